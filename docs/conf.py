@@ -32,7 +32,8 @@ exclude_patterns = ["_build"]
 nitpicky = True
 # A type variable has no page; names of matplotlib, an optional package, are imported for type checks alone.
 nitpick_ignore = [
-    ("py:class", "pbdist.granularity.rules.post_processing._Kept"),
+    ("py:class", "pbdist.granularity.rules.P"),
+    ("py:class", "pbdist.granularity.rules._Known"),
     ("py:class", "Axes"),
     ("py:class", "Figure"),
 ]

@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     )
     from pbdist.query import open_study
     from pbdist.sizing.api import size
-    from pbdist.sizing.certificate import SizedNoise
-    from pbdist.sizing.count_families import CountFamily
+    from pbdist.sizing.families import CountFamily
+    from pbdist.sizing.goal import SizedNoise
     from pbdist.theorems import earlier_bounds
 
 __all__ = [

@@ -104,7 +104,7 @@ NOTHING_KNOWN = Bracket(0.0, 1.0, -math.inf, 0.0)
 
 
 #: From this ε on nothing is looked for: a lower bound of as much means that no ε meets δ.
-ENDLESS_EPSILON = 1e9
+LARGEST_EPSILON = 1e9
 
 
 class _Shown:
@@ -210,7 +210,7 @@ class EpsilonBounds(_Shown):
     @property
     def unknown(self) -> BoolArray:
         """Where no ε was found that meets δ, though there may be one."""
-        return np.asarray(np.isinf(self.upper) & (self.lower < ENDLESS_EPSILON))
+        return np.asarray(np.isinf(self.upper) & (self.lower < LARGEST_EPSILON))
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,10 +15,9 @@ from scipy.stats import norm
 
 from pbdist import Gaussian, Laplace, PrecisionWarning
 from pbdist.granularity.notions import Bounded, Granularity, Unbounded
-from pbdist.granularity.release.analysis import Analysis, on_each_block
-from pbdist.granularity.release.blocks import Overlapping
+from pbdist.granularity.release.declared import Analysis, Overlapping, on_each_block
 from pbdist.granularity.release.plan import ReleasePlan
-from pbdist.theorems.inverse import earlier_epsilon
+from pbdist.theorems.api import earlier_epsilon
 
 __all__ = ["Gain", "gains", "main", "page"]
 

@@ -18,14 +18,14 @@ from typing import Any
 
 from pbdist import Gaussian, epsilon_bounds, open_study
 from pbdist.errors import PrecisionWarning
-from pbdist.granularity.rules.for_numbers import (
+from pbdist.granularity.rules import (
+    APPROXIMATE,
+    GAUSSIAN,
+    PURE,
     AtMostTouched,
     EachTouched,
     Touched,
     TouchedTogether,
-    approximate_parameters,
-    gaussian_parameter,
-    pure_parameter,
 )
 from pbdist.query import Study
 from pbdist.rounding import rounded_down, rounded_up
@@ -108,8 +108,8 @@ class Example:
     def by_rule(self, changes: Touched) -> tuple[float, float]:
         """Return ε and δ by the rules, for some changes."""
         if not self.deltas:
-            return float(pure_parameter(self.epsilons, changes)), 0.0
-        epsilon, delta = approximate_parameters(self.epsilons, self.deltas, changes)
+            return float(PURE.for_numbers(changes, self.epsilons)[0]), 0.0
+        epsilon, delta = APPROXIMATE.for_numbers(changes, self.epsilons, self.deltas)
         return float(epsilon), float(delta)
 
 
@@ -188,7 +188,7 @@ def noisy_rows(study: Study) -> Iterator[tuple[str, ...]]:
                     rule = _of_rule(kind, scale, touched * rounds)
                     yield _noisy_row(study, f"{example} {kind}", f"{scale}", rounds, rule, scale=scale)
     for rounds in _ROUNDS:
-        rule = f"{float(pure_parameter([_HALF * rounds, _THIRD * rounds], EachTouched())):.6g}"
+        rule = f"{float(PURE.for_numbers(EachTouched(), [_HALF * rounds, _THIRD * rounds])[0]):.6g}"
         yield _noisy_row(study, "IV.14 Laplace", "2, 3.33, 5", rounds, rule)
 
 
@@ -215,8 +215,8 @@ def _of_rule(kind: str, scale: int, touched: int) -> str:
     """Return ε of so many counts with noise: by IV.1, or by Theorem VI.21 at `_DELTA`."""
     parameters, changes = [Fraction(1, scale)] * touched, EachTouched()
     if kind == "Laplace":
-        return f"{float(pure_parameter(parameters, changes)):.6g}"
-    mu = float(gaussian_parameter(parameters, changes))
+        return f"{float(PURE.for_numbers(changes, parameters)[0]):.6g}"
+    mu = float(GAUSSIAN.for_numbers(changes, parameters)[0])
     return rounded_up(epsilon_bounds(Gaussian(1.0, mu), compositions=1, delta=_DELTA)["epsilon_upper"].item(), 4)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from pbdist.store import Place, StoredStudy, open_parts
 from pbdist.store.documents import digest_of
 from pbdist.store.layout import COMMITS, LOOSE, batch_file, shard_file, shard_record
-from pbdist.store.records import (
+from pbdist.store.results import (
     BatchRecord,
     ShardRecord,
     batch_document,

@@ -9,7 +9,7 @@ from pathlib import Path
 from pbdist.run import SerialExecutor, run_study
 from pbdist.store import StoredStudy
 from pbdist.store.layout import shard_file, shard_record
-from pbdist.store.records import ShardRecord, index_bytes, index_of, record_document
+from pbdist.store.results import ShardRecord, index_bytes, index_of, record_document
 from pbdist.study import load_study
 
 TINY = """\

@@ -20,9 +20,8 @@ from pbdist.cli.entry import command_parser
 from pbdist.mechanisms import MECHANISMS
 from pbdist.sizing.systems import load_systems
 from pbdist.study import load_study
-from pbdist.study.addition import Addition
-from pbdist.study.load import load_asked
-from pbdist.study.shipped import shipped_names
+from pbdist.study.load import Addition, load_asked
+from pbdist.study.starter import shipped_names
 from tests.studies import write_study
 
 ROOT = Path(__file__).parents[1]

@@ -9,8 +9,7 @@ import pytest
 
 import pbdist
 from pbdist.granularity.notions import Unbounded
-from pbdist.granularity.release.analysis import Analysis, on_each_block
-from pbdist.granularity.release.blocks import Overlapping
+from pbdist.granularity.release.declared import Analysis, Overlapping, on_each_block
 from pbdist.granularity.release.plan import ReleasePlan
 from pbdist.mechanisms import Pair
 from pbdist.notebook import html_of_bounds, html_of_fields, html_table

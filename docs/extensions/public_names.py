@@ -11,7 +11,7 @@ from sphinx.util import logging
 
 #: The modules whose public names the reference has, and packages whose modules it has.
 MODULES = ("pbdist", "pbdist.granularity", "pbdist.query", "pbdist.report.plots", "pbdist.study")
-PACKAGES = ("pbdist.granularity", "pbdist.granularity.rules")
+PACKAGES = ("pbdist.granularity",)
 _logger = logging.getLogger(__name__)
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pbdist.accounting.accountant import Accountant
 from pbdist.accounting.dpsgd import DpsgdEpsilon, dpsgd
-from pbdist.accounting.event_pairs import EventPairs, EventRefusedError
-from pbdist.accounting.events import from_dp_event
+from pbdist.accounting.events import EventPairs, EventRefusedError, from_dp_event
 from pbdist.accounting.training import Training
 
 if TYPE_CHECKING:

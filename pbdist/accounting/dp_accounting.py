@@ -4,8 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pbdist.accounting.event_pairs import EventPairs, EventRefusedError, composed
-from pbdist.accounting.events import from_dp_event
+from pbdist.accounting.events import EventPairs, EventRefusedError, composed, from_dp_event
 from pbdist.arguments import MAX_EPSILON
 from pbdist.errors import InvalidInputError, MissingDependencyError, shown
 from pbdist.mechanisms import Adjacency

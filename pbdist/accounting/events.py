@@ -1,14 +1,472 @@
 """Read dp-accounting's events: compositions become worst-case pairs with counts, what is not exact is refused."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Integral, Real
+from typing import Any, Self, TypeVar
 
-from pbdist.accounting.event_pairs import EventPairs, composed, refusal
-from pbdist.accounting.event_reading import Reading
-from pbdist.accounting.event_rules import REFUSED, RULES
+from pbdist.accounting.accountant import Accountant
 from pbdist.arguments import MAX_COMPOSITIONS
-from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import Adjacency
+from pbdist.errors import InvalidInputError, printable, shown
+from pbdist.mechanisms import (
+    Adjacency,
+    ApproximateDP,
+    DiscreteLaplace,
+    FixedBatchGaussian,
+    Gaussian,
+    GaussianMixture,
+    Histogram,
+    Laplace,
+    Pair,
+    RandomizedResponse,
+    SubsampledGaussian,
+    SubsampledLaplace,
+    TruncatedPoissonGaussian,
+)
+from pbdist.results import DeltaBounds, EpsilonBounds
+
+#: Pairs, and how often each occurs.
+Counted = tuple[tuple[Pair, int], ...]
+
+#: The pair of what shows the data as it is: every δ is 1.
+REVEALED = ApproximateDP(epsilon=0.0, delta=1.0)
+
+
+class EventRefusedError(InvalidInputError):
+    """No worst-case pair is known for an event: the text names the event, and says why.
+
+    Attributes
+    ----------
+    event : object
+        The refused event; where events are nested, the innermost one that is the reason.
+    """
+
+    def __init__(self, text: str, event: Any) -> None:
+        super().__init__(text)
+        self.event = event
+
+
+@dataclass(frozen=True)
+class EventPairs:
+    """The worst case of an event: pairs, and how often each occurs.
+
+    In every pair A is what is seen with the record, B what is seen without it, or with its replacement. Iterating
+    gives the pairs of an exact event, as ``pbdist.epsilon_bounds`` and the others take them.
+
+    Attributes
+    ----------
+    upper : tuple of (Pair, int)
+        Their composition dominates the event: upper bounds of it hold for the event. None of them, if nothing is
+        revealed.
+    lower : tuple of (Pair, int)
+        The event is at least as bad as their composition, for some neighbouring datasets: lower bounds of it hold for
+        the event.
+    adjacency : Adjacency
+        The neighbours that the bounds are about.
+    """
+
+    upper: Counted
+    lower: Counted
+    adjacency: Adjacency
+
+    @property
+    def exact(self) -> bool:
+        """Whether one composition is the worst case from both sides; if not, two of them enclose it."""
+        return self.upper == self.lower
+
+    @property
+    def total(self) -> bool:
+        """Whether something shows the data as it is."""
+        return any(pair == REVEALED for pair, _ in self.lower)
+
+    def __iter__(self) -> Iterator[tuple[Pair, int]]:
+        """Yield the pairs and their counts.
+
+        Raises
+        ------
+        InvalidInputError
+            The event is not exact.
+        """
+        if not self.exact:
+            raise InvalidInputError(
+                "EventPairs: expected one worst case, got one that two compositions enclose: ask for upper, for lower,"
+                " or for the bounds by epsilon and delta"
+            )
+        return iter(self.upper)
+
+    def times(self, count: int) -> Self:
+        """Return the pairs of several runs of the event.
+
+        Raises
+        ------
+        InvalidInputError
+            They are more than 2^62.
+        """
+        return type(self)(_times(self.upper, count), _times(self.lower, count), self.adjacency)
+
+    def epsilon(self, delta: Any, *, tolerance: float | None = None) -> EpsilonBounds:
+        """Bound ε(δ) of the event from both sides; arguments, errors and warnings as of `Accountant.epsilon`."""
+        above = accountant_of(self.upper).epsilon(delta, tolerance=tolerance)
+        below = above if self.exact else accountant_of(self.lower).epsilon(delta, tolerance=tolerance)
+        within = above.within_tolerance if self.exact else None
+        return EpsilonBounds(below.lower, above.upper, within, adjacency=self.adjacency)
+
+    def delta(self, epsilon: Any, *, tolerance: float | None = None) -> DeltaBounds:
+        """Bound δ(ε) of the event from both sides; arguments, errors and warnings as of `Accountant.delta`."""
+        above = accountant_of(self.upper).delta(epsilon, tolerance=tolerance)
+        below = above if self.exact else accountant_of(self.lower).delta(epsilon, tolerance=tolerance)
+        return DeltaBounds(
+            below.lower,
+            above.upper,
+            below.log_lower,
+            above.log_upper,
+            above.within_tolerance if self.exact else None,
+            adjacency=self.adjacency,
+        )
+
+
+def accountant_of(pairs: Counted) -> Accountant:
+    """Return an accountant that has counted the pairs."""
+    found = Accountant()
+    for pair, count in pairs:
+        found = found.add(pair, count)
+    return found
+
+
+def composed(parts: list[EventPairs], adjacency: Adjacency) -> EventPairs:
+    """Return the pairs of several events, equal ones together, in the order in which they first occur."""
+    return EventPairs(_merged([part.upper for part in parts]), _merged([part.lower for part in parts]), adjacency)
+
+
+def refusal(name: str, why: str, event: Any) -> EventRefusedError:
+    """Return the error that refuses an event."""
+    return EventRefusedError(printable(f"{name}: expected an event with a known worst-case pair, got {why}"), event)
+
+
+def _merged(parts: list[Counted]) -> Counted:
+    counts: dict[Pair, int] = {}
+    for part in parts:
+        for pair, count in part:
+            counts[pair] = counts.get(pair, 0) + count
+    return tuple(counts.items())
+
+
+def _times(pairs: Counted, count: int) -> Counted:
+    found = tuple((pair, one * count) for pair, one in pairs) if count else ()
+    if any(one > MAX_COMPOSITIONS for _, one in found):
+        raise InvalidInputError(f"count: expected at most 2^62 runs of an event in all, got {count} times")
+    return found
+
+
+Made = TypeVar("Made", bound=Pair)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """An event, what it is called, and the neighbours that it is read for.
+
+    Attributes
+    ----------
+    name : str
+        The name of its class.
+    event : object
+        The event.
+    adjacency : Adjacency
+        Add-or-remove, replace-one or zero-out.
+    inner : callable
+        Reads the event in another one, for the same neighbours.
+    """
+
+    name: str
+    event: Any
+    adjacency: Adjacency
+    inner: Callable[[Any], EventPairs]
+
+    def number(self, field: str) -> float:
+        """Return a parameter as the float64 that it is; one that is no float64 is refused."""
+        value = getattr(self.event, field)
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise self.refused(f"{field} {shown(value)}, which is no number")
+        try:
+            found = float(value)
+        except OverflowError:
+            found = math.inf
+        if not math.isfinite(found) or found != value:
+            raise self.refused(f"{field} {shown(value)}, which is no finite float64")
+        return found + 0.0
+
+    def noise(self, field: str) -> float:
+        """Return a parameter that is at least 0."""
+        found = self.number(field)
+        if found < 0.0:
+            raise self.refused(f"{field} {shown(found)}, which is below 0")
+        return found
+
+    def probability(self, field: str) -> float:
+        """Return a parameter in [0, 1]."""
+        found = self.number(field)
+        if not 0.0 <= found <= 1.0:
+            raise self.refused(f"{field} {shown(found)}, which is no probability")
+        return found
+
+    def whole(self, field: str, value: Any, minimum: int) -> int:
+        """Return a parameter that is a whole number of at least `minimum`."""
+        if isinstance(value, bool) or not isinstance(value, Integral) or not minimum <= int(value) <= MAX_COMPOSITIONS:
+            raise self.refused(f"{field} {shown(value)}, which is no whole number from {minimum} to 2^62")
+        return int(value)
+
+    def several(self, field: str) -> tuple[Any, ...]:
+        """Return a parameter that is a sequence."""
+        value = getattr(self.event, field)
+        if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+            raise self.refused(f"{field} {shown(value)}, which is no sequence")
+        return tuple(value)
+
+    def refused(self, why: str) -> InvalidInputError:
+        """Return the error that refuses the event."""
+        return refusal(self.name, why, self.event)
+
+    def check_adjacency(self, known: tuple[Adjacency, ...], why: str) -> None:
+        """Refuse the event for other neighbours."""
+        if self.adjacency not in known:
+            raise self.refused(f"it for {self.adjacency.value} neighbours: {why}")
+
+    def exactly(self, make: Callable[[], Pair], count: int = 1) -> EventPairs:
+        """Return a pair, which is the worst case; what the pair refuses is refused under the event's name."""
+        pairs = ((self.made(make), count),)
+        return EventPairs(pairs, pairs, self.adjacency)
+
+    def between(self, upper: Callable[[], Pair], lower: Callable[[], Pair]) -> EventPairs:
+        """Return a pair that dominates the worst case, and one that it dominates."""
+        return EventPairs(((self.made(upper), 1),), ((self.made(lower), 1),), self.adjacency)
+
+    @property
+    def nothing(self) -> EventPairs:
+        """The pairs of what reveals nothing."""
+        return EventPairs((), (), self.adjacency)
+
+    @property
+    def everything(self) -> EventPairs:
+        """The pairs of what shows the data as it is."""
+        return self.exactly(lambda: REVEALED)
+
+    def made(self, make: Callable[[], Made]) -> Made:
+        """Return a pair; what it refuses is refused under the event's name."""
+        try:
+            return make()
+        except InvalidInputError as error:
+            raise self.refused(f"parameters that its pair refuses: {error}") from error
+
+
+#: The neighbours for which a sum moves by one value: one record more or less, or one in place of nothing.
+ONE_VALUE = (Adjacency.ADD_OR_REMOVE, Adjacency.ZERO_OUT)
+
+#: What a Poisson sample makes of a pair, by the pair's kind.
+_SAMPLED: Mapping[type, Callable[[Any, float], Pair]] = {
+    Gaussian: lambda pair, rate: SubsampledGaussian(pair.scale, rate, pair.sensitivity),
+    Laplace: lambda pair, rate: SubsampledLaplace(pair.scale, rate, pair.sensitivity),
+}
+
+
+def poisson_sampled(reading: Reading) -> EventPairs:
+    """The pair of the sampled noise; a rate of 1 is no sampling, and with a rate of 0 nothing is seen.
+
+    A record in place of nothing changes no other one's chance to be sampled: it is as if it were added.
+    """
+    rate = reading.probability("sampling_probability")
+    inner = reading.inner(reading.event.event)
+    if rate == 0.0 or not inner.upper:
+        return reading.nothing
+    if rate == 1.0:
+        return inner
+    reading.check_adjacency(ONE_VALUE, "no pair of a sample of a replaced record is proved here")
+    pair = _only(reading, inner, tuple(_SAMPLED))
+    return reading.exactly(lambda: _SAMPLED[type(pair)](pair, rate))
+
+
+def fixed_batch(reading: Reading) -> EventPairs:
+    """The pair that dominates batches of a fixed size, and the one that some neighbours follow: Theorem 39."""
+    examples = reading.whole("source_dataset_size", reading.event.source_dataset_size, 0)
+    batch = reading.whole("sample_size", reading.event.sample_size, 0)
+    if batch > examples:
+        raise reading.refused(f"sample_size {batch}, which is more than source_dataset_size {examples}")
+    inner = reading.inner(reading.event.event)
+    if batch == 0 or not inner.upper:
+        return reading.nothing
+    reading.check_adjacency((Adjacency.REPLACE_ONE,), "a batch of a fixed size has another record in its place")
+    if batch == examples:
+        return inner
+    pair = _only(reading, inner, (Gaussian,))
+    # The pair of one batch counts the norm of a value, of which two lie between a record and another one.
+    mechanism = reading.made(lambda: FixedBatchGaussian(pair.scale, batch, examples, 0.5 * pair.sensitivity))
+    return reading.between(lambda: mechanism.upper_pair, lambda: mechanism.lower_pair)
+
+
+def truncated_batch(reading: Reading) -> EventPairs:
+    """The pair that dominates samples that are cut, and the one that some neighbours follow: Theorem 38.
+
+    The size of the data set is that of the larger neighbour, as dp-accounting computes with it.
+    """
+    noise = reading.noise("noise_multiplier")
+    rate = reading.probability("sampling_probability")
+    batch = reading.whole("truncated_batch_size", reading.event.truncated_batch_size, 0)
+    examples = reading.whole("dataset_size", reading.event.dataset_size, 0)
+    if rate == 0.0 or batch == 0 or examples == 0:
+        return reading.nothing
+    reading.check_adjacency((Adjacency.ADD_OR_REMOVE,), "no pair of samples that are cut is proved here")
+    if batch >= examples:
+        return reading.everything if noise == 0.0 else reading.exactly(lambda: SubsampledGaussian(noise, rate))
+    mechanism = reading.made(lambda: TruncatedPoissonGaussian(noise, rate, batch, examples))
+    return reading.between(lambda: mechanism.upper_pair, lambda: mechanism.lower_pair)
+
+
+def _only(reading: Reading, inner: EventPairs, kinds: tuple[type, ...]) -> Any:
+    """Return the one pair of the event that is run on the sample, of one of some kinds; all else is refused."""
+    if inner.exact and len(inner.upper) == 1:
+        ((pair, count),) = inner.upper
+        if count == 1 and type(pair) in kinds:
+            return pair
+    names = " or ".join(f"{kind.__name__}DpEvent" for kind in kinds)
+    raise reading.refused(f"a sample of {shown(reading.event.event)}, and not of one {names} with noise")
+
+
+#: By how many norms of a value a sum moves: by one for a record that comes, goes, or is left out; by two for another.
+_DISTANCE = {Adjacency.ADD_OR_REMOVE: 1, Adjacency.ZERO_OUT: 1, Adjacency.REPLACE_ONE: 2}
+
+
+def _no_operation(reading: Reading) -> EventPairs:
+    return reading.nothing
+
+
+def _non_private(reading: Reading) -> EventPairs:
+    return reading.everything
+
+
+def _gaussian(reading: Reading) -> EventPairs:
+    """Theorem 81: however many coordinates, the worst sum moves along one line by as much as it can."""
+    noise = reading.noise("noise_multiplier")
+    if noise == 0.0:
+        return reading.everything
+    return reading.exactly(lambda: Gaussian(noise, sensitivity=float(_DISTANCE[reading.adjacency])))
+
+
+def _laplace(reading: Reading) -> EventPairs:
+    """Theorem 81: however many coordinates, the worst sum moves in one of them by as much as it can."""
+    noise = reading.noise("noise_multiplier")
+    if noise == 0.0:
+        return reading.everything
+    return reading.exactly(lambda: Laplace(noise, sensitivity=float(_DISTANCE[reading.adjacency])))
+
+
+def _discrete_laplace(reading: Reading) -> EventPairs:
+    """Theorem 81, and Theorem 11 where 1 / noise_parameter lies between two float64 numbers."""
+    inverse = reading.noise("noise_parameter")
+    if inverse == 0.0:
+        raise reading.refused("noise_parameter 0.0, with which no such noise exists")
+    shift = reading.whole("sensitivity", reading.event.sensitivity, 0) * _DISTANCE[reading.adjacency]
+    if shift == 0:
+        return reading.nothing
+    least, most = _inverses(inverse)
+    if least == most:
+        return reading.exactly(lambda: DiscreteLaplace(least, shift))
+    return reading.between(lambda: DiscreteLaplace(least, shift), lambda: DiscreteLaplace(most, shift))
+
+
+def _inverses(value: float) -> tuple[float, float]:
+    """Return the largest float64 that is at most 1 / value, and the smallest that is at least that."""
+    if 1.0 / value == math.inf:
+        return math.inf, math.inf
+    near, exact = 1.0 / value, 1 / Fraction(value)
+    least = near if near <= exact else math.nextafter(near, 0.0)
+    most = near if near >= exact else math.nextafter(near, math.inf)
+    return least, most
+
+
+def _randomized_response(reading: Reading) -> EventPairs:
+    """Theorems 40 and 82: exact counts of the outcomes; the pair itself where there are two."""
+    noise = reading.probability("noise_parameter")
+    buckets = reading.whole("num_buckets", reading.event.num_buckets, 1)
+    reading.check_adjacency(
+        (Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT),
+        "it has one answer for each record, and so shows how many there are",
+    )
+    if buckets == 1 or noise == 1.0:
+        return reading.nothing
+    half = 0.5 * noise
+    if reading.adjacency is Adjacency.REPLACE_ONE and buckets == 2 and 2.0 * half == noise:
+        # The lie is told with probability noise / 2; renaming the outcomes makes it the truth.
+        return reading.exactly(lambda: RandomizedResponse(half))
+    # In units of 1 / (buckets * whole) each other outcome has the mass `blind`, the true one the rest.
+    blind, whole = noise.as_integer_ratio()
+    true = buckets * whole - (buckets - 1) * blind
+    if reading.adjacency is Adjacency.ZERO_OUT:
+        return reading.exactly(lambda: Histogram((true, (buckets - 1) * blind), (1, buckets - 1)))
+    rest = (buckets - 2) * blind
+    return reading.exactly(lambda: Histogram((true, blind, rest), (blind, true, rest)))
+
+
+def _mixture(reading: Reading) -> EventPairs:
+    """The pair says what it is the worst case of; A is what is seen with the record."""
+    scale = reading.noise("standard_deviation")
+    shifts, weights = reading.several("sensitivities"), reading.several("sampling_probs")
+    reading.check_adjacency(ONE_VALUE, "its two distributions are those with and without a record")
+    if not shifts:
+        raise reading.refused("no shift")
+    if all(shift == 0 for shift in shifts):
+        return reading.nothing
+    shifts, weights = _in_order(shifts, weights)
+    return reading.exactly(lambda: GaussianMixture(scale, shifts, weights))
+
+
+def _in_order(shifts: tuple[Any, ...], weights: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return the same mixture with rising shifts, and without those that never occur; what is wrong with it stays."""
+    numbers = all(isinstance(one, Real) and math.isfinite(one) for one in (*shifts, *weights))
+    if not numbers or len(shifts) != len(weights) or not any(weights):
+        return shifts, weights
+    parts = sorted((part for part in zip(shifts, weights, strict=True) if part[1] != 0), key=lambda part: part[0])
+    return tuple(shift for shift, _ in parts), tuple(weight for _, weight in parts)
+
+
+def _tree(reading: Reading) -> EventPairs:
+    """Theorem 83: a record is in as many nodes as the tree of its leaf has levels, each with noise of its own."""
+    noise = reading.noise("noise_multiplier")
+    given = reading.event.step_counts
+    counts = (given,) if isinstance(given, Real) else reading.several("step_counts")
+    steps = [reading.whole("step_counts", count, 0) for count in counts]
+    if not steps:
+        raise reading.refused("step_counts of no tree")
+    reading.check_adjacency((Adjacency.ZERO_OUT,), "a record that comes or goes moves those after it to other leaves")
+    levels = max(steps).bit_length()
+    if levels == 0:
+        return reading.nothing
+    return reading.everything if noise == 0.0 else reading.exactly(lambda: Gaussian(noise), levels)
+
+
+#: The rule of each kind that is not a composition.
+RULES: Mapping[str, Callable[[Reading], EventPairs]] = {
+    "DiscreteLaplaceDpEvent": _discrete_laplace,
+    "GaussianDpEvent": _gaussian,
+    "LaplaceDpEvent": _laplace,
+    "MixtureOfGaussiansDpEvent": _mixture,
+    "NoOpDpEvent": _no_operation,
+    "NonPrivateDpEvent": _non_private,
+    "PoissonSampledDpEvent": poisson_sampled,
+    "RandomizedResponseDpEvent": _randomized_response,
+    "SampledWithoutReplacementDpEvent": fixed_batch,
+    "SingleEpochTreeAggregationDpEvent": _tree,
+    "TruncatedSubsampledGaussianDpEvent": truncated_batch,
+}
+
+#: Why each other kind is refused.
+REFUSED: Mapping[str, str] = {
+    "RepeatAndSelectDpEvent": "the best of a random number of runs, of which only Rényi divergences are bounded",
+    "SampledWithReplacementDpEvent": "batches drawn with replacement, of which no pair is known",
+    "UnsupportedDpEvent": "one whose description says that it has none",
+    "ZCDpEvent": "bounds on Rényi divergences, which say nothing of a pair",
+}
+
 
 _MODULE = "dp_accounting.dp_event"
 _COMPOSED, _REPEATED = "ComposedDpEvent", "SelfComposedDpEvent"

@@ -6,10 +6,10 @@ from typing import Any
 from opacus.accountants import IAccountant
 
 from pbdist.accounting.accountant import Accountant
-from pbdist.accounting.event_pairs import REVEALED
+from pbdist.accounting.events import REVEALED
 from pbdist.arguments import MAX_COMPOSITIONS
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import validation
+from pbdist.mechanisms.declaration import checked_integer, checked_number, checked_probability
 from pbdist.results import DeltaBounds, EpsilonBounds
 
 _OWNER = "OpacusAccountant"
@@ -137,10 +137,10 @@ def _phase(phase: Any) -> tuple[float, float, int]:
         raise InvalidInputError(
             f"{_OWNER}.history: expected (noise multiplier, sampling rate, steps), got {shown(phase)}"
         ) from None
-    noise = validation.number(_OWNER, "noise_multiplier", noise_multiplier)
+    noise = checked_number(_OWNER, "noise_multiplier", noise_multiplier)
     if noise < 0.0:
         raise InvalidInputError(f"{_OWNER}.noise_multiplier: expected a number of at least 0, got {shown(noise)}")
-    rate = validation.probability(_OWNER, "sample_rate", sample_rate)
+    rate = checked_probability(_OWNER, "sample_rate", sample_rate)
     if rate == 0.0:
         raise InvalidInputError(f"{_OWNER}.sample_rate: expected a probability in (0, 1], got {shown(rate)}")
-    return noise, rate, validation.integer(_OWNER, "steps", steps, minimum=1, maximum=MAX_COMPOSITIONS)
+    return noise, rate, checked_integer(_OWNER, "steps", steps, minimum=1, maximum=MAX_COMPOSITIONS)

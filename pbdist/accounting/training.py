@@ -9,7 +9,8 @@ from typing import Any
 
 from pbdist.arguments import MAX_COMPOSITIONS, check_either, checked_delta, checked_numbers
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import Adjacency, Pair, SubsampledGaussian, WorstOf, validation
+from pbdist.mechanisms import Adjacency, Pair, SubsampledGaussian, WorstOf
+from pbdist.mechanisms.declaration import checked_integer
 
 #: What is taken for granted of a run, and what the bounds do not hold for.
 ASSUMED = (
@@ -156,7 +157,7 @@ def _listed(value: Any) -> Sequence[Any]:
 def _whole(field: str, value: Any, maximum: int) -> int:
     """Return a whole number from 1 to a maximum, under a name without an owner."""
     try:
-        return validation.integer("", field, value, minimum=1, maximum=maximum)
+        return checked_integer("", field, value, minimum=1, maximum=maximum)
     except InvalidInputError as error:
         raise InvalidInputError(str(error).removeprefix(".")) from None
     except (OverflowError, ValueError):

@@ -19,10 +19,10 @@ from pbdist.arguments import (
 )
 from pbdist.errors import PrecisionError, PrecisionWarning
 from pbdist.mechanisms import Alternatives, Pair
-from pbdist.pld.inversion import LARGEST_EPSILON
-from pbdist.results import ENCLOSED, NO_LOWER, relative_width
+from pbdist.pld import EpsilonTable
+from pbdist.results import ENCLOSED, LARGEST_EPSILON, NO_LOWER, relative_width
 from pbdist.rounding import rounded_down, rounded_up
-from pbdist.table import METHODS, EpsilonTable, bounds_table, epsilon_table_of
+from pbdist.table import METHODS, bounds_table, epsilon_table_of
 from pbdist.types import COMPOSITIONS, DELTA, DIRECTION, EPSILON, BoolArray, Direction, FloatArray, IntArray, TextArray
 
 WITHIN, _WITHIN_NAME = "within_tolerance", "whether the bounds meet within the tolerance"

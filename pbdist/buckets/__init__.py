@@ -1,9 +1,17 @@
 """Privacy buckets (Meiser & Mohammadi 2018): states of masses on buckets, their composition, and bounds on δ."""
 
-from pbdist.buckets.blocked_vectors import Mapper, MemoryVectors, SerialMapper, VectorStore
-from pbdist.buckets.bucket_bounds import BucketBounds, bucket_bounds
-from pbdist.buckets.ladder import SHARP_RULE, SquaringRule
-from pbdist.buckets.layout import Layout, Work, layout_within, projected_bytes
+from pbdist.buckets.blocks import (
+    Layout,
+    Mapper,
+    MemoryVectors,
+    SerialMapper,
+    VectorStore,
+    Work,
+    layout_within,
+    projected_bytes,
+)
+from pbdist.buckets.composition import SHARP_RULE, SquaringRule
+from pbdist.buckets.delta import BucketBounds, bucket_bounds
 from pbdist.buckets.state import BucketState
 
 __all__ = [

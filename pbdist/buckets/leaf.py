@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.buckets.blocked_vectors import BlockedVector, SerialMapper, Summary, total
-from pbdist.buckets.layout import LEAF_BLOCK, Work
+from pbdist.buckets.blocks import LEAF_BLOCK, BlockedVector, SerialMapper, Summary, Work, total
 from pbdist.buckets.state import VECTORS, BlockedState, Grid, check_masses
 from pbdist.errors import InvalidInputError, shown
 from pbdist.fourier.vectors import ranges

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.buckets.blocked_vectors import BlockedVector, Summary
+from pbdist.buckets.blocks import BlockedVector, Summary
 from pbdist.errors import InvalidInputError
 from pbdist.types import FloatArray, JsonValue
 

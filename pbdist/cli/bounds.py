@@ -7,9 +7,25 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from pbdist.cli.mechanism_options import add_mechanism_options, column_name, given_parameters, named_pairs
-from pbdist.cli.output import MISSED, NOT_FOUND, add_formats, chosen_format, print_sheet, printed_warnings
-from pbdist.cli.sign_of_life import sign_of_life
+from pbdist.cli.output import (
+    BOUND_EXITS,
+    MISSED,
+    NOT_FOUND,
+    add_formats,
+    chosen_format,
+    print_sheet,
+    printed_warnings,
+    sign_of_life,
+)
+from pbdist.cli.parser import (
+    Commands,
+    add_command,
+    add_mechanism_options,
+    add_point,
+    column_name,
+    given_parameters,
+    named_pairs,
+)
 
 if TYPE_CHECKING:
     from pbdist.mechanisms import Pair
@@ -23,42 +39,25 @@ _READ_LOWER = {
     "epsilon": " For its worst-case pair no analysis can prove an ε below the lower one.",
     "delta": " For its worst-case pair no analysis can prove a δ below the lower one.",
 }
-_EXITS = """\
-exit codes:
-    0  answered
-    2  something in the input is wrong: the one line on stderr says what
-    3  answered, with --strict: bounds are wider than the tolerance; they hold
-    4  no bound was found for some row
-  130  interrupted
-"""
 
 
-def add_epsilon(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_epsilon(commands: Commands) -> None:
     """Add the command for ε."""
     parser = _added(commands, "epsilon", "bound epsilon of a mechanism, without a study")
     parser.add_argument("--delta", metavar="D", type=float, nargs="+", help="delta, from 0 to below 1")
 
 
-def add_delta(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_delta(commands: Commands) -> None:
     """Add the command for δ."""
     parser = _added(commands, "delta", "bound delta of a mechanism, without a study")
-    point = parser.add_mutually_exclusive_group()
-    point.add_argument("--epsilon", metavar="E", type=float, nargs="+", help="epsilon, in nats")
-    point.add_argument("--exp-epsilon", metavar="Y", type=float, nargs="+", help="e to the power of epsilon")
+    add_point(parser, nargs="+")
 
 
-def _added(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, about: str
-) -> argparse.ArgumentParser:
-    parser = commands.add_parser(
-        name,
-        help=about,
-        description=f"""\
+def _added(commands: Commands, name: str, about: str) -> argparse.ArgumentParser:
+    description = f"""\
 Lower and upper bounds on {name} after so many compositions, computed at once. Of several values all combinations are
-answered. Bounds are printed rounded outwards; csv and json are unrounded.""",
-        epilog=_EXITS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+answered. Bounds are printed rounded outwards; csv and json are unrounded."""
+    parser = add_command(commands, name, about, description, BOUND_EXITS)
     parser.add_argument("--compositions", metavar="R", type=int, nargs="+", help="numbers of compositions")
     parser.add_argument(
         "--tolerance", metavar="T", type=float, help="how far apart the bounds may be, upper / lower - 1 (0.001)"

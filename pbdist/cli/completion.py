@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pbdist.cli.parser import complete
+from pbdist.cli.parser import Commands, complete
 from pbdist.errors import InvalidInputError, MissingDependencyError
 
 _SHELLS = ("bash", "zsh", "fish", "tcsh")
@@ -43,7 +43,7 @@ end
 }
 
 
-def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", whole: argparse.ArgumentParser) -> None:
+def add_to(commands: Commands, whole: argparse.ArgumentParser) -> None:
     """Add the command; `whole` is the parser of the command line."""
     parser = commands.add_parser(
         "completion",
@@ -65,8 +65,7 @@ def _completion(options: argparse.Namespace, whole: argparse.ArgumentParser) -> 
     if options.shell not in shtab.SUPPORTED_SHELLS:
         raise InvalidInputError(f"shell: expected one that this shtab knows, got {options.shell}: pip install -U shtab")
     from pbdist.sizing.systems import load_systems
-    from pbdist.study.shipped import shipped_names
-    from pbdist.study.starter import starter_kinds
+    from pbdist.study.starter import shipped_names, starter_kinds
 
     names = shipped_names()
     choices: Mapping[tuple[str, str], tuple[str, ...]] = {

@@ -5,12 +5,21 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pbdist.cli.output import MISSED, NOT_FOUND, add_formats, chosen_format, print_sheet, printed_warnings
-from pbdist.cli.sign_of_life import sign_of_life
+from pbdist.cli.output import (
+    BOUND_EXITS,
+    MISSED,
+    NOT_FOUND,
+    add_formats,
+    chosen_format,
+    print_sheet,
+    printed_warnings,
+    sign_of_life,
+)
+from pbdist.cli.parser import Commands, add_command
 
 if TYPE_CHECKING:
     from pbdist.accounting import DpsgdNoise, Training
-    from pbdist.query.sheet import Sheet
+    from pbdist.query.formats import Sheet
     from pbdist.results import EpsilonBounds
     from pbdist.types import JsonValue
 
@@ -23,14 +32,6 @@ _READ = (
     "The run is (ε, δ)-private with the upper ε. For this step, with every noisy gradient seen, no analysis can prove"
     " an ε below the lower one."
 )
-_EXITS = """\
-exit codes:
-    0  answered
-    2  something in the input is wrong: the one line on stderr says what
-    3  answered, with --strict: bounds are wider than the tolerance; they hold
-    4  no bound was found for some row
-  130  interrupted
-"""
 #: What the columns of sized noise are called here.
 _HEADS = {
     "compositions": ("steps", "steps"),
@@ -39,15 +40,10 @@ _HEADS = {
 }
 
 
-def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_to(commands: Commands) -> None:
     """Add the command."""
-    parser = commands.add_parser(
-        "dpsgd",
-        help="epsilon of a training run with DP-SGD, or its noise multiplier",
-        description=_ABOUT,
-        epilog=_EXITS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    about = "epsilon of a training run with DP-SGD, or its noise multiplier"
+    parser = add_command(commands, "dpsgd", about, _ABOUT, BOUND_EXITS)
     parser.add_argument("--examples", metavar="N", type=int, help="records of the data set")
     parser.add_argument("--batch", metavar="B", type=int, help="records of a batch, on average")
     what = parser.add_mutually_exclusive_group()
@@ -139,7 +135,7 @@ def _print_noise(options: argparse.Namespace, form: str) -> None:
         raise InvalidInputError("--direction: expected none with --epsilon, got one: noise is sized for both")
     from pbdist.accounting import dpsgd_noise
     from pbdist.accounting.calibration import DEFAULT_STEP
-    from pbdist.sizing.sized import sized_as_json
+    from pbdist.sizing.report import sized_as_json
 
     tolerance = DEFAULT_STEP if options.tolerance is None else options.tolerance
     found = dpsgd_noise(**_run(options), epsilon=options.epsilon, tolerance=tolerance)
@@ -154,22 +150,16 @@ def _print_noise(options: argparse.Namespace, form: str) -> None:
 def _sized_sheet(found: "DpsgdNoise", *, exactly: bool) -> "Sheet":
     """Return the sheet of `pbdist size`, in the words of this command, with the epochs before each row."""
     from pbdist.mechanisms import SubsampledGaussian
-    from pbdist.query.sheet import Column
+    from pbdist.query.formats import Column
     from pbdist.sizing.goal import Goal
-    from pbdist.sizing.printed import printed_size
-    from pbdist.sizing.sized import Answer, sized_sheet
+    from pbdist.sizing.report import Answer, printed_size, sized_sheet
 
     training = found.training
     parameters = {"rate": training.sample_rate}
-    answers = [
-        Answer(
-            Goal(one.compositions, one.epsilon, one.delta),
-            None,
-            one,
-            None if exactly else printed_size(one, SubsampledGaussian, parameters),
-        )
-        for one in found.sized
-    ]
+    answers = []
+    for one in found.sized:
+        printed = None if exactly else printed_size(one, SubsampledGaussian, parameters)
+        answers.append(Answer(Goal(one.compositions, one.epsilon, one.delta), None, one, printed))
     given = " ".join(f"{name}={value}" for name, value in _given_run(training).items())
     sheet = sized_sheet(f"DP-SGD {given}", answers)
     columns = tuple(

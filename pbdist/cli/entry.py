@@ -11,14 +11,12 @@ from pbdist.cli import (
     completion,
     dpsgd,
     explore,
-    export,
     figure,
     plot,
     query,
     report,
     size,
     store,
-    studies,
     study,
 )
 from pbdist.cli.interrupts import INTERRUPTED, LINE, end_if_watched
@@ -108,8 +106,8 @@ def command_parser() -> argparse.ArgumentParser:
         bounds.add_epsilon,
         bounds.add_delta,
         size.add_to,
-        studies.add_studies,
-        studies.add_new,
+        study.add_studies,
+        study.add_new,
         study.add_plan,
         study.add_run,
         store.add_status,
@@ -119,7 +117,7 @@ def command_parser() -> argparse.ArgumentParser:
         plot.add_plot,
         report.add_report,
         store.add_verify,
-        export.add_to,
+        store.add_export,
     )
     for add in adders:
         add(commands)

@@ -3,10 +3,10 @@
 import argparse
 import sys
 from pathlib import Path
-from uuid import uuid4
 
 from pbdist.cli.interrupts import in_good_order
 from pbdist.cli.output import EXIT_CODES, FAILED
+from pbdist.cli.parser import Commands, add_command
 from pbdist.errors import InvalidInputError, printable
 
 #: What an export is known by, and where it is looked for.
@@ -17,15 +17,10 @@ what is shown. Serves until Ctrl-C, to this machine alone, and only reads. With 
 needs no server."""
 
 
-def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_to(commands: Commands) -> None:
     """Add the command."""
-    parser = commands.add_parser(
-        "explore",
-        help="show a store in a browser, or write it as one HTML file",
-        description=_ABOUT,
-        epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    about = "show a store in a browser, or write it as one HTML file"
+    parser = add_command(commands, "explore", about, _ABOUT, EXIT_CODES)
     parser.add_argument("store", metavar="STORE", help="a store: a path or s3://BUCKET/PREFIX")
     parser.add_argument("--port", metavar="P", type=int, default=0, help="the port to serve at (default: a free one)")
     parser.add_argument(
@@ -58,9 +53,10 @@ def _export(options: argparse.Namespace) -> int:
     _check_ours(options.export)
     from pbdist.report.explorer.export import exported
     from pbdist.report.explorer.snapshot import take_snapshot
+    from pbdist.report.pages.files import write_whole
 
     snapshot = take_snapshot(options.store)
-    _write(options.export, exported(snapshot, options.mechanism))
+    write_whole(options.export, exported(snapshot, options.mechanism).encode())
     print(printable(str(options.export)))
     whole = not (snapshot.problem or snapshot.lacking or snapshot.damaged or any(p.failed for p in snapshot.parts))
     if whole:
@@ -83,22 +79,10 @@ def _check_ours(path: Path) -> None:
     )
 
 
-def _write(path: Path, text: str) -> None:
-    """Write a file as a whole or not at all."""
-    unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
-    try:
-        unfinished.write_text(text, encoding="utf-8", newline="\n")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
 def _serve(options: argparse.Namespace) -> int:
     import asyncio
 
-    from pbdist.report.explorer.hosts import is_loopback
-    from pbdist.report.explorer.served import Served
-    from pbdist.report.explorer.server import ExplorerServer
+    from pbdist.report.explorer.server import ExplorerServer, Served, is_loopback
 
     async def serve(served: Served) -> None:
         server = ExplorerServer(served, options.host, options.port)

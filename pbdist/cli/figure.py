@@ -9,23 +9,19 @@ from typing import TYPE_CHECKING
 
 from pbdist.cli.interrupts import in_good_order
 from pbdist.cli.output import EXIT_CODES, FAILED, page
+from pbdist.cli.parser import Commands, add_command
 from pbdist.errors import InvalidInputError, printable
 
 if TYPE_CHECKING:
     from pbdist.report.figures.figure import Figure
-    from pbdist.report.figures.many import Ended
+    from pbdist.report.figures.make import Ended
 
 _FORMATS = ("csv", "svg", "png")
 
 
-def add_figure(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_figure(commands: Commands) -> None:
     """Add ``pbdist figure``."""
-    parser = commands.add_parser(
-        "figure",
-        help="compute figures, and write their data and drawings",
-        epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(commands, "figure", "compute figures, and write their data and drawings", None, EXIT_CODES)
     parser.add_argument("figures", metavar="FILE", type=Path, nargs="+", help="figure files")
     parser.add_argument("--folder", metavar="PATH", type=Path, default=Path("data/figures"), help="where to write them")
     parser.add_argument("--stores", metavar="PATH", type=Path, default=Path("data"), help="where their stores are")
@@ -85,7 +81,7 @@ def _many(figures: "Sequence[tuple[Path, Figure]]", options: argparse.Namespace)
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from pbdist.report.figures.many import at_once
+    from pbdist.report.figures.make import at_once
 
     common = [f"--folder={options.folder}", f"--stores={options.stores}", "--formats", *options.formats, "--"]
     commands = [(figure.name, ["figure", *common, str(path)]) for path, figure in figures]

@@ -2,15 +2,19 @@
 
 import argparse
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
+
+from pbdist.progress import heard_by
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from pbdist.query.sheet import Sheet
+    from pbdist.query.formats import Sheet
 
 FAILED, WRONG, MISSED, NOT_FOUND = 1, 2, 3, 4
 
@@ -26,6 +30,14 @@ exit codes:
     2  something in the input is wrong: stderr names it in one line, or all that is wrong with a file in one line each
     3  done, with --strict: bounds miss the tolerance that was asked for; they hold, and are told or stored
   130  interrupted by Ctrl-C, SIGTERM or SIGHUP: the same command goes on where this one stopped, or anew
+"""
+BOUND_EXITS = """\
+exit codes:
+    0  answered
+    2  something in the input is wrong: the one line on stderr says what
+    3  answered, with --strict: bounds are wider than the tolerance; they hold
+    4  no bound was found for some row
+  130  interrupted
 """
 
 
@@ -99,3 +111,39 @@ def printed_warnings() -> Iterator[list[str]]:
         showing: Any = warnings
         showing.showwarning = show
         yield printed
+
+
+#: Seconds until the first sign, and between two of them.
+_FIRST, _NEXT = 2.0, 1.0
+#: Clears the line of a terminal from the cursor on.
+_CLEAR = "\x1b[K"
+
+
+@contextmanager
+def sign_of_life() -> Iterator[None]:
+    """Tell on stderr how long something computes, and the last step that it reported; nothing where no terminal is."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    began, done, heard = time.monotonic(), Event(), [""]
+
+    def hear(what: str, reached: int, of: int) -> None:
+        heard[0] = f": {what} {reached} of {of}"
+
+    def tell() -> None:
+        wait = _FIRST
+        while not done.wait(wait):
+            # What is printed next begins on the same line.
+            line = f"computing for {time.monotonic() - began:.0f} s{heard[0]}"
+            print(line, end=f"{_CLEAR}\r", file=sys.stderr, flush=True)
+            wait = _NEXT
+
+    teller = Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        with heard_by(hear):
+            yield
+    finally:
+        done.set()
+        teller.join()
+        print(end=_CLEAR, file=sys.stderr, flush=True)

@@ -5,9 +5,14 @@ Options may be added late, when the command is used: those that follow from what
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
+if TYPE_CHECKING:
+    from pbdist.study.words import NamedPair
+
+#: What commands are added to.
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 _CHOICE = re.compile(r"invalid choice: '(?P<wrong>[^']*)' \(choose from (?P<known>.*)\)")
 
 
@@ -52,6 +57,26 @@ class Parser(argparse.ArgumentParser):
         return did_you_mean(wrong, options)
 
 
+def add_command(
+    commands: Commands, name: str, about: str, description: str | None, exits: str
+) -> argparse.ArgumentParser:
+    """Add a command whose description and exit codes are printed line by line."""
+    raw = argparse.RawDescriptionHelpFormatter
+    return commands.add_parser(name, help=about, description=description, epilog=exits, formatter_class=raw)
+
+
+def add_point(parser: argparse.ArgumentParser, what: str = "", **settings: Any) -> None:
+    """Add the options of which one gives ε."""
+    point = parser.add_mutually_exclusive_group()
+    point.add_argument("--epsilon", metavar="E", type=float, help=f"{what}epsilon, in nats", **settings)
+    point.add_argument("--exp-epsilon", metavar="Y", type=float, help=f"{what}e to the power of epsilon", **settings)
+
+
+def given_options(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
+    """Return those of some options that are given."""
+    return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+
+
 def add_late(parser: argparse.ArgumentParser, add: Callable[[argparse.ArgumentParser], None]) -> None:
     """Let `add` add options to a parser once they are needed: when it parses, or prints its help."""
     if isinstance(parser, Parser):
@@ -64,3 +89,78 @@ def complete(parser: argparse.ArgumentParser) -> None:
         late, parser.late = parser.late, []
         for add in late:
             add(parser)
+
+
+#: Parameters of these names have other ones here, as options of questions have theirs.
+_TAKEN = ("epsilon", "delta", "exp_epsilon", "compositions", "tolerance", "direction", "format", "json", "strict")
+_PREFIX = "parameter_"
+_FIELD = re.compile(r"(?P<name>\w+)(?P<rest>.*?): ", re.DOTALL)
+#: So many kinds are listed beside a parameter; it is one of most where there are more.
+_MOST_LISTED = 5
+
+
+def add_mechanism_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options, once they are needed: they follow from the mechanisms, which take long to import."""
+    add_late(parser, _add)
+
+
+def _add(parser: argparse.ArgumentParser) -> None:
+    from pbdist.mechanisms import described
+    from pbdist.study.entries import study_kinds
+    from pbdist.study.words import word_parameters
+
+    known = study_kinds()
+    parser.add_argument("--family", metavar="KIND", choices=known, help=f"the mechanism: {', '.join(known)}")
+    group = parser.add_argument_group(
+        "parameters of the mechanism",
+        "Each of several values of a number is answered. A mechanism within another one is a YAML\n"
+        "  mapping, as '{kind: Laplace, scale: 500}', or its kind alone with its parameters beside it.",
+    )
+    for parameter in word_parameters():
+        what = described(parameter.kinds).replace("%", "%%")
+        group.add_argument(
+            _option(parameter.name),
+            dest=_PREFIX + parameter.name,
+            metavar="FILE" if parameter.files else "X",
+            nargs="+",
+            help=f"{what} ({_listed(parameter.kinds)})" if len(set(parameter.kinds.values())) == 1 else what,
+        )
+
+
+def _listed(kinds: Iterable[str]) -> str:
+    named = tuple(kinds)
+    return ", ".join(named) if len(named) <= _MOST_LISTED else f"{', '.join(named[:_MOST_LISTED])}, .."
+
+
+def given_parameters(options: argparse.Namespace) -> dict[str, list[str]]:
+    """Return the words that are given for each parameter."""
+    every = vars(options).items()
+    return {
+        name.removeprefix(_PREFIX): words for name, words in every if name.startswith(_PREFIX) and words is not None
+    }
+
+
+def named_pairs(family: str | None, words: Mapping[str, list[str]]) -> "list[NamedPair]":
+    """Return the mechanisms that are named; errors name the options."""
+    from pbdist.errors import InvalidInputError
+    from pbdist.study.words import pairs_of_words
+
+    if family is None:
+        raise InvalidInputError("--family: expected a kind of mechanism, got none")
+    try:
+        return pairs_of_words(family, words)
+    except InvalidInputError as error:
+        found = _FIELD.match(str(error))
+        if found is None:
+            raise
+        at = f"{found['rest'].removeprefix('.')}: " if found["rest"] else ""
+        raise InvalidInputError(f"{_option(found['name'])}: {at}{str(error)[found.end() :]}") from None
+
+
+def column_name(name: str) -> str:
+    """Return what a parameter is called beside questions for ε and δ, as in the columns of a store."""
+    return f"pair_{name}" if name in _TAKEN else name
+
+
+def _option(name: str) -> str:
+    return f"--{column_name(name).replace('_', '-')}"

@@ -4,9 +4,9 @@ import argparse
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from pbdist.cli.output import page
+from pbdist.cli.parser import Commands, add_command, add_point, given_options
 from pbdist.cli.query import add_noise_options, given_noise
 from pbdist.errors import InvalidInputError, printable
 
@@ -51,16 +51,11 @@ exit codes:
 _LEAST, _MOST = {"width": 5.0, "height": 3.0}, 40.0
 
 
-def add_plot(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_plot(commands: Commands) -> None:
     """Add ``pbdist plot``."""
     kinds = "\n".join(f"    {name:15}{text}" for name, text in KINDS.items())
-    parser = commands.add_parser(
-        "plot",
-        help="draw what a store holds",
-        description=f"{_ABOUT}\n\nkinds:\n{kinds}",
-        epilog=_EXITS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    description = f"{_ABOUT}\n\nkinds:\n{kinds}"
+    parser = add_command(commands, "plot", "draw what a store holds", description, _EXITS)
     parser.add_argument("plot", metavar="KIND", choices=list(KINDS), help="what to draw: see above")
     parser.add_argument("stores", metavar="STORE", nargs="+", help="stores: paths or s3://BUCKET/PREFIX")
     parser.add_argument(
@@ -68,9 +63,7 @@ def add_plot(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     )
     parser.add_argument("--mechanism", metavar="LABEL", help="the label of the mechanism in the study (default: all)")
     parser.add_argument("--compositions", metavar="R", type=int, nargs="+", help="numbers of compositions")
-    point = parser.add_mutually_exclusive_group()
-    point.add_argument("--epsilon", metavar="E", type=float, help="epsilon, in nats")
-    point.add_argument("--exp-epsilon", metavar="Y", type=float, help="e to the power of epsilon")
+    add_point(parser)
     parser.add_argument("--delta", metavar="D", type=float, help="delta")
     parser.add_argument("--over", choices=["epsilon", "noise"], help="what compare has as its axis (default: epsilon)")
     parser.add_argument(
@@ -89,6 +82,7 @@ def _plot(options: argparse.Namespace) -> int:
     asked = _asked(options)
     from pbdist.query import open_study
     from pbdist.report import plots
+    from pbdist.report.pages.files import write_whole
     from pbdist.report.sheet import new_sheet, saved, styled
 
     sheet = new_sheet(options.width, options.height)
@@ -97,7 +91,7 @@ def _plot(options: argparse.Namespace) -> int:
     with styled():
         axes = sheet.subplots()
     functions[options.plot](_sources(studies), axes=axes, **asked)
-    _write(options.output, saved(sheet, options.output.suffix[1:].lower()))
+    write_whole(options.output, saved(sheet, options.output.suffix[1:].lower()))
     page().print(printable(str(options.output)), markup=False, highlight=False, soft_wrap=True)
     return 0
 
@@ -125,8 +119,7 @@ def _asked(options: argparse.Namespace) -> dict[str, Any]:
             )
     if options.plot in _ONE_STORE and len(options.stores) > 1:
         raise InvalidInputError(f"stores: expected one store for {options.plot}, got {len(options.stores)}")
-    names = ("compositions", "epsilon", "exp_epsilon", "delta", "over", "lowest")
-    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    given = given_options(options, ("compositions", "epsilon", "exp_epsilon", "delta", "over", "lowest"))
     if options.each:
         given["each"] = True
     for name in given:
@@ -171,13 +164,3 @@ def _target(kind: str, given: dict[str, Any]) -> None:
         )
     if "epsilon" in given:
         given["target"] = (given.pop("epsilon"), given.pop("delta"))
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file as a whole or not at all; an earlier one is replaced."""
-    unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
-    try:
-        unfinished.write_bytes(content)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pbdist.cli.interrupts import in_good_order
 from pbdist.cli.output import MISSED, add_formats, chosen_format, print_all, print_sheet, printed_warnings
-from pbdist.cli.parser import add_late
+from pbdist.cli.parser import Commands, add_command, add_late, add_point, given_options
 
 if TYPE_CHECKING:
     from pbdist.query import Study
@@ -31,23 +31,16 @@ exit codes:
 """
 
 
-def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_to(commands: Commands) -> None:
     """Add the command."""
-    parser = commands.add_parser(
-        "query",
-        help="bound delta, epsilon or the number of rounds by what a store holds",
-        description=_ABOUT,
-        epilog=_EXITS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    about = "bound delta, epsilon or the number of rounds by what a store holds"
+    parser = add_command(commands, "query", about, _ABOUT, _EXITS)
     parser.add_argument("store", metavar="STORE", help="a store: a path or s3://BUCKET/PREFIX")
     parser.add_argument(
         "--mechanism", metavar="LABEL", help="the label of the mechanism in the study; not needed where only one can be"
     )
     parser.add_argument("--compositions", metavar="R", type=int, nargs="+", help="numbers of compositions")
-    point = parser.add_mutually_exclusive_group()
-    point.add_argument("--epsilon", metavar="E", type=float, nargs="+", help="epsilon, in nats")
-    point.add_argument("--exp-epsilon", metavar="Y", type=float, nargs="+", help="e to the power of epsilon")
+    add_point(parser, nargs="+")
     parser.add_argument("--delta", metavar="D", type=float, nargs="+", help="delta")
     add_noise_options(parser)
     parser.add_argument(
@@ -120,13 +113,13 @@ def _answer(options: argparse.Namespace) -> int:
     gc.disable()
     from pbdist.errors import InvalidInputError
     from pbdist.query import open_study
-    from pbdist.query.arguments import check_strict
-    from pbdist.query.printing import answers_as_json, answers_sheet
+    from pbdist.query.lookup import check_strict
+    from pbdist.query.printing import answers_as_json, answers_sheet, bounds_as_json, printed_bounds
 
     gc.freeze()
     gc.enable()
     numbers, texts = given_noise(options)
-    asked = _given(options, ["compositions", "epsilon", "exp_epsilon", "delta"])
+    asked = given_options(options, ("compositions", "epsilon", "exp_epsilon", "delta"))
     if not asked and not numbers and not texts:
         return _list(options, form)
     if len(asked) != 2 or {"epsilon", "exp_epsilon"} <= set(asked):
@@ -139,7 +132,7 @@ def _answer(options: argparse.Namespace) -> int:
     study = open_study(options.store)
     check_strict(study.spec, options.strict)
     if options.mechanism is None:
-        from pbdist.query.choice import only_mechanism
+        from pbdist.query.status import only_mechanism
 
         noise = {**numbers, **{name: [text] for name, text in texts.items()}}
         options.mechanism = only_mechanism(study, noise, refine=options.refine)
@@ -147,7 +140,11 @@ def _answer(options: argparse.Namespace) -> int:
     if single and "delta" not in asked and form in ("table", "json"):
         point = {name: values[0] for name, values in asked.items()}
         noise = {name: values[0] for name, values in numbers.items()}
-        _show_point(_bounds_at(study, options, point, {**noise, **texts}), form)
+        bounds = _bounds_at(study, options, point, {**noise, **texts})
+        if form == "json":
+            print(json.dumps(bounds_as_json(bounds), indent=2, allow_nan=False))
+        else:
+            print_all(printed_bounds(bounds))
         return 0
     names = [*numbers, *asked]
     rows = list(product(*numbers.values(), *asked.values()))
@@ -167,7 +164,7 @@ def _list(options: argparse.Namespace, form: str) -> int:
     """Print what the store holds, or holds of one mechanism."""
     from pbdist.errors import InvalidInputError
     from pbdist.query import open_study
-    from pbdist.query.contents_sheet import contents_sheet
+    from pbdist.query.status import contents_sheet
 
     for name in ("refine", "each", "strict"):
         if getattr(options, name):
@@ -189,10 +186,6 @@ def _found(study: "Study", options: argparse.Namespace, columns: dict[str, Any],
     if "compositions" in columns:
         return study.epsilon(options.mechanism, **columns, **settings, **direction)
     return study.compositions(options.mechanism, **columns, **settings)
-
-
-def _given(options: argparse.Namespace, names: list[str]) -> dict[str, Any]:
-    return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
 
 
 def _bounds_at(study: "Study", options: argparse.Namespace, point: dict[str, Any], noise: dict[str, Any]) -> "Bounds":
@@ -226,12 +219,3 @@ def _bounds_at(study: "Study", options: argparse.Namespace, point: dict[str, Any
         why_wide="" if why is None else next((str(one) for one in why.reshape(-1) if one), ""),
         adjacency=bounds.adjacency,
     )
-
-
-def _show_point(bounds: "Bounds", form: str) -> None:
-    from pbdist.query.printing import bounds_as_json, printed_bounds
-
-    if form == "json":
-        print(json.dumps(bounds_as_json(bounds), indent=2, allow_nan=False))
-    else:
-        print_all(printed_bounds(bounds))

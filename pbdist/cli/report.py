@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pbdist.cli.output import EXIT_CODES, FAILED
+from pbdist.cli.parser import Commands, add_command, add_point
 from pbdist.errors import InvalidInputError, printable
 
 if TYPE_CHECKING:
@@ -21,24 +22,17 @@ tables of the bounds, what is taken for granted, and where the numbers come from
 or could not be computed is said first; then the exit code is 1."""
 
 
-def add_report(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_report(commands: Commands) -> None:
     """Add ``pbdist report``."""
-    parser = commands.add_parser(
-        "report",
-        help="write a page on a store or a system, to hand on",
-        description=_ABOUT,
-        epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    about = "write a page on a store or a system, to hand on"
+    parser = add_command(commands, "report", about, _ABOUT, EXIT_CODES)
     parser.add_argument("store", metavar="STORE", nargs="?", help="a store: a path or s3://BUCKET/PREFIX")
     parser.add_argument("--system", metavar="NAME", help="in place of a store: a system of data/systems.yaml")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help="the file to write")
     parser.add_argument("--format", choices=_FORMATS, help="default: by the end of the file's name")
     parser.add_argument("--study", metavar="FILE", help="goals: the targets of a study file, or of a study by name")
     parser.add_argument("--compositions", metavar="R", type=int, help="a goal: number of compositions")
-    point = parser.add_mutually_exclusive_group()
-    point.add_argument("--epsilon", metavar="E", type=float, help="a goal: epsilon, in nats")
-    point.add_argument("--exp-epsilon", metavar="Y", type=float, help="a goal: e to the power of epsilon")
+    add_point(parser, what="a goal: ")
     parser.add_argument("--delta", metavar="D", type=float, help="a goal: the largest delta that will do")
     parser.add_argument(
         "--verify", metavar="K", type=int, help="recompute K points of the store in exact integers (default: none)"
@@ -87,8 +81,8 @@ def _told(text: str) -> None:
 
 
 def _of_store(options: argparse.Namespace, drawn: str) -> "Report":
-    from pbdist.report.pages.goal_words import goals_of
     from pbdist.report.pages.store_report import store_report
+    from pbdist.report.pages.words import goals_of
 
     spec = _study(options)
     goals = [] if spec is None else [*goals_of(spec)]
@@ -116,8 +110,7 @@ def _study(options: argparse.Namespace) -> "StudySpec | None":
 
 def _of_system(options: argparse.Namespace, drawn: str) -> "Report":
     from pbdist.report.pages.system_report import system_report
-    from pbdist.sizing.system_sizing import SystemTarget
-    from pbdist.sizing.systems import find_system, load_systems
+    from pbdist.sizing.systems import SystemTarget, find_system, load_systems
 
     system = find_system(load_systems(options.systems), options.system)
     asked = _asked_goal(options)

@@ -3,18 +3,16 @@
 import argparse
 import json
 import sys
-from collections.abc import Collection
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from pbdist.cli.output import MISSED, add_formats, chosen_format, print_all, print_sheet, printed_warnings
-from pbdist.cli.parser import add_late
-from pbdist.cli.sign_of_life import sign_of_life
+from pbdist.cli.output import MISSED, add_formats, chosen_format, print_all, print_sheet, printed_warnings, sign_of_life
+from pbdist.cli.parser import Commands, add_late, add_point, given_options
 
 if TYPE_CHECKING:
     from pbdist.mechanisms import Parameter
     from pbdist.sizing.goal import Goal
-    from pbdist.sizing.sized import Answer
+    from pbdist.sizing.report import Answer
 
 _ADJACENCY = (
     "for which neighbours the sensitivity or shift is stated: add-or-remove, add-or-remove-group, replace-one or"
@@ -29,7 +27,7 @@ _OPTIONS = frozenset(
 )
 
 
-def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_to(commands: Commands) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "size",
@@ -42,9 +40,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     parser.add_argument("--systems", metavar="FILE", help="the systems, in place of those that come with pbdist")
     parser.add_argument("--compositions", metavar="R", type=int, nargs="+", help="numbers of compositions")
-    point = parser.add_mutually_exclusive_group()
-    point.add_argument("--epsilon", metavar="E", type=float, nargs="+", help="epsilon, in nats")
-    point.add_argument("--exp-epsilon", metavar="Y", type=float, nargs="+", help="e to the power of epsilon")
+    add_point(parser, nargs="+")
     parser.add_argument("--delta", metavar="D", type=float, nargs="+", help="the largest delta that will do")
     parser.add_argument(
         "--tolerance", metavar="T", type=float, default=0.01, help="how much smaller the refuted noise is (0.01)"
@@ -142,13 +138,11 @@ def _asked(options: argparse.Namespace) -> "tuple[Any, dict[str, Any], list[tupl
     """Return the family, its parameters, and the goals, each with the e^ε that was given for it; all checked."""
     from pbdist.errors import InvalidInputError
     from pbdist.mechanisms import MECHANISMS
-    from pbdist.sizing.family_arguments import noise_class
+    from pbdist.sizing.families import noise_class
     from pbdist.sizing.goal import checked_goal
-    from pbdist.sizing.system_sizing import system_family
-    from pbdist.sizing.systems import find_system, load_systems
+    from pbdist.sizing.systems import find_system, load_systems, system_family
 
-    names = ("compositions", "epsilon", "exp_epsilon", "delta")
-    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    given = given_options(options, ("compositions", "epsilon", "exp_epsilon", "delta"))
     if (given and len(given) < 3) or (options.family and not given):
         epsilon = [] if "exp_epsilon" in given else ["epsilon"]
         missing = [name for name in ("compositions", *epsilon, "delta") if name not in given]
@@ -158,7 +152,7 @@ def _asked(options: argparse.Namespace) -> "tuple[Any, dict[str, Any], list[tupl
         asked = {"epsilon": None, "exp_epsilon": None, **dict(zip(given, values, strict=True))}
         goals.append((checked_goal(**asked), asked["exp_epsilon"]))
     if options.family:
-        parameters = _given(options, _parameters())
+        parameters = given_options(options, _parameters())
         return MECHANISMS[options.family], parameters, goals
     system = find_system(load_systems(options.systems), options.system)
     noise: Any = None if options.noise is None else noise_class(options.noise)
@@ -178,8 +172,7 @@ def _answer(
     """Return the answer to one goal; where none is found it is the error, also that of a wrong parameter."""
     import pbdist
     from pbdist.errors import InvalidInputError, PrecisionError
-    from pbdist.sizing.printed import printed_size
-    from pbdist.sizing.sized import Answer
+    from pbdist.sizing.report import Answer, printed_size
 
     try:
         sized = pbdist.size(
@@ -199,8 +192,8 @@ def _answer(
 
 
 def _print(options: argparse.Namespace, answers: "list[Answer]", form: str) -> None:
-    from pbdist.sizing.certificate import SizedNoise
-    from pbdist.sizing.sized import answers_as_json, sized_sheet, sized_table
+    from pbdist.sizing.goal import SizedNoise
+    from pbdist.sizing.report import answers_as_json, sized_sheet, sized_table
 
     alone = answers[0]
     if form == "json":
@@ -210,14 +203,10 @@ def _print(options: argparse.Namespace, answers: "list[Answer]", form: str) -> N
     elif form == "table" and len(answers) == 1 and isinstance(alone.sized, SizedNoise) and alone.printed is not None:
         print_all(sized_table(alone.sized, alone.printed))
     else:
-        told = _given(options, _parameters())
+        told = given_options(options, _parameters())
         what = options.family or f"system {options.system}"
         caption = " ".join([f"{what}: the smallest noise found", *(f"{name}={value}" for name, value in told.items())])
         print_sheet(sized_sheet(caption, answers), form)
-
-
-def _given(options: argparse.Namespace, names: "Collection[str]") -> dict[str, Any]:
-    return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
 
 
 def _refuse_ignored(options: argparse.Namespace) -> None:

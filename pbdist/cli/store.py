@@ -1,11 +1,14 @@
-"""``pbdist status`` and ``pbdist verify``: how far a store is, whether its files are sound and its bounds right."""
+"""``pbdist status``, ``verify`` and ``export``: how far a store is, whether it is sound, and a copy for others."""
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from pbdist.cli.interrupts import ANEW, in_good_order
 from pbdist.cli.output import EXIT_CODES, FAILED
+from pbdist.cli.parser import Commands, add_command
 from pbdist.errors import PbdistError, StoreDamagedError, printable
 
 if TYPE_CHECKING:
@@ -14,22 +17,18 @@ if TYPE_CHECKING:
 _MOST_PRINTED = 20
 
 
-def add_status(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_status(commands: Commands) -> None:
     """Add ``pbdist status``."""
-    parser = commands.add_parser(
-        "status",
-        help="show how far a store is, also while a run goes on; --check reads every file",
-        description="Exit code 0 if the store is complete (with --check: and every file sound), else 1.",
-        epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    about = "show how far a store is, also while a run goes on; --check reads every file"
+    description = "Exit code 0 if the store is complete (with --check: and every file sound), else 1."
+    parser = add_command(commands, "status", about, description, EXIT_CODES)
     parser.add_argument("store", metavar="STORE", help="a store: a path or s3://BUCKET/PREFIX")
     parser.add_argument("--check", action="store_true", help="read every file and compare it with its checksum")
     parser.add_argument("--json", action="store_true", help="print JSON, with lists of any length")
     parser.set_defaults(action=_status)
 
 
-def add_verify(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_verify(commands: Commands) -> None:
     """Add ``pbdist verify``."""
     parser = commands.add_parser("verify", help="check a store: complete, unchanged, and right at sampled points")
     parser.add_argument("store", metavar="STORE", help="a store: a path or s3://BUCKET/PREFIX")
@@ -141,3 +140,36 @@ def _verify(options: argparse.Namespace) -> int:
     else:
         print(*map(printable, found.lines()), sep="\n")
     return 0 if found.passed else FAILED
+
+
+def add_export(commands: Commands) -> None:
+    """Add ``pbdist export``."""
+    about = "write a store, all its parts, as one flat table: .zarr, .nc, .parquet or .csv"
+    description = "Exit code 1 if the store is not complete and sound; --allow-incomplete exports what there is."
+    parser = add_command(commands, "export", about, description, EXIT_CODES)
+    parser.add_argument("store", metavar="STORE", help="a store: a path or s3://BUCKET/PREFIX")
+    parser.add_argument("out", metavar="OUT", help="a new path that ends in .zarr, .nc, .parquet or .csv")
+    parser.add_argument(
+        "--allow-incomplete",
+        action="store_true",
+        help="export a store that lacks results too; it says so in the export",
+    )
+    parser.set_defaults(action=_export)
+
+
+def _export(options: argparse.Namespace) -> int:
+    from pbdist.errors import PbdistError, StoreDamagedError, StoreIncompleteError
+    from pbdist.export import export_study
+
+    try:
+        with in_good_order(ANEW):
+            found = export_study(options.store, options.out, allow_incomplete=options.allow_incomplete)
+    except (StoreDamagedError, StoreIncompleteError) as error:
+        print(f"pbdist: error: {error}", file=sys.stderr)
+        return FAILED
+    print(PbdistError(f"{found.path}: {found.cells:,} cells, {found.points:,} points (cell, r, ε)"))
+    if found.lacking:
+        print(f"incomplete: {found.lacking} points are without bounds")
+    if found.refinements:
+        print(f"left out: {found.refinements:,} refinements of queries, which are no part of the study")
+    return 0

@@ -1,27 +1,33 @@
-"""``pbdist plan`` and ``pbdist run``: what a study will take; compute it, or what is left of it, into a store."""
+"""``pbdist studies``, ``new``, ``plan`` and ``run``: find or write a study, tell what it will take, compute it."""
 
 import argparse
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pbdist.cli.interrupts import in_good_order
 from pbdist.cli.output import EXIT_CODES, MISSED, page, printed_warnings
+from pbdist.cli.parser import Commands, add_command
 from pbdist.errors import InvalidInputError, PbdistError, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from pbdist.run import Executor
-    from pbdist.run.certificates import CertificateFiles
+    from pbdist.run.cluster_profile import CertificateFiles
     from pbdist.run.events import Event
     from pbdist.run.listeners import RunLog
     from pbdist.store import Place
-    from pbdist.study import StudySpec
-    from pbdist.study.addition import Addition
+    from pbdist.study import Plan, StudySpec
+    from pbdist.study.load import Addition
+    from pbdist.types import JsonValue
 
 #: Workers take about so long to start, in seconds.
 _SERIAL_SECONDS = 3.0
@@ -30,7 +36,7 @@ _TLS = {"ca": "who signs certificates", "certificate": "your certificate", "key"
 _STUDY = "a study file, or the name of a study that comes with pbdist, such as quickstart"
 
 
-def add_plan(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_plan(commands: Commands) -> None:
     """Add ``pbdist plan``."""
     parser = commands.add_parser("plan", help="show what a study will take, before anything runs")
     parser.add_argument("study", metavar="FILE", help=_STUDY)
@@ -43,14 +49,9 @@ def add_plan(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser.set_defaults(action=_plan)
 
 
-def add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_run(commands: Commands) -> None:
     """Add ``pbdist run``."""
-    parser = commands.add_parser(
-        "run",
-        help="compute a study, or what is left of it, into a store",
-        epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(commands, "run", "compute a study, or what is left of it, into a store", None, EXIT_CODES)
     parser.add_argument("study", metavar="FILE", help=_STUDY)
     parser.add_argument("--store", help="the store: a path or s3://BUCKET/PREFIX (default: data/NAME.zarr)")
     where = parser.add_mutually_exclusive_group()
@@ -83,36 +84,32 @@ def add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
 
 
 def _plan(options: argparse.Namespace) -> int:
-    from pbdist.cli.planned import plan_as_json, print_plan
     from pbdist.study import StudySpec, plan_study
     from pbdist.study.load import load_asked
 
     asked = load_asked(study_file(options.study))
-    if options.store is not None or not isinstance(asked, StudySpec):
-        return _plan_additions(options, asked)
-    plan = plan_study(asked)
-    if options.json:
-        print(json.dumps(plan_as_json(plan), indent=2, allow_nan=False))
+    if options.store is None and isinstance(asked, StudySpec):
+        plan = plan_study(asked)
+        found, show = plan_as_json(plan), partial(print_plan, plan=plan)
     else:
-        print_plan(page(), plan)
+        store = _store(options, asked)
+        plans = additions(asked, store)
+        found, show = additions_as_json(store, plans), partial(print_additions, store=store, plans=plans)
+    if options.json:
+        print(json.dumps(found, indent=2, allow_nan=False))
+    else:
+        show(page())
     return 0
 
 
-def _plan_additions(options: argparse.Namespace, asked: "StudySpec | Addition") -> int:
-    from pbdist.cli.planned_additions import additions, additions_as_json, print_additions
-
-    store = f"data/{asked.name}.zarr" if options.store is None else options.store
-    plans = additions(asked, store)
-    if options.json:
-        print(json.dumps(additions_as_json(store, plans), indent=2, allow_nan=False))
-    else:
-        print_additions(page(), store, plans)
-    return 0
+def _store(options: argparse.Namespace, asked: "StudySpec | Addition") -> str:
+    store: str = f"data/{asked.name}.zarr" if options.store is None else options.store
+    return store
 
 
 def study_file(given: str) -> Path:
     """Return the study file that is meant; it is said where a file has the name of a study of pbdist."""
-    from pbdist.study.shipped import find_study, shipped_names
+    from pbdist.study.starter import find_study, shipped_names
 
     path = find_study(given)
     if given in shipped_names() and path == Path(given):
@@ -123,11 +120,11 @@ def study_file(given: str) -> Path:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from pbdist.run.extending import asked_of
+    from pbdist.run.driver import asked_of
     from pbdist.study.load import load_asked
 
     asked = load_asked(study_file(options.study))
-    store = f"data/{asked.name}.zarr" if options.store is None else options.store
+    store = _store(options, asked)
     study = asked_of(asked, store).study
     if options.strict and not study.seeks_some:
         raise InvalidInputError("--strict: expected a study with a tolerance, got one without")
@@ -148,13 +145,18 @@ def _run(options: argparse.Namespace) -> int:
             stack.callback(_warn_of_log, log)
             listeners.append(log)
         listeners.append(stack.enter_context(ProgressDisplay(Console(stderr=True))))
+
+        def notify(event: "Event") -> None:
+            for listener in listeners:
+                listener(event)
+
         patience = OUTAGE_SECONDS if options.patience is None else options.patience
         stack.enter_context(printed_warnings())
         stored = run_study(
             asked,
             store,
             executor,
-            lambda event: _notify(listeners, event),
+            notify,
             patience=patience,
             check=options.check,
             serial_seconds=_serial_seconds(options),
@@ -170,11 +172,6 @@ def _serial_seconds(options: argparse.Namespace) -> float:
     """Return how much projected work is computed without workers: some, where none are named."""
     named = (options.workers, options.cluster, options.scheduler, options.scheduler_file, options.report)
     return _SERIAL_SECONDS if all(option is None for option in named) else 0.0
-
-
-def _notify(listeners: "list[Callable[[Event], None]]", event: "Event") -> None:
-    for listener in listeners:
-        listener(event)
 
 
 def _warn_of_log(log: "RunLog") -> None:
@@ -235,7 +232,7 @@ def _certificates(options: argparse.Namespace) -> "CertificateFiles | None":
             )
     if not options.scheduler and not options.scheduler_file:
         raise InvalidInputError("--tls-ca: expected it with --scheduler or --scheduler-file, got neither")
-    from pbdist.run.certificates import CertificateError, CertificateFiles, check_certificates
+    from pbdist.run.cluster_profile import CertificateError, CertificateFiles, check_certificates
 
     files = CertificateFiles(**{name: str(path.absolute()) for name, path in given.items()})
     try:
@@ -266,3 +263,248 @@ def _print_precision(console: "Console", study: "StudySpec", store: "Place") -> 
     found = reached_precision(open_study(store), study, recorded=True)
     console.print(precision_line(study.sought, found), markup=False, highlight=False, soft_wrap=True)
     return found.missed
+
+
+def add_studies(commands: Commands) -> None:
+    """Add ``pbdist studies``."""
+    parser = commands.add_parser("studies", help="list the studies that come with pbdist")
+    parser.add_argument("--show", metavar="STUDY", help="print the file of one of them")
+    parser.set_defaults(action=_studies)
+
+
+def add_new(commands: Commands) -> None:
+    """Add ``pbdist new``."""
+    parser = commands.add_parser(
+        "new",
+        help="write a study file to begin with",
+        description="Write a commented study file that can be run as it is. Nothing is overwritten.",
+    )
+    parser.add_argument(
+        "file", metavar="FILE", type=Path, help="the new study file; its name becomes that of the study"
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--mechanism", metavar="KIND", help="the kind of mechanism (default: Gaussian)")
+    what.add_argument("--like", metavar="STUDY", help="copy one of the studies that come with pbdist")
+    parser.set_defaults(action=_new)
+
+
+def _studies(options: argparse.Namespace) -> int:
+    from pbdist.study.starter import PROJECTED, shipped_names, shipped_study
+
+    if options.show is not None:
+        print(shipped_study(options.show).read_text(encoding="utf-8"), end="")
+        return 0
+    from rich.table import Table
+
+    from pbdist.study import load_study
+
+    table = Table(expand=False)
+    table.add_column("study")
+    table.add_column("about")
+    table.add_column("cells", justify="right", no_wrap=True)
+    table.add_column("one core", justify="right", no_wrap=True)
+    # First the one that strangers should try.
+    for name in sorted(shipped_names(), key=lambda name: name != "quickstart"):
+        study = load_study(shipped_study(name))
+        table.add_row(name, study.description or "", f"{len(study.cells):,}", PROJECTED[name])
+    console = page()
+    console.print(table)
+    console.print("pbdist run STUDY computes one; pbdist studies --show STUDY prints its file", highlight=False)
+    return 0
+
+
+def _new(options: argparse.Namespace) -> int:
+    from pbdist.errors import printable
+    from pbdist.study.starter import write_copy, write_starter
+
+    if options.like is not None:
+        write_copy(options.file, options.like)
+    else:
+        write_starter(options.file, "Gaussian" if options.mechanism is None else options.mechanism)
+    console = page()
+    told = printable(f"{options.file} is written. What it will take: pbdist plan {options.file}")
+    console.print(told, markup=False, highlight=False, soft_wrap=True)
+    return 0
+
+
+#: So many values that targets added are listed.
+_MOST_LISTED = 6
+
+
+def print_plan(console: "Console", plan: "Plan") -> None:
+    """Print a plan as a table."""
+    from rich.table import Table
+
+    from pbdist.study.plan import duration, size
+
+    study = plan.study
+    seconds = plan.batches.seconds
+    title = f"{study.name}: {study.description}" if study.description else study.name
+    console.print(printable(title), markup=False, highlight=False, soft_wrap=True)
+    table = Table(show_header=False)
+    table.add_column("what")
+    table.add_column("how much", justify="right")
+    rows = {
+        "cells (noise settings)": f"{len(study.cells):,}",
+        "numbers of compositions": f"{len(study.compositions):,}, up to {study.compositions[-1]:,}",
+        "values of epsilon": f"{len(study.epsilon):,}, {study.epsilon[0]:.6g} to {study.epsilon[-1]:.6g}",
+        "points, both directions": f"{_points(study):,}",
+        "method": _method(study),
+        "batches": f"{len(plan.batches):,}, cells in each: {plan.cells_per_batch:,}",
+        "projected time of a batch, one core": f"{seconds.min():.3g} to {seconds.max():.3g} s",
+        "projected time of the study, one core": duration(plan.seconds),
+        "projected peak memory of a worker": size(plan.worker_bytes),
+        "projected size of the store, at most": size(plan.store_bytes),
+        "bucket states": "kept" if study.keep_states else "not kept",
+        "study digest": study.digest[:16],
+    }
+    for what, how_much in rows.items():
+        table.add_row(what, how_much)
+    console.print(table)
+    if study.target_compositions or study.target_epsilon:
+        console.print(_growth(study), markup=False, highlight=False, soft_wrap=True)
+
+
+def plan_as_json(plan: "Plan") -> "dict[str, JsonValue]":
+    """Return a plan as JSON values, unrounded, with the grids."""
+    study = plan.study
+    return {
+        "name": study.name,
+        "description": study.description,
+        "digest": study.digest,
+        "cells": len(study.cells),
+        "cells_by_label": _by_label(study),
+        "compositions": list(study.compositions),
+        "epsilon": list(study.epsilon),
+        "points": _points(study),
+        "method": study.method,
+        "tolerance": study.tolerance,
+        "buckets": study.buckets,
+        "floor": study.floor,
+        "direction": study.direction,
+        "keep_states": study.keep_states,
+        "targets": [
+            {"epsilon": target.epsilon, "delta": target.delta, "compositions": target.compositions}
+            for target in study.targets
+        ],
+        "added_by_targets": {
+            "compositions": list(study.target_compositions),
+            "epsilon": list(study.target_epsilon),
+            "points": _points(study) - _points_without_targets(study),
+        },
+        "batches": len(plan.batches),
+        "cells_per_batch": plan.cells_per_batch,
+        "batch_seconds": {"min": float(plan.batches.seconds.min()), "max": float(plan.batches.seconds.max())},
+        **_sizes(plan),
+    }
+
+
+def _sizes(plan: "Plan") -> "dict[str, JsonValue]":
+    return {"seconds": plan.seconds, "worker_bytes": plan.worker_bytes, "store_bytes": plan.store_bytes}
+
+
+def _by_label(study: "StudySpec") -> dict[str, int]:
+    """Return how many cells each label has."""
+    from pbdist.study.spec import KnownCells
+
+    cells = study.cells
+    return cells.labels() if isinstance(cells, KnownCells) else dict(Counter(cell.label for cell in cells))
+
+
+def _points(study: "StudySpec") -> int:
+    """Return the number of points, both directions."""
+    return 2 * len(study.cells) * len(study.compositions) * len(study.epsilon)
+
+
+def _points_without_targets(study: "StudySpec") -> int:
+    rounds = len(study.compositions) - len(study.target_compositions)
+    return 2 * len(study.cells) * rounds * (len(study.epsilon) - len(study.target_epsilon))
+
+
+def _growth(study: "StudySpec") -> str:
+    """Return what targets off the grids add to a study."""
+    added = []
+    if study.target_compositions:
+        added.append(f"compositions {_listed([f'{r:,}' for r in study.target_compositions])}")
+    if study.target_epsilon:
+        added.append(f"epsilon {_listed([f'{value:.6g}' for value in study.target_epsilon])}")
+    before = _points_without_targets(study)
+    more = f"{before:,} points become {_points(study):,}, since every r is computed with every epsilon"
+    return f"targets off the grids add {' and '.join(added)}: {more}"
+
+
+def _listed(texts: list[str]) -> str:
+    more = len(texts) - _MOST_LISTED
+    return ", ".join(texts[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _method(study: "StudySpec") -> str:
+    if study.method == "buckets" or study.buckets is not None:
+        return f"{study.method}, {study.buckets:,} buckets"
+    return f"{study.method}, tolerance {study.tolerance:g}"
+
+
+def additions(asked: "StudySpec | Addition", store: str) -> "list[Plan]":
+    """Return the plans of the parts that a run would add to a store; none where it has all points.
+
+    Raises
+    ------
+    PbdistError
+        What lies there is no store, or one of another study.
+    """
+    from pbdist.run.driver import asked_of
+    from pbdist.store import is_there, open_parts, place_at
+    from pbdist.study import plan_study
+
+    wanted, place = asked_of(asked, store), place_at(store)
+    # Where nothing is, all is new.
+    missing = wanted.missing([part.study for part in open_parts(place)]) if is_there(place) else (wanted.study,)
+    return [plan_study(part) for part in missing]
+
+
+def print_additions(console: "Console", store: str, plans: "Sequence[Plan]") -> None:
+    """Print what a run would add to a store: a row for each part, and all together."""
+    from rich.table import Table
+
+    from pbdist.study.plan import duration, size
+
+    def told(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    if not plans:
+        told(f"{store}: has all points of the file, nothing would be added")
+        return
+    table = Table()
+    for head in ("cells", "compositions", "epsilon", "points, both directions", "batches", "time, one core", "store"):
+        table.add_column(head, justify="right")
+    for plan in plans:
+        study = plan.study
+        row = (len(study.cells), len(study.compositions), len(study.epsilon), _points(plan.study), len(plan.batches))
+        table.add_row(*(f"{count:,}" for count in row), duration(plan.seconds), f"up to {size(plan.store_bytes)}")
+    console.print(table)
+    seconds, memory = sum(plan.seconds for plan in plans), max(plan.worker_bytes for plan in plans)
+    told(
+        f"{store}: {sum(_points(plan.study) for plan in plans):,} points would be added,"
+        f" projected {duration(seconds)} on one core and up to {size(memory)} a worker"
+    )
+
+
+def additions_as_json(store: str, plans: "Sequence[Plan]") -> "dict[str, JsonValue]":
+    """Return what a run would add as JSON values, unrounded, with the grids."""
+    return {
+        "store": store,
+        "points": sum(_points(plan.study) for plan in plans),
+        "seconds": sum(plan.seconds for plan in plans),
+        "parts": [
+            {
+                "cells": len(plan.study.cells),
+                "compositions": list(plan.study.compositions),
+                "epsilon": list(plan.study.epsilon),
+                "points": _points(plan.study),
+                "batches": len(plan.batches),
+                "cells_per_batch": plan.cells_per_batch,
+                **_sizes(plan),
+            }
+            for plan in plans
+        ],
+    }

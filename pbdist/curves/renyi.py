@@ -20,7 +20,7 @@ from pbdist.mechanisms import UNIT_ROUNDOFF, Pair
 from pbdist.pld import PairState
 from pbdist.pld.lattice import LOST_TO_UNDERFLOW
 from pbdist.renyi import divergence_bounds
-from pbdist.renyi.bins import LogMasses, Order, a_term, b_term, down, log_unit_of, share_at_end, terms_below, up
+from pbdist.renyi.divergence import LogMasses, Order, a_term, b_term, down, log_unit_of, share_at_end, terms_below, up
 from pbdist.types import Direction, FloatArray
 
 #: Orders beyond this are refused.

@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Pair
-from pbdist.pld import LARGEST_EPSILON, PairState, lower_deltas, upper_deltas
+from pbdist.pld import LARGEST_READ, PairState, lower_deltas, upper_deltas
 from pbdist.pld.lattice import LOST_TO_UNDERFLOW
 from pbdist.types import Direction, FloatArray, IntArray
 
@@ -115,7 +115,7 @@ class SupportCurve:
         Parameters
         ----------
         epsilon : ndarray, shape (E,)
-            Increasing, nats, at least one of them at most `LARGEST_EPSILON`; what is larger is left out.
+            Increasing, nats, at least one of them at most `LARGEST_READ`; what is larger is left out.
         test : Direction
             A||B: the type I error is made under A, the type II error under B.
         delta_lower, delta_upper : ndarray, shape (2, E)
@@ -126,7 +126,7 @@ class SupportCurve:
         exp rounds by 2u at most. c(k y) lies between c(y) and k c(y), since c is concave, does not fall and c(0) = 0:
         a node that is off by 4u costs a factor of 1 ± 4u. The other roundings are five at most.
         """
-        kept = epsilon <= LARGEST_EPSILON
+        kept = epsilon <= LARGEST_READ
         epsilon = epsilon[kept]
         forwards = 0 if test is Direction.A_TO_B else 1
         null = wholes[test]
@@ -268,7 +268,7 @@ def _corners(state: PairState, test: Direction, alpha: FloatArray) -> FloatArray
     near = near[:: max(1, -(-near.size // _MOST_CORNERS))]
     corners = np.abs(losses[near])
     found = np.concatenate(([0.0], corners, corners + state.shift))
-    return np.unique(found[found <= LARGEST_EPSILON])
+    return np.unique(found[found <= LARGEST_READ])
 
 
 def _sorted_events(state: PairState, direction: Direction) -> tuple[FloatArray, FloatArray]:

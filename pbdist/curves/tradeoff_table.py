@@ -21,7 +21,7 @@ from pbdist.arguments import (
 from pbdist.curves.tradeoff import SupportCurve, Wholes, state_tradeoff, wholes_of
 from pbdist.errors import PrecisionError
 from pbdist.mechanisms import ElementaryPair, Pair, factor_counts
-from pbdist.pld import LARGEST_EPSILON, kept_states
+from pbdist.pld import LARGEST_READ, kept_states
 from pbdist.pld.closed_form import gaussian_ratio
 from pbdist.pld.loss_profile import loss_profile
 from pbdist.table import bounds_table
@@ -158,7 +158,7 @@ def _rough_reach(counts: Mapping[ElementaryPair, int], rounds: int, floor: float
     for tilts in (_TILTS, -1.0 - _TILTS):
         cumulant = sum(count * profile.moments(tilts)[0] for profile, count in profiles if profile.loss.size)
         reach = max(reach, float(np.min((rounds * cumulant - math.log(floor)) / _TILTS)))
-    return min(max(reach, _SMALLEST_REACH), LARGEST_EPSILON)
+    return min(max(reach, _SMALLEST_REACH), LARGEST_READ)
 
 
 class _Search:
@@ -208,18 +208,18 @@ class _Search:
         """
         epsilon = min(max(4.0 * float(np.max(self._upper)), 1e-6), 1.0)
         revealed = np.array([self._wholes[direction].alone_lower for direction in Direction])
-        while epsilon < LARGEST_EPSILON:
+        while epsilon < LARGEST_READ:
             self._look(np.array([epsilon]))
             position = int(np.searchsorted(self._epsilon, epsilon))
             if np.all(self._upper[:, position] - revealed <= 0.1 * self._tolerance):
                 return epsilon
             epsilon *= 2.0
-        return LARGEST_EPSILON
+        return LARGEST_READ
 
     def _look(self, epsilon: FloatArray) -> None:
         """Bound δ at those ε that are new."""
         new = np.setdiff1d(epsilon, self._epsilon)
-        new = new[new <= LARGEST_EPSILON]
+        new = new[new <= LARGEST_READ]
         if new.size == 0:
             return
         table = bounds_table(

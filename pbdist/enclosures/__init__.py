@@ -6,7 +6,7 @@ from pbdist.enclosures.bounds import (
     any_enclosed,
     delta_bounds,
     enclosed_counts,
-    epsilon_bounds,
+    enclosed_epsilon_table,
     states_to_keep,
 )
 
@@ -16,6 +16,6 @@ __all__ = [
     "any_enclosed",
     "delta_bounds",
     "enclosed_counts",
-    "epsilon_bounds",
+    "enclosed_epsilon_table",
     "states_to_keep",
 ]

@@ -13,7 +13,7 @@ from pbdist.enclosures.gaussian_ratio import GaussianRatio
 from pbdist.enclosures.spacings import chosen_plan
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import ElementaryPair, Enclosure, Gaussian, RandomAllocation, Reversed
-from pbdist.pld import EpsilonBounds, KeptStates, TightBounds, epsilon_table, kept_states, tight_bounds
+from pbdist.pld import EpsilonTable, KeptStates, TightBounds, epsilon_table, kept_states, tight_bounds
 from pbdist.types import FloatArray, IntArray
 
 #: Enclosures that are kept from one call to the next.
@@ -321,14 +321,14 @@ def _decided(lower: FloatArray, upper: FloatArray, asked: Asked) -> FloatArray:
     return np.asarray(np.broadcast_to(weight, lower.shape))
 
 
-def epsilon_bounds(
+def enclosed_epsilon_table(
     counts: Mapping[ElementaryPair, int],
     rounds: IntArray,
     delta: FloatArray,
     *,
     tolerance: float,
     joint_directions: bool,
-) -> EpsilonBounds:
+) -> EpsilonTable:
     """Bound ε for every r and δ; all is that of `epsilon_table`."""
     if not delta.all():
         return _with_pure(counts, rounds, delta, tolerance=tolerance, joint_directions=joint_directions)
@@ -352,8 +352,8 @@ def epsilon_bounds(
         below = epsilon_table(
             gaussian_counts(counts, above=False), rounds, delta, tolerance=tolerance, joint_directions=joint_directions
         )
-        return EpsilonBounds(np.maximum(best.lower, below.lower), np.minimum(best.upper, above.upper))
-    return EpsilonBounds(best.lower, best.upper)
+        return EpsilonTable(rounds, delta, np.maximum(best.lower, below.lower), np.minimum(best.upper, above.upper))
+    return EpsilonTable(rounds, delta, best.lower, best.upper)
 
 
 def _with_pure(
@@ -363,7 +363,7 @@ def _with_pure(
     *,
     tolerance: float,
     joint_directions: bool,
-) -> EpsilonBounds:
+) -> EpsilonTable:
     """Bound ε where some δ is 0: Gaussian losses, and those around enclosed pairs are such, have no bound."""
     below = epsilon_table(
         gaussian_counts(counts, above=False), rounds, delta, tolerance=tolerance, joint_directions=joint_directions
@@ -371,9 +371,11 @@ def _with_pure(
     lower, upper = below.lower, np.full_like(below.upper, np.inf)
     positive = delta > 0.0
     if positive.any():
-        found = epsilon_bounds(counts, rounds, delta[positive], tolerance=tolerance, joint_directions=joint_directions)
+        found = enclosed_epsilon_table(
+            counts, rounds, delta[positive], tolerance=tolerance, joint_directions=joint_directions
+        )
         lower[..., positive], upper[..., positive] = found.lower, found.upper
-    return EpsilonBounds(lower, upper)
+    return EpsilonTable(rounds, delta, lower, upper)
 
 
 def states_to_keep(

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from pbdist.mechanisms import UNIT_ROUNDOFF, MassBounds
-from pbdist.mechanisms.intervals import gaussian_interval
+from pbdist.mechanisms.masses import gaussian_interval
 from pbdist.types import FloatArray
 
 _U = UNIT_ROUNDOFF

@@ -7,12 +7,11 @@ import h5netcdf
 import h5py
 import numpy as np
 
-from pbdist.export.about import flat
+from pbdist.export.write import flat
 from pbdist.mechanisms.columns import is_text
 from pbdist.query import Study
-from pbdist.query.blocks import Block
-from pbdist.query.rows import ABOUT
-from pbdist.store.cell_columns import cell_columns, column_descriptions
+from pbdist.query.blocks import ABOUT, Block
+from pbdist.store.columns import cell_columns, column_descriptions
 from pbdist.store.layout import CELL, COLUMN_CHUNK, COMPUTED, GRIDS, WITHIN
 from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, JsonValue
@@ -21,7 +20,7 @@ _TEXT = h5py.string_dtype("utf-8")
 _PACKED = {"compression": "gzip", "compression_opts": 4, "shuffle": True, "fletcher32": True}
 
 
-class _NetcdfWriter:
+class NetcdfWriter:
     """Writes slices of the cells into arrays of their final size."""
 
     def __init__(self, study: Study, path: Path, length: int) -> None:
@@ -49,14 +48,17 @@ class _NetcdfWriter:
             self._arrays[name] = array
 
     def write(self, block: Block) -> None:
+        """Write the points of the next cells."""
         first, last = int(block.cells[0]), int(block.cells[-1])
         for name, values in block.values.items():
             self._arrays[name][first : last + 1] = values.astype(self._arrays[name].dtype)
 
     def finish(self, about: dict[str, JsonValue]) -> None:
+        """Write what is said of all."""
         self._file.attrs.update(flat(about))
 
     def close(self) -> None:
+        """Close the file."""
         self._file.close()
 
     def _write_grids(self) -> None:
@@ -97,8 +99,3 @@ class _NetcdfWriter:
         for key, value in attributes.items():
             array.attrs[key] = value
         return array
-
-
-def writer(study: Study, path: Path, length: int) -> _NetcdfWriter:
-    """Return what writes the export of a study."""
-    return _NetcdfWriter(study, path, length)

@@ -1,9 +1,7 @@
 """Convolution of masses with certified rounding: the only package that transforms, and that rounds what comes back."""
 
-from pbdist.fourier.convolution import Rounding, convolve, rounded, rounded_convolution
-from pbdist.fourier.plain_convolution import convolve_plainly, plain_error
-from pbdist.fourier.tilted_convolution import convolve_by_tilts
-from pbdist.fourier.tilts import Allowance, Needs
+from pbdist.fourier.convolution import Rounding, convolve, convolve_plainly, plain_error, rounded, rounded_convolution
+from pbdist.fourier.tilts import Allowance, Needs, convolve_by_tilts
 from pbdist.fourier.transform import transform_error
 
 __all__ = [

@@ -10,8 +10,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pbdist.fourier.chunk_plan import SEGMENTS, ChunkPlan, chunk_length, flat_plan, plan_blocks
-from pbdist.fourier.vectors import IN_MEMORY, Chunks, Survey, Vector, exponent_of
+from pbdist.fourier.vectors import (
+    IN_MEMORY,
+    SEGMENTS,
+    ChunkPlan,
+    Chunks,
+    Survey,
+    Vector,
+    chunk_length,
+    exponent_of,
+    flat_plan,
+    plan_blocks,
+)
 from pbdist.types import BoolArray, FloatArray, IntArray
 
 #: Up to this many products are summed directly where chunks lose accuracy.

@@ -29,9 +29,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pbdist.fourier.chunk_plan import ChunkPlan, Run
 from pbdist.fourier.transform import forward, inverse, transform_error
-from pbdist.fourier.vectors import HEADROOM_BITS, Chunks
+from pbdist.fourier.vectors import HEADROOM_BITS, ChunkPlan, Chunks, Run
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import ComplexArray, FloatArray
 

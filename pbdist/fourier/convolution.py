@@ -18,6 +18,7 @@ import numpy as np
 from pbdist.errors import InvalidInputError, shown
 from pbdist.fourier.chunk_sizes import ConvolutionPlan, Level, plan_chunks
 from pbdist.fourier.chunked_convolution import convolve_blocks
+from pbdist.fourier.transform import forward, good_length, inverse, transform_error
 from pbdist.fourier.vectors import Vector, scale
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray, IntArray
@@ -312,3 +313,27 @@ def put_ends(result: _Result, ends: Ends, size: int, start: int) -> None:
         if first < last:
             for mine, sums in zip(result, end, strict=True):
                 mine[first - start : last - start] = sums[first - position : last - position]
+
+
+#: More than underflow loses: at most 2^60 numbers lose 2^-1074, times at most 2^100.
+_PLAIN_UNDERFLOW = 2.0**-900
+
+
+def plain_error(x: FloatArray, y: FloatArray) -> float:
+    """Bound the error of each element of `convolve_plainly`."""
+    norms = math.sqrt(float(np.dot(x, x))) * math.sqrt(float(np.dot(y, y)))
+    length = good_length(x.size + y.size - 1)
+    return (3.0 * transform_error(length) + 45.0 * UNIT_ROUNDOFF) * 1.002 * norms + _PLAIN_UNDERFLOW
+
+
+def convolve_plainly(x: FloatArray, y: FloatArray) -> FloatArray:
+    """Convolve two vectors without negative elements, whose sums are at most 2^40.
+
+    The values may be negative by as much as `plain_error` says.
+    """
+    size = x.size + y.size - 1
+    length = good_length(size)
+    spectrum = forward(x[None], length)
+    spectrum = spectrum * (spectrum if x is y else forward(y[None], length))
+    result: FloatArray = inverse(spectrum, length)[0, :size]
+    return result

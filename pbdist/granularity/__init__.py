@@ -4,6 +4,7 @@ The plans and what they are declared with are here. The mathematics of notions, 
 for parameters, are in the modules that ``docs/granularity-notions.md`` and ``docs/granularity-rules.md`` name.
 """
 
+from pbdist.granularity.group import group_pair
 from pbdist.granularity.notions import (
     Bounded,
     EdgeLevel,
@@ -15,10 +16,15 @@ from pbdist.granularity.notions import (
     Unbounded,
     UserLevel,
 )
-from pbdist.granularity.release.analysis import Analysis, on_each_block
-from pbdist.granularity.release.blocks import Memberships, Overlapping, Partition
-from pbdist.granularity.release.changes import Profile, Touch
-from pbdist.granularity.release.group_pair import group_pair
+from pbdist.granularity.release.declared import (
+    Analysis,
+    Memberships,
+    Overlapping,
+    Partition,
+    Profile,
+    Touch,
+    on_each_block,
+)
 from pbdist.granularity.release.plan import ReleasePlan
 
 __all__ = [

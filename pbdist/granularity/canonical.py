@@ -1,6 +1,7 @@
 """Canonical metrics: the fewest steps between neighbours inside a class, and how far they lead in it.
 
-Guerra-Balboa et al. 2024, Proposition A.1 and Example III.4.
+And how far apart the neighbours of one granularity are in the metric of another. Guerra-Balboa et al. 2024, III-A,
+Proposition A.1 and Example III.4.
 """
 
 import math
@@ -11,21 +12,14 @@ from functools import lru_cache
 from typing import Any, cast
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.granularity.multisets import counts
+from pbdist.granularity.databases import Graphs, Multisets, OrderedDatabases, UserDatabases, counts
 from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, Granularity, NodeLevel, Unbounded, UserLevel
 from pbdist.granularity.spaces import Database, DatabaseClass, Metric
-from pbdist.granularity.universes import Graphs, Multisets, OrderedDatabases, UserDatabases
 
 
 @lru_cache(maxsize=32)
 def neighbours(granularity: Granularity, domain: DatabaseClass) -> tuple[tuple[Hashable, Hashable], ...]:
-    """Return all ordered pairs of neighbours of a listed class; those of the last classes asked for are kept.
-
-    Raises
-    ------
-    InvalidInputError
-        If the databases of the class are not listed, or not of this granularity.
-    """
+    """Return all ordered pairs of neighbours of a listed class; those of the last classes asked for are kept."""
     listed = domain.listed(f"looking at all neighbours of {granularity.title}")
     pairs = [
         (first, second)
@@ -106,9 +100,15 @@ class CanonicalMetric(Metric):
     ) -> None:
         name = f"d of {granularity.title} over {domain.name}"
         known = _known(granularity, domain)
-        if declared is not None:
-            _check_declared(name, known is not None, reason)
-        elif known is None:
+        given: Any = reason
+        if known is not None and declared is not None:
+            raise InvalidInputError(f"{name}: expected no declared distance, for it is known")
+        if declared is not None and (not isinstance(given, str) or not given):
+            raise InvalidInputError(
+                f"{name}: it cannot be checked that the declared distance counts steps between neighbours: give the"
+                f" reason why it does, got {shown(reason)}"
+            )
+        if known is None and declared is None:
             raise InvalidInputError(
                 f"{name}: expected a class whose databases are listed, or a full universe whose distances are known,"
                 f" or a declared distance and the reason for it, got {shown(domain)}"
@@ -140,11 +140,6 @@ def canonical_metric(granularity: Granularity, domain: DatabaseClass) -> Canonic
     """Return d^𝒢 over a class, listed or known; the last ones are kept, as the steps of listed classes are counted.
 
     It is returned also where the class has no neighbours at all: see `privacy_metric`.
-
-    Raises
-    ------
-    InvalidInputError
-        As `CanonicalMetric`.
     """
     return CanonicalMetric(granularity, domain)
 
@@ -154,16 +149,6 @@ def _known(granularity: Granularity, domain: DatabaseClass) -> Callable[[Databas
         return _steps_within(granularity, domain)
     closed = granularity.closed_form(domain)
     return None if closed is None else _inside(domain, closed)
-
-
-def _check_declared(name: str, known: bool, reason: Any) -> None:
-    if known:
-        raise InvalidInputError(f"{name}: expected no declared distance, for it is known")
-    if not isinstance(reason, str) or not reason:
-        raise InvalidInputError(
-            f"{name}: it cannot be checked that the declared distance counts steps between neighbours: give the reason"
-            f" why it does, got {shown(reason)}"
-        )
 
 
 def _inside(domain: DatabaseClass, closed: Callable[[Database, Database], float]) -> Callable[..., float]:
@@ -179,101 +164,46 @@ def _inside(domain: DatabaseClass, closed: Callable[[Database, Database], float]
     return distance
 
 
-def induced_metric(metric: Metric, part: DatabaseClass) -> Metric:
-    """Return the restriction of a metric to a smaller class (Remark A.2): in general not the class's own metric.
-
-    Raises
-    ------
-    InvalidInputError
-        If both classes are listed and the second is not within the first.
-    """
-    listed = metric.domain.databases
-    if listed is not None and not set(part.listed("a restriction")) <= set(listed):
-        raise InvalidInputError(f"{part.name}: expected a class within {metric.domain.name}")
-    return Metric(part, metric, f"{metric.name} restricted to {part.name}")
-
-
-@dataclass(frozen=True)
-class _Shape:
-    has_neighbours: bool
-    connected: bool
-    diameter: float
-
-
-def _shape(granularity: Granularity, domain: DatabaseClass) -> _Shape:
-    """Return what a class looks like: found out where it is listed, known where it is a full universe."""
-    metric = canonical_metric(granularity, domain)
-    if domain.databases is not None:
-        listed = domain.databases
-        widest = max(metric(first, second) for first in listed for second in listed)
-        return _Shape(bool(neighbours(granularity, domain)), widest < math.inf, widest)
+def _of_universe(granularity: Granularity, domain: DatabaseClass) -> tuple[bool, float]:
+    """Return whether a full universe has neighbours, and its diameter."""
+    canonical_metric(granularity, domain)
     match granularity, domain:
         case FreeLunch(), _:
-            return _Shape(True, True, 1)
-        case (Unbounded(), Multisets(size=int()) | OrderedDatabases(size=int())) | (
-            Bounded(),
-            Multisets(records=(_,)),
-        ):
-            return _Shape(False, False, math.inf)
+            return True, 1
+        case (Unbounded(), Multisets(size=int()) | OrderedDatabases(size=int())) | (Bounded(), Multisets(records=(_,))):
+            return False, math.inf
         case Bounded(), Multisets(size=int(size)) | OrderedDatabases(size=int(size)):
-            return _Shape(True, True, size)
-        case (Bounded(), Multisets() | OrderedDatabases() | UserDatabases()) | (EdgeLevel(), Graphs()):
-            return _Shape(True, False, math.inf)
+            return True, size
         case (
             (Unbounded(), Multisets() | UserDatabases())
+            | (Bounded(), Multisets() | OrderedDatabases() | UserDatabases())
             | (UserLevel(), UserDatabases())
-            | (NodeLevel(presence="protected"), Graphs())
+            | (EdgeLevel() | NodeLevel(presence="protected"), Graphs())
         ):
-            return _Shape(True, True, math.inf)
+            return True, math.inf
     raise InvalidInputError(
-        f"{domain.name}: expected a class whose databases are listed, or a full universe that is known to be connected"
-        f" or not by {granularity.title}"
+        f"{domain.name}: expected a class whose databases are listed, or a full universe of which the neighbours by"
+        f" {granularity.title} are known"
     )
 
 
 def is_totally_disconnected(granularity: Granularity, domain: DatabaseClass) -> bool:
-    """Return whether a class has no neighbours at all (Example III.4).
-
-    Raises
-    ------
-    InvalidInputError
-        If the class is neither listed nor a full universe that is known.
-    """
-    if domain.databases is not None:
-        return not neighbours(granularity, domain)
-    return not _shape(granularity, domain).has_neighbours
-
-
-def is_connected(granularity: Granularity, domain: DatabaseClass) -> bool:
-    """Return whether all distances of a class are finite.
-
-    Raises
-    ------
-    InvalidInputError
-        As `is_totally_disconnected`.
-    """
-    return _shape(granularity, domain).connected
+    """Return whether a class has no neighbours at all (Example III.4)."""
+    return not (
+        neighbours(granularity, domain) if domain.databases is not None else _of_universe(granularity, domain)[0]
+    )
 
 
 def diameter(granularity: Granularity, domain: DatabaseClass) -> float:
-    """Return the largest distance of a class; ∞ also where distances are finite and grow without end.
-
-    Raises
-    ------
-    InvalidInputError
-        As `is_totally_disconnected`.
-    """
-    return _shape(granularity, domain).diameter
+    """Return the largest distance of a class; ∞ also where distances are finite and grow without end."""
+    if domain.databases is None:
+        return _of_universe(granularity, domain)[1]
+    metric = canonical_metric(granularity, domain)
+    return max(metric(first, second) for first in domain.databases for second in domain.databases)
 
 
 def privacy_metric(granularity: Granularity, domain: DatabaseClass) -> CanonicalMetric:
-    """Return the canonical metric of a class in which privacy means something.
-
-    Raises
-    ------
-    InvalidInputError
-        As `refuse_without_neighbours` and `canonical_metric`.
-    """
+    """Return the canonical metric of a class in which privacy means something."""
     metric = canonical_metric(granularity, domain)
     refuse_without_neighbours(metric)
     return metric
@@ -283,11 +213,6 @@ def refuse_without_neighbours(metric: CanonicalMetric) -> None:
     """Refuse a class of several databases without any neighbours (Example III.4).
 
     The identity, which reveals everything, would be "0-DP" there. A declared metric is not looked at.
-
-    Raises
-    ------
-    InvalidInputError
-        If there are none.
     """
     if metric.declared is not None or len(metric.domain.databases or ()) == 1:
         return
@@ -296,3 +221,124 @@ def refuse_without_neighbours(metric: CanonicalMetric) -> None:
             f"{metric.domain.name}: expected a class with neighbours of {metric.granularity.title}, got one without"
             " any, in which every mechanism would be 0-private, even one that prints the database (Example III.4)"
         )
+
+
+def distance_between(first: Granularity, second: Granularity, domain: DatabaseClass) -> float:
+    """Return dist(𝒢₁, 𝒢₂): the largest distance by 𝒢₁ of neighbours by 𝒢₂ (Proposition A.3).
+
+    With k = dist(𝒢₁, 𝒢₂) finite, d^𝒢₁ <= k d^𝒢₂, and 𝒢₁ ε-DP implies 𝒢₂ kε-DP.
+
+    Parameters
+    ----------
+    first, second : Granularity
+        𝒢₁ and 𝒢₂; the order matters.
+    domain : DatabaseClass
+        Listed, and then all neighbours are looked at; or a full universe, and then the proofs of
+        docs/granularity-notions.md hold.
+
+    Returns
+    -------
+    float
+        A whole number, or ∞. With `FreeLunch` first 1, and with `FreeLunch` second the diameter by 𝒢₁.
+
+    Raises
+    ------
+    InvalidInputError
+        If the class has no neighbours by 𝒢₂; if the distance is not known; or if it would be finite only with a
+        declared maximal degree.
+    """
+    if domain.databases is not None:
+        pairs = neighbours(second, domain)
+        if not pairs:
+            raise _no_neighbours(second, domain)
+        metric = canonical_metric(first, domain)
+        return max(metric(one, other) for one, other in pairs)
+    for granularity in (first, second):
+        _refuse_misfits(granularity, domain)
+    if not _rewires(second) and is_totally_disconnected(second, domain):
+        raise _no_neighbours(second, domain)
+    return _proved(first, second, domain)
+
+
+def _no_neighbours(granularity: Granularity, domain: DatabaseClass) -> InvalidInputError:
+    return InvalidInputError(
+        f"{domain.name}: expected a class with neighbours of {granularity.title}, got one without any"
+    )
+
+
+def _rewires(granularity: Granularity) -> bool:
+    """Whether nodes stay, which has neighbours over all graphs, and no closed form."""
+    return isinstance(granularity, NodeLevel) and granularity.presence == "public"
+
+
+def _refuse_misfits(granularity: Granularity, domain: DatabaseClass) -> None:
+    """Refuse a granularity that is not one of the universe's databases."""
+    if isinstance(granularity, NodeLevel) and _rewires(granularity):
+        canonical_metric(NodeLevel(granularity.degree), domain)
+    else:
+        canonical_metric(granularity, domain)
+
+
+def _proved(first: Granularity, second: Granularity, domain: DatabaseClass) -> float:
+    """Return what docs/granularity-notions.md proves, section 3; refuse what it does not."""
+    if isinstance(first, FreeLunch):
+        return 1
+    if isinstance(second, FreeLunch):
+        return math.inf if _rewires(first) else diameter(first, domain)
+    if type(first) is type(second) and _rewires(first) == _rewires(second):
+        return 1
+    known: float | None = None
+    match domain:
+        case Multisets() | OrderedDatabases():
+            known = _of_records(first, second, fixed=domain.size is not None)
+        case UserDatabases():
+            known = _of_users(first, second, domain.records)
+        case Graphs():
+            known = _of_graphs(first, second, domain)
+    if known is None:
+        raise InvalidInputError(
+            f"distance_between: expected granularities whose distance is known over {domain.name}, or a class whose"
+            f" databases are listed, got {first.title} and {second.title}"
+        )
+    return known
+
+
+def _of_records(first: Granularity, second: Granularity, *, fixed: bool) -> float | None:
+    match first, second:
+        case Unbounded(), Bounded():
+            return math.inf if fixed else 2
+        case Bounded(), Unbounded():
+            return math.inf
+    return None
+
+
+def _of_users(first: Granularity, second: Granularity, records: int) -> float | None:
+    several = records > 1
+    match first, second:
+        case Unbounded(), UserLevel():
+            return records
+        case UserLevel(), Unbounded():
+            return 2 if several else 1
+        case UserLevel(), Bounded():
+            return 4 if several else 2
+        case Bounded(), UserLevel():
+            return math.inf
+    return _of_records(first, second, fixed=False)
+
+
+def _of_graphs(first: Granularity, second: Granularity, domain: Graphs) -> float | None:
+    match first, second:
+        case EdgeLevel(), NodeLevel(presence="public"):
+            if domain.degree is None:
+                raise InvalidInputError(
+                    f"{domain.name}: expected graphs of a declared maximal degree, Graphs(.., degree=..), for a node"
+                    " may have any number of edges: no bound on an edge protects a node"
+                )
+            return domain.degree
+        case (EdgeLevel(), NodeLevel()) | (NodeLevel(presence="public"), NodeLevel(presence="protected")):
+            return math.inf
+        case NodeLevel(presence="public"), EdgeLevel():
+            return 1 if domain.degree == 1 else 2
+        case (NodeLevel(), EdgeLevel()) | (NodeLevel(), NodeLevel()):
+            return 2
+    return None

@@ -11,10 +11,22 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.granularity.graphs import Graph, checked_graph, cover_number, edges_at, highest_degree
-from pbdist.granularity.multisets import Multiset, counts, one_sided
+from pbdist.granularity.databases import (
+    Graph,
+    Graphs,
+    Multiset,
+    Multisets,
+    OrderedDatabases,
+    UserDatabases,
+    checked_graph,
+    counts,
+    cover_number,
+    edges_at,
+    highest_degree,
+    one_sided,
+    whole,
+)
 from pbdist.granularity.spaces import Database, DatabaseClass
-from pbdist.granularity.universes import Graphs, Multisets, OrderedDatabases, UserDatabases, whole
 
 Distance: TypeAlias = Callable[[Database, Database], float]
 
@@ -33,13 +45,7 @@ class Granularity(ABC):
 
     @abstractmethod
     def relation(self, first: Database, second: Database) -> bool:
-        """Return whether two databases are neighbours.
-
-        Raises
-        ------
-        InvalidInputError
-            If they are no databases of this granularity.
-        """
+        """Return whether two databases are neighbours."""
 
     def closed_form(self, universe: DatabaseClass) -> Distance | None:
         """Return the canonical metric of a full universe, where a closed form is proved (Proposition A.1)."""
@@ -249,7 +255,7 @@ class GivenRelation(Granularity):
     Parameters
     ----------
     name : str
-        Told in errors.
+        Used in errors.
     function : callable
         Whether D and D' are neighbours. It is symmetric: both orders are asked and must agree.
     """
@@ -258,13 +264,7 @@ class GivenRelation(Granularity):
     function: Callable[[Database, Database], bool] = field(repr=False)
 
     def relation(self, first: Database, second: Database) -> bool:
-        """Return whether they are different and neighbours.
-
-        Raises
-        ------
-        InvalidInputError
-            If the two orders disagree.
-        """
+        """Return whether they are different and neighbours."""
         there, back = bool(self.function(first, second)), bool(self.function(second, first))
         if there != back:
             raise InvalidInputError(
@@ -284,7 +284,7 @@ class GivenMetric(Granularity):
     Parameters
     ----------
     name : str
-        Told in errors.
+        Used in errors.
     function : callable
         d(D, D').
     """
@@ -293,13 +293,7 @@ class GivenMetric(Granularity):
     function: Callable[[Database, Database], Any] = field(repr=False)
 
     def relation(self, first: Database, second: Database) -> bool:
-        """Return whether they are different and at most 1 apart.
-
-        Raises
-        ------
-        InvalidInputError
-            If the function is not symmetric.
-        """
+        """Return whether they are different and at most 1 apart."""
         there, back = self.function(first, second), self.function(second, first)
         if there != back:
             raise InvalidInputError(

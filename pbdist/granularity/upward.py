@@ -17,13 +17,7 @@ Amount: TypeAlias = float | Fraction
 
 
 def checked_amount(value: Any, name: str) -> Amount:
-    """Return a parameter of at least 0; it may be infinite.
-
-    Raises
-    ------
-    InvalidInputError
-        If it is something else.
-    """
+    """Return a parameter of at least 0; it may be infinite."""
     known = isinstance(value, Rational | float) and not isinstance(value, bool)
     if not known or not value >= 0:
         raise InvalidInputError(f"{name}: expected a number of at least 0, got {shown(value)}")

@@ -6,7 +6,6 @@ from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.additive import AdditiveNoise, Gaussian, Laplace
-from pbdist.mechanisms.adjacency import alike, checked_adjacency, joined, stated
 from pbdist.mechanisms.bounded_range import BoundedRange, exponential_mechanism, permute_and_flip
 from pbdist.mechanisms.declaration import (
     MECHANISMS,
@@ -34,10 +33,16 @@ from pbdist.mechanisms.fixed_batch import FixedBatchGaussian, FixedBatchUpper
 from pbdist.mechanisms.gaussian_mixture import GaussianMixture
 from pbdist.mechanisms.histogram_files import load_histograms
 from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace
-from pbdist.mechanisms.intervals import scaled_gaussian_interval
 from pbdist.mechanisms.kary import KaryRandomizedResponse
 from pbdist.mechanisms.laplace_sum import LaplaceSum
-from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses
+from pbdist.mechanisms.masses import (
+    SMALLEST_MASS,
+    UNIT_ROUNDOFF,
+    LossMasses,
+    MassBounds,
+    ScaledLossMasses,
+    scaled_gaussian_interval,
+)
 from pbdist.mechanisms.noisy_count import READINGS, NoisyCount
 from pbdist.mechanisms.outcomes import masses_of_outcomes
 from pbdist.mechanisms.pair import (
@@ -63,7 +68,7 @@ from pbdist.mechanisms.subsampled_laplace import SubsampledLaplace
 from pbdist.mechanisms.tails import BEYOND
 from pbdist.mechanisms.truncated_poisson import TruncatedPoissonGaussian, TruncatedPoissonUpper
 from pbdist.mechanisms.worst_of import Alternatives, TwoSided, WorstOf
-from pbdist.types import Adjacency, JsonValue
+from pbdist.types import Adjacency, JsonValue, alike, checked_adjacency, joined, stated
 
 __all__ = [
     "BEYOND",

@@ -9,24 +9,29 @@ from functools import cached_property
 import numpy as np
 
 from pbdist.errors import InvalidInputError
-from pbdist.mechanisms import validation
 from pbdist.mechanisms.declaration import (
     LOSSES,
-    SENSITIVITIES,
+    SMALLEST_KEPT,
     SPREADS,
     limits,
     mechanism,
     parameter,
     parametrised,
     positive,
+    sensitivity_of,
+    times_above,
 )
-from pbdist.mechanisms.intervals import (
+from pbdist.mechanisms.masses import (
+    UNIT_ROUNDOFF,
+    LossMasses,
+    MassBounds,
+    ScaledLossMasses,
     gaussian_interval,
     laplace_interval,
+    rounded_up,
     scaled_gaussian_interval,
     scaled_laplace_interval,
 )
-from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses, rounded_up
 from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
 from pbdist.mechanisms.tails import BEYOND, log_moment_of_tail, picture_values
 from pbdist.types import Direction, FloatArray
@@ -47,9 +52,7 @@ class AdditiveNoise(ElementaryPair):
     checked_together = ("scale", "truncate")
 
     scale: float = parameter(positive, "the scale of the noise", unit="counts", example=[20.0, 40.0, 80.0], sized=True)
-    sensitivity: float = parameter(
-        positive, "by how much one record moves the answer", default=1.0, unit="counts", aliases=SENSITIVITIES
-    )
+    sensitivity: float = sensitivity_of("by how much one record moves the answer")
     truncate: tuple[float, float] | None = parameter(
         limits,
         "the limits about its mean at which the noise is cut",
@@ -62,7 +65,7 @@ class AdditiveNoise(ElementaryPair):
         """Refuse a truncation that leaves hardly any noise."""
         if self.truncate is not None and not self._keeps_much(*self.truncate):
             raise InvalidInputError(
-                f"{type(self).__name__}.truncate: expected an interval that holds at least {validation.SMALLEST_KEPT:g}"
+                f"{type(self).__name__}.truncate: expected an interval that holds at least {SMALLEST_KEPT:g}"
                 f" of the noise, got {self.truncate!r}"
             )
 
@@ -70,7 +73,7 @@ class AdditiveNoise(ElementaryPair):
         """Whether truncation keeps enough; it keeps half of the noise or more where it keeps one scale either side."""
         if low <= -self.scale and self.scale <= high:
             return True
-        return self._interval(low, high)[0] >= validation.SMALLEST_KEPT
+        return self._interval(low, high)[0] >= SMALLEST_KEPT
 
     def moved(self, times: int) -> "AdditiveNoise | None":
         """With so many times the sensitivity, but for truncated noise."""
@@ -78,7 +81,7 @@ class AdditiveNoise(ElementaryPair):
 
     def of_group(self, times: int) -> "AdditiveNoise":
         """With so many times the sensitivity."""
-        return replace(self, sensitivity=validation.times_above(self.sensitivity, times))
+        return replace(self, sensitivity=times_above(self.sensitivity, times))
 
     @property
     def symmetric(self) -> bool:
@@ -224,23 +227,7 @@ class AdditiveNoise(ElementaryPair):
 
 @mechanism
 class Laplace(AdditiveNoise):
-    """Laplace noise: A = Lap(0, scale), B = Lap(sensitivity, scale).
-
-    Parameters
-    ----------
-    scale : float
-        Scale of the noise, above 0; its standard deviation is √2 times as large.
-    sensitivity : float, optional
-        How far one individual moves the answer, above 0.
-    truncate : (float, float), optional
-        Each distribution is cut to [mean + low, mean + high] and made a distribution again (Meiser & Mohammadi 2018,
-        section 5.1).
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
-    """
+    """Laplace noise: A = Lap(0, scale), B = Lap(sensitivity, scale)."""
 
     aliases = ("exponential", "laplacian")
     noise_family = "Laplace"
@@ -310,23 +297,7 @@ class Laplace(AdditiveNoise):
 
 @mechanism
 class Gaussian(AdditiveNoise):
-    """Gaussian noise: A = N(0, scale²), B = N(sensitivity, scale²).
-
-    Parameters
-    ----------
-    scale : float
-        Standard deviation of the noise, above 0.
-    sensitivity : float, optional
-        How far one individual moves the answer, above 0.
-    truncate : (float, float), optional
-        Each distribution is cut to [mean + low, mean + high] and made a distribution again (Meiser & Mohammadi 2018,
-        section 5.2).
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
-    """
+    """Gaussian noise: A = N(0, scale²), B = N(sensitivity, scale²)."""
 
     aliases = ("normal", "gauss")
     noise_family = "Gaussian"

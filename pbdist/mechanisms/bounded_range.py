@@ -6,8 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import validation
-from pbdist.mechanisms.declaration import LOSSES, SPREADS, between, mechanism, parameter
+from pbdist.mechanisms.declaration import LOSSES, SPREADS, between, checked_number, mechanism, parameter, times_above
 from pbdist.mechanisms.finite import ApproximateDP, RandomizedResponse
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds
 from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
@@ -35,16 +34,6 @@ class BoundedRange(ElementaryPair):
 
     No mechanism follows the pair: at different ε different ones are the worst. So lower bounds are not told:
     `privacy_bounds` gives 0, and queries NaN. `exponential_mechanism` has lower bounds, too.
-
-    Parameters
-    ----------
-    eta : float
-        η, the range, from 1e-30 to 500 nats.
-
-    Raises
-    ------
-    InvalidInputError
-        If it is out of its range.
 
     Examples
     --------
@@ -77,7 +66,7 @@ class BoundedRange(ElementaryPair):
 
     def of_group(self, times: int) -> "BoundedRange":
         """With so many times the range."""
-        return BoundedRange(validation.times_above(self.eta, times))
+        return BoundedRange(times_above(self.eta, times))
 
     @property
     def order(self) -> NoiseOrder | None:
@@ -185,7 +174,7 @@ def permute_and_flip(epsilon: float) -> WorstOf:
     InvalidInputError
         If ε is out of its range.
     """
-    loss = validation.number("permute_and_flip", "epsilon", epsilon)
+    loss = checked_number("permute_and_flip", "epsilon", epsilon)
     if not _SMALLEST_ETA <= loss <= _LARGEST_ETA:
         raise InvalidInputError(
             f"permute_and_flip.epsilon: expected a number from {_SMALLEST_ETA:g} to {_LARGEST_ETA:g},"

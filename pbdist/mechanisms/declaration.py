@@ -3,18 +3,132 @@
 Validation, study files, options, store columns, reports and the tables of the documentation are derived from it.
 """
 
+import inspect
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from enum import StrEnum
+from fractions import Fraction
 from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
+from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any, TypeVar, dataclass_transform
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import validation
 from pbdist.suggestions import did_you_mean
+
+#: Noise may be cut or redrawn only where at least this much of it is kept: masses are divided by it.
+SMALLEST_KEPT = 1e-10
+
+#: Scales, sensitivities and truncations beyond this, or below its inverse, are refused rather than left to overflow.
+_LARGEST = 1e30
+
+
+def checked_number(owner: str, field: str, value: Any) -> float:
+    """Return `value` as a finite float, or raise `InvalidInputError`."""
+    # The usual case first: a study makes a million of them, and a check against an abstract base class is slow.
+    if type(value) is float and math.isfinite(value):
+        return value + 0.0
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidInputError(f"{owner}.{field}: expected a number, got {shown(value)}")
+    try:
+        result = float(value)
+    except OverflowError:
+        result = math.inf
+    if not math.isfinite(result):
+        raise InvalidInputError(f"{owner}.{field}: expected a finite number, got {shown(value)}")
+    # Without the sign of a zero, so that equal pairs have equal canonical forms.
+    return result + 0.0
+
+
+def checked_size(owner: str, field: str, value: Any) -> float:
+    """Return `value` as a float above 0 whose square neither overflows nor vanishes, or raise `InvalidInputError`."""
+    result = checked_number(owner, field, value)
+    if result <= 0.0:
+        raise InvalidInputError(f"{owner}.{field}: expected a number above 0, got {shown(value)}")
+    if not 1.0 / _LARGEST <= result <= _LARGEST:
+        raise InvalidInputError(
+            f"{owner}.{field}: expected a number from {1.0 / _LARGEST:g} to {_LARGEST:g}, got {shown(value)}"
+        )
+    return result
+
+
+def checked_probability(owner: str, field: str, value: Any) -> float:
+    """Return `value` as a float in [0, 1], or raise `InvalidInputError`."""
+    result = checked_number(owner, field, value)
+    if not 0.0 <= result <= 1.0:
+        raise InvalidInputError(f"{owner}.{field}: expected a probability in [0, 1], got {shown(value)}")
+    return result
+
+
+def checked_rate(owner: str, field: str, value: Any) -> float:
+    """Return `value` as a float in (0, 1], or raise `InvalidInputError`."""
+    result = checked_probability(owner, field, value)
+    if result == 0.0:
+        raise InvalidInputError(f"{owner}.{field}: expected a probability in (0, 1], got {result!r}")
+    return result
+
+
+def checked_integer(owner: str, field: str, value: Any, *, minimum: int, maximum: int) -> int:
+    """Return `value` as an int from `minimum` to `maximum`, or raise `InvalidInputError`."""
+    if type(value) is int and minimum <= value <= maximum:
+        return value
+    whole = isinstance(value, Integral) or (isinstance(value, Real) and float(value).is_integer())
+    if isinstance(value, bool) or not whole or not minimum <= int(value) <= maximum:
+        raise InvalidInputError(
+            f"{owner}.{field}: expected a whole number from {minimum} to {maximum}, got {shown(value)}"
+        )
+    return int(value)
+
+
+def checked_between(owner: str, field: str, value: Any, *, low: float, high: float) -> float:
+    """Return `value` as a float from `low` to `high`, or raise `InvalidInputError`."""
+    result = checked_number(owner, field, value)
+    if not low <= result <= high:
+        raise InvalidInputError(f"{owner}.{field}: expected a number from {low:g} to {high:g}, got {shown(value)}")
+    return result
+
+
+def checked_numbers(owner: str, field: str, value: Any) -> tuple[float, ...]:
+    """Return `value` as a tuple of finite floats, at least one, or raise `InvalidInputError`."""
+    listed: Any = value.tolist() if hasattr(value, "tolist") else value
+    if not isinstance(listed, list | tuple) or not listed:
+        raise InvalidInputError(f"{owner}.{field}: expected a list of numbers, got {shown(value)}")
+    return tuple(checked_number(owner, f"{field}[{index}]", one) for index, one in enumerate(listed))
+
+
+def checked_two_sizes(owner: str, field: str, value: Any) -> tuple[float, float]:
+    """Return `value` as two sizes as of `size`, or raise `InvalidInputError`."""
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise InvalidInputError(f"{owner}.{field}: expected two numbers, got {shown(value)}")
+    first, second = (checked_size(owner, f"{field}[{index}]", one) for index, one in enumerate(value))
+    return first, second
+
+
+def times_above(value: float, times: int) -> float:
+    """Return the least float that is at least the product."""
+    product = value * times
+    return product if Fraction(product) >= Fraction(value) * times else math.nextafter(product, math.inf)
+
+
+def checked_limits(owner: str, field: str, value: Any) -> tuple[float, float] | None:
+    """Return `value` as (low, high) with low < high, or None, or raise `InvalidInputError`."""
+    if value is None:
+        return None
+    try:
+        low, high = value
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"{owner}.{field}: expected (low, high) or None, got {shown(value)}") from None
+    low, high = checked_number(owner, field, low), checked_number(owner, field, high)
+    if max(abs(low), abs(high)) > _LARGEST:
+        raise InvalidInputError(f"{owner}.{field}: expected limits of at most {_LARGEST:g}, got ({low!r}, {high!r})")
+    if not low < high:
+        raise InvalidInputError(f"{owner}.{field}: expected low < high, got ({low!r}, {high!r})")
+    return (low, high)
+
 
 #: What people also call the scale of noise, a sampling rate, a sensitivity, a loss.
 SPREADS = (
@@ -62,33 +176,37 @@ class Domain:
         The values of a name.
     kinds : tuple of str
         The kinds that a mechanism may have; all elementary ones if empty.
+    range : str
+        Which numbers, for documentation.
     """
 
     check: Callable[[str, str, Any], Any]
     form: Form = Form.NUMBER
     names: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
+    range: str = ""
 
 
 #: A number of a size that can be squared, above 0; any finite number; a number in [0, 1]; one in (0, 1].
-positive = Domain(validation.size)
-real = Domain(validation.number)
-probability = Domain(validation.probability)
-positive_probability = Domain(validation.rate)
+positive = Domain(checked_size, range="above 0")
+real = Domain(checked_number)
+probability = Domain(checked_probability, range="from 0 to 1")
+positive_probability = Domain(checked_rate, range="above 0, at most 1")
 #: Two limits, the lower one first, or None; numbers, which the mechanism checks together; a mechanism.
-limits = Domain(validation.truncation, Form.LIMITS)
-numbers = Domain(validation.numbers, Form.NUMBERS)
-two_positive = Domain(validation.two_sizes, Form.TWO_NUMBERS)
+limits = Domain(checked_limits, Form.LIMITS)
+numbers = Domain(checked_numbers, Form.NUMBERS)
+two_positive = Domain(checked_two_sizes, Form.TWO_NUMBERS)
 
 
 def whole(minimum: int, maximum: int) -> Domain:
     """Return the whole numbers from `minimum` to `maximum`."""
-    return Domain(partial(validation.integer, minimum=minimum, maximum=maximum))
+    check = partial(checked_integer, minimum=minimum, maximum=maximum)
+    return Domain(check, range=f"whole, from {minimum:,} to {maximum:,}")
 
 
 def between(low: float, high: float) -> Domain:
     """Return the numbers from `low` to `high`, both included."""
-    return Domain(partial(validation.between, low=low, high=high))
+    return Domain(partial(checked_between, low=low, high=high), range=f"from {low:g} to {high:g}")
 
 
 def one_of(*names: str) -> Domain:
@@ -209,6 +327,31 @@ def parameter(
     return field(default=default, metadata={"parameter": told})
 
 
+def gaussian_scale(example: Any) -> Any:
+    """Declare the scale of Gaussian noise that hides a clipped contribution."""
+    return parameter(
+        positive,
+        "the standard deviation of the noise",
+        unit="counts",
+        aliases=SPREADS,
+        hint="scale is the standard deviation of the noise: the noise multiplier times the clipping norm",
+        example=example,
+        sized=True,
+    )
+
+
+def sampling_rate() -> Any:
+    """Declare the rate of a Poisson sample."""
+    return parameter(
+        positive_probability, "the probability with which a record is in a sample", aliases=RATES, example=0.01
+    )
+
+
+def sensitivity_of(what: str, domain: Domain = positive, default: float = 1.0) -> Any:
+    """Declare a sensitivity, 1 by default."""
+    return parameter(domain, what, default=default, unit="counts", aliases=SENSITIVITIES)
+
+
 _T = TypeVar("_T")
 _KINDS: dict[str, type[Any]] = {}
 #: The group of entry points by which an installed package adds mechanisms: each names a module.
@@ -264,7 +407,7 @@ def own_modules() -> tuple[str, ...]:
     return tuple(sorted(name for name in found if name != "__main__" and not name.startswith("pbdist.")))
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(parameter, field))
+@dataclass_transform(frozen_default=True, field_specifiers=(parameter, gaussian_scale, sampling_rate, field))
 def mechanism(kind: type[_T]) -> type[_T]:
     """Make a class a mechanism: a frozen dataclass whose parameters are checked, known to all of pbdist by its name.
 
@@ -299,10 +442,38 @@ def mechanism(kind: type[_T]) -> type[_T]:
     return made
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(parameter, field))
+@dataclass_transform(frozen_default=True, field_specifiers=(parameter, gaussian_scale, sampling_rate, field))
 def parametrised(kind: type[_T]) -> type[_T]:
     """Make a class a frozen dataclass with parameters, but no mechanism of its own: others derive from it."""
-    return dataclass(frozen=True)(kind)
+    made = dataclass(frozen=True)(kind)
+    made.__doc__ = _documented(made)
+    return made
+
+
+#: The sections of a docstring before which the parameters stand.
+_LATER = re.compile(r"\n(?=(?:Notes|References|Examples)\n-)")
+
+
+def _documented(kind: type[Any]) -> str:
+    """Return the docstring with a section on the parameters, unless it has one."""
+    text = inspect.cleandoc(kind.__doc__ or "")
+    told = parameters_of(kind)
+    if not told or "\nParameters\n" in text:
+        return text
+    types = {
+        one.name: one.type if isinstance(one.type, str) else inspect.formatannotation(one.type) for one in fields(kind)
+    }
+    lines = ["Parameters", "----------"]
+    for name, one in told.items():
+        lines.append(f"{name} : {types[name]}{'' if one.required else ', optional'}")
+        about = [one.described, *([one.domain.range] if one.domain.range else [])]
+        lines.append(f"    {about[0][0].upper()}{', '.join(about)[1:]}.")
+    lines += ["", "Raises", "------", "InvalidInputError", "    If a parameter is out of its range."]
+    section = "\n".join(lines)
+    later = _LATER.search(text)
+    if later is None:
+        return f"{text}\n\n{section}"
+    return f"{text[: later.start()]}\n{section}\n{text[later.start() :]}"
 
 
 _PARAMETERS: dict[type[Any], Mapping[str, Parameter]] = {}

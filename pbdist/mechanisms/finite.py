@@ -28,18 +28,7 @@ _FEW_OUTCOMES = 64
 
 @mechanism
 class RandomizedResponse(ElementaryPair):
-    """Randomized response: the truth is told with probability p (Meiser & Mohammadi 2018, section 5.5).
-
-    Parameters
-    ----------
-    p : float
-        A = (p, 1 - p), B = (1 - p, p).
-
-    Raises
-    ------
-    InvalidInputError
-        If p is not a probability.
-    """
+    """Randomized response: the truth is told with probability p (Meiser & Mohammadi 2018, section 5.5)."""
 
     aliases = ("rr",)
     does = "A yes-or-no question is answered truthfully with probability p, else with a lie."

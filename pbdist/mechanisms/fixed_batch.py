@@ -6,23 +6,21 @@ from functools import cached_property
 
 import numpy as np
 
-from pbdist.mechanisms import validation
 from pbdist.mechanisms.additive import Gaussian
 from pbdist.mechanisms.declaration import (
     RATES,
-    SENSITIVITIES,
-    SPREADS,
+    checked_integer,
+    checked_size,
+    gaussian_scale,
     mechanism,
     parameter,
-    positive,
-    positive_probability,
+    sampling_rate,
+    sensitivity_of,
     whole,
 )
-from pbdist.mechanisms.intervals import gaussian_interval
-from pbdist.mechanisms.masses import LossMasses, MassBounds, ScaledLossMasses
+from pbdist.mechanisms.masses import LossMasses, MassBounds, ScaledLossMasses, gaussian_interval
 from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, Pair, ordered
-from pbdist.mechanisms.sampling import added
-from pbdist.mechanisms.subsampled import SubsampledGaussian
+from pbdist.mechanisms.subsampled import SubsampledGaussian, added
 from pbdist.mechanisms.worst_of import TwoSided
 from pbdist.types import Adjacency, Direction, FloatArray
 
@@ -44,22 +42,6 @@ class FixedBatchGaussian(TwoSided):
     data sets is known to be the worst (Lebeda, Regehr, Kamath & Steinke 2024): neither that pair nor its reversal
     dominates the mechanism. So upper bounds are those of another pair, `upper_pair`, which does, and lower bounds
     those of neighbouring data sets that follow `lower_pair` (Theorem 39 of docs/theory.md; Zhu, Dong & Wang 2022).
-
-    Parameters
-    ----------
-    scale : float
-        Standard deviation of the noise on the sum, above 0 (the noise multiplier, where the sensitivity is 1).
-    batch : int
-        Records in a batch, at least 1.
-    examples : int
-        Records in the data set, at least `batch` and at most 10^12. It is public.
-    sensitivity : float, optional
-        The clipping norm of one record, above 0.
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
 
     Examples
     --------
@@ -85,15 +67,7 @@ class FixedBatchGaussian(TwoSided):
     )
     checked_together = ("batch", "examples")
 
-    scale: float = parameter(
-        positive,
-        "the standard deviation of the noise",
-        unit="counts",
-        aliases=SPREADS,
-        hint="scale is the standard deviation of the noise: the noise multiplier times the clipping norm",
-        example=[2.0, 4.0],
-        sized=True,
-    )
+    scale: float = gaussian_scale([2.0, 4.0])
     batch: int = parameter(
         whole(1, _MOST_EXAMPLES),
         "the number of records of a batch",
@@ -107,14 +81,12 @@ class FixedBatchGaussian(TwoSided):
         aliases=("n", "dataset_size", "source_dataset_size", "data_size", "records"),
         example=10_000,
     )
-    sensitivity: float = parameter(
-        positive, "the clipping norm of a record", default=1.0, unit="counts", aliases=SENSITIVITIES
-    )
+    sensitivity: float = sensitivity_of("the clipping norm of a record")
 
     def check(self) -> None:
         """Refuse batches larger than the data set, and a sensitivity of which twice as much is out of range."""
-        validation.integer(type(self).__name__, "batch", self.batch, minimum=1, maximum=self.examples)
-        validation.size(type(self).__name__, "sensitivity", 2.0 * self.sensitivity)
+        checked_integer(type(self).__name__, "batch", self.batch, minimum=1, maximum=self.examples)
+        checked_size(type(self).__name__, "sensitivity", 2.0 * self.sensitivity)
 
     @property
     def adjacency(self) -> Adjacency:
@@ -160,16 +132,6 @@ class FixedBatchUpper(ElementaryPair):
     left of 1 at the last outcome. For ε >= 0 its δ in one round is H(M||N; ε), in both directions: Theorem 39 of
     docs/theory.md. Bounds are those of this pair, which no neighbours need to follow: `FixedBatchGaussian` has lower
     bounds for the mechanism itself.
-
-    Parameters
-    ----------
-    scale, rate, sensitivity
-        As for `FixedBatchGaussian`; the rate is batch / examples, in (0, 1].
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
     """
 
     noise_family = "Gaussian"
@@ -177,25 +139,13 @@ class FixedBatchUpper(ElementaryPair):
     assumes = "As of a FixedBatchGaussian."
     in_studies = False
 
-    scale: float = parameter(
-        positive,
-        "the standard deviation of the noise",
-        unit="counts",
-        aliases=SPREADS,
-        hint="scale is the standard deviation of the noise: the noise multiplier times the clipping norm",
-        example=[2.0, 4.0],
-        sized=True,
-    )
-    rate: float = parameter(
-        positive_probability, "the probability with which a record is in a sample", aliases=RATES, example=0.01
-    )
-    sensitivity: float = parameter(
-        positive, "the clipping norm of a record", default=1.0, unit="counts", aliases=SENSITIVITIES
-    )
+    scale: float = gaussian_scale([2.0, 4.0])
+    rate: float = sampling_rate()
+    sensitivity: float = sensitivity_of("the clipping norm of a record")
 
     def check(self) -> None:
         """Refuse a sensitivity of which twice as much is out of range, as replacing a record moves a sum by that."""
-        validation.size(type(self).__name__, "sensitivity", 2.0 * self.sensitivity)
+        checked_size(type(self).__name__, "sensitivity", 2.0 * self.sensitivity)
 
     @property
     def order(self) -> NoiseOrder | None:

@@ -10,13 +10,27 @@ from typing import Any
 import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import validation
 from pbdist.mechanisms.additive import Gaussian
-from pbdist.mechanisms.declaration import SPREADS, mechanism, numbers, parameter, positive
-from pbdist.mechanisms.intervals import gaussian_interval, scaled_gaussian_interval
-from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses, rounded_up
+from pbdist.mechanisms.declaration import (
+    checked_number,
+    checked_rate,
+    checked_size,
+    gaussian_scale,
+    mechanism,
+    numbers,
+    parameter,
+)
+from pbdist.mechanisms.masses import (
+    UNIT_ROUNDOFF,
+    LossMasses,
+    MassBounds,
+    ScaledLossMasses,
+    gaussian_interval,
+    rounded_up,
+    scaled_gaussian_interval,
+)
 from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
-from pbdist.mechanisms.sampling import added, full_losses
+from pbdist.mechanisms.subsampled import added, full_losses
 from pbdist.mechanisms.tails import log_moment_of_tail
 from pbdist.types import Adjacency, BoolArray, Direction, FloatArray
 
@@ -78,15 +92,7 @@ class GaussianMixture(ElementaryPair):
     )
     checked_together = ("shifts", "weights")
 
-    scale: float = parameter(
-        positive,
-        "the standard deviation of the noise",
-        unit="counts",
-        aliases=SPREADS,
-        hint="scale is the standard deviation of the noise: the noise multiplier times the clipping norm",
-        example=[2.0, 4.0],
-        sized=True,
-    )
+    scale: float = gaussian_scale([2.0, 4.0])
     shifts: tuple[float, ...] = parameter(
         numbers,
         "the lengths by one of which a record moves the answer, increasing",
@@ -108,14 +114,14 @@ class GaussianMixture(ElementaryPair):
             raise InvalidInputError(f"{name}.weights: expected one a shift, {len(shifts)}, got {len(weights)}")
         for index, shift in enumerate(shifts):
             if shift != 0.0 or len(shifts) == 1:
-                validation.size(name, f"shifts[{index}]", shift)
+                checked_size(name, f"shifts[{index}]", shift)
         for index, (before, shift) in enumerate(itertools.pairwise(shifts), 1):
             if not before < shift:
                 raise InvalidInputError(f"{name}.shifts[{index}]: expected more than {before!r}, got {shift!r}")
         if len(shifts) > _MOST_SHIFTS:
             raise InvalidInputError(f"{name}.shifts: expected at most {_MOST_SHIFTS}, got {len(shifts)}")
         for index, weight in enumerate(weights):
-            validation.rate(name, f"weights[{index}]", weight)
+            checked_rate(name, f"weights[{index}]", weight)
         if not abs(math.fsum(weights) - 1.0) <= _SUM_TOLERANCE:
             raise InvalidInputError(
                 f"{name}.weights: expected probabilities that sum to 1 within {_SUM_TOLERANCE:g},"
@@ -382,4 +388,4 @@ def _numbers(name: str, field: str, values: Any) -> list[float]:
     plain = values.tolist() if isinstance(values, np.ndarray) else values
     if not isinstance(plain, list | tuple) or not plain:
         raise InvalidInputError(f"{name}.{field}: expected a list of numbers, got {shown(values)}")
-    return [validation.number(name, f"{field}[{index}]", value) for index, value in enumerate(plain)]
+    return [checked_number(name, f"{field}[{index}]", value) for index, value in enumerate(plain)]

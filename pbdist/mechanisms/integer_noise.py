@@ -6,9 +6,18 @@ from fractions import Fraction
 import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import validation
 from pbdist.mechanisms.additive import Laplace, cut_gaussian
-from pbdist.mechanisms.declaration import LOSSES, SENSITIVITIES, SPREADS, mechanism, parameter, positive, whole
+from pbdist.mechanisms.declaration import (
+    LOSSES,
+    SPREADS,
+    checked_integer,
+    checked_size,
+    mechanism,
+    parameter,
+    positive,
+    sensitivity_of,
+    whole,
+)
 from pbdist.mechanisms.masses import (
     SMALLEST_FLOAT,
     SMALLEST_MASS,
@@ -44,18 +53,6 @@ class DiscreteLaplace(ElementaryPair):
 
     P(N = k) is proportional to e^(-abs(k) / scale): Ghosh, Roughgarden & Sundararajan 2009 (the geometric mechanism).
     For sensitivity 1 the pair is that of randomized response with odds e^(1/scale).
-
-    Parameters
-    ----------
-    scale : float
-        Scale of the noise, above 0.
-    sensitivity : int, optional
-        How far one individual moves the answer, a whole number of at least 1.
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
     """
 
     aliases = ("geometric", "twosidedgeometric")
@@ -75,13 +72,7 @@ class DiscreteLaplace(ElementaryPair):
         example=[20.0, 40.0, 80.0],
         sized=True,
     )
-    sensitivity: int = parameter(
-        whole(1, MOST_OUTCOMES),
-        "by how much one record moves the answer",
-        default=1,
-        unit="counts",
-        aliases=SENSITIVITIES,
-    )
+    sensitivity: int = sensitivity_of("by how much one record moves the answer", whole(1, MOST_OUTCOMES), 1)
 
     def check(self) -> None:
         """Refuse noise that hides nothing, or has too many outcomes."""
@@ -173,18 +164,6 @@ class DiscreteGaussian(ElementaryPair):
 
     P(N = k) is proportional to e^(-k² / (2 scale²)): Canonne, Kamath & Steinke 2020, "The Discrete Gaussian for
     Differential Privacy".
-
-    Parameters
-    ----------
-    scale : float
-        Scale of the noise, above 0; for scales of 1 and more its standard deviation but for 1e-7 of it.
-    sensitivity : int, optional
-        How far one individual moves the answer, a whole number of at least 1.
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range, or more than 20 million outcomes have a mass.
     """
 
     noise_family = "DiscreteGaussian"
@@ -201,13 +180,7 @@ class DiscreteGaussian(ElementaryPair):
         example=[20.0, 40.0, 80.0],
         sized=True,
     )
-    sensitivity: int = parameter(
-        whole(1, MOST_OUTCOMES),
-        "by how much one record moves the answer",
-        default=1,
-        unit="counts",
-        aliases=SENSITIVITIES,
-    )
+    sensitivity: int = sensitivity_of("by how much one record moves the answer", whole(1, MOST_OUTCOMES), 1)
 
     def check(self) -> None:
         """Refuse noise that hides nothing, or has too many outcomes."""
@@ -304,8 +277,8 @@ def discrete_gaussian_total(scale: float) -> tuple[float, float]:
 
 def _check(pair: DiscreteLaplace | DiscreteGaussian) -> None:
     name = type(pair).__name__
-    object.__setattr__(pair, "scale", validation.size(name, "scale", pair.scale))
-    s = validation.integer(name, "sensitivity", pair.sensitivity, minimum=1, maximum=MOST_OUTCOMES)
+    object.__setattr__(pair, "scale", checked_size(name, "scale", pair.scale))
+    s = checked_integer(name, "sensitivity", pair.sensitivity, minimum=1, maximum=MOST_OUTCOMES)
     object.__setattr__(pair, "sensitivity", s)
     if pair.outcomes <= MOST_OUTCOMES and pair.largest_loss > _LARGEST_LOSS:
         raise InvalidInputError(

@@ -8,8 +8,16 @@ from typing import Any
 import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import validation
-from pbdist.mechanisms.declaration import LOSSES, mechanism, parameter, probability, whole
+from pbdist.mechanisms.declaration import (
+    LOSSES,
+    checked_integer,
+    checked_number,
+    checked_probability,
+    mechanism,
+    parameter,
+    probability,
+    whole,
+)
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses
 from pbdist.mechanisms.outcomes import masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
@@ -34,18 +42,6 @@ class KaryRandomizedResponse(ElementaryPair):
     A and B are the answers of two individuals whose truths differ: all such pairs are alike but for the names of the
     answers, so that this is the exact worst case (Theorem 40 of docs/theory.md). For k = 2 it is `RandomizedResponse`.
     Source: Kairouz, Bonawitz & Ramage 2016, "Discrete Distribution Estimation under Local Privacy".
-
-    Parameters
-    ----------
-    p : float
-        Probability of the truth. The ε of one answer is abs(ln(p (k - 1) / (1 - p))).
-    k : int
-        How many answers there are, from 2 to 2^53.
-
-    Raises
-    ------
-    InvalidInputError
-        If p is no probability, or k is out of its range.
 
     Examples
     --------
@@ -101,8 +97,8 @@ class KaryRandomizedResponse(ElementaryPair):
         InvalidInputError
             If ε is below 0, or so large that a lie is rarer than 1e-9: give p itself then.
         """
-        answers = validation.integer(_NAME, "k", k, minimum=2, maximum=_MOST_ANSWERS)
-        loss = validation.number(_NAME, "epsilon", epsilon)
+        answers = checked_integer(_NAME, "k", k, minimum=2, maximum=_MOST_ANSWERS)
+        loss = checked_number(_NAME, "epsilon", epsilon)
         if not 0.0 <= loss <= 700.0:
             raise InvalidInputError(f"{_NAME}.epsilon: expected a number from 0 to 700, got {shown(epsilon)}")
         odds = Fraction(math.exp(loss)) * (1 + _ERROR_OF_EXP) if loss else Fraction(1)
@@ -127,8 +123,8 @@ class KaryRandomizedResponse(ElementaryPair):
         InvalidInputError
             If `noise` is no probability, or so small that a lie is rarer than 1e-9: give p itself then.
         """
-        answers = validation.integer(_NAME, "k", k, minimum=2, maximum=_MOST_ANSWERS)
-        share = Fraction(validation.probability(_NAME, "noise", noise))
+        answers = checked_integer(_NAME, "k", k, minimum=2, maximum=_MOST_ANSWERS)
+        share = Fraction(checked_probability(_NAME, "noise", noise))
         return cls(_rounded_up("noise", noise, 1 - share * (answers - 1) / answers), answers)
 
     @property

@@ -6,17 +6,24 @@ from fractions import Fraction
 
 import numpy as np
 
-from pbdist.mechanisms import validation
 from pbdist.mechanisms.additive import LAPLACE_SCALE
-from pbdist.mechanisms.declaration import SENSITIVITIES, SPREADS, mechanism, parameter, positive, two_positive
-from pbdist.mechanisms.intervals import drop_unresolved, split_off
+from pbdist.mechanisms.declaration import (
+    SPREADS,
+    mechanism,
+    parameter,
+    sensitivity_of,
+    times_above,
+    two_positive,
+)
 from pbdist.mechanisms.masses import (
     SMALLEST_FLOAT,
     UNIT_ROUNDOFF,
     LossMasses,
     MassBounds,
     ScaledLossMasses,
+    drop_unresolved,
     rounded_up,
+    split_off,
 )
 from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
 from pbdist.mechanisms.tails import BEYOND
@@ -41,18 +48,6 @@ class LaplaceSum(ElementaryPair):
     That is what an observer sees of the sum of two noisy values that move together, by the sensitivity in all. The loss
     falls along the outcome, from below sensitivity / (the larger scale) to above minus that, and the pair dominates
     every smaller shift (Theorem 32 of docs/theory.md).
-
-    Parameters
-    ----------
-    scales : (float, float)
-        Scales of N1 and N2, above 0, in any order; they may be equal. The larger one is kept first.
-    sensitivity : float, optional
-        How far one individual moves the sum, above 0.
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
 
     Examples
     --------
@@ -86,9 +81,7 @@ class LaplaceSum(ElementaryPair):
         example=[(20.0, 10.0), (40.0, 20.0)],
         columns=("scale", "second_scale"),
     )
-    sensitivity: float = parameter(
-        positive, "by how much one record moves the answer", default=1.0, unit="counts", aliases=SENSITIVITIES
-    )
+    sensitivity: float = sensitivity_of("by how much one record moves the answer")
 
     def check(self) -> None:
         """Put the larger scale first."""
@@ -101,7 +94,7 @@ class LaplaceSum(ElementaryPair):
 
     def moved(self, times: int) -> "LaplaceSum":
         """With so many times the sensitivity."""
-        return replace(self, sensitivity=validation.times_above(self.sensitivity, times))
+        return replace(self, sensitivity=times_above(self.sensitivity, times))
 
     @property
     def symmetric(self) -> bool:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import validation
 from pbdist.mechanisms.additive import Gaussian
+from pbdist.mechanisms.declaration import checked_integer, checked_size
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 from pbdist.types import FloatArray
@@ -64,8 +64,8 @@ def tree_aggregation(leaves: int, noise_multiplier: float, *, participations: in
     10.0
     """
     name = "tree_aggregation"
-    steps = validation.integer(name, "leaves", leaves, minimum=1, maximum=_MOST_STEPS)
-    scale = validation.size(name, "noise_multiplier", noise_multiplier)
+    steps = checked_integer(name, "leaves", leaves, minimum=1, maximum=_MOST_STEPS)
+    scale = checked_size(name, "noise_multiplier", noise_multiplier)
     most, apart = _participation(name, participations, separation)
     square = 0
     for size in (2**height for height in range(steps.bit_length())):
@@ -109,7 +109,7 @@ def banded(matrix: Any, noise_multiplier: float, *, participations: int = 1, sep
     """
     name = "banded"
     columns = _checked_matrix(name, matrix)
-    scale = validation.size(name, "noise_multiplier", noise_multiplier)
+    scale = checked_size(name, "noise_multiplier", noise_multiplier)
     most, apart = _participation(name, participations, 1 if separation is None else separation)
     squares = _squared_norms(columns)
     if most == 1:
@@ -151,8 +151,8 @@ def sampled_banded(matrix: Any, noise_multiplier: float, *, rate: float, bands: 
     """
     name = "sampled_banded"
     columns = _checked_matrix(name, matrix)
-    scale = validation.size(name, "noise_multiplier", noise_multiplier)
-    apart = validation.integer(name, "bands", bands, minimum=1, maximum=_MOST_STEPS)
+    scale = checked_size(name, "noise_multiplier", noise_multiplier)
+    apart = checked_integer(name, "bands", bands, minimum=1, maximum=_MOST_STEPS)
     rows, steps = columns.shape
     if rows != steps:
         raise InvalidInputError(f"{name}.matrix: expected as many rows as columns, got {rows} and {steps}")
@@ -167,8 +167,8 @@ def sampled_banded(matrix: Any, noise_multiplier: float, *, rate: float, bands: 
 
 
 def _participation(name: str, participations: Any, separation: Any) -> tuple[int, int]:
-    most = validation.integer(name, "participations", participations, minimum=1, maximum=_MOST_STEPS)
-    return most, validation.integer(name, "separation", separation, minimum=1, maximum=_MOST_STEPS)
+    most = checked_integer(name, "participations", participations, minimum=1, maximum=_MOST_STEPS)
+    return most, checked_integer(name, "separation", separation, minimum=1, maximum=_MOST_STEPS)
 
 
 def _most_steps(length: int, apart: int) -> int:

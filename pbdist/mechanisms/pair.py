@@ -11,12 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pbdist.errors import InvalidInputError
-from pbdist.mechanisms.adjacency import joined
 from pbdist.mechanisms.declaration import noise_parameter, parameters_of
 from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
 from pbdist.mechanisms.tails import BEYOND
 from pbdist.notebook import html_of_fields
-from pbdist.types import Adjacency, Direction, FloatArray, JsonValue
+from pbdist.types import Adjacency, Direction, FloatArray, JsonValue, joined
 
 #: The neighbours of which one direction takes records away, and the other one brings them.
 _DIRECTED = (Adjacency.ADD_OR_REMOVE, Adjacency.ADD_OR_REMOVE_GROUP, Adjacency.ZERO_OUT)
@@ -42,8 +41,8 @@ class NoiseOrder:
 class Pair(ABC):
     """A worst-case pair (A, B): the output distributions of a mechanism on two neighbouring inputs.
 
-    Subclasses are frozen, validated and hashable dataclasses; two equal pairs have the same canonical form. Their
-    fields are declared by `pbdist.mechanisms.parameter`, and `pbdist.mechanisms.mechanism` makes them known by their names.
+    Subclasses are frozen, validated and hashable dataclasses; two equal pairs have the same canonical form. `mechanism`
+    makes a class one, and `parameter` declares its fields (both of `pbdist.mechanisms`).
     """
 
     #: What people also call it, in lower case.

@@ -9,7 +9,7 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.additive import cut_gaussian
-from pbdist.mechanisms.declaration import SENSITIVITIES, SPREADS, mechanism, parameter, positive, whole
+from pbdist.mechanisms.declaration import SPREADS, mechanism, parameter, positive, sensitivity_of, whole
 from pbdist.mechanisms.masses import SMALLEST_FLOAT, SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses
 from pbdist.mechanisms.outcomes import MOST_OUTCOMES, kept_masses, masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
@@ -43,18 +43,6 @@ class Poisson(ElementaryPair):
 
     An output below the sensitivity occurs under A only and reveals the input. The sum of independent Poisson variables,
     as that of the noise of several servers, is one of the sum of their means.
-
-    Parameters
-    ----------
-    mean : float
-        Mean of N, in messages, above 0.
-    sensitivity : int, optional
-        How far the true counts of neighbouring inputs differ, at least 1.
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range, or more than 20 million counts have a mass.
     """
 
     noise_family = "Poisson"
@@ -74,13 +62,7 @@ class Poisson(ElementaryPair):
         example=[1000.0, 4000.0],
         sized=True,
     )
-    sensitivity: int = parameter(
-        whole(1, MOST_OUTCOMES),
-        "by how much one record moves the answer",
-        default=1,
-        unit="counts",
-        aliases=SENSITIVITIES,
-    )
+    sensitivity: int = sensitivity_of("by how much one record moves the answer", whole(1, MOST_OUTCOMES), 1)
 
     def check(self) -> None:
         """Refuse noise of too many outcomes."""

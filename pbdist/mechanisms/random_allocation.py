@@ -7,7 +7,7 @@ from typing import Any
 
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms.additive import Gaussian
-from pbdist.mechanisms.declaration import SENSITIVITIES, SPREADS, mechanism, parameter, positive, whole
+from pbdist.mechanisms.declaration import SPREADS, mechanism, parameter, positive, sensitivity_of, whole
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses
 from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
 from pbdist.types import Adjacency, Direction, FloatArray
@@ -87,9 +87,7 @@ class RandomAllocation(ElementaryPair):
     steps: int = parameter(
         whole(1, _MOST_STEPS), "the number of steps of a round, in one of which a record is used", example=100
     )
-    sensitivity: float = parameter(
-        positive, "the clipping norm of a record", default=1.0, unit="counts", aliases=SENSITIVITIES
-    )
+    sensitivity: float = sensitivity_of("the clipping norm of a record")
 
     def check(self) -> None:
         """Refuse noise that is too small or too large beside the sensitivity."""

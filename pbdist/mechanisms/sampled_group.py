@@ -4,17 +4,15 @@ import math
 from fractions import Fraction
 from functools import cached_property
 
-from pbdist.mechanisms import validation
 from pbdist.mechanisms.additive import Gaussian
 from pbdist.mechanisms.binomial_runs import WeightedCounts, larger_counts, smaller_counts
 from pbdist.mechanisms.declaration import (
-    RATES,
-    SENSITIVITIES,
-    SPREADS,
+    checked_size,
+    gaussian_scale,
     mechanism,
     parameter,
-    positive,
-    positive_probability,
+    sampling_rate,
+    sensitivity_of,
     whole,
 )
 from pbdist.mechanisms.gaussian_mixture import GaussianMixture
@@ -40,22 +38,6 @@ class SubsampledGaussianGroup(TwoSided):
     stochastically at least, and at most, the binomial ones (Theorem 47). Up to a thousand individuals they differ by
     roundings, and by ends of a probability of 1e-100; of larger groups neighbouring numbers may be taken together.
 
-    Parameters
-    ----------
-    scale : float
-        Standard deviation of the noise, above 0 (the noise multiplier, where the sensitivity is 1).
-    rate : float
-        Sampling probability q of each individual, in (0, 1].
-    group_size : int
-        The most individuals of the group, from 1 to 100,000.
-    sensitivity : float, optional
-        The clipping norm of one individual, above 0.
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
-
     Examples
     --------
     >>> from pbdist import SubsampledGaussian, epsilon_bounds, group
@@ -80,28 +62,16 @@ class SubsampledGaussianGroup(TwoSided):
     )
     checked_together = ("group_size", "sensitivity")
 
-    scale: float = parameter(
-        positive,
-        "the standard deviation of the noise",
-        unit="counts",
-        aliases=SPREADS,
-        hint="scale is the standard deviation of the noise: the noise multiplier times the clipping norm",
-        example=[1.0, 2.0],
-        sized=True,
-    )
-    rate: float = parameter(
-        positive_probability, "the probability with which a record is in a sample", aliases=RATES, example=0.01
-    )
+    scale: float = gaussian_scale([1.0, 2.0])
+    rate: float = sampling_rate()
     group_size: int = parameter(
         whole(1, LARGEST_SAMPLED_GROUP), "the most records of the group", aliases=("group", "size", "k"), example=4
     )
-    sensitivity: float = parameter(
-        positive, "the clipping norm of a record", default=1.0, unit="counts", aliases=SENSITIVITIES
-    )
+    sensitivity: float = sensitivity_of("the clipping norm of a record")
 
     def check(self) -> None:
         """Refuse a sensitivity of which that of the whole group is out of range."""
-        validation.size(type(self).__name__, "sensitivity", 2.0 * self.group_size * self.sensitivity)
+        checked_size(type(self).__name__, "sensitivity", 2.0 * self.group_size * self.sensitivity)
 
     @property
     def adjacency(self) -> Adjacency:

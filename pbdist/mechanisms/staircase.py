@@ -6,8 +6,16 @@ from typing import Any
 import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import validation
-from pbdist.mechanisms.declaration import SENSITIVITIES, SPREADS, Domain, between, mechanism, parameter, positive
+from pbdist.mechanisms.declaration import (
+    SPREADS,
+    Domain,
+    between,
+    checked_number,
+    checked_size,
+    mechanism,
+    parameter,
+    sensitivity_of,
+)
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds, rounded_up
 from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.types import Direction, FloatArray
@@ -17,7 +25,7 @@ _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-30, 500.0
 
 
 def _checked_split(owner: str, name: str, value: Any) -> float:
-    share = validation.number(owner, name, value)
+    share = checked_number(owner, name, value)
     if not 0.0 < share < 1.0:
         raise InvalidInputError(f"{owner}.{name}: expected a number between 0 and 1, got {shown(value)}")
     return share
@@ -75,26 +83,24 @@ class Staircase(ElementaryPair):
         example=[0.01, 0.1],
         falls_with_noise=True,
     )
-    sensitivity: float = parameter(
-        positive, "by how much one record moves the answer", default=1.0, unit="counts", aliases=SENSITIVITIES
-    )
+    sensitivity: float = sensitivity_of("by how much one record moves the answer")
     split: float = parameter(
         _SPLIT, "the place in a stretch of one sensitivity where the density of the noise falls", default=None
     )
 
     def __init__(self, epsilon: float, sensitivity: float = 1.0, split: float | None = None) -> None:
-        largest = validation.number("Staircase", "epsilon", epsilon)
+        largest = checked_number("Staircase", "epsilon", epsilon)
         if not _SMALLEST_EPSILON <= largest <= _LARGEST_EPSILON:
             raise InvalidInputError(
                 f"Staircase.epsilon: expected a number from {_SMALLEST_EPSILON:g} to {_LARGEST_EPSILON:g},"
                 f" got {shown(epsilon)}"
             )
         half = math.exp(-0.5 * largest)
-        share = half / (1.0 + half) if split is None else validation.number("Staircase", "split", split)
+        share = half / (1.0 + half) if split is None else checked_number("Staircase", "split", split)
         if not 0.0 < share < 1.0:
             raise InvalidInputError(f"Staircase.split: expected a number between 0 and 1, got {shown(split)}")
         object.__setattr__(self, "epsilon", largest)
-        object.__setattr__(self, "sensitivity", validation.size("Staircase", "sensitivity", sensitivity))
+        object.__setattr__(self, "sensitivity", checked_size("Staircase", "sensitivity", sensitivity))
         object.__setattr__(self, "split", share)
 
     @property

@@ -9,17 +9,16 @@ import numpy as np
 
 from pbdist.mechanisms.additive import LAPLACE_SCALE, Laplace
 from pbdist.mechanisms.declaration import (
-    RATES,
-    SENSITIVITIES,
     SPREADS,
     mechanism,
     parameter,
     positive,
-    positive_probability,
+    sampling_rate,
+    sensitivity_of,
 )
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, ScaledLossMasses, rounded_up
 from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
-from pbdist.mechanisms.sampling import edge_error, full_losses, sampled, sampled_losses
+from pbdist.mechanisms.subsampled import edge_error, full_losses, sampled, sampled_losses
 from pbdist.types import Adjacency, Direction, FloatArray
 
 #: Digits of the largest loss: more than float64 has zeros.
@@ -36,20 +35,6 @@ class SubsampledLaplace(ElementaryPair):
     others. The direction "A||B" is the one in which a record is removed, "B||A" the one in which it is added. The pair
     dominates for both, and it is attained where one record moves the query by the sensitivity (Theorem 36 of
     docs/theory.md; Zhu, Dong & Wang 2022, Theorem 11).
-
-    Parameters
-    ----------
-    scale : float
-        Scale of the noise, above 0; its standard deviation is √2 times as large.
-    rate : float
-        Sampling probability q, in (0, 1].
-    sensitivity : float, optional
-        How far one record moves the query of the sample, above 0.
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
 
     Examples
     --------
@@ -82,12 +67,8 @@ class SubsampledLaplace(ElementaryPair):
         example=[1.0, 2.0, 4.0],
         sized=True,
     )
-    rate: float = parameter(
-        positive_probability, "the probability with which a record is in a sample", aliases=RATES, example=0.01
-    )
-    sensitivity: float = parameter(
-        positive, "by how much one record moves the answer", default=1.0, unit="counts", aliases=SENSITIVITIES
-    )
+    rate: float = sampling_rate()
+    sensitivity: float = sensitivity_of("by how much one record moves the answer")
 
     @property
     def order(self) -> NoiseOrder | None:

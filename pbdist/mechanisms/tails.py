@@ -5,8 +5,7 @@ import math
 import numpy as np
 from scipy import special
 
-from pbdist.mechanisms.intervals import scaled_gaussian_interval
-from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, rounded_up
+from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, rounded_up, scaled_gaussian_interval
 from pbdist.types import FloatArray
 
 #: A picture of a Gaussian variable: deviations beyond its means at least, values a deviation, and values at most.

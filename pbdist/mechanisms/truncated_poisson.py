@@ -5,24 +5,21 @@ from functools import cached_property
 
 import numpy as np
 
-from pbdist.mechanisms import validation
 from pbdist.mechanisms.additive import Gaussian
-from pbdist.mechanisms.binomial_tails import CutSample, cut_sample
+from pbdist.mechanisms.binomial_runs import CutSample, cut_sample
 from pbdist.mechanisms.declaration import (
-    RATES,
-    SENSITIVITIES,
-    SPREADS,
+    checked_size,
+    gaussian_scale,
     mechanism,
     parameter,
     parametrised,
-    positive,
-    positive_probability,
+    sampling_rate,
+    sensitivity_of,
     whole,
 )
 from pbdist.mechanisms.masses import LossMasses, MassBounds, ScaledLossMasses, rounded_up
 from pbdist.mechanisms.pair import ElementaryPair, Pair
-from pbdist.mechanisms.sampling import added
-from pbdist.mechanisms.subsampled import SubsampledGaussian
+from pbdist.mechanisms.subsampled import SubsampledGaussian, added
 from pbdist.mechanisms.worst_of import TwoSided
 from pbdist.types import Adjacency, Direction, FloatArray
 
@@ -37,18 +34,8 @@ class _TruncatedPoisson(Pair):
     noise_family = "Gaussian"
     checked_together = ("sensitivity",)
 
-    scale: float = parameter(
-        positive,
-        "the standard deviation of the noise",
-        unit="counts",
-        aliases=SPREADS,
-        hint="scale is the standard deviation of the noise: the noise multiplier times the clipping norm",
-        example=[1.0, 2.0],
-        sized=True,
-    )
-    rate: float = parameter(
-        positive_probability, "the probability with which a record is in a sample", aliases=RATES, example=0.01
-    )
+    scale: float = gaussian_scale([1.0, 2.0])
+    rate: float = sampling_rate()
     batch: int = parameter(
         whole(1, _MOST_EXAMPLES),
         "the most records of a sample",
@@ -62,13 +49,11 @@ class _TruncatedPoisson(Pair):
         aliases=("n", "dataset_size", "source_dataset_size", "data_size", "records"),
         example=10_000,
     )
-    sensitivity: float = parameter(
-        positive, "the clipping norm of a record", default=1.0, unit="counts", aliases=SENSITIVITIES
-    )
+    sensitivity: float = sensitivity_of("the clipping norm of a record")
 
     def check(self) -> None:
         """Refuse a sensitivity of which twice as much is out of range, as replacing a record moves a sum by that."""
-        validation.size(type(self).__name__, "sensitivity", 2.0 * self.sensitivity)
+        checked_size(type(self).__name__, "sensitivity", 2.0 * self.sensitivity)
 
     @property
     def adjacency(self) -> Adjacency:
@@ -93,24 +78,6 @@ class TruncatedPoissonGaussian(_TruncatedPoisson, TwoSided):
     Upper bounds are those of `upper_pair`, which dominates the mechanism, lower bounds those of `lower_pair`, which it
     follows where all other records contribute nothing. They meet as far as samples are seldom cut (Theorem 38 of
     docs/theory.md).
-
-    Parameters
-    ----------
-    scale : float
-        Standard deviation of the noise on the sum, above 0 (the noise multiplier, where the sensitivity is 1).
-    rate : float
-        Sampling probability, in (0, 1].
-    batch : int
-        The most records of a sample, at least 1.
-    examples : int
-        Records in the larger one of the neighbouring data sets, from 1 to 10^9.
-    sensitivity : float, optional
-        The clipping norm of one record, above 0.
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
 
     Examples
     --------
@@ -158,16 +125,6 @@ class TruncatedPoissonUpper(_TruncatedPoisson, ElementaryPair):
     against N(0), where q' is the probability of the record to be used then; else rate N(sensitivity) + (1-rate) N(0)
     against N(0); and which of them it is is seen. Bounds are those of this pair, which no neighbours need to follow:
     `TruncatedPoissonGaussian` has lower bounds for the mechanism itself.
-
-    Parameters
-    ----------
-    scale, rate, batch, examples, sensitivity
-        As for `TruncatedPoissonGaussian`.
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
     """
 
     does = "A pair that dominates Gaussian noise on Poisson samples that are cut, of which upper bounds are."

@@ -6,11 +6,10 @@ from dataclasses import field
 from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms.adjacency import checked_adjacency, joined
 from pbdist.mechanisms.declaration import mechanism, parameter
 from pbdist.mechanisms.pair import ElementaryPair, Pair
 from pbdist.mechanisms.product import PAIRS
-from pbdist.types import Adjacency, JsonValue
+from pbdist.types import Adjacency, JsonValue, checked_adjacency, joined
 
 
 class Alternatives(Pair):

@@ -1,13 +1,13 @@
 """Privacy loss distributions: bounds that meet, from a dominating pair above and exact masses below."""
 
 from pbdist.pld.engine import TightBounds, tight_bounds
-from pbdist.pld.inversion import EpsilonBounds, epsilon_table
+from pbdist.pld.inversion import EpsilonTable, epsilon_table
 from pbdist.pld.kept import KeptStates, kept_states
-from pbdist.pld.state import LARGEST_EPSILON, PairState, lower_deltas, upper_deltas
+from pbdist.pld.state import LARGEST_READ, PairState, lower_deltas, upper_deltas
 
 __all__ = [
-    "LARGEST_EPSILON",
-    "EpsilonBounds",
+    "LARGEST_READ",
+    "EpsilonTable",
     "KeptStates",
     "PairState",
     "TightBounds",

@@ -13,7 +13,7 @@ import numpy as np
 from pbdist.pld.leaf import Lattice
 from pbdist.pld.loss_profile import LossProfile
 from pbdist.pld.question import Question
-from pbdist.pld.state import LARGEST_EPSILON
+from pbdist.pld.state import LARGEST_READ
 from pbdist.types import Direction, FloatArray, IntArray
 
 #: Positions of a leaf, at most.
@@ -99,7 +99,7 @@ def chosen_lattices(
     tolerance: float,
     floor: float,
     most: int = MOST_POSITIONS,
-    farthest: float = LARGEST_EPSILON,
+    farthest: float = LARGEST_READ,
 ) -> Chosen | None:
     """Choose the lattices of a round's pairs for `top` rounds and ε up to `largest`; None if they are too large.
 

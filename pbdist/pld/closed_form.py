@@ -15,8 +15,8 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, LossMasses, scaled_gaussian_interval
-from pbdist.mechanisms.intervals import gaussian_interval
-from pbdist.pld.state import LARGEST_EPSILON
+from pbdist.mechanisms.masses import gaussian_interval
+from pbdist.pld.state import LARGEST_READ
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 #: Relative rounding of the common μ: quotients, squares, counts, sum and root come to less than half of it.
@@ -338,7 +338,7 @@ class FewOutcomes:
         return lower, upper
 
     def _bounds(self, epsilon: float, direction: Direction) -> tuple[float, float]:
-        if epsilon > LARGEST_EPSILON:
+        if epsilon > LARGEST_READ:
             return -math.inf, 0.0
         swapped = direction is Direction.B_TO_A
         sums = []

@@ -17,7 +17,7 @@ from pbdist.pld.fallback import Fallback, bounds_near_the_largest_loss
 from pbdist.pld.ladder import given_width_bounds, ladder_bounds
 from pbdist.pld.many_rounds import bounds_below_floor, many_round_bounds
 from pbdist.pld.question import Question
-from pbdist.pld.state import LARGEST_EPSILON
+from pbdist.pld.state import LARGEST_READ
 from pbdist.pld.transform_bounds import TransformRows, has_transforms
 from pbdist.progress import report
 from pbdist.rounding import rounded_down, rounded_up
@@ -277,11 +277,11 @@ class _Table:
             return
         # Beyond the largest ε that can be read δ is at most what it is there.
         missed = ~(self._brackets()[:, list(rows)] <= question.tolerance).all(axis=(0, 1))
-        within = np.flatnonzero(missed & (question.epsilon <= LARGEST_EPSILON))
-        beyond = np.flatnonzero(missed & (question.epsilon > LARGEST_EPSILON))
+        within = np.flatnonzero(missed & (question.epsilon <= LARGEST_READ))
+        beyond = np.flatnonzero(missed & (question.epsilon > LARGEST_READ))
         asked = replace(
             question,
-            epsilon=np.append(question.epsilon[within], [LARGEST_EPSILON] if beyond.size else []),
+            epsilon=np.append(question.epsilon[within], [LARGEST_READ] if beyond.size else []),
             floor=max(question.floor, LEAST_FLOOR),
         )
         found = ladder_bounds(asked, rows)
@@ -370,7 +370,7 @@ class _Table:
         if self._judged_lower()[at] > -math.inf:
             return False
         asked = float(question.epsilon[column])
-        if asked > LARGEST_EPSILON:
+        if asked > LARGEST_READ:
             return False
         near = replace(
             question,

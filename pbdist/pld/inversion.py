@@ -28,20 +28,19 @@ from pbdist.pld.fallback import Fallback, pure_bounds
 from pbdist.pld.ladder import climbed, serves
 from pbdist.pld.many_rounds import point_reader
 from pbdist.pld.question import Question, Shared
-from pbdist.pld.state import LARGEST_EPSILON as LARGEST_READ
-from pbdist.pld.state import PairState, lower_deltas, upper_deltas
+from pbdist.pld.state import LARGEST_READ, PairState, lower_deltas, upper_deltas
 from pbdist.pld.transform_bounds import guessed_epsilon, has_transforms, transform_reader
-from pbdist.results import ENDLESS_EPSILON
+from pbdist.results import LARGEST_EPSILON
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
-#: No ε beyond this is looked for.
-LARGEST_EPSILON = ENDLESS_EPSILON
 #: Part of the tolerance that is aimed at; for many pairs, whose engines are slow, so many times as much.
 _AIM, _MORE = 0.1, 6.0
 #: Passes at most, by how much the spacing shrinks at least and at most, and the part of the aim that it aims at.
 _PASSES, _LEAST, _MOST, _GOAL = 4, 0.7, 0.05, 0.5
 #: ε of one look between two ε, looks at most, and the part of the aim at which looks end.
 _POINTS, _LOOKS, _FINE = 17, 16, 0.002
+#: How closely ends are looked for at first, relatively, and then relative to the bracket that there is.
+_ROUGH, _OF_BRACKET = 1e-2, 1e-4
 #: No ladder looks for a smaller δ; pictures for a smaller one leave nothing out.
 _LEAST_DELTA, _TINY = 1e-120, 1e-280
 #: Brackets of δ, relative, that passes aim at.
@@ -75,14 +74,25 @@ _Reader = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
 @dataclass(frozen=True, eq=False)
-class EpsilonBounds:
-    """Bounds on the smallest ε with which δ is met, nats; shape (2, R, D), first axis A||B, B||A.
+class EpsilonTable:
+    """Certified bounds on ε after r compositions at δ.
 
-    δ is not met at any ε below ``lower`` and is met at ``upper``, which is infinite where no ε meets it.
+    Attributes
+    ----------
+    compositions : ndarray of int64, shape (R,)
+    delta : ndarray, shape (D,)
+    lower, upper : ndarray, shape (2, R, D)
+        First axis: A||B, B||A; nats.
+    computed_lower : ndarray, shape (2, R, D), or None
+        None where it is the lower bound. Where some pair is not attained, it is the largest lower bound of all pairs:
+        how closely ε was computed.
     """
 
+    compositions: IntArray
+    delta: FloatArray
     lower: FloatArray
     upper: FloatArray
+    computed_lower: FloatArray | None = None
 
 
 def epsilon_table(
@@ -92,7 +102,7 @@ def epsilon_table(
     *,
     tolerance: float,
     joint_directions: bool = False,
-) -> EpsilonBounds:
+) -> EpsilonTable:
     """Bound ε for every r and δ.
 
     Parameters
@@ -118,7 +128,7 @@ def epsilon_table(
                 lower[which, row, column], upper[which, row, column] = _bounds(counts, r, asked, directions, tolerance)
     if symmetric:
         lower[1], upper[1] = lower[0], upper[0]
-    return EpsilonBounds(lower, upper)
+    return EpsilonTable(rounds, delta, lower, upper)
 
 
 def _bounds(
@@ -410,7 +420,11 @@ class _Search:
                 hopeless = many and high == math.inf and self._delta < _TINY and farther == 1.0
                 if still or hopeless or (low == 0.0) == (high == math.inf):
                     return False
-                guess = high if low == 0.0 else low
+                moved = high if low == 0.0 else low
+                if guess / _NEAR <= moved <= guess * _NEAR:
+                    # All was read there.
+                    return False
+                guess = moved
                 continue
             width = high - low
             if before[1] - before[0] <= 1.1 * width:
@@ -476,27 +490,48 @@ class _Search:
                 known.update(zip(asked, zip(found[0].tolist(), found[1].tolist(), strict=True), strict=True))
             return np.array([known[value] for value in epsilon.tolist()])
 
-        inner, _ = self._crossing(lambda epsilon: np.asarray(bounds(epsilon)[:, 0] > self._unmet), begin, end)
-        _, outer = self._crossing(lambda epsilon: np.asarray(~(bounds(epsilon)[:, 1] <= self._met)), begin, end)
+        def unmet(epsilon: FloatArray) -> BoolArray:
+            return np.asarray(bounds(epsilon)[:, 0] > self._unmet)
+
+        def not_met(epsilon: FloatArray) -> BoolArray:
+            return np.asarray(~(bounds(epsilon)[:, 1] <= self._met))
+
+        fine = _FINE * self._aim
+        below, above = _crossing(unmet, begin, end, _ROUGH), _crossing(not_met, begin, end, _ROUGH)
+        if below[0] > 0.0 and above[0] > below[1]:
+            # Where bounds on δ are too wide for a close bracket, its ends need not be found any closer.
+            fine = max(fine, _OF_BRACKET * (above[0] - below[1]) / above[1])
+        inner, outer = below[0], above[1]
+        if inner >= begin and below[1] < math.inf:
+            inner, _ = _finer_crossing(unmet, *below, fine)
+        if above[0] >= begin and outer < math.inf:
+            _, outer = _finer_crossing(not_met, *above, fine)
         self._low, self._high = max(self._low, inner), min(self._high, outer)
 
-    def _crossing(self, holds: Callable[[FloatArray], BoolArray], begin: float, end: float) -> tuple[float, float]:
-        """Return neighbouring ε of which the first fulfils a condition, or 0, and the second does not, or infinity."""
-        ends = holds(np.array([begin, end]))
-        if not ends[0]:
-            return 0.0, (begin if begin > 0.0 else 0.0)
-        if ends[1]:
-            return end, math.inf
-        inner, outer = begin, end
-        for _ in range(_LOOKS):
-            # By factors where they are far apart.
-            least = max(inner, 1e-6 * outer)
-            points = (np.geomspace if outer > 4.0 * least else np.linspace)(least, outer, _POINTS)[:-1]
-            points = points[points > inner]
-            held = holds(points)
-            last = int(np.argmin(np.append(held, False)))
-            every = np.concatenate(([inner], points, [outer]))
-            inner, outer = float(every[last]), float(every[last + 1])
-            if outer - inner <= _FINE * self._aim * outer:
-                break
-        return inner, outer
+
+def _crossing(holds: Callable[[FloatArray], BoolArray], begin: float, end: float, fine: float) -> tuple[float, float]:
+    """Return neighbouring ε of which the first fulfils a condition, or 0, and the second does not, or infinity."""
+    ends = holds(np.array([begin, end]))
+    if not ends[0]:
+        return 0.0, (begin if begin > 0.0 else 0.0)
+    if ends[1]:
+        return end, math.inf
+    return _finer_crossing(holds, begin, end, fine)
+
+
+def _finer_crossing(
+    holds: Callable[[FloatArray], BoolArray], inner: float, outer: float, fine: float
+) -> tuple[float, float]:
+    """Return two such ε between those of a crossing, relatively no farther apart than `fine`."""
+    for _ in range(_LOOKS):
+        if outer - inner <= fine * outer:
+            break
+        # By factors where they are far apart.
+        least = max(inner, 1e-6 * outer)
+        points = (np.geomspace if outer > 4.0 * least else np.linspace)(least, outer, _POINTS)[:-1]
+        points = points[points > inner]
+        held = holds(points)
+        last = int(np.argmin(np.append(held, False)))
+        every = np.concatenate(([inner], points, [outer]))
+        inner, outer = float(every[last]), float(every[last + 1])
+    return inner, outer

@@ -13,7 +13,7 @@ from pbdist.mechanisms import ElementaryPair
 from pbdist.pld.choice import chosen_lattices, chosen_spacings
 from pbdist.pld.ladder import MOST_LEAVES, climbed
 from pbdist.pld.question import Question
-from pbdist.pld.state import LARGEST_EPSILON, PairState, coarser_core, lower_deltas, upper_deltas
+from pbdist.pld.state import LARGEST_READ, PairState, coarser_core, lower_deltas, upper_deltas
 from pbdist.types import Direction, FloatArray, IntArray
 
 #: How often a ladder is climbed, and different pairs of a round at most.
@@ -86,7 +86,7 @@ def kept_states(
     asked = _looks(epsilon)
     climb = _Climb(counts, served, asked, tolerance=tolerance, floor=max(floor, _LEAST_FLOOR))
     climb.solve()
-    known = epsilon <= LARGEST_EPSILON
+    known = epsilon <= LARGEST_READ
     for row, r in enumerate(rounds.tolist()):
         if r in climb.found:
             found = climb.found[r]
@@ -103,7 +103,7 @@ def _directions_of(state: PairState) -> tuple[tuple[Direction, ...], ...]:
 
 def _looks(epsilon: FloatArray) -> FloatArray:
     """The ε at which brackets are looked at, increasing: 0, those asked for, and some between."""
-    ends = np.unique(np.append(np.minimum(epsilon, LARGEST_EPSILON), 0.0))
+    ends = np.unique(np.append(np.minimum(epsilon, LARGEST_READ), 0.0))
     parts = min(_PARTS, max(_MOST_LOOKS // ends.size, 1)) if ends.size > 1 else 1
     number = np.arange((parts - 1) * (ends.size - 1), dtype=np.float64).reshape(ends.size - 1, parts - 1)
     between = ends[:-1, None] + np.diff(ends)[:, None] * _irregular(number)

@@ -22,7 +22,7 @@ from pbdist.pld.leaf import Lattice, leaf_of
 from pbdist.pld.loss_profile import LossProfile
 from pbdist.pld.question import Question
 from pbdist.pld.state import (
-    LARGEST_EPSILON,
+    LARGEST_READ,
     PairState,
     Window,
     coarser_core,
@@ -77,7 +77,7 @@ def serves(question: Question) -> bool:
     """Whether a ladder can be climbed for a question."""
     most = MOST_LEAVES if question.lattice > 0.0 else _MOST_IRREGULAR
     leaves = question.top * question.leaves
-    return len(question.counts) <= _MOST_PAIRS and leaves <= most and question.largest <= LARGEST_EPSILON
+    return len(question.counts) <= _MOST_PAIRS and leaves <= most and question.largest <= LARGEST_READ
 
 
 def ladder_bounds(question: Question, rows: Sequence[int], *, climbs: int = _CLIMBS) -> LadderBounds | None:
@@ -359,7 +359,7 @@ def given_width_bounds(
     """
     positions_needed(question, width=width, positions=positions)
     spacing, lattices = _lattices(question, width, positions)
-    largest = min(question.largest, LARGEST_EPSILON) + _MARGIN
+    largest = min(question.largest, LARGEST_READ) + _MARGIN
     # A number of positions is that of a leaf; coarser lattices keep about that number in later states.
     grows = width is None and question.lattice == 0.0
     spacings = tuple(spacing * 2.0 ** (0.5 * doubling) for doubling in range(64)) if grows else (0.0,)
@@ -372,7 +372,7 @@ def given_width_bounds(
         states += [state for _, state in powers(leaf, [count], limits)]
     shape = (2, question.rounds.size, question.epsilon.size)
     lower, upper = np.zeros(shape), np.ones(shape)
-    asked = np.minimum(question.epsilon, LARGEST_EPSILON)
+    asked = np.minimum(question.epsilon, LARGEST_READ)
     limits = replace(limits, floor=question.lost)
     wanted = question.rounds.tolist() if len(states) == len(question.counts) else []
     try:
@@ -381,7 +381,7 @@ def given_width_bounds(
                 for axis, direction in enumerate(question.directions):
                     upper[axis, row] = upper_deltas(power, asked, direction)
                     known = lower_deltas(power, asked, direction)
-                    lower[axis, row] = np.where(question.epsilon <= LARGEST_EPSILON, known, 0.0)
+                    lower[axis, row] = np.where(question.epsilon <= LARGEST_READ, known, 0.0)
     except InvalidInputError:
         # Masses under labels hundreds of nats beside their losses may overflow: no bounds but 0 and 1 then.
         largest = float(np.max([state.largest for state in states]))
@@ -404,7 +404,7 @@ def positions_needed(question: Question, *, width: float | None, positions: int 
             f"factor: expected one with which a round's losses take at most {_MOST_LEAF_SIZE} buckets, got"
             f" {max(sizes)} of {spacing:g} nats"
         )
-    largest = min(question.largest, LARGEST_EPSILON) + _MARGIN
+    largest = min(question.largest, LARGEST_READ) + _MARGIN
     deviation = math.sqrt(question.top * max(question.exponents(Direction.A_TO_B).usual_variance, 0.0))
     if width is None and question.lattice == 0.0:
         return sum(sizes), float(_GROWN * max(sizes))
@@ -422,7 +422,7 @@ def positions_needed(question: Question, *, width: float | None, positions: int 
 
 
 def _lattices(question: Question, width: float | None, positions: int | None) -> tuple[float, list[Lattice]]:
-    largest = min(question.largest, LARGEST_EPSILON) + _MARGIN
+    largest = min(question.largest, LARGEST_READ) + _MARGIN
     ends = [_ends(profile, largest) for profile, _ in question.profiles]
     spacing = width if width is not None else question.lattice if question.lattice <= _WIDEST else 0.0
     if not spacing:

@@ -30,7 +30,7 @@ from pbdist.types import Direction, FloatArray
 
 _U = UNIT_ROUNDOFF
 #: Up to here e^ε times a mass of which digits are lost is below 1e-50.
-LARGEST_EPSILON = 600.0
+LARGEST_READ = 600.0
 #: States whose losses may be off by more than this, nats, say nothing.
 LARGEST_SHIFT = 1.0
 #: Positions next to ε that are looked at one by one, on either side.
@@ -294,7 +294,7 @@ def _confined(masses: Masses[Row], window: Window, spacing: float) -> Masses[Row
 
 
 def upper_deltas(state: PairState, epsilon: FloatArray, direction: Direction) -> FloatArray:
-    """Upper bounds on δ at every ε, shape (E,), nats, from 0 to `LARGEST_EPSILON`."""
+    """Upper bounds on δ at every ε, shape (E,), nats, from 0 to `LARGEST_READ`."""
     masses, shift = state.dominating, state.shift
     if not shift <= LARGEST_SHIFT:
         return np.ones(epsilon.size)

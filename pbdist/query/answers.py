@@ -12,8 +12,8 @@ import numpy as np
 
 from pbdist.pld.engine import delta_above, delta_below
 from pbdist.query.convex_delta import Curve, log_above, log_below
-from pbdist.query.points import PairPoints
 from pbdist.query.settings import Setting
+from pbdist.query.stored import PairPoints
 from pbdist.store.layout import BOUNDS
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 

@@ -1,16 +1,23 @@
 """Read the points of some cells from all parts of a store, and say of each point why it is not there."""
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
+from pbdist.errors import InvalidInputError
+from pbdist.mechanisms.columns import is_text, known_columns
+from pbdist.query.lookup import told_apart
 from pbdist.query.stored import Union
 from pbdist.store import StoredStudy, read_values, read_within
-from pbdist.store.layout import BOUNDS, COMPUTED, WITHIN
-from pbdist.types import Direction, IntArray
+from pbdist.store.columns import cell_columns, column_descriptions
+from pbdist.store.layout import BOUNDS, COMPUTED, GRIDS, WITHIN
+from pbdist.study import Cell, StudySpec
+from pbdist.study.spec import exponential
+from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, BoolArray, Direction, IntArray
 
 
 class PointState(IntEnum):
@@ -24,21 +31,14 @@ class PointState(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """All points of some cells.
+    """All points of some cells."""
 
-    Attributes
-    ----------
-    cells : ndarray of int
-        The numbers of the cells in the study.
-    values
-        The arrays of results by their names, as `Study.bounds` has them: over the cells alone, or over (cells,
-        direction, compositions, epsilon). NaN, or False, where a point is not computed.
-    states : ndarray of uint8, shape (cells, compositions, epsilon)
-        A `PointState` of each point.
-    """
-
+    #: The numbers of the cells in the study.
     cells: IntArray
+    #: The arrays of results by their names, as `Study.bounds` has them: over the cells alone, or over (cells,
+    #: direction, compositions, epsilon). NaN, or False, where a point is not computed.
     values: Mapping[str, Any]
+    #: A `PointState` of each point.
     states: Any
 
     def pieces(self, most_points: int) -> Iterator["Block"]:
@@ -118,3 +118,212 @@ class BlockReader:
                 failed = frozenset(stored.results.failed(batch))
             kept = self._batches[stored.part] = batch, found, failed
         return kept[1], kept[2]
+
+
+#: The direction of a bound on the larger δ of the two.
+BOTH = "both"
+#: The column that says what is known of a point.
+STATUS = "status"
+UPPER_ONLY = "upper only"
+UNATTAINED = "not known of release plans that no change is declared to attain: not a number there"
+_STATUS = {state: state.name.lower() for state in PointState}
+_LOWER = ("delta_lower", "log_delta_lower")
+
+_BEFORE = {"cell": "number of the cell in the study, from 0", "setting": "the cell in words"}
+#: The columns of bounds, and what each holds.
+ABOUT = {
+    **{name: about.long_name for name, about in COMPUTED.items()},
+    "adjacency": "for which neighbours: what is done to one record or a group, or as-stated, those of the parameters",
+    DIRECTION: f"{GRIDS[DIRECTION].long_name}; {BOTH}: the larger of the two",
+    **{name: GRIDS[name].long_name for name in (COMPOSITIONS, EPSILON, "exp_epsilon")},
+    **{name: about.long_name for name, about in BOUNDS.items()},
+    WITHIN: "whether the bounds meet within the tolerance",
+    STATUS: "computed; upper only: no lower bound is known; missing, failed, damaged: nothing is known",
+}
+
+
+def about_rows(cells: Sequence[Cell]) -> dict[str, str]:
+    """Return the columns of the points of some cells, in their order, and what each holds."""
+    return {**_BEFORE, **column_descriptions(cells), **ABOUT}
+
+
+def attained_of(cells: Sequence[Cell]) -> BoolArray:
+    """Return for each cell whether a lower bound can be known."""
+    return np.array([cell.pair.attained_by_some for cell in cells], dtype=bool)
+
+
+def bounds_of_block(block: Block, attained: BoolArray, direction: str) -> dict[str, Any]:
+    """Return bounds and tolerance of a block over (cells, directions, r, ε); a lower bound that is not known is NaN.
+
+    With `direction` ``both`` the one direction is the larger of the two.
+    """
+    found = {name: values for name, values in block.values.items() if name not in COMPUTED}
+    if direction == BOTH:
+        found = {
+            name: values.all(axis=1, keepdims=True) if name == WITHIN else values.max(axis=1, keepdims=True)
+            for name, values in found.items()
+        }
+    if not attained.all():
+        # The stored one is 0.
+        found |= {name: np.where(attained[:, None, None, None], found[name], np.nan) for name in _LOWER}
+    return found
+
+
+def status_of(block: Block, attained: BoolArray) -> Any:
+    """Return what is known of each point of a block, as text over (cells, r, ε)."""
+    names = np.array([*_STATUS.values(), UPPER_ONLY], dtype=object)
+    above = (block.states == PointState.COMPUTED) & ~attained[:, None, None]
+    return names[np.where(above, len(_STATUS), block.states)]
+
+
+def rows_of(
+    block: Block,
+    study: StudySpec,
+    r: Sequence[int],
+    epsilon: Sequence[int],
+    direction: str,
+    *,
+    names: Collection[str],
+) -> dict[str, Any]:
+    """Return the points of a block at some r and ε, by their indices, as columns of equal length.
+
+    The last index changes fastest: cell, direction, r, ε. Text is an array of objects. `names` has the columns that
+    are wanted; parameters that few mechanisms have are there if it has them.
+    """
+    cells = [study.cells[cell] for cell in block.cells.tolist()]
+    attained = attained_of(cells)
+    directions = [BOTH] if direction == BOTH else [one.value for one in Direction]
+    inner = len(directions) * len(r) * len(epsilon)
+    columns: dict[str, Any] = {"cell": block.cells, "setting": _text([cell.describe() for cell in cells])}
+    for name, values in cell_columns(cells, names).items():
+        if name in known_columns() and name in names:
+            columns[name] = _text(values) if is_text(name) else np.array(values, dtype=np.float64)
+    columns |= {name: block.values[name] for name in COMPUTED}
+    columns["adjacency"] = _text([study.neighbours_of(cell).value for cell in cells])
+    rows = {name: np.repeat(values, inner) for name, values in columns.items()}
+    grid = (len(cells), len(directions), len(r), len(epsilon))
+    chosen = np.array([study.epsilon[index] for index in epsilon])
+    axes = {
+        DIRECTION: _text(directions)[:, None, None],
+        COMPOSITIONS: np.array([study.compositions[index] for index in r], dtype=np.int64)[:, None],
+        EPSILON: chosen,
+        "exp_epsilon": np.array([exponential(value) for value in chosen.tolist()]),
+    }
+    rows |= {name: np.broadcast_to(values, grid).reshape(-1) for name, values in axes.items()}
+    take = np.ix_(r, epsilon)
+    for name, values in bounds_of_block(block, attained, direction).items():
+        rows[name] = values[:, :, take[0], take[1]].reshape(-1)
+    status = status_of(block, attained)[:, take[0], take[1]]
+    rows[STATUS] = np.broadcast_to(status[:, None], grid).reshape(-1)
+    return rows
+
+
+def _text(values: Sequence[Any]) -> Any:
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Cells over the axes of a grid."""
+
+    #: The parameters that tell the cells apart, and the values of each: numbers increase, texts are in the order of the
+    #: study.
+    axes: Mapping[str, Sequence[Any]]
+    #: The places of the cells in the order of the grid, whose last axis changes fastest.
+    order: IntArray
+    #: All parameters that the cells have: the axis that each belongs to, None for one that all cells share, and its
+    #: values along it.
+    columns: Mapping[str, tuple[str | None, Any]]
+
+
+def grid_of(cells: Sequence[Cell], kept: Sequence[str]) -> Grid:
+    """Return some cells as a grid; `kept` are parameters that are an axis also where all cells share the value.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no such grid: cells differ in no parameter, or some combinations of parameters have no cell.
+    """
+    columns = {name: values for name, values in cell_columns(cells, kept).items() if name in known_columns()}
+    codes = {name: _codes(name, values) for name, values in columns.items()}
+    axes: list[str] = []
+    belongs: dict[str, str | None] = {}
+    for name in sorted(columns, key=lambda name: name not in kept):
+        number = len(codes[name][0])
+        if number == 1 and name not in kept:
+            belongs[name] = None
+            continue
+        # A parameter that follows from another one is no axis.
+        before = axes if number > 1 else []
+        source = next((axis for axis in before if _follows(codes[name][1], codes[axis][1])), None)
+        belongs[name] = source
+        if source is None:
+            axes.append(name)
+            belongs[name] = name
+    # What a pair is made of follows from the others, where they tell the cells apart.
+    others = [axis for axis in axes if axis != "made_of"]
+    if "made_of" not in kept and _differ([codes[axis][1] for axis in others], len(cells)):
+        axes = others
+        belongs = {column: axis for column, axis in belongs.items() if axis != "made_of"}
+    axes.sort(key=list(known_columns()).index)
+    shape = tuple(len(codes[name][0]) for name in axes)
+    place = np.ravel_multi_index(tuple(codes[name][1] for name in axes), shape) if axes else np.zeros(len(cells), int)
+    if len(set(place.tolist())) < len(cells) or len(cells) != int(np.prod(shape)):
+        raise InvalidInputError(_no_grid(cells, axes))
+    order = np.argsort(place)
+    found: dict[str, tuple[str | None, Any]] = {}
+    for name, axis in belongs.items():
+        values = _array(name, columns[name])
+        if axis is not None:
+            # The first cell with each value of the axis.
+            firsts = np.unique(codes[axis][1], return_index=True)[1]
+            found[name] = axis, values[firsts]
+        elif not _is_absent(name, columns[name][0]):
+            found[name] = None, values[0]
+    return Grid({name: codes[name][0] for name in axes}, order, found)
+
+
+def _codes(name: str, values: Sequence[Any]) -> tuple[list[Any], IntArray]:
+    """Return the different values of a column in their order, and the number of each entry's among them."""
+    # One name for all NaN, which differ from themselves.
+    plain = [None if _is_absent(name, value) and not is_text(name) else value for value in values]
+    different = list(dict.fromkeys(plain))
+    if not is_text(name):
+        different.sort(key=lambda value: (value is None, value or 0.0))
+    number = {value: index for index, value in enumerate(different)}
+    return different, np.array([number[value] for value in plain])
+
+
+def _differ(codes: Sequence[IntArray], count: int) -> bool:
+    """Whether so many cells are told apart by some parameters."""
+    return len(set(zip(*(one.tolist() for one in codes), strict=True))) == count
+
+
+def _follows(codes: IntArray, axis: IntArray) -> bool:
+    """Whether one parameter follows from another one."""
+    pairs = np.unique(np.stack([axis, codes]), axis=1)
+    return bool(pairs.shape[1] == len(np.unique(axis)))
+
+
+def _is_absent(name: str, value: Any) -> bool:
+    """Whether a mechanism does not have the parameter."""
+    return not value if is_text(name) else math.isnan(value)
+
+
+def _array(name: str, values: Sequence[Any]) -> Any:
+    return np.array(values, dtype=str if is_text(name) else np.float64)
+
+
+def _no_grid(cells: Sequence[Cell], axes: Sequence[str]) -> str:
+    labels = list(dict.fromkeys(cell.label for cell in cells))
+    several = f"{len(cells)} noise settings of {', '.join(map(repr, labels[:4]))}{', ..' if len(labels) > 4 else ''}"
+    different = told_apart(cells)
+    if not different:
+        return f"selection: expected settings that differ in a parameter, got {several} that differ in none"
+    if len(axes) == 1:
+        reason = f"some of which have the same {axes[0]}"
+    else:
+        reason = f"that do not have all combinations of {', '.join(axes)}"
+    return f"selection: expected a grid of noise settings, got {several} {reason}: also give {', '.join(different)}"

@@ -8,16 +8,22 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from pbdist.mechanisms.columns import is_text, known_columns
-from pbdist.query.blocks import BlockReader
-from pbdist.query.grid import Grid
-from pbdist.query.neighbours import neighbours_by_label, neighbours_of_cells, neighbours_text
-from pbdist.query.rows import ABOUT, BOTH, STATUS, UNATTAINED, attained_of, bounds_of_block, status_of
-from pbdist.query.selection import Selection
+from pbdist.query.blocks import (
+    ABOUT,
+    BOTH,
+    STATUS,
+    UNATTAINED,
+    BlockReader,
+    Grid,
+    attained_of,
+    bounds_of_block,
+    status_of,
+)
+from pbdist.query.labelled import Selection
+from pbdist.query.settings import neighbours_by_label, neighbours_of_cells, neighbours_text
 from pbdist.query.stored import Union
 from pbdist.store import StoredStudy
-from pbdist.store.arrays import FilesStore, array_files
-from pbdist.store.cell_columns import column_names
-from pbdist.store.columns import column_of
+from pbdist.store.columns import FilesStore, array_files, column_names, column_of
 from pbdist.store.documents import group_document
 from pbdist.store.layout import BOUNDS, CELL, COMPUTED, GRIDS, ROOT_FILE, WITHIN
 from pbdist.study import StudySpec

@@ -12,35 +12,26 @@ from pbdist.arguments import check_either, checked_compositions, checked_delta, 
 from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.mechanisms import MECHANISMS, alike, noise_parameter, parameters_of
 from pbdist.mechanisms.columns import is_composite, known_columns
-from pbdist.query.arguments import one_number
+from pbdist.query.lookup import is_set, one_number
 from pbdist.query.study import Study
 from pbdist.results import Verdict, verdict_of
-from pbdist.store.cell_columns import cell_columns, factors_of
+from pbdist.store.columns import cell_columns, factors_of
 from pbdist.types import Adjacency, FloatArray
 
 
 @dataclass(frozen=True)
 class NoiseGroup:
-    """Cells of a study that differ in their amount of noise alone.
+    """Cells of a study that differ in their amount of noise alone."""
 
-    Attributes
-    ----------
-    label
-        The label of the mechanism.
-    what
-        What the amount is, with its unit; empty for mechanisms without one, such as histograms.
-    fixed
-        The other parameters, by the names of `pbdist query`.
-    cells
-        Indices in the study, by increasing noise.
-    amounts
-        Of these cells; NaN without an amount.
-    """
-
+    #: The label of the mechanism.
     label: str
+    #: What the amount is, with its unit; empty for mechanisms without one, such as histograms.
     what: str
+    #: The other parameters, by the names of `pbdist query`.
     fixed: Mapping[str, float | str]
+    #: Indices in the study, by increasing noise.
     cells: tuple[int, ...]
+    #: Of these cells; NaN without an amount.
     amounts: tuple[float, ...]
 
 
@@ -102,7 +93,7 @@ class NoiseChoice:
 def noise_groups(columns: Mapping[str, Sequence[Any]]) -> tuple[NoiseGroup, ...]:
     """Return the cells of a study grouped by all their parameters but the amount of noise, in their first order.
 
-    `columns` is as from `pbdist.store.cell_columns.cell_columns`: one value a cell in each. What is made of others has
+    `columns` is as from `pbdist.store.columns.cell_columns`: one value a cell in each. What is made of others has
     an amount if all its factors with that amount have the same: of products of sums and counts that of the sums.
     """
     found: dict[tuple[Any, ...], list[tuple[int, _Noise | None]]] = {}
@@ -169,24 +160,16 @@ def noise_choices(
 
 @dataclass(frozen=True)
 class _Noise:
-    """How much noise a pair has.
+    """How much noise a pair has."""
 
-    Attributes
-    ----------
-    amount, what
-        How much it is, and of what.
-    order
-        What rises with the noise: the amount, and what varies with it.
-    columns
-        Those that they fill.
-    rest
-        All else of the canonical form.
-    """
-
+    #: How much it is, and of what.
     amount: float
     what: str
+    #: What rises with the noise: the amount, and what varies with it.
     order: tuple[float, ...]
+    #: Those that they fill.
     columns: tuple[str, ...]
+    #: All else of the canonical form.
     rest: str
 
 
@@ -233,10 +216,6 @@ def _noise_of_factors(form: Mapping[str, Any]) -> _Noise | None:
     return replace(telling[0], what="; ".join(dict.fromkeys(noise.what for noise in telling)), rest=rest)
 
 
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
-
-
 def _group(rows: Sequence[tuple[int, _Noise | None]], columns: Mapping[str, Sequence[Any]]) -> NoiseGroup:
     ordered = sorted(rows, key=lambda row: (() if row[1] is None else row[1].order, row[0]))
     cells = tuple(cell for cell, _ in ordered)
@@ -247,7 +226,7 @@ def _group(rows: Sequence[tuple[int, _Noise | None]], columns: Mapping[str, Sequ
     fixed = {
         column: value if isinstance(value, str) else float(value)
         for column, value in told.items()
-        if column not in varying and value != "" and not _is_nan(value)
+        if column not in varying and is_set(value)
     }
     amounts = tuple(math.nan if one is None else one.amount for _, one in ordered)
     return NoiseGroup(str(told["mechanism"]), "" if noise is None else noise.what, fixed, cells, amounts)

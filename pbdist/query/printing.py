@@ -11,13 +11,13 @@ from rich.text import Text
 
 from pbdist.errors import printable
 from pbdist.mechanisms.columns import is_text
+from pbdist.query.formats import Cell, Column, Sheet, Shown, head_of
 from pbdist.query.judging import BETWEEN, Precision, TargetResult
 from pbdist.query.lookup import Bounds, telling
-from pbdist.query.neighbours import neighbours_words
-from pbdist.query.sheet import Cell, Column, Sheet, Shown, head_of
+from pbdist.query.settings import neighbours_words
 from pbdist.results import NO_LOWER, CompositionBounds, DeltaBounds, EpsilonBounds
 from pbdist.rounding import rounded_down, rounded_up
-from pbdist.store.cell_columns import cell_columns
+from pbdist.store.columns import cell_columns
 from pbdist.study import StudySpec, Target
 from pbdist.study.spec import exponential
 from pbdist.types import Adjacency, Direction, JsonValue

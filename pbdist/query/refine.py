@@ -31,8 +31,7 @@ from pbdist.store import (
 )
 from pbdist.store.layout import BOUNDS, REFINEMENTS
 from pbdist.study import Cell, StudySpec
-from pbdist.study.costs import cell_cost
-from pbdist.study.plan import size
+from pbdist.study.plan import cell_cost, size
 from pbdist.table import bounds_table, epsilon_table_of
 from pbdist.types import BoolArray, FloatArray
 

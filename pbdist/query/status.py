@@ -1,14 +1,25 @@
-"""How far a store is: what is committed, missing or failed, and whether a driver is at work."""
+"""How far a store is, and what it holds: mechanisms with the values of their parameters, grids, gaps."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
-from pbdist.errors import StoreDamagedError
+import numpy as np
+
+from pbdist.errors import InvalidInputError, OffGridError, StoreDamagedError, shown
+from pbdist.mechanisms.columns import known_columns
+from pbdist.query.formats import Column, Sheet, Shown, Value, text_of
 from pbdist.query.judging import Precision, precision_of, total_precision
+from pbdist.query.lookup import is_set
 from pbdist.query.printing import precision_as_json
+from pbdist.query.settings import neighbours_by_label
+from pbdist.query.study import Study
 from pbdist.store import (
     Holder,
+    Refinement,
     StoreCheck,
     StoredStudy,
     check_store,
@@ -20,8 +31,16 @@ from pbdist.store import (
     sizes_of_store,
     survey,
 )
+from pbdist.store.columns import column_of, columns_of
 from pbdist.store.layout import STORE_FORMAT
-from pbdist.types import JsonValue
+from pbdist.study import StudySpec
+from pbdist.study.extension import missing_parts
+from pbdist.study.spec import exponential
+from pbdist.suggestions import did_you_mean
+from pbdist.types import Adjacency, JsonValue
+
+if TYPE_CHECKING:
+    from pbdist.query.stored import Union
 
 
 @dataclass(frozen=True)
@@ -43,30 +62,20 @@ class FailedCell:
 
 @dataclass(frozen=True)
 class PartStatus:
-    """One part of a store.
+    """One part of a store."""
 
-    Attributes
-    ----------
-    stored
-        The part.
-    missing
-        Batches without a sound commit record.
-    failed
-        Cells that could not be computed.
-    points, missed
-        At how many points the tolerance was sought, and at how many of them it was missed.
-    wide
-        The batches in which it was missed.
-    unjoined
-        How many batches are not joined into shards yet: other readers of zarr do not see them.
-    """
-
+    #: The part.
     stored: StoredStudy
+    #: Batches without a sound commit record.
     missing: tuple[MissingBatch, ...]
+    #: Cells that could not be computed.
     failed: tuple[FailedCell, ...]
+    #: At how many points the tolerance was sought, and at how many of them it was missed.
     points: int
     missed: int
+    #: The batches in which it was missed.
     wide: tuple[int, ...]
+    #: How many batches are not joined into shards yet: other readers of zarr do not see them.
     unjoined: int
 
     @property
@@ -102,34 +111,23 @@ class PartStatus:
 
 @dataclass(frozen=True)
 class StoreStatus:
-    """What was found.
+    """What was found."""
 
-    Attributes
-    ----------
-    store
-        The path or URL.
-    parts
-        In the order in which they were added.
-    files, size
-        Number and bytes of all files.
-    driver
-        The process that writes to the store, or None.
-    check
-        What reading every file has found; None where files were not read.
-    refinements, refined_points
-        What queries have added to the store: documents, and points in them.
-    precision
-        How far the tolerance was reached in what is committed; None where the study has none.
-    """
-
+    #: The path or URL.
     store: str
+    #: In the order in which they were added.
     parts: tuple[PartStatus, ...]
+    #: Number and bytes of all files.
     files: int
     size: int
+    #: The process that writes to the store, or None.
     driver: Holder | None
+    #: What reading every file has found; None where files were not read.
     check: StoreCheck | None
+    #: What queries have added to the store: documents, and points in them.
     refinements: int
     refined_points: int
+    #: How far the tolerance was reached in what is committed; None where the study has none.
     precision: Precision | None
 
     @property
@@ -304,3 +302,344 @@ def part_status(stored: StoredStudy, sizes: Mapping[str, int]) -> PartStatus:
 
 def _driver(found: Holder | None) -> JsonValue:
     return None if found is None else {"host": found.host, "process": found.process, "since": found.since}
+
+
+@dataclass(frozen=True)
+class MechanismContents:
+    """The settings of one label and one kind.
+
+    Attributes
+    ----------
+    label, kind
+        The name that the study gives the mechanism, and what it is.
+    settings
+        How many noise settings (cells) it has.
+    missing, failed
+        How many of them are not computed yet, and could not be computed: at some points, or at all.
+    parameters
+        The values of each parameter that any of them has, increasing; None where a setting has none, or, as a factor,
+        an automatic one. Not every combination need be there.
+    adjacency
+        For which neighbours the mechanisms of the label are.
+    """
+
+    label: str
+    kind: str
+    settings: int
+    missing: int
+    failed: int
+    parameters: Mapping[str, tuple[float | str | None, ...]]
+    adjacency: Adjacency = Adjacency.AS_STATED
+
+    @property
+    def computed(self) -> int:
+        """The settings that are computed at all their points."""
+        return self.settings - self.missing - self.failed
+
+
+@dataclass(frozen=True)
+class StudyContents:
+    """What the store of a study holds.
+
+    Attributes
+    ----------
+    store, name
+        Path or URL of the store; the name of the study.
+    study
+        What it computes: grids, method, tolerance.
+    mechanisms
+        In the order of the study.
+    parts
+        How many studies the store is made of: 1, and one for each extension.
+    refinements, refined_points
+        What queries have added: documents, and points in them.
+    refined_settings
+        The settings of these points, as text.
+    complete
+        Whether every point of these mechanisms is computed, as far as the commit records tell; files are not read.
+    """
+
+    store: str
+    name: str
+    study: StudySpec
+    mechanisms: tuple[MechanismContents, ...]
+    parts: int
+    refinements: int
+    refined_points: int
+    refined_settings: tuple[str, ...]
+    complete: bool
+
+    @property
+    def settings(self) -> int:
+        """The number of noise settings (cells)."""
+        return sum(one.settings for one in self.mechanisms)
+
+    @property
+    def missing(self) -> int:
+        """Settings that are not computed yet, at some points or at all."""
+        return sum(one.missing for one in self.mechanisms)
+
+    @property
+    def failed(self) -> int:
+        """Settings that could not be computed."""
+        return sum(one.failed for one in self.mechanisms)
+
+    def of(self, label: str | None) -> Self:
+        """Return the same with one mechanism alone, or with all of them for None.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no mechanism of that label.
+        """
+        known = list(dict.fromkeys(one.label for one in self.mechanisms))
+        if label is not None and label not in known:
+            raise InvalidInputError(
+                f"mechanism: expected one of {', '.join(map(shown, known))}, got {shown(label)}"
+                f"{did_you_mean(label, known)}"
+            )
+        if label is None:
+            return self
+        kept = tuple(one for one in self.mechanisms if one.label == label)
+        return replace(self, mechanisms=kept, complete=all(one.computed == one.settings for one in kept))
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """Return everything, with all values, in the types of JSON; None for an e^ε that no float holds."""
+        study = self.study
+        powers = [exponential(value) for value in study.epsilon]
+        return {
+            "store": self.store,
+            "study": self.name,
+            "digest": study.digest,
+            "complete": self.complete,
+            "method": study.method,
+            "tolerance": study.tolerance,
+            "buckets": study.buckets,
+            "floor": study.floor,
+            "direction": study.direction,
+            "keep_states": study.keep_states,
+            "compositions": list(study.compositions),
+            "epsilon": list(study.epsilon),
+            "exp_epsilon": [power if math.isfinite(power) else None for power in powers],
+            "settings": {"all": self.settings, "missing": self.missing, "failed": self.failed},
+            "parts": self.parts,
+            "refinements": {
+                "all": self.refinements,
+                "points": self.refined_points,
+                "settings": list(self.refined_settings),
+            },
+            "mechanisms": [
+                {
+                    "mechanism": one.label,
+                    "kind": one.kind,
+                    "adjacency": one.adjacency.value,
+                    "settings": {"all": one.settings, "missing": one.missing, "failed": one.failed},
+                    "parameters": {name: list(values) for name, values in one.parameters.items()},
+                }
+                for one in self.mechanisms
+            ],
+        }
+
+
+def contents_of(
+    union: "Union", where: str, parts: Sequence[PartStatus], refinements: Sequence[Refinement]
+) -> StudyContents:
+    """Return what a store holds, by its parts as one study, how far each part is, and what queries have added."""
+    study = union.study
+    lacking = missing_parts([stored.study for stored in union.parts], study) if len(union.parts) > 1 else ()
+    absent, failed = np.zeros(len(study.cells), dtype=bool), np.zeros(len(study.cells), dtype=bool)
+    if lacking:
+        index = {cell: number for number, cell in enumerate(study.cells)}
+        absent[[index[cell] for part in lacking for cell in part.cells]] = True
+    for part in parts:
+        for batch in part.missing:
+            absent[union.rows(part.stored, range(batch.first, batch.stop))] = True
+        for item in part.failed:
+            failed[union.rows(part.stored, range(item.cell, item.cell + 1))] = True
+    columns = columns_of(study.cells)
+    groups: dict[tuple[str, str], list[int]] = {}
+    for row, key in enumerate(zip(columns["mechanism"], columns["kind"], strict=True)):
+        groups.setdefault(key, []).append(row)
+    neighbours = neighbours_by_label(study)
+    mechanisms = tuple(
+        MechanismContents(
+            label=str(label),
+            kind=str(kind),
+            settings=len(rows),
+            missing=int(np.count_nonzero(absent[rows] & ~failed[rows])),
+            failed=int(np.count_nonzero(failed[rows])),
+            parameters=dict(_parameters(columns, rows)),
+            adjacency=neighbours[str(label)],
+        )
+        for (label, kind), rows in groups.items()
+    )
+    return StudyContents(
+        store=where,
+        name=study.name,
+        study=study,
+        mechanisms=mechanisms,
+        parts=len(parts),
+        refinements=len(refinements),
+        refined_points=sum(len(one.compositions) * len(one.epsilon) for one in refinements),
+        refined_settings=tuple(dict.fromkeys(one.cell.describe() for one in refinements)),
+        complete=not absent.any() and not failed.any(),
+    )
+
+
+def _parameters(
+    columns: Mapping[str, Sequence[float | str]], rows: Sequence[int]
+) -> Iterator[tuple[str, tuple[float | str | None, ...]]]:
+    for name in known_columns():
+        if name in ("mechanism", "kind") or name not in columns:
+            continue
+        column = columns[name]
+        found = {column[row] if is_set(column[row]) else None for row in rows}
+        values = sorted(
+            (value for value in found if value is not None), key=lambda value: (isinstance(value, str), value)
+        )
+        if values:
+            yield name, (*([None] if None in found else []), *values)
+
+
+#: Of longer lists of values print has the ends and the number.
+_MOST_LISTED = 8
+
+
+def contents_sheet(contents: StudyContents) -> Sheet:
+    """Return what a store holds as a sheet: rows of the study first, which have no mechanism; in CSV all values."""
+    columns = (
+        Column("mechanism", "mechanism", number=False),
+        Column("what", "what", number=False),
+        Column("number", "number"),
+        Column("values", "values", number=False),
+    )
+    rows = [("", *row) for row in _of_study(contents)]
+    for one in contents.mechanisms:
+        rows += [(one.label, *row) for row in _of_mechanism(one)]
+    state = "complete" if contents.complete else "NOT complete"
+    notes = [] if contents.complete else [f"{_progress(contents)}: pbdist status says which and why"]
+    return Sheet(columns, tuple(rows), (f"{contents.name}, {state}, at {contents.store}",), tuple(notes))
+
+
+def parameters_in_words(contents: StudyContents, label: str) -> str:
+    """Return the parameters of a label's settings, and which values they have, on one line."""
+    told = dict.fromkeys(
+        f"{name} {_listed(values, name)}"
+        for one in contents.mechanisms
+        if one.label == label
+        for name, values in one.parameters.items()
+    )
+    return "; ".join(told) or "no parameters"
+
+
+def _of_study(contents: StudyContents) -> Iterator[tuple[str, int | None, Shown]]:
+    study = contents.study
+    powers = [exponential(value) for value in study.epsilon]
+    facts: dict[str, Value] = {
+        "study": contents.name,
+        "complete": contents.complete,
+        "method": study.method,
+        "tolerance": study.tolerance,
+        "buckets": study.buckets,
+        "floor": study.floor if study.sought is not None else None,
+        "direction": study.direction if study.sought is not None else None,
+        "keep_states": study.keep_states,
+    }
+    for name, fact in facts.items():
+        if fact is not None:
+            yield name, None, Shown(text_of(fact), _plain(fact))
+    yield "compositions", len(study.compositions), _values(study.compositions, "compositions")
+    yield "epsilon", len(study.epsilon), _values(study.epsilon, "epsilon")
+    yield "exp_epsilon", len(powers), _values(powers, "exp_epsilon")
+    yield "settings", contents.settings, Shown(_progress(contents), _progress(contents))
+    yield "parts", contents.parts, Shown("", None)
+    yield "refined_points", contents.refined_points, _values(contents.refined_settings, "refined")
+
+
+def _of_mechanism(one: MechanismContents) -> Iterator[tuple[str, int | None, Shown]]:
+    yield "kind", None, Shown(one.kind, one.kind)
+    yield "neighbours", None, Shown(one.adjacency.in_words, one.adjacency.value)
+    yield "settings", one.settings, Shown(_progress(one), _progress(one))
+    for name, values in one.parameters.items():
+        yield name, len(values), _values(values, name)
+
+
+def _progress(one: StudyContents | MechanismContents) -> str:
+    computed = one.settings - one.missing - one.failed
+    if computed == one.settings:
+        return "all computed"
+    return f"{computed:,} of {one.settings:,} computed, {one.missing:,} missing, {one.failed:,} failed"
+
+
+def _values(values: Sequence[float | str | None], name: str) -> Shown:
+    return Shown(_listed(values, name), "; ".join(_plain(_named(value, name)) for value in values))
+
+
+def _plain(value: Value) -> str:
+    return value if isinstance(value, str) else repr(value).lower()
+
+
+def _listed(values: Sequence[float | str | None], name: str) -> str:
+    """Return values as text: all of them, or the ends of many numbers."""
+    told = [text_of(_named(value, name)) for value in values]
+    if len(told) <= _MOST_LISTED:
+        return ", ".join(told)
+    if isinstance(values[-1], str):
+        return f"{', '.join(told[:_MOST_LISTED])}, .."
+    start = [told[0]] if values[0] is None else []
+    first = told[1] if start else told[0]
+    return ", ".join([*start, f"{first} to {told[-1]}"])
+
+
+def _named(value: float | str | None, name: str) -> float | str:
+    """Return a value, or the word for none."""
+    return ("auto" if name == "factor" else "none") if value is None else value
+
+
+#: Labels that an error names, with their parameters.
+_MOST_NAMED = 8
+
+
+def only_mechanism(study: Study, noise: Mapping[str, Sequence[Any]], *, refine: bool) -> str:
+    """Return the one label of a study that can answer for some parameters of the noise.
+
+    Parameters
+    ----------
+    study
+        The study in the store.
+    noise
+        The values of each parameter that is given.
+    refine
+        Whether points may be computed: then a label can answer for every setting of its kind.
+
+    Raises
+    ------
+    InvalidInputError
+        Several labels can, or none; the text names them and their parameters.
+    """
+    labels = list(dict.fromkeys(map(str, column_of(study.spec.cells, "mechanism"))))
+    able = [label for label in labels if _can_answer(study, label, noise, refine=refine)] if len(labels) > 1 else labels
+    if len(able) == 1:
+        return able[0]
+    what = "with these parameters" if noise else "of the store"
+    if not able:
+        what, able = "of the store, and parameters that it has", labels
+    contents = study.contents()
+    named = [f"{shown(label)} ({parameters_in_words(contents, label)})" for label in able[:_MOST_NAMED]]
+    more = f", .. ({len(able)} in all)" if len(able) > _MOST_NAMED else ""
+    raise InvalidInputError(f"--mechanism: expected one {what}, got none: it may be {', '.join(named)}{more}")
+
+
+def _can_answer(study: Study, label: str, noise: Mapping[str, Sequence[Any]], *, refine: bool) -> bool:
+    """Whether a label has a setting of these parameters, or one that bounds it; doubtful cases count."""
+    for values in product(*noise.values()):
+        try:
+            setting = study.queries.setting(label, dict(zip(noise, values, strict=True)))
+        except OffGridError:
+            continue
+        except InvalidInputError:
+            # Several settings have these parameters, or a value is out of its range: its own error says more.
+            return True
+        if refine or len(setting.above):
+            return True
+    return False

@@ -1,26 +1,25 @@
 """The points that a store holds: its parts as one study, exact look-ups, and what of them may be read."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError, OffGridError, StoreDamagedError, shown
+from pbdist.mechanisms import ElementaryPair, Histogram, Pair, Reversed
 from pbdist.notebook import html_of_fields
-from pbdist.query.arguments import check_strict, one_number, one_setting
+from pbdist.query.convex_delta import Curve, StateAt, StateReader, with_state
 from pbdist.query.judging import FACTOR, MISSED, between, missed_by, tell
-from pbdist.query.lookup import Bounds, find_cell, find_composition, find_epsilon
+from pbdist.query.lookup import Bounds, check_strict, find_cell, find_composition, find_epsilon, one_number, one_setting
 from pbdist.results import Bracket, log_relative_width
-from pbdist.store import (
-    StoredStudy,
-    check_skeleton,
-    read_values,
-    read_within,
-)
+from pbdist.store import Refinement, StoredStudy, check_skeleton, read_values, read_within
 from pbdist.store.layout import BOUNDS
 from pbdist.study import StudySpec
 from pbdist.study.extension import missing_parts, union_of
-from pbdist.types import Direction, FloatArray, IntArray
+from pbdist.study.spec import within_tolerance
+from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 #: Why points have no bounds.
 NOT_COMPUTED, FAILED, DAMAGED = "not computed", "failed", "damaged"
@@ -343,3 +342,220 @@ class StoredPoints:
             f"{self.where}: {setting} was computed, but its files have changed or are missing:"
             " run the study again with --check"
         )
+
+
+#: Some points: numbers of rounds and ε, both increasing; the arrays of `BOUNDS` over (bound, direction, r, ε), NaN
+#: where there is no point; and where the tolerance is met, over (direction, r, ε).
+Source = tuple[tuple[int, ...], tuple[float, ...], FloatArray, BoolArray]
+#: Batches whose values are kept in memory.
+_MOST_BATCHES = 256
+
+
+class PairPoints:
+    """All stored points of one pair; where several sources have the same one, the best bounds count.
+
+    Attributes
+    ----------
+    compositions : ndarray of int64, shape (R,)
+        The r with a point, increasing.
+    gridded : bool
+        Whether the study has computed them, on its grids; else they are refinements, of single points.
+    states : callable or None
+        Returns the kept state of a number of rounds, None where there is none.
+    ordered : bool
+        Whether δ does not fall with r: post-processing may ignore the outcomes of further rounds. False for histograms
+        whose masses do not sum to exactly 1.
+    """
+
+    def __init__(self, pair: Pair, sources: Sequence[Source], *, gridded: bool, states: StateAt | None = None) -> None:
+        self.pair, self.gridded, self.states = pair, gridded, states
+        rounds = sorted({r for compositions, _, _, _ in sources for r in compositions})
+        losses = sorted({value for _, epsilon, _, _ in sources for value in epsilon})
+        lowest = [name.endswith("upper") for name in BOUNDS]
+        values = np.full((len(BOUNDS), len(Direction), len(rounds), len(losses)), np.nan)
+        within = np.zeros(values.shape[1:], dtype=bool)
+        for compositions, epsilon, given, met in sources:
+            # A point has all of its numbers or does not count.
+            known = np.where(np.isnan(given).any(axis=(0, 1)), np.nan, given)
+            grid = np.ix_(np.searchsorted(rounds, compositions), np.searchsorted(losses, epsilon))
+            for index, low in enumerate(lowest):
+                for axis in range(len(Direction)):
+                    part = values[index, axis][grid]
+                    values[index, axis][grid] = (np.fmin if low else np.fmax)(part, known[index, axis])
+            for axis in range(len(Direction)):
+                within[axis][grid] |= met[axis]
+        there = ~np.isnan(values[0, 0])
+        kept = there.any(axis=1)
+        self.compositions: IntArray = np.array(rounds, dtype=np.int64)[kept]
+        self._epsilon = np.array(losses, dtype=np.float64)
+        self._values, self._there, self._within = values[:, :, kept], there[kept], within[:, kept]
+        masses = [_masses(factor) for factor in pair.factors]
+        self.ordered = all(exact for _, exact in masses)
+        self._log_masses = [sum(logs[axis] for logs, _ in masses) for axis in range(len(Direction))]
+        self._symmetric = pair.symmetric
+        self._curves: dict[int, tuple[Curve, ...]] = {}
+        self._closed: FloatArray | None = None
+
+    def stored(self, compositions: IntArray, epsilon: FloatArray) -> tuple[BoolArray, FloatArray]:
+        """Return which of some points are stored, shape (n,), and their values, shape (bounds, directions, n)."""
+        if not self.compositions.size:
+            return np.zeros(epsilon.shape, dtype=bool), np.full((len(BOUNDS), len(Direction), epsilon.size), np.nan)
+        found, r, e = self._indices(compositions, epsilon)
+        return found, self._values[:, :, r, e]
+
+    def within(self, compositions: IntArray, epsilon: FloatArray) -> BoolArray:
+        """Return which of some points are stored as within the tolerance, shape (directions, n)."""
+        if not self.compositions.size:
+            return np.zeros((len(Direction), epsilon.size), dtype=bool)
+        found, r, e = self._indices(compositions, epsilon)
+        return np.asarray(self._within[:, r, e] & found)
+
+    def row_above(self, compositions: IntArray) -> IntArray:
+        """Return for some r the index of the stored r whose upper bounds hold for it; -1 where there is none."""
+        row = np.searchsorted(self.compositions, compositions, side="left")
+        return self._checked(np.where(row < self.compositions.size, row, -1), compositions)
+
+    def row_below(self, compositions: IntArray) -> IntArray:
+        """Return for some r the index of the stored r whose lower bounds hold for it; -1 where there is none."""
+        row = np.searchsorted(self.compositions, compositions, side="right") - 1
+        return self._checked(row, compositions)
+
+    def curves(self, row: int) -> tuple[Curve, ...]:
+        """Return the bounds on δ at the stored r of that index, for both directions, as curves.
+
+        The upper bounds of larger r hold too, and the lower ones of smaller r; the best counts.
+        """
+        if row not in self._curves:
+            values = self._closure()[:, :, row]
+            count = 1 if self._symmetric else len(Direction)
+            curves = tuple(self._curve(values[:, axis], row, axis) for axis in range(count))
+            curves = curves if count > 1 else curves * len(Direction)
+            if self.states is not None:
+                curves = with_state(curves, self.states, int(self.compositions[row]))
+            self._curves[row] = curves
+        return self._curves[row]
+
+    def _indices(self, compositions: IntArray, epsilon: FloatArray) -> tuple[BoolArray, IntArray, IntArray]:
+        """Return which of some points are stored, and the indices of r and ε that they have or would have."""
+        r = np.minimum(np.searchsorted(self.compositions, compositions), self.compositions.size - 1)
+        e = np.minimum(np.searchsorted(self._epsilon, epsilon), self._epsilon.size - 1)
+        return (self.compositions[r] == compositions) & (self._epsilon[e] == epsilon) & self._there[r, e], r, e
+
+    def _checked(self, row: IntArray, compositions: IntArray) -> IntArray:
+        if self.ordered or not self.compositions.size:
+            return row
+        return np.where(self.compositions[row] == compositions, row, -1)
+
+    def _closure(self) -> FloatArray:
+        """Return logarithms of the best lower and upper bounds that all r prove, over (bound, direction, r, ε)."""
+        if self._closed is None:
+            logs = self._values[[list(BOUNDS).index("log_delta_lower"), list(BOUNDS).index("log_delta_upper")]]
+            if self.ordered:
+                lower = np.fmax.accumulate(logs[0], axis=1)
+                upper = np.fmin.accumulate(logs[1][:, ::-1], axis=1)[:, ::-1]
+                logs = np.stack((lower, upper))
+            self._closed = logs
+        return self._closed
+
+    def _curve(self, values: FloatArray, row: int, axis: int) -> Curve:
+        lower, upper = values
+        low, high = ~np.isnan(lower), ~np.isnan(upper)
+        log_mass = float(self.compositions[row]) * self._log_masses[axis]
+        # Of a product of floats, rounded up once more.
+        log_mass = math.nextafter(log_mass, math.inf) if log_mass > 0.0 else 0.0
+        return Curve(self._epsilon[high], upper[high], self._epsilon[low], lower[low], log_mass)
+
+
+class PointReader:
+    """Reads the points of cells of a study from the parts of its store, batch by batch.
+
+    `committed` says whether the batch of a row of a part is committed, and its files are those of the commit record;
+    others are not read.
+    """
+
+    def __init__(
+        self, union: Union, committed: Callable[[StoredStudy, int], bool], refinements: Sequence[Refinement]
+    ) -> None:
+        self._union, self._committed = union, committed
+        self.refinements = tuple(refinements)
+        self._refined: dict[Pair, list[Source]] = {}
+        for one in refinements:
+            logs = (one.values[list(BOUNDS).index(f"log_delta_{side}")] for side in ("lower", "upper"))
+            within = within_tolerance(union.study, *logs) if one.within is None else one.within
+            self._refined.setdefault(one.pair, []).append((one.compositions, one.epsilon, one.values, within))
+        self._batches: dict[tuple[str, int], tuple[FloatArray, BoolArray]] = {}
+        self._known: dict[tuple[Pair, tuple[int, ...]], PairPoints] = {}
+        self._states = StateReader()
+
+    def with_refinements(self, refinements: Sequence[Refinement]) -> "PointReader":
+        """Return a reader of the same study with other refinements; what was read is not read again."""
+        reader = PointReader(self._union, self._committed, refinements)
+        reader._batches, reader._states = self._batches, self._states
+        return reader
+
+    @property
+    def refined(self) -> Sequence[Pair]:
+        """The pairs of the refinements."""
+        return tuple(self._refined)
+
+    def points(self, pair: Pair, cells: Sequence[int]) -> PairPoints:
+        """Return the points of a pair: those of `cells`, all of which have that pair, and of the refinements.
+
+        A `StoreDamagedError` where the stored values cannot be read.
+        """
+        key = (pair, tuple(cells))
+        if key not in self._known:
+            sources = [source for cell in cells for source in self._of_cell(cell)]
+            # A batch that is committed later does not count for a store that is open already.
+            self._known[key] = PairPoints(
+                pair,
+                [*sources, *self._refined.get(pair, ())],
+                gridded=bool(sources),
+                states=self._states.at(list(self._rows(cells))),
+            )
+        return self._known[key]
+
+    def _rows(self, cells: Sequence[int]) -> Iterator[tuple[StoredStudy, int]]:
+        """Yield part and row of each of the cells that is committed."""
+        for cell in cells:
+            yield from ((stored, row) for stored, row in self._union.rows_of(cell) if self._committed(stored, row))
+
+    def _of_cell(self, cell: int) -> list[Source]:
+        found = []
+        for stored, row in self._rows([cell]):
+            batch = row // stored.cells_per_batch
+            values, within = self._values(stored, batch)
+            index = row - batch * stored.cells_per_batch
+            found.append((stored.study.compositions, stored.study.epsilon, values[:, index], within[index]))
+        return found
+
+    def _values(self, stored: StoredStudy, batch: int) -> tuple[FloatArray, BoolArray]:
+        key = (stored.part, batch)
+        if key not in self._batches:
+            while len(self._batches) >= _MOST_BATCHES:
+                del self._batches[next(iter(self._batches))]
+            cells = stored.head.cells_of(batch)
+            selection = slice(cells.start, cells.stop)
+            values = np.stack([read_values(stored, name, selection) for name in BOUNDS])
+            if stored.study.sought is None:
+                within = np.zeros(values.shape[1:], dtype=bool)
+            else:
+                within = read_within(stored, selection)
+            self._batches[key] = values, within
+        return self._batches[key]
+
+
+def _masses(factor: ElementaryPair) -> tuple[tuple[float, float], bool]:
+    """Return upper bounds on the logarithms of the masses of P_A and P_B, and whether both masses are exactly 1."""
+    first, second = factor.total_mass
+    inner = factor
+    while isinstance(inner, Reversed):
+        inner = inner.pair
+    exact = not isinstance(inner, Histogram) or all(
+        isinstance(values[0], int) or sum(map(Fraction, values)) == 1 for values in (inner.p, inner.q)
+    )
+    return (_log_above(first), _log_above(second)), exact
+
+
+def _log_above(total: float) -> float:
+    return 0.0 if total <= 1.0 else math.log(total) * (1.0 + 2.0**-48)

@@ -13,9 +13,9 @@ from pbdist.curves.tradeoff import SupportCurve, state_tradeoff, wholes_of
 from pbdist.curves.tradeoff_table import checked_errors, variation_of
 from pbdist.errors import InvalidInputError, OffGridError, StoreFormatError
 from pbdist.mechanisms import Pair
-from pbdist.query.arguments import given_array
+from pbdist.query.convex_delta import StateAt
 from pbdist.query.judging import between, missed_by
-from pbdist.query.kept import StateAt
+from pbdist.query.lookup import given_array
 from pbdist.query.refine import computed_renyi
 from pbdist.results import CurveBounds, DeltaBounds, relative_width
 from pbdist.store import StoredStudy, read_state

@@ -11,15 +11,15 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError, StoreDamagedError, StoreUnreachableError
 from pbdist.mechanisms import Pair
-from pbdist.query.arguments import check_strict
+from pbdist.query.convex_delta import StateAt
 from pbdist.query.judging import tell
-from pbdist.query.kept import StateAt
 from pbdist.query.labelled import LabelledPoints
-from pbdist.query.points import PointReader
+from pbdist.query.lookup import check_strict
 from pbdist.query.queries import Queries
 from pbdist.query.refine import Point
 from pbdist.query.refine import refine as refine_points
 from pbdist.query.settings import Settings
+from pbdist.query.stored import PointReader
 from pbdist.query.stored_curves import pair_renyi, state_renyi, stored_total_variation, stored_tradeoff
 from pbdist.results import CompositionBounds, CurveBounds, DeltaBounds, EpsilonBounds
 from pbdist.store import (
@@ -33,7 +33,7 @@ from pbdist.types import Adjacency, FloatArray
 if TYPE_CHECKING:
     import xarray as xr
 
-    from pbdist.query.contents import StudyContents
+    from pbdist.query.status import StudyContents
 
 
 class Study(LabelledPoints):
@@ -82,10 +82,10 @@ class Study(LabelledPoints):
         By the commit records of now; the files of the results are not read (``pbdist status --check`` does).
         """
         # The words for it import rich.
-        status, contents = import_module("pbdist.query.status"), import_module("pbdist.query.contents")
+        status = import_module("pbdist.query.status")
         sizes = sizes_of_store(self._parts[0].place)
         parts = [status.part_status(stored, sizes) for stored in self._parts]
-        found: StudyContents = contents.contents_of(self._union, self.where, parts, read_refinements(self._parts[0]))
+        found: StudyContents = status.contents_of(self._union, self.where, parts, read_refinements(self._parts[0]))
         return found
 
     def delta(

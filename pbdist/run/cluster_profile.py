@@ -1,30 +1,319 @@
 """Cluster profiles: the YAML files of ``cluster/`` that describe which workers to start, one class for each kind."""
 
+import math
+import os
+import re
+import ssl
+import stat
+from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError
 
-from pbdist.run.profile_fields import (
-    Address,
-    Amounts,
-    ClockTime,
-    Count,
-    CountOrAuto,
-    Flag,
-    KubernetesName,
-    Port,
-    Seconds,
-    Size,
-    SomeTexts,
-    Text,
-    Texts,
-    Variables,
-)
-from pbdist.run.security_field import JobSecurity, Security
+from pbdist.errors import InvalidInputError
+from pbdist.input_files import opened_input
 from pbdist.study.document import Document, read_document, shown
-from pbdist.study.refusals import refuse_invalid
+from pbdist.study.grids import GridError
+from pbdist.study.models import refuse_invalid
 from pbdist.suggestions import did_you_mean
+
+_LONGEST_TEXT = 200
+#: The most bytes of a file: all authorities of a system take a quarter of one million.
+_MOST_BYTES = 1 << 24
+
+
+@dataclass(frozen=True)
+class CertificateFiles:
+    """Files in PEM format, with absolute paths: who shows a certificate that `ca` has signed is let in."""
+
+    #: The certificates of those whose signature counts.
+    ca: str
+    #: The own certificate, and its private key, which is not encrypted.
+    certificate: str
+    key: str
+
+
+@dataclass(frozen=True)
+class TemporaryCertificates:
+    """A certificate that is made for one run, and its private key."""
+
+    #: Where a batch system's jobs find the files, in a folder that all nodes see; None for the folder of the run.
+    folder: str | None = None
+
+
+class CertificateError(InvalidInputError):
+    """What is wrong with `field`, one of the names of `CertificateFiles`: `problem` is ``expected .., got ..``."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field, self.problem = field, problem
+
+
+def check_certificates(files: CertificateFiles) -> None:
+    """Check that the files can be read and fit together.
+
+    Raises
+    ------
+    CertificateError
+        A file is missing or is none of a kind, others may read the key, it belongs to another certificate, or `ca` has
+        not signed the certificate, or it does not hold today.
+    """
+    for field in fields(files):
+        _check_readable(field.name, getattr(files, field.name))
+    server, client = (_context(purpose, files) for purpose in (ssl.Purpose.CLIENT_AUTH, ssl.Purpose.SERVER_AUTH))
+    try:
+        _shake_hands(server, client)
+    except ssl.SSLError as error:
+        text = (
+            f"expected a certificate that ca has signed and that holds today, got {files.certificate}: {_told(error)}"
+        )
+        raise CertificateError("certificate", text) from error
+
+
+def _check_readable(field: str, path: str) -> None:
+    try:
+        with opened_input(Path(path), _MOST_BYTES) as file:
+            found = os.fstat(file.fileno())
+    except OSError as error:
+        raise CertificateError(field, f"expected a file that can be read, got {path}: {error.strerror}") from error
+    if field == "key" and found.st_mode & stat.S_IRWXO:
+        raise CertificateError(field, f"expected a file that others may not read, got {path}: chmod 600 {path}")
+
+
+def _context(purpose: ssl.Purpose, files: CertificateFiles) -> ssl.SSLContext:
+    """Return a context as Dask makes them: both sides show certificates, and names of hosts do not count."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if purpose is ssl.Purpose.CLIENT_AUTH else ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_REQUIRED
+    try:
+        context.load_verify_locations(cafile=files.ca)
+    except ssl.SSLError as error:
+        text = f"expected certificates in PEM format, got {files.ca}: {_told(error)}"
+        raise CertificateError("ca", text) from error
+    try:
+        # Without the empty password the terminal would be asked for that of an encrypted key.
+        context.load_cert_chain(files.certificate, files.key, password="")
+    except ssl.SSLError as error:
+        field = "key" if _has_certificate(files.certificate) else "certificate"
+        kind = "the unencrypted private key of the certificate" if field == "key" else "a certificate in PEM format"
+        raise CertificateError(field, f"expected {kind}, got {getattr(files, field)}: {_told(error)}") from error
+    return context
+
+
+def _has_certificate(path: str) -> bool:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
+    except ssl.SSLError:
+        return False
+    return True
+
+
+def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
+    """Have both sides of a connection verify each other's certificate, in memory."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = [
+        server.wrap_bio(to_server, to_client, server_side=True),
+        client.wrap_bio(to_client, to_server),
+    ]
+    # Each round moves both sides one message on; a handshake has three.
+    for _ in range(8):
+        for side in list(sides):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            sides.remove(side)
+    if sides:
+        raise ssl.SSLError("the handshake did not end")
+
+
+def _told(error: ssl.SSLError) -> str:
+    return " ".join(str(getattr(error, "verify_message", "") or error.reason or error).split())[:_LONGEST_TEXT]
+
+
+_MOST_WORKERS = 4096
+#: A day: to wait longer for a first worker, start the driver in a job.
+_MOST_SECONDS = 86_400
+_SIZE = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?) ?(?P<unit>[kKMGT]i?)B")
+_UNITS = {"k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_BINARY_UNITS = {"Ki": 2**10, "ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+#: As batch systems write it: ``02:00:00`` or ``1-00:00:00``.
+_CLOCK_TIME = re.compile(r"([0-9]+-)?[0-9]{1,4}(:[0-9]{2}){1,2}")
+_RESOURCE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+#: A name or an address of a machine, without a port.
+_ADDRESS = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
+_MACHINE = "the name or the address of a machine, such as 10.0.0.5"
+#: A label of DNS, short enough that the operator's suffixes fit.
+_KUBERNETES_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
+_DNS_LABEL = "at most 32 lower-case letters, digits and -"
+
+
+def _wrong(expected: str, value: object) -> GridError:
+    return GridError(f"expected {expected}, got {shown(value)}")
+
+
+def _integer(low: int, high: int, expected: str, value: Any) -> int:
+    if type(value) is not int or not low <= value <= high:
+        raise _wrong(f"{expected} from {low} to {high}", value)
+    return value
+
+
+def _count_or_auto(value: Any) -> int | None:
+    return None if value is None or value == "auto" else _integer(1, _MOST_WORKERS, "auto or an integer", value)
+
+
+def _flag(value: Any) -> bool:
+    if type(value) is not bool:
+        raise _wrong("true or false", value)
+    return value
+
+
+def _seconds(value: Any) -> float:
+    if type(value) not in (int, float) or not 0 < value <= _MOST_SECONDS:
+        raise _wrong(f"a number of seconds above 0 and at most {_MOST_SECONDS}", value)
+    return float(value)
+
+
+def _size(value: Any) -> int:
+    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise _wrong("a size such as 2GiB", value)
+    unit = found["unit"]
+    size = int(float(found["number"]) * (_UNITS | _BINARY_UNITS)[unit])
+    if size < 2**20:
+        raise _wrong("at least 1MiB", value)
+    return size
+
+
+def _text(value: Any) -> str | None:
+    if value is not None and not (isinstance(value, str) and value and value.isprintable()):
+        raise _wrong("a text on one line", value)
+    return value
+
+
+def _matched(form: re.Pattern[str], expected: str, value: Any) -> str:
+    if not isinstance(value, str) or not form.fullmatch(value):
+        raise _wrong(expected, value)
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(x, str) and x and x.isprintable() for x in value):
+        raise _wrong("a list of texts of one line each", value)
+    return tuple(value)
+
+
+def _some_texts(value: Any) -> tuple[str, ...]:
+    texts = _texts(value)
+    if not texts:
+        raise _wrong("at least one", value)
+    return texts
+
+
+def _amounts(value: Any) -> dict[str, float]:
+    if not isinstance(value, dict):
+        raise _wrong("a mapping of names to amounts", value)
+    for name, amount in value.items():
+        if not _RESOURCE_NAME.fullmatch(name):
+            raise _wrong("names of letters, digits, - and _", name)
+        if type(amount) not in (int, float) or not (amount > 0 and math.isfinite(amount)):
+            raise _wrong(f"an amount above 0 of {name}", amount)
+    return {name: float(amount) for name, amount in value.items()}
+
+
+def _variables(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise _wrong('a mapping of names to texts (numbers in quotation marks: "1")', value)
+    for name in value:
+        if not _VARIABLE_NAME.fullmatch(name):
+            raise _wrong("names of environment variables", name)
+    return dict(value)
+
+
+Count: TypeAlias = Annotated[int, PlainValidator(partial(_integer, 1, _MOST_WORKERS, "an integer"))]
+CountOrAuto: TypeAlias = Annotated[int | None, PlainValidator(_count_or_auto)]
+Address: TypeAlias = Annotated[str, PlainValidator(partial(_matched, _ADDRESS, _MACHINE))]
+Flag: TypeAlias = Annotated[bool, PlainValidator(_flag)]
+Port: TypeAlias = Annotated[int, PlainValidator(partial(_integer, 0, 65535, "a port"))]
+Seconds: TypeAlias = Annotated[float, PlainValidator(_seconds)]
+#: Bytes.
+Size: TypeAlias = Annotated[int, PlainValidator(_size)]
+Text: TypeAlias = Annotated[str | None, PlainValidator(_text)]
+Texts: TypeAlias = Annotated[tuple[str, ...], PlainValidator(_texts)]
+SomeTexts: TypeAlias = Annotated[tuple[str, ...], PlainValidator(_some_texts)]
+Amounts: TypeAlias = Annotated[dict[str, float], PlainValidator(_amounts)]
+Variables: TypeAlias = Annotated[dict[str, str], PlainValidator(_variables)]
+ClockTime: TypeAlias = Annotated[str, PlainValidator(partial(_matched, _CLOCK_TIME, "a time such as 02:00:00"))] | None
+KubernetesName: TypeAlias = Annotated[str, PlainValidator(partial(_matched, _KUBERNETES_NAME, _DNS_LABEL))]
+
+
+Certificates: TypeAlias = CertificateFiles | TemporaryCertificates
+
+#: The keys that name files.
+_FILES = ("ca", "certificate", "key")
+_WANTED = "temporary: true, or the files ca, certificate and key"
+
+
+def _certificates(others: tuple[str, ...], value: Any) -> Certificates | None:
+    if value is None or isinstance(value, CertificateFiles | TemporaryCertificates):
+        return value
+    if not isinstance(value, dict) or not value:
+        raise _wrong(_WANTED, value)
+    for name, found in value.items():
+        _check(name, found, (*_FILES, *others))
+    if "temporary" in value:
+        return _temporary(value)
+    return _files(value)
+
+
+def _check(name: str, found: Any, known: tuple[str, ...]) -> None:
+    if name not in known:
+        raise GridError(f"expected one of {', '.join(known)}, got {shown(name)}{did_you_mean(name, known)}", (name,))
+    if name == "temporary":
+        if found is not True:
+            raise GridError(f"expected true, got {shown(found)}", (name,))
+    elif not isinstance(found, str) or not found or not found.isprintable():
+        raise GridError(
+            f"expected the path of a {'folder' if name == 'folder' else 'file'}, got {shown(found)}", (name,)
+        )
+
+
+def _temporary(value: dict[str, Any]) -> TemporaryCertificates:
+    for name in _FILES:
+        if name in value:
+            raise GridError("expected temporary certificates or files, got both", (name,))
+    if "folder" not in value:
+        return TemporaryCertificates()
+    folder = _absolute(value["folder"])
+    if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+        raise GridError(f"expected a folder that can be written and that all nodes see, got {folder}", ("folder",))
+    return TemporaryCertificates(folder)
+
+
+def _files(value: dict[str, Any]) -> CertificateFiles:
+    for name in _FILES:
+        if name not in value:
+            raise GridError(f"expected {_WANTED}, got no {name}", (name,))
+    if "folder" in value:
+        raise GridError("expected it with temporary: true, got files", ("folder",))
+    files = CertificateFiles(*(_absolute(value[name]) for name in _FILES))
+    try:
+        check_certificates(files)
+    except CertificateError as error:
+        raise GridError(error.problem, (error.field,)) from error
+    return files
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(os.path.expanduser(path))
+
+
+Security: TypeAlias = Annotated[Certificates | None, PlainValidator(partial(_certificates, ("temporary",)))]
+#: With the key `folder` too.
+JobSecurity: TypeAlias = Annotated[Certificates | None, PlainValidator(partial(_certificates, ("temporary", "folder")))]
 
 
 class _Profile(BaseModel):

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -14,18 +15,84 @@ from distributed import Client, performance_report
 from distributed.client import ClosedClientError
 
 from pbdist.errors import InvalidInputError, WorkersLostError
-from pbdist.run.cell_progress import Report
-from pbdist.run.certificates import CertificateFiles
-from pbdist.run.cluster_profile import LocalProfile, Profile
-from pbdist.run.clusters.start import ClusterHandle, start_cluster, workers_of
-from pbdist.run.dask_tasks import DaskReports, DaskTasks, NotRun, SchedulerLostError
-from pbdist.run.events import Event, Listener, SchedulerReached, SchedulerUnreachable
-from pbdist.run.executor import Done, one_line
-from pbdist.run.running_scheduler import RunningScheduler
+from pbdist.input_files import read_input
+from pbdist.run.cluster_profile import CertificateFiles, LocalProfile, Profile
+from pbdist.run.clusters.network import security_of
+from pbdist.run.clusters.start import Started, start_cluster, workers_of
+from pbdist.run.dask_tasks import DaskReports, DaskTasks, NotRun, SchedulerLostError, Since, Waiting
+from pbdist.run.events import Done, Listener, Report, SchedulerReached, SchedulerUnreachable, one_line
 from pbdist.run.store_outage import OUTAGE_SECONDS
 from pbdist.run.versions import Gate
-from pbdist.run.waiting import Since, Waiting
+from pbdist.store.metadata import json_of
 from pbdist.study.plan import duration
+
+#: The most bytes of the file with the address of a scheduler: a scheduler writes some hundreds, and a few for a worker.
+_MOST_BYTES = 1 << 26
+_NOISY_LOGGERS = tuple(
+    f"distributed.{part}" for part in ("client", "comm", "comm.tcp", "core", "batched", "utils_comm")
+)
+
+
+@dataclass(frozen=True)
+class RunningScheduler:
+    """Where a scheduler is: its address, or the file that has it; and the certificate that it wants to see.
+
+    The file is read again at each connection, so that a scheduler may come back at another address.
+    """
+
+    address: str | None = None
+    file: Path | None = None
+    certificates: CertificateFiles | None = None
+
+    def __str__(self) -> str:
+        """Return the address or the file."""
+        return str(self.address or self.file)
+
+    def connect(self, seconds: float) -> Any:
+        """Return a client, within some seconds.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no scheduler, or it refuses this process.
+        """
+        # The run reports a lost scheduler; what distributed logs of it says no more.
+        for name in ("distributed", *_NOISY_LOGGERS):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        if self.file is not None and not self.file.is_file():
+            raise InvalidInputError(
+                f"--scheduler-file: expected the file of a running scheduler, got none at {str(self.file)!r}"
+            )
+        option = "--scheduler" if self.address else "--scheduler-file"
+        where = {"address": self.address} if self.address else {"scheduler_file": str(self.file)}
+        try:
+            if self.file is not None:
+                # Before distributed reads it: that would read a file of any size, of any depth, and without an address.
+                self._address()
+            return Client(**where, security=security_of(self.certificates), timeout=seconds)
+        except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
+            cause = f"expected the address of a running scheduler, got {str(self)!r}: {one_line(error)}{self._hint()}"
+            raise InvalidInputError(f"{option}: {cause}") from error
+
+    def _address(self) -> str:
+        """Return the address in the file; an error says why there is none that can be read."""
+        content: Any = json_of(read_input(self.file or Path(), _MOST_BYTES))
+        if not isinstance(content, dict) or not isinstance(content.get("address"), str):
+            raise ValueError("no address in it")
+        return str(content["address"])
+
+    def _hint(self) -> str:
+        """Return what the address says about certificates that do not go with it."""
+        address = self.address or ""
+        if self.file is not None:
+            with suppress(OSError, ValueError):
+                address = self._address()
+        if address.startswith("tls://") and self.certificates is None:
+            return ": a scheduler with TLS takes --tls-ca, --tls-certificate and --tls-key"
+        if not address.startswith("tls://") and self.certificates is not None:
+            return ": certificates go with an address tls://HOST:PORT"
+        return ""
+
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -89,8 +156,8 @@ class DaskExecutor:
             self._running = RunningScheduler(scheduler, file, certificates)
         self._report = None if report is None else Path(report)
         self._lost_seconds, self._patience = lost_seconds, patience
-        self._listener: Listener = _ignore
-        self._handle: ClusterHandle | None = None
+        self._listener: Listener = lambda _: None
+        self._handle: Started | None = None
         self._client: Any = None
         self._stack, self._connection = ExitStack(), ExitStack()
         self._gate: Gate | None = None
@@ -100,7 +167,7 @@ class DaskExecutor:
     @property
     def workers(self) -> str:
         """The number of workers, and where they run."""
-        count = len(self._known_workers())
+        count = len(workers_of(self._client))
         return f"{count} worker{'' if count == 1 else 's'} on {self._where()}"
 
     @property
@@ -122,7 +189,7 @@ class DaskExecutor:
         """The smallest memory limit of a worker thread: threads of a worker share its memory."""
         limits = [
             int(worker["memory_limit"]) // max(1, int(worker.get("nthreads", 1)))
-            for worker in self._known_workers().values()
+            for worker in workers_of(self._client).values()
             if worker["memory_limit"]
         ]
         return min(limits, default=None)
@@ -144,7 +211,7 @@ class DaskExecutor:
                 self._handle = stack.enter_context(start_cluster(self._profile))
                 # It logs tasks whose results were lost with a killed worker; they are computed again.
                 logging.getLogger("distributed.scheduler").setLevel(logging.CRITICAL)
-            stack.push(self._leave)
+            stack.push(lambda *error: self._connection.__exit__(*error))  # noqa: PLW0108 -- the last connection
             self._connect(_CONNECT_SECONDS)
             self._stack = stack.pop_all()
         return self
@@ -185,7 +252,8 @@ class DaskExecutor:
         waiting = Waiting(items)
         while True:
             lost_since = Since()
-            tasks: DaskTasks[Item] = DaskTasks(self._client, task, self._resources(), self._looking(lost_since))
+            resources = None if self._handle is None else self._handle.resources
+            tasks: DaskTasks[Item] = DaskTasks(self._client, task, resources, self._looking(lost_since))
             try:
                 yield from self._run(tasks, waiting, lost_since)
             except SchedulerLostError:
@@ -225,9 +293,6 @@ class DaskExecutor:
                 return
             waiting.submitted_to(tasks, some)
 
-    def _resources(self) -> Mapping[str, float] | None:
-        return None if self._handle is None else self._handle.resources
-
     def _looking(self, lost: Since) -> Callable[[], None]:
         """Return a function that raises `WorkersLostError` where there was no worker for too long."""
         longest = self._lost_seconds if self._handle is None else max(self._lost_seconds, self._handle.start_timeout)
@@ -250,9 +315,6 @@ class DaskExecutor:
         """Return the scheduler's totals of all workers: cheap for any number of them."""
         totals: Mapping[str, Any] = self._client.scheduler_info(n_workers=0)
         return totals
-
-    def _known_workers(self) -> Mapping[str, Mapping[str, Any]]:
-        return workers_of(self._client)
 
     def _connect(self, seconds: float, *, first: bool = True) -> None:
         """Connect to the scheduler, and have what watches over the workers; the `first` time wait for a worker."""
@@ -312,22 +374,11 @@ class DaskExecutor:
             pause = min(2.0 * pause, _LONGEST_PAUSE)
         self._listener(SchedulerReached(time.monotonic() - began, again))
 
-    def _leave(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close the last connection, and save the report on it."""
-        self._connection.__exit__(kind, error, traceback)
-
     def _disconnect(self) -> None:
         """Give up a connection that is lost, and the report on it."""
         self._connection.pop_all()
         with suppress(Exception):
             self._client.close(timeout=_CLOSE_SECONDS)
-
-
-def _ignore(event: Event) -> None:
-    """Take no notice."""
-    del event
 
 
 def _check_writable(report: Path) -> None:

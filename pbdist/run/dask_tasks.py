@@ -4,7 +4,7 @@ import queue
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeVar
 
@@ -14,8 +14,7 @@ from distributed.protocol import pickle
 from distributed.scheduler import KilledWorker
 
 from pbdist.errors import WorkersLostError
-from pbdist.run.cell_progress import Report, Send, reported_by
-from pbdist.run.executor import Failure, attempt, one_line
+from pbdist.run.events import Failure, Report, Send, attempt, one_line, reported_by
 from pbdist.run.versions import Versions, difference, own_versions
 
 Item = TypeVar("Item")
@@ -241,3 +240,38 @@ def _sender(run: str) -> Send:
     """Return a function that sends reports from this thread's worker to the client `run`."""
     worker = get_worker()
     return lambda report: worker.log_event(TOPIC, {"run": run, "report": asdict(report)})
+
+
+class Since:
+    """How long a condition has lasted, from the first call of `seconds` on."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+
+    def seconds(self) -> float:
+        """Return how long it has lasted."""
+        self._began = self._began or time.monotonic()
+        return time.monotonic() - self._began
+
+    def forget(self) -> None:
+        """Note that the condition has ended."""
+        self._began = None
+
+
+class Waiting(Iterator[Item]):
+    """Items to submit: those in `again` first. Like what it is made from, it may go on after its end."""
+
+    def __init__(self, items: Iterable[Item]) -> None:
+        self._items = iter(items)
+        self.again: deque[Item] = deque()
+
+    def __next__(self) -> Item:
+        return self.again.popleft() if self.again else next(self._items)
+
+    def submitted_to(self, tasks: DaskTasks[Item], items: Sequence[Item]) -> None:
+        """Submit items that were taken from here; if that fails they are here again."""
+        try:
+            tasks.submit(items)
+        except SchedulerLostError:
+            self.again.extend(items)
+            raise

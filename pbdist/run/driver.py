@@ -6,19 +6,26 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
 from pbdist.errors import InvalidInputError, PbdistError
 from pbdist.run import giant
-from pbdist.run.cell_progress import TOLD_EVERY, regularly
+from pbdist.run.batch import JoinTask, join_here
 from pbdist.run.computing import Computing, Left
-from pbdist.run.events import CleanUpFailed, Event, Listener, WorkersAwaited
-from pbdist.run.executor import Executor, SerialExecutor, one_line
-from pbdist.run.extending import Asked, asked_of
+from pbdist.run.events import (
+    TOLD_EVERY,
+    CleanUpFailed,
+    Event,
+    Executor,
+    Listener,
+    SerialExecutor,
+    WorkersAwaited,
+    one_line,
+    regularly,
+)
 from pbdist.run.giant import refuse_linked_scratch, scratch_of
-from pbdist.run.joining import JoinTask, join_here
 from pbdist.run.store_outage import OUTAGE_SECONDS, REQUEST_SECONDS, Outage
 from pbdist.store import (
     PATIENCE_SECONDS,
@@ -42,8 +49,41 @@ from pbdist.store import (
     with_patience,
 )
 from pbdist.study import Batch, Plan, Planner, StudySpec
-from pbdist.study.addition import Addition
+from pbdist.study.extension import missing_parts, missing_points
+from pbdist.study.load import Addition
 from pbdist.study.plan import duration, size
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A study whose points a store is to have."""
+
+    #: The study. With `adds` it is what a file adds to the store.
+    study: StudySpec
+    #: Whether the store may have other points too.
+    adds: bool = False
+
+    def missing(self, stored: Sequence[StudySpec]) -> tuple[StudySpec, ...]:
+        """Return what the stored studies lack, as `missing_parts`, or as `missing_points` of what a file adds."""
+        return missing_points(stored, self.study) if self.adds else missing_parts(stored, self.study)
+
+
+def asked_of(asked: StudySpec | Addition, store: str | Path | Place) -> Asked:
+    """Return what is asked of a store: of an addition, with all that it takes from the store.
+
+    Raises
+    ------
+    InvalidInputError, NotAStoreError, StoreFormatError, StoreDamagedError
+        There is nothing that an addition extends, or no store that can be opened.
+    StoreMismatchError
+        The store has other settings than the addition.
+    """
+    if isinstance(asked, StudySpec):
+        return Asked(asked)
+    place = place_at(store)
+    if not is_there(place):
+        raise InvalidInputError(f"store: expected one that the file extends (extend: true), got nothing at {place.url}")
+    return Asked(asked.onto([part.study for part in open_parts(place)]), adds=True)
 
 
 def run_study(

@@ -1,8 +1,22 @@
 """Events of a run, which the driver sends to its listener."""
 
-from collections.abc import Callable
+import os
+import socket
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TypeAlias
+from types import TracebackType
+from typing import Generic, Protocol, Self, TypeAlias, TypeVar
+
+from pbdist.errors import printable
+from pbdist.progress import heard_by
+from pbdist.store import Trouble, trouble_of
+from pbdist.study import Batch, Cell
 
 
 @dataclass(frozen=True)
@@ -14,69 +28,46 @@ class WorkersAwaited:
 
 @dataclass(frozen=True)
 class RunStarted:
-    """The executor is ready, and the first task follows.
+    """The executor is ready, and the first task follows."""
 
-    Attributes
-    ----------
-    cells
-        All cells of the study.
-    cells_before
-        Cells that were committed before.
-    batches
-        The batches that are left.
-    workers
-        Where tasks are computed, as text.
-    dashboard
-        The address of the dashboard, or None.
-    store
-        The absolute path or the URL of the store.
-    seconds
-        Projected time of the batches that are left, on one core of the workers, whose speed was measured.
-    """
-
+    #: All cells of the study.
     cells: int
+    #: Cells that were committed before.
     cells_before: int
+    #: The batches that are left.
     batches: int
+    #: Where tasks are computed, as text.
     workers: str
+    #: The address of the dashboard, or None.
     dashboard: str | None
+    #: The absolute path or the URL of the store.
     store: str
+    #: Projected time of the batches that are left, on one core of the workers, whose speed was measured.
     seconds: float
 
 
 @dataclass(frozen=True)
 class BatchFinished:
-    """A batch is committed.
+    """A batch is committed."""
 
-    Attributes
-    ----------
-    part
-        The part of the store that the batch belongs to; empty for the first part.
-    batch, first, stop
-        Its number in the part, its first cell there, and the one after its last.
-    settings
-        Its first and its last cell, as text.
-    seconds, kernel_seconds
-        Time in the worker: all of it, and the part for computing bounds.
-    projected_seconds
-        Its part of `RunStarted.seconds`.
-    written_bytes
-        Bytes written.
-    failed_cells
-        How many of its cells could not be computed; each had a `CellFailed` before.
-    worker
-        The worker that computed it.
-    """
-
+    #: The part of the store that the batch belongs to; empty for the first part.
     part: str
+    #: Its number in the part, its first cell there, and the one after its last.
     batch: int
     first: int
     stop: int
+    #: Its first and its last cell, as text.
     settings: tuple[str, str]
+    #: Time in the worker: all of it, and the part for computing bounds.
     seconds: float
     kernel_seconds: float
+    #: Its part of `RunStarted.seconds`.
     projected_seconds: float
+    #: Bytes written.
     written_bytes: int
+    #: How many of its cells could not be computed; each had a `CellFailed` before.
     failed_cells: int
+    #: The worker that computed it.
     worker: str
 
     @property
@@ -87,76 +78,50 @@ class BatchFinished:
 
 @dataclass(frozen=True)
 class CellAtWork:
-    """A cell that takes long and is being computed.
+    """A cell that takes long and is being computed."""
 
-    Attributes
-    ----------
-    part, cell
-        The part of the store, and the number of the cell in it.
-    setting
-        The cell's description, as short text.
-    seconds
-        How long it has been computed.
-    step
-        The last step of the computation that was reached, as in ``r = 4,096 of 1,048,576``; empty where none is known.
-    silent_seconds
-        The time since its worker's last report.
-    worker
-        The worker that computes it.
-    """
-
+    #: The part of the store, and the number of the cell in it.
     part: str
     cell: int
+    #: The cell's description, as short text.
     setting: str
+    #: How long it has been computed.
     seconds: float
+    #: The last step of the computation that was reached, as in ``r = 4,096 of 1,048,576``; empty where none is known.
     step: str
+    #: The time since its worker's last report.
     silent_seconds: float
+    #: The worker that computes it.
     worker: str
 
 
 @dataclass(frozen=True)
 class StillComputing:
-    """The run goes on: sent regularly by the driver's clock.
+    """The run goes on: sent regularly by the driver's clock."""
 
-    Attributes
-    ----------
-    seconds
-        Since the run started, on the driver's clock.
-    cells, cells_done
-        All cells of the study, and those that are committed or have failed.
-    at_work
-        Cells that take long, the longest first.
-    more
-        How many more of them there are.
-    """
-
+    #: Since the run started, on the driver's clock.
     seconds: float
+    #: All cells of the study, and those that are committed or have failed.
     cells: int
     cells_done: int
+    #: Cells that take long, the longest first.
     at_work: tuple[CellAtWork, ...]
+    #: How many more of them there are.
     more: int
 
 
 @dataclass(frozen=True)
 class CellFailed:
-    """A cell could not be computed; the other cells of its batch were.
+    """A cell could not be computed; the other cells of its batch were."""
 
-    Attributes
-    ----------
-    part, cell
-        The part of the store, and the number of the cell in it.
-    setting
-        The cell's description, as text.
-    cause
-        The exception on one line.
-    traceback
-        Its traceback; empty where the worker was killed.
-    """
-
+    #: The part of the store, and the number of the cell in it.
     part: str
     cell: int
+    #: The cell's description, as text.
     setting: str
+    #: The exception on one line.
     cause: str
+    #: Its traceback; empty where the worker was killed.
     traceback: str
 
 
@@ -172,23 +137,15 @@ class BatchFailed:
 
 @dataclass(frozen=True)
 class StoreUnreachable:
-    """The store cannot be reached or has no room, and is tried again; sent once in each outage.
+    """The store cannot be reached or has no room, and is tried again; sent once in each outage."""
 
-    Attributes
-    ----------
-    since
-        The time at which the outage was found, in UTC.
-    cause
-        The exception on one line.
-    patience
-        How long the run waits for it, in seconds.
-    full
-        Whether it has no room.
-    """
-
+    #: The time at which the outage was found, in UTC.
     since: str
+    #: The exception on one line.
     cause: str
+    #: How long the run waits for it, in seconds.
     patience: float
+    #: Whether it has no room.
     full: bool
 
 
@@ -202,36 +159,23 @@ class StoreReached:
 
 @dataclass(frozen=True)
 class SchedulerUnreachable:
-    """The connection to a scheduler that somebody else runs is lost; the run waits for it to come back.
+    """The connection to a scheduler that somebody else runs is lost; the run waits for it to come back."""
 
-    Attributes
-    ----------
-    since
-        The time at which the loss was found, in UTC.
-    scheduler
-        Its address, or the file that has it.
-    patience
-        How long the run waits for it, in seconds.
-    """
-
+    #: The time at which the loss was found, in UTC.
     since: str
+    #: Its address, or the file that has it.
     scheduler: str
+    #: How long the run waits for it, in seconds.
     patience: float
 
 
 @dataclass(frozen=True)
 class SchedulerReached:
-    """The scheduler is reached again.
+    """The scheduler is reached again."""
 
-    Attributes
-    ----------
-    seconds
-        How long it was away.
-    submitted_again
-        Tasks that had no result yet.
-    """
-
+    #: How long it was away.
     seconds: float
+    #: Tasks that had no result yet.
     submitted_again: int
 
 
@@ -251,25 +195,17 @@ class CleanUpFailed:
 
 @dataclass(frozen=True)
 class RunFinished:
-    """The run is over: all cells are committed but those that failed.
+    """The run is over: all cells are committed but those that failed."""
 
-    Attributes
-    ----------
-    cells, failed_cells
-        All cells of the study, and those that failed.
-    seconds
-        Since the run started, on the driver's clock.
-    worker_seconds, kernel_seconds
-        Sums over the batches of this run.
-    written_bytes
-        Bytes written by this run.
-    """
-
+    #: All cells of the study, and those that failed.
     cells: int
     failed_cells: int
+    #: Since the run started, on the driver's clock.
     seconds: float
+    #: Sums over the batches of this run.
     worker_seconds: float
     kernel_seconds: float
+    #: Bytes written by this run.
     written_bytes: int
 
 
@@ -289,3 +225,359 @@ Event: TypeAlias = (
     | RunFinished
 )
 Listener: TypeAlias = Callable[[Event], None]
+
+
+#: How often a run sends `StillComputing`, in seconds, by default.
+TOLD_EVERY = 30.0
+#: The least time between two reports of a worker, in seconds, and the most reports a second of all workers together.
+_LEAST_PAUSE, _MOST_REPORTS = 5.0, 50.0
+#: Reports of a cell between two events of a run, at least.
+_LEAST_REPORTS = 1.5
+#: Longer descriptions of cells are cut: one line may hold several.
+_LONGEST_SETTING = 100
+
+
+@dataclass(frozen=True)
+class Report:
+    """A worker's report of the cell that it computes."""
+
+    #: The part of the store, and the numbers of the batch and of the cell in it.
+    part: str
+    batch: int
+    cell: int
+    #: The cell's description, as short text.
+    setting: str
+    #: How long the worker has been computing it.
+    seconds: float
+    #: The last step that was reached, as text; empty where none was reported.
+    step: str
+    #: The name of the worker.
+    worker: str
+    #: Whether the computation has ended.
+    over: bool = False
+
+
+#: Passes a report on. May be called in any thread and does not wait; a report may be lost.
+Send = Callable[[Report], None]
+
+_send: ContextVar[Send | None] = ContextVar("pbdist_send", default=None)
+
+
+@contextmanager
+def reported_by(send: Send) -> Iterator[None]:
+    """Have reports of what this thread computes sent by `send`, until the block is left."""
+    token = _send.set(send)
+    try:
+        yield
+    finally:
+        _send.reset(token)
+
+
+def worker_name() -> str:
+    """Return the host and the number of this process."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+class _Computation:
+    """The computation of a cell, and its last step."""
+
+    def __init__(self, batch: Batch, number: int, cell: Cell) -> None:
+        self.batch, self.number, self.cell = batch, number, cell
+        self.began = time.monotonic()
+        self.step = self.detail = ""
+        #: How far each count has come, and how often it has started anew.
+        self._counts: dict[str, tuple[int, int]] = {}
+
+    def hear(self, what: str, reached: int, of: int) -> None:
+        before, times = self._counts.get(what, (reached, 1))
+        times += reached < before
+        self._counts[what] = reached, times
+        # For the second direction, or a finer lattice.
+        again = f" (time {times})" if times > 1 else ""
+        self.step, self.detail = f"{what} {reached:,} of {of:,}{again}", ""
+
+
+class CellWatch:
+    """Reports the cell that a thread computes, from another thread, if it takes longer than `seconds`.
+
+    There is at most one report in `seconds`, and one more at the end of each reported cell. Without `reported_by`
+    there are none. A context manager; `part` is the part of the store that the cells belong to.
+    """
+
+    def __init__(self, part: str, seconds: float) -> None:
+        self._part, self._seconds, self._send = part, seconds, _send.get()
+        self._current: _Computation | None = None
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="pbdist-cell-watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Begin to watch."""
+        if self._send is not None:
+            try:
+                self._thread.start()
+            except BaseException:
+                # An interrupt may come when the thread has just started.
+                self._over.set()
+                raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Send the last report and end."""
+        self._over.set()
+        if self._send is not None:
+            self._thread.join()
+
+    @contextmanager
+    def at(self, batch: Batch, number: int, cell: Cell) -> Iterator[None]:
+        """Watch the computation of a cell, which is the block."""
+        self._current = found = _Computation(batch, number, cell)
+        try:
+            with heard_by(found.hear):
+                yield
+        finally:
+            self._current = None
+
+    def detail(self, what: str, reached: int, of: int) -> None:
+        """Note how far the work on the next step has come."""
+        found = self._current
+        if found is not None:
+            found.detail = f"{what} {reached:,} of {of:,}"
+
+    def _watch(self) -> None:
+        reported: _Computation | None = None
+        while not self._over.wait(self._seconds):
+            found = self._current
+            if reported is not None and reported is not found:
+                self._report(reported, over=True)
+                reported = None
+            if found is not None and time.monotonic() - found.began >= self._seconds:
+                self._report(found)
+                reported = found
+        if reported is not None:
+            self._report(reported, over=True)
+
+    def _report(self, found: _Computation, *, over: bool = False) -> None:
+        if self._send is None:
+            return
+        setting = found.cell.describe()
+        if len(setting) > _LONGEST_SETTING:
+            setting = f"{setting[:_LONGEST_SETTING]}.."
+        step = ", ".join(text for text in (found.step, found.detail) if text)
+        seconds = time.monotonic() - found.began
+        self._send(Report(self._part, found.batch.index, found.number, setting, seconds, step, worker_name(), over))
+
+
+def pause_between_reports(event_seconds: float, parallelism: int) -> float:
+    """Return the time between two reports of a worker, where the run sends an event every `event_seconds`."""
+    pause = max(_LEAST_PAUSE, parallelism / _MOST_REPORTS)
+    return min(pause, event_seconds / _LEAST_REPORTS)
+
+
+class CellsAtWork:
+    """The last report of each cell that takes long, in the driver.
+
+    `is_left` says of a batch, by part and number, whether it is still to be computed: reports may come late, or never.
+    """
+
+    def __init__(self, is_left: Callable[[str, int], bool]) -> None:
+        self._is_left = is_left
+        self._last: dict[tuple[str, int], tuple[float, Report]] = {}
+        self._lock = threading.Lock()
+
+    def take(self, arrived: float, report: Report) -> None:
+        """Note a report that came at that time of the monotonic clock."""
+        with self._lock:
+            if report.over:
+                self._last.pop((report.part, report.cell), None)
+            else:
+                self._last[report.part, report.cell] = arrived, report
+
+    def cells(self) -> list[CellAtWork]:
+        """Return the cells at work now, the longest first."""
+        now = time.monotonic()
+        with self._lock:
+            for key, (_, report) in list(self._last.items()):
+                if not self._is_left(report.part, report.batch):
+                    del self._last[key]
+            last = list(self._last.values())
+        found = [
+            CellAtWork(
+                part=report.part,
+                cell=report.cell,
+                setting=report.setting,
+                seconds=report.seconds + now - arrived,
+                step=report.step,
+                silent_seconds=now - arrived,
+                worker=report.worker,
+            )
+            for arrived, report in last
+        ]
+        return sorted(found, key=lambda cell: (-cell.seconds, cell.part, cell.cell))
+
+
+@contextmanager
+def regularly(seconds: float, act: Callable[[], None]) -> Iterator[None]:
+    """Call `act` every `seconds`, in a thread of its own, until the block is left."""
+    over = threading.Event()
+
+    def go_on() -> None:
+        while not over.wait(seconds):
+            act()
+
+    thread = threading.Thread(target=go_on, name="pbdist-clock", daemon=True)
+    try:
+        # An interrupt may come at any moment.
+        thread.start()
+        yield
+    finally:
+        over.set()
+        if thread.is_alive():
+            thread.join()
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+#: Reports that are kept until they are read, at most: the oldest are dropped.
+_MOST_WAITING = 1000
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a task has no result."""
+
+    #: The exception on one line.
+    cause: str
+    #: Its traceback; empty where the worker was killed.
+    traceback: str = ""
+    #: Whether it killed its workers, again and again.
+    killed: bool = False
+    #: The number of an `OSError`, or None.
+    errno: int | None = None
+    #: The trouble of the whole store that caused it; None where only this task fails.
+    trouble: Trouble | None = None
+
+
+@dataclass(frozen=True)
+class Done(Generic[Item, Result]):
+    """An item and its result, or why there is none."""
+
+    item: Item
+    result: Result | Failure
+
+
+class Executor(Protocol):
+    """Computes a task for each of many items, in any order.
+
+    A context manager: what it started is gone when the block is left, in whatever way.
+    """
+
+    @property
+    def workers(self) -> str:
+        """Where tasks are computed, as text."""
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks are computed at the same time; at least 1."""
+
+    @property
+    def dashboard(self) -> str | None:
+        """The address of a dashboard, or None."""
+
+    @property
+    def worker_bytes(self) -> int | None:
+        """The memory that the smallest worker may use, or None for no known limit."""
+
+    def told_to(self, listener: Listener) -> None:
+        """Send events of its own, as that its workers are out of reach, to `listener` from now on."""
+
+    def refused(self) -> Sequence[str]:
+        """Return which workers were refused since the last call, and why, one line each."""
+
+    def heard(self) -> Sequence[tuple[float, Report]]:
+        """Return the reports of tasks since the last call, and when they came, by the monotonic clock.
+
+        May be called in any thread; reports may be lost.
+        """
+
+    def run(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Done[Item, Result]]:
+        """Compute the items, which are taken one by one when a worker is free.
+
+        An exception in a task is a `Failure` and stops no other.
+
+        Raises
+        ------
+        WorkersLostError
+            The workers are gone.
+        """
+
+    def __enter__(self) -> Self:
+        """Start what computes."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop what computes."""
+
+
+class SerialExecutor:
+    """Computes one item after the other in this process: for debugging, and to test the other executors against."""
+
+    dashboard: str | None = None
+    parallelism = 1
+
+    def __init__(self, workers: str = "this process") -> None:
+        self.workers = workers
+        self._heard: deque[tuple[float, Report]] = deque(maxlen=_MOST_WAITING)
+
+    @property
+    def worker_bytes(self) -> int | None:
+        """The memory of this machine."""
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+    def told_to(self, listener: Listener) -> None:
+        """Do nothing: this process has no events of its own."""
+
+    def refused(self) -> Sequence[str]:
+        """Return nothing: this process is never refused."""
+        return ()
+
+    def heard(self) -> Sequence[tuple[float, Report]]:
+        """Return the reports of tasks since the last call."""
+        return [self._heard.popleft() for _ in range(len(self._heard))]
+
+    def run(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Done[Item, Result]]:
+        """Yield each item with its result, in the given order."""
+        for item in items:
+            with reported_by(self._take):
+                result = attempt(task, item)
+            yield Done(item, result)
+
+    def _take(self, report: Report) -> None:
+        self._heard.append((time.monotonic(), report))
+
+    def __enter__(self) -> Self:
+        """Return the executor: there is nothing to start."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Do nothing: there is nothing to stop."""
+
+
+def attempt(task: Callable[[Item], Result], item: Item) -> Result | Failure:
+    """Return the result of `task`, or its exception as a `Failure`: it must not stop other items."""
+    try:
+        return task(item)
+    except Exception as error:  # noqa: BLE001 -- whatever it is, it is reported at the end
+        number = error.errno if isinstance(error, OSError) else None
+        return Failure(one_line(error), traceback.format_exc(), errno=number, trouble=trouble_of(error))
+
+
+def one_line(error: BaseException) -> str:
+    """Return the kind and the text of an exception on one line."""
+    text = " ".join(printable(str(error)).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -25,11 +25,9 @@ from pbdist.buckets import (
 from pbdist.errors import BatchError, InvalidInputError, StoreUnreachableError
 from pbdist.progress import Hearer
 from pbdist.run.batch import Receipt, Task, fill
-from pbdist.run.cell_progress import CellWatch, worker_name
-from pbdist.run.executor import Executor, Failure
+from pbdist.run.events import CellWatch, Executor, Failure, worker_name
 from pbdist.store import PATIENCE_SECONDS, BatchWriter, LocalPlace, ObjectPlace, Place, Trouble, place_at, with_patience
-from pbdist.store.files import PARTIAL
-from pbdist.store.folder import Folder
+from pbdist.store.files import PARTIAL, Folder
 from pbdist.study import Cell, StudySpec
 from pbdist.table import BoundsTable, bounds_table
 

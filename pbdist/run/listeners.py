@@ -33,8 +33,8 @@ from pbdist.run.events import (
     StoreUnreachable,
     WorkerRefused,
     WorkersAwaited,
+    one_line,
 )
-from pbdist.run.executor import one_line
 from pbdist.study.plan import duration, size
 from pbdist.types import JsonValue
 

@@ -4,8 +4,7 @@ import threading
 import time
 from datetime import UTC, datetime
 
-from pbdist.run.events import Listener, StoreReached, StoreUnreachable
-from pbdist.run.executor import one_line
+from pbdist.run.events import Listener, StoreReached, StoreUnreachable, one_line
 from pbdist.store import Place, Trouble, probe, trouble_of, with_patience
 from pbdist.study.plan import duration
 

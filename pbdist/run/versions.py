@@ -12,7 +12,7 @@ from typing import Any
 from distributed import SchedulerPlugin, WorkerPlugin
 
 from pbdist.mechanisms.declaration import own_modules
-from pbdist.run.executor import one_line
+from pbdist.run.events import one_line
 from pbdist.store.documents import provenance
 
 #: By name; None where something is not installed, or its revision is unknown.

@@ -17,15 +17,13 @@ from pbdist.mechanisms import (
     noise_parameter,
     stated,
 )
-from pbdist.query.arguments import check_flag
 from pbdist.query.judging import tell
+from pbdist.query.lookup import check_flag
 from pbdist.query.study import Study, open_study
 from pbdist.results import NOTHING_KNOWN, Bracket, Verdict
-from pbdist.sizing.certificate import SizedNoise
-from pbdist.sizing.count_families import CountFamily, count_family_of, expected_messages
 from pbdist.sizing.counts import smallest_count
-from pbdist.sizing.families import family_of
-from pbdist.sizing.goal import Computed, Goal, Judge, Source, checked_goal
+from pbdist.sizing.families import CountFamily, count_family_of, expected_messages, family_of
+from pbdist.sizing.goal import Computed, Goal, Judge, SizedNoise, Source, checked_goal
 from pbdist.sizing.scale import smallest_scale
 from pbdist.store import Place
 from pbdist.types import Adjacency

@@ -10,9 +10,8 @@ from pbdist.errors import InvalidInputError, PrecisionError
 from pbdist.mechanisms import AdditiveNoise, ElementaryPair, NoisyCount, Pair, Product
 from pbdist.mechanisms.noisy_count import REDRAW_AND_FLOOR, SHIFT_INSIDE
 from pbdist.results import Bracket
-from pbdist.sizing.certificate import Certificate, ScannedPoint
-from pbdist.sizing.count_families import CountFamily
-from pbdist.sizing.goal import Goal, Judge
+from pbdist.sizing.families import CountFamily
+from pbdist.sizing.goal import Certificate, Goal, Judge, ScannedPoint
 from pbdist.table import bounds_table
 from pbdist.types import Direction
 

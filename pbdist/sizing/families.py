@@ -1,22 +1,63 @@
 """Families of mechanisms whose noise is sized by its scale."""
 
+import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import (
     MECHANISMS,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ElementaryPair,
+    Gaussian,
     KaryRandomizedResponse,
+    Laplace,
     NoisyCount,
     Pair,
+    Poisson,
     RandomizedResponse,
     noise_order,
     noise_parameter,
 )
-from pbdist.sizing.family_arguments import noise_class, wrong_parameters
+from pbdist.mechanisms.additive import AdditiveNoise
 from pbdist.sizing.goal import Goal
+from pbdist.suggestions import did_you_mean
+
+
+def wrong_parameters(kind: type, given: Collection[str], error: TypeError) -> InvalidInputError:
+    """Return the error of a parameter that a class does not have, or lacks."""
+    fields = list(inspect.signature(kind).parameters.values())
+    names = [field.name for field in fields]
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        return InvalidInputError(f"{kind.__name__}: expected one of {', '.join(names)}; got {unknown[0]}")
+    missing = [field.name for field in fields if field.default is field.empty and field.name not in given]
+    if missing:
+        return InvalidInputError(f"{missing[0]}: expected a value for {kind.__name__}, got none")
+    return InvalidInputError(f"{kind.__name__}: {' '.join(str(error).split())}")
+
+
+def noise_class(noise: Any, *, whole: bool = False) -> type[Any]:
+    """Return the class of additive noise of that name, or the class itself; with `whole` also of discrete noise.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is neither.
+    """
+    kind: Any = MECHANISMS.get(noise) if isinstance(noise, str) else noise
+    known: tuple[type[Any], ...] = (Laplace, Gaussian, *((DiscreteLaplace, DiscreteGaussian) if whole else ()))
+    if kind not in known:
+        names = [each.__name__ for each in known]
+        expected = f"{', '.join(names[:-1])} or {names[-1]}"
+        near = did_you_mean(noise, names)
+        raise InvalidInputError(f"noise: expected the class {expected}, or its name, got {shown(noise)}{near}")
+    return kind  # type: ignore[no-any-return]
+
 
 #: Scales at which the other parameters of a family are checked; the last one raises their error.
 _TYPICAL = (1.0, 1e3, 1e-3, 1e6, 100.0)
@@ -28,27 +69,18 @@ _OF_A_COIN = 1e17
 
 @dataclass(frozen=True)
 class ScaleFamily:
-    """A mechanism for every scale.
-
-    Attributes
-    ----------
-    name : str
-    make : callable of float
-        The mechanism of a scale; raises `InvalidInputError` where the family has none.
-    ordered : bool
-        Whether a larger scale is proved to be a post-processing of a smaller one (`pbdist.mechanisms.pair`).
-    first : callable of float
-        Where a search begins: the scale that is about as private as Gaussian noise of a given standard deviation at
-        sensitivity 1.
-    scale_of, amount_of : callable of float
-        The scale of an amount of noise, increasing, and its inverse. The search varies the amount. Both are equal, but
-        where scales end at a finite one.
-    """
+    """A mechanism for every scale."""
 
     name: str
+    #: The mechanism of a scale; raises `InvalidInputError` where the family has none.
     make: Callable[[float], Pair]
+    #: Whether a larger scale is proved to be a post-processing of a smaller one (`pbdist.mechanisms.pair`).
     ordered: bool
+    #: Where a search begins: the scale that is about as private as Gaussian noise of a given standard deviation at
+    #: sensitivity 1.
     first: Callable[[float], float]
+    #: The scale of an amount of noise, increasing, and its inverse. The search varies the amount. Both are equal, but
+    #: where scales end at a finite one.
     scale_of: Callable[[float], float] = float
     amount_of: Callable[[float], float] = float
 
@@ -195,3 +227,140 @@ def _checked_pair(pair: Any) -> Pair:
             " to attain: no smaller noise can be refuted"
         )
     return pair
+
+
+@dataclass(frozen=True)
+class CountFamily:
+    """Noisy counts whose noise has one mean and one scale, both of which are sized.
+
+    Parameters
+    ----------
+    make : callable of (float, float)
+        From mean and scale, in messages, to a `NoisyCount` or a `Product` of such; any of them may be reversed.
+    weights : tuple of float, optional
+        Messages that each count is worth, in the order of the factors; 1 each by default. Two messages that are
+        counted as one are worth 2.
+
+    Raises
+    ------
+    InvalidInputError
+        If `make` is no callable, or a weight is no finite number above 0.
+
+    Examples
+    --------
+    Vuvuzela's conversation protocol: single requests, and pairs of them with half the noise.
+
+    >>> from pbdist import CountFamily, Laplace, NoisyCount, Product
+    >>> family = CountFamily(
+    ...     lambda mean, scale: Product(
+    ...         NoisyCount(Laplace(scale), mean, shift=2), NoisyCount(Laplace(scale / 2), mean / 2, shift=1)
+    ...     ),
+    ...     weights=(1.0, 2.0),
+    ... )
+    """
+
+    make: Callable[[float, float], Pair]
+    weights: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.make):
+            raise InvalidInputError(
+                f"CountFamily.make: expected a callable from a mean and a scale, got {shown(self.make)}"
+            )
+        if self.weights is None:
+            return
+        weights: Any = self.weights
+        if not isinstance(weights, tuple | list) or not all(map(_is_weight, weights)):
+            raise InvalidInputError(
+                f"CountFamily.weights: expected finite numbers above 0, one for each count, got {shown(weights)}"
+            )
+        object.__setattr__(self, "weights", tuple(map(float, weights)))
+
+    def pair(self, mean: float, scale: float) -> Pair:
+        """Return the mechanism of a mean and a scale.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is anything but noisy counts, or not as many as there are weights.
+        """
+        pair: Any = self.make(mean, scale)
+        if not isinstance(pair, Pair) or None in map(_count_of, pair.factors):
+            raise InvalidInputError(f"CountFamily.make: expected a NoisyCount or a Product of such, got {shown(pair)}")
+        if any(not isinstance(count.noise, AdditiveNoise) for count in map(_count_of, pair.factors) if count):
+            raise InvalidInputError(
+                "CountFamily.make: expected Laplace or Gaussian noise, got discrete noise, whose mean is whole: size"
+                " its scale at a given mean, with the family NoisyCount"
+            )
+        if self.weights is not None and len(self.weights) != len(pair.factors):
+            raise InvalidInputError(
+                f"CountFamily.weights: expected one for each of {len(pair.factors)} counts, got {shown(self.weights)}"
+            )
+        return pair
+
+    def check(self) -> None:
+        """Raise the error of a family that is wrong at every mean and scale."""
+        for mean, scale in ((1.0, 1.0), (1e4, 1e3)):
+            try:
+                self.pair(mean, scale)
+            except InvalidInputError:
+                continue
+            return
+        self.pair(1e2, 1e1)
+
+    def messages(self, mean: float, scale: float) -> float:
+        """Return how many messages the noise takes on average."""
+        counts = [_count_of(factor) for factor in self.pair(mean, scale).factors]
+        weights = self.weights or (1.0,) * len(counts)
+        return math.fsum(
+            weight * count.expected_count for weight, count in zip(weights, counts, strict=True) if count is not None
+        )
+
+
+def expected_messages(pair: Pair) -> float | None:
+    """Return how many messages the noise of a mechanism takes on average; None where it is no noise of messages."""
+    total = 0.0
+    for factor in pair.factors:
+        count = _count_of(factor)
+        if count is not None:
+            total += count.expected_count
+        elif isinstance(factor, Poisson):
+            total += factor.mean
+        else:
+            return None
+    return total
+
+
+def _is_weight(weight: Any) -> bool:
+    number = isinstance(weight, Real) and not isinstance(weight, bool)
+    return number and 0.0 < float(weight) < math.inf
+
+
+def _count_of(factor: ElementaryPair) -> NoisyCount | None:
+    """Return the noisy count that a factor is, reversed or not; None if it is something else."""
+    return factor.inner if isinstance(factor.inner, NoisyCount) else None
+
+
+def count_family_of(family: Any, parameters: Mapping[str, Any]) -> CountFamily:
+    """Return the family of a `CountFamily`, or of `NoisyCount` with ``noise``, ``shift`` and ``reading``.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is missing, unknown or wrong.
+    """
+    if isinstance(family, CountFamily):
+        if parameters:
+            raise InvalidInputError(f"{next(iter(parameters))}: expected no parameters beside a CountFamily, got one")
+        return family
+    others = {name: value for name, value in parameters.items() if name not in {"noise", "mean"}}
+    kind = noise_class(parameters.get("noise"))
+
+    def make(mean: float, scale: float) -> Pair:
+        return NoisyCount(noise=kind(scale), mean=mean, **others)
+
+    try:
+        make(1.0, 1.0)
+    except TypeError as error:
+        raise wrong_parameters(NoisyCount, [*parameters, "noise", "mean"], error) from error
+    return CountFamily(make)

@@ -1,7 +1,7 @@
 """Find the smallest scale whose noise provably meets a goal, and refute the scale smaller by a tolerance."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,10 +11,306 @@ from pbdist.errors import InvalidInputError, PrecisionError
 from pbdist.mechanisms import Pair
 from pbdist.mechanisms.pair import at_least_as_noisy
 from pbdist.results import Bracket
-from pbdist.sizing.bracket import Bracketing, is_enclosed, log_delta_at, root_between
-from pbdist.sizing.certificate import Certificate, ScannedPoint
+from pbdist.rounding import rounded_down, rounded_up
 from pbdist.sizing.families import ScaleFamily
-from pbdist.sizing.goal import Judge
+from pbdist.sizing.goal import Certificate, Judge, ScannedPoint
+
+#: Smallest and largest amount of a search without limits: what mechanisms take.
+_LOWEST, _HIGHEST = 1e-30, 1e30
+#: Where no order is proved, the search for a first scale goes so many factors of 2 either way.
+_DOUBLINGS = 24
+#: It ends before where -ln δ, once above the first number, grows by less than the second in so many doublings.
+_TOLD_FROM_ONE, _GROWTH, _PATIENCE = 1e-6, 1.05, 3
+#: Where ln δ lies between bounds through enclosures is known up to this part of their distance; by what factor bounds
+#: are then narrower, and how wide they still are, in tolerances.
+_UNSURE, _NARROWER, _WIDTH = 0.04, 25.0, 3.0
+#: Bounds that are not narrower by this factor have come no closer.
+_GAIN = 0.5
+#: By what factor wider bounds through enclosures settle a goal than others: little is to spare.
+_SETTLING = 4.0
+#: A goal is refused if the estimate exceeds the largest noise of the family by this factor.
+_WELL_ABOVE = 1.2
+
+
+class Bracketing:
+    """A search along the amounts of noise of a family; what it proves is in the judge's bounds."""
+
+    def __init__(self, family: ScaleFamily, judge: Judge, tolerance: float, limits: tuple[float, float] | None) -> None:
+        self.family, self.judge, self.tolerance = family, judge, tolerance
+        self.given = limits is not None
+        self.lowest, self.highest = _LOWEST, _HIGHEST
+        if limits is not None:
+            self.lowest = max(family.amount_of(limits[0]), _LOWEST)
+            self.highest = min(family.amount_of(limits[1]), _HIGHEST)
+            # The limits are of scales, and amounts are rounded.
+            while self.lowest < self.highest and family.scale_of(self.lowest) < limits[0]:
+                self.lowest *= 1.0 + 2.0**-50
+            while self.lowest < self.highest and family.scale_of(self.highest) > limits[1]:
+                self.highest /= 1.0 + 2.0**-50
+        self.log_deltas: dict[float, float] = {}
+        self.looked: dict[float, Bracket] = {}
+        self.narrowest = math.inf
+        self.narrows = True
+        self.refusal = ""
+        self.stalled: set[int] = set()
+
+    def look(self, amount: float, gap: float | None = None) -> Bracket | None:
+        """Bound δ at an amount of noise, coarsely, or as narrowly as `gap` takes; None where there is no mechanism."""
+        try:
+            pair = self.family.make(self.family.scale_of(amount))
+        except InvalidInputError as error:
+            self.refusal = f": {error}"
+            return None
+        found = self.judge.bounds(pair) if gap is None else self.settled(pair, gap)
+        return self._noted(amount, pair, found)
+
+    def settled(self, pair: Pair, gap: float) -> Bracket:
+        """Bound δ narrowly enough to settle the goal; `gap` estimates how far ln δ is from it."""
+        return self.judge.settled(pair, _SETTLING * gap if is_enclosed(pair) else gap)
+
+    def look_first(self, amount: float, gap: float) -> Bracket | None:
+        """Look less narrowly than `gap` takes where bounds take long and that gap is not known well; else None."""
+        try:
+            pair = self.family.make(self.family.scale_of(amount))
+        except InvalidInputError:
+            return None
+        before = self.narrowest
+        if not self.narrows or not is_enclosed(pair) or gap >= _UNSURE * before or not math.isfinite(before):
+            return None
+        found = self._noted(amount, pair, self.judge.bounds(pair, max(before / _NARROWER, _WIDTH * self.tolerance)))
+        # Where bounds come no closer, looking again tells nothing more.
+        self.narrows = self.narrowest <= _GAIN * before
+        return found
+
+    def _noted(self, amount: float, pair: Pair, found: Bracket) -> Bracket:
+        """Remember bounds, and estimate ln δ by them."""
+        self.looked[amount] = found
+        self.log_deltas[amount] = found.log_between(USUAL_PART) if is_enclosed(pair) else found.log_middle
+        self.narrowest = min(self.narrowest, found.log_upper - found.log_lower)
+        return found
+
+    def start(self, stored: Sequence[float]) -> tuple[float, float | None]:
+        """Return where to begin: the smallest stored amount seen to meet the goal, by halving, and the one below it.
+
+        Where none is, the largest stored one; without stored ones, what Gaussian noise would need.
+        """
+        amounts = [amount for amount in map(self.family.amount_of, stored) if self.lowest <= amount <= self.highest]
+        if not amounts:
+            amount = self.family.amount_of(self.family.start(self.judge.goal))
+            if not self.family.ordered:
+                # It may be the very scale at which δ is the goal's, and so may its half.
+                amount *= 1.0 + 0.1 * self.tolerance
+            return min(max(amount, self.lowest), self.highest), None
+        low, high = 0, len(amounts)
+        while low < high:
+            middle = (low + high) // 2
+            found = self.look(amounts[middle])
+            low, high = (low, middle) if found is not None and self.judge.holds(found) else (middle + 1, high)
+        return amounts[min(low, len(amounts) - 1)], amounts[low - 1] if 0 < low < len(amounts) else None
+
+    def bracket_in_order(self, amount: float, below: float | None) -> tuple[float, float]:
+        """Return an amount that is not known to meet the goal and a larger one that does, where δ falls with noise.
+
+        The search begins at `amount`; `below`, if given, is not known to meet the goal, while `amount` does.
+        """
+        if below is not None:
+            return below, amount
+        if not self._exists(amount):
+            amount = self._nearest(amount)
+        found = self.look(amount)
+        if found is None:
+            raise self._no_pair()
+        downward = self.judge.holds(found)
+        step, limit = 0.25, self.lowest if downward else self.highest
+        while True:
+            if amount == limit:
+                raise self.all_hold(amount) if downward else self.none_holds()
+            other = max(amount * math.exp(-step), limit) if downward else min(amount * math.exp(step), limit)
+            if not self._exists(other):
+                # The family ends here.
+                limit = other = self._end(amount, other)
+            found = self.look(other)
+            if other == amount or found is None:
+                continue
+            if downward and not self.judge.settles(found):
+                found = self.look(other, math.inf) or found
+                if found.vacuous:
+                    # Losses beyond what bounds are computed for.
+                    raise self.all_hold(amount)
+            if self.judge.holds(found) is not downward:
+                return (other, amount) if downward else (amount, other)
+            amount, step = other, 2.0 * step
+
+    def bracket_anywhere(self, start: float) -> tuple[float, float]:
+        """Return the same where no order is proved: by factors of 2 from `start`, then near the smallest δ found.
+
+        Without limits the factors go up to 2^24 either way, unless δ stops falling that way.
+        """
+        for doublings in sorted(range(-_DOUBLINGS, _DOUBLINGS + 1), key=lambda k: (abs(k), -k)):
+            amount = start * 2.0**doublings
+            if self.given and not self.lowest <= amount <= self.highest:
+                continue
+            if self._stalled(start, doublings):
+                continue
+            found = self.look(amount)
+            if found is not None and self.judge.holds(found):
+                return self.below(amount)
+        if self.given:
+            for amount in (self.lowest, self.highest):
+                found = self.look(amount)
+                if found is not None and self.judge.holds(found):
+                    return self.below(amount)
+        amount = self._deepest()
+        return self.below(amount)
+
+    def _stalled(self, start: float, doublings: int) -> bool:
+        """Whether δ no longer falls along the doublings (or halvings) before this one."""
+        side = 1 if doublings > 0 else -1
+        if side not in self.stalled and abs(doublings) > _PATIENCE:
+            amounts = [start * 2.0 ** (doublings - side * back) for back in (1, 1 + _PATIENCE)]
+            last, first = (self.log_deltas.get(amount, math.nan) for amount in amounts)
+            # Where the family has no mechanism the values are NaN, and the comparisons false.
+            if -first > _TOLD_FROM_ONE and -last <= _GROWTH * -first:
+                self.stalled.add(side)
+        return side in self.stalled
+
+    def below(self, amount: float) -> tuple[float, float]:
+        """Return an amount that is not known to meet the goal, and the smallest one above it that was seen to.
+
+        An `InvalidInputError` if all meet it, down to the lowest.
+        """
+        ratio = 1.0 + 2.0 * self.tolerance
+        while True:
+            if amount <= self.lowest:
+                raise self.all_hold(amount)
+            other = max(amount / ratio, self.lowest)
+            found = self.look(other, math.inf)
+            if found is None:
+                ratio **= 0.25
+                if ratio - 1.0 < 1e-3 * self.tolerance:
+                    raise self.all_hold(amount)
+                continue
+            if not self.judge.holds(found):
+                return other, amount
+            amount, ratio = other, min(ratio * ratio, 2.0)
+
+    def _exists(self, amount: float) -> bool:
+        """Whether the family has a mechanism of that amount."""
+        try:
+            self.family.make(self.family.scale_of(amount))
+        except InvalidInputError as error:
+            self.refusal = f": {error}"
+            return False
+        return True
+
+    def _end(self, inside: float, outside: float) -> float:
+        """Return, by halving, the last amount on the way from `inside` to `outside` that the family has."""
+        while abs(outside - inside) > 1e-3 * self.tolerance * inside:
+            middle = 0.5 * (inside + outside)
+            inside, outside = (middle, outside) if self._exists(middle) else (inside, middle)
+        return inside
+
+    def _nearest(self, amount: float) -> float:
+        """Return the amount nearest to the estimate of which the family has a mechanism.
+
+        An `InvalidInputError` where there is none, or the largest is well below the estimate: its bounds take minutes.
+        """
+        for power in sorted(range(-50, 51), key=abs):
+            other = amount * 4.0**power
+            if self.lowest <= other <= self.highest and self._exists(other):
+                self._exists(amount)
+                end = self._end(other, amount)
+                if amount > _WELL_ABOVE * end:
+                    raise InvalidInputError(
+                        f"delta: expected a goal that some scale of {self.family.name} up to"
+                        f" {self.family.scale_of(end):.6g} meets, got {self.judge.goal}, for which about"
+                        f" {self.family.scale_of(amount):.6g} is needed by a Gaussian estimate{self.refusal}"
+                    )
+                return end
+        raise self._no_pair()
+
+    def _deepest(self) -> float:
+        """Return an amount that meets the goal, near that of the smallest δ found; an error where there is none."""
+        if not self.looked:
+            raise self._no_pair()
+        best = min(self.looked, key=lambda amount: self.log_deltas[amount])
+        ratio = math.sqrt(2.0)
+        while ratio > 1.0 + 0.5 * self.tolerance:
+            for amount in (best * ratio, best / ratio):
+                found = self.look(amount) if self.lowest <= amount <= self.highest else None
+                if found is not None and self.judge.holds(found):
+                    return amount
+            best = min(self.looked, key=lambda amount: self.log_deltas[amount])
+            ratio = math.sqrt(ratio)
+        raise self.none_holds()
+
+    def _no_pair(self) -> InvalidInputError:
+        text = f"family: expected {self.family.name} to have a mechanism of some scale, got none{self.refusal}"
+        return InvalidInputError(text)
+
+    def _range(self) -> str:
+        looked = sorted(self.looked) or [self.lowest, self.highest]
+        return f"{self.family.scale_of(looked[0]):.6g} to {self.family.scale_of(looked[-1]):.6g}"
+
+    def none_holds(self) -> InvalidInputError:
+        """Return the error of a goal that no amount tried is known to meet."""
+        best = min(self.looked, key=lambda amount: self.looked[amount].upper)
+        bracket, goal = self.looked[best], self.judge.goal
+        return InvalidInputError(
+            f"delta: expected a goal that some scale of {self.family.name} within the limits meets, got {goal}: none of"
+            f" the {len(self.looked)} scales looked at, from {self._range()}, provably does; the smallest δ found is"
+            f" between {rounded_down(bracket.lower)} and {rounded_up(bracket.upper)},"
+            f" at scale {self.family.scale_of(best):.6g}"
+        )
+
+    def all_hold(self, amount: float) -> InvalidInputError:
+        """Return the error of a goal that every amount tried meets, down to the one given."""
+        return InvalidInputError(
+            f"delta: expected a goal that small scales of {self.family.name} miss, got {self.judge.goal}: every scale"
+            f" looked at, down to {self.family.scale_of(amount):.6g}, meets it, so that none can be refuted"
+        )
+
+
+def is_enclosed(pair: Pair) -> bool:
+    """Whether bounds of a pair come through an enclosure: narrow ones take long."""
+    return any(factor.enclosed for factor in pair.factors)
+
+
+def root_between(log_deltas: Mapping[float, float], low: float, high: float, target: float) -> float | None:
+    """Estimate the amount of noise between `low` and `high` at which ln δ is `target`; None where there is no estimate.
+
+    -ln δ is about a power of the noise, so that a line through the logarithms of both gives the root. No bound rests
+    on it. `log_deltas` has ln δ by amounts; the target is missed at `low` and met at `high`.
+    """
+    wanted = _double_log(target)
+    points = sorted((abs(_double_log(value) - wanted), amount) for amount, value in log_deltas.items() if value < 0.0)
+    finite = [amount for far, amount in points if math.isfinite(far)]
+    for ends in (finite[:2], [low, high]):
+        if len(ends) == 2 and set(ends) <= set(finite):
+            first, second = ends
+            x, y = (math.log(first), math.log(second)), tuple(_double_log(log_deltas[a]) for a in (first, second))
+            if y[0] == y[1]:
+                continue
+            root = x[0] + (wanted - y[0]) * (x[1] - x[0]) / (y[1] - y[0])
+            if math.log(low) < root < math.log(high):
+                return math.exp(root)
+    return None
+
+
+def log_delta_at(log_deltas: Mapping[float, float], amount: float) -> float:
+    """Estimate ln δ at an amount of noise from the two nearest amounts; NaN where they give no estimate."""
+    near = sorted(log_deltas, key=lambda other: abs(math.log(other / amount)))[:2]
+    values = [_double_log(log_deltas[other]) for other in near]
+    if len(near) < 2 or not all(map(math.isfinite, values)):
+        return math.nan
+    slope = (values[1] - values[0]) / math.log(near[1] / near[0])
+    return -math.exp(min(values[0] + slope * math.log(amount / near[0]), 700.0))
+
+
+def _double_log(log_delta: float) -> float:
+    """Return ln(-ln δ); infinite where δ is 0, and minus infinity where it is 1."""
+    return math.log(-log_delta) if log_delta < 0.0 else -math.inf
+
 
 #: Where no order is proved, the scan goes down to the refuted scale divided by this, as far as there are bounds, unless
 #: a limit is given ..

@@ -5,49 +5,381 @@ what was found.
 """
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, PlainValidator
 
 from pbdist.arguments import MAX_EPSILON, problem_of_either
-from pbdist.errors import InvalidInputError, StudyFileError
-from pbdist.mechanisms import MECHANISMS, READINGS, Gaussian, Laplace
-from pbdist.sizing.system_sizing import (
-    CountNoise,
-    NoiseObservation,
-    NoisyCounts,
-    ObservedCount,
-    PublishedSetting,
-    System,
-    SystemTarget,
-)
-from pbdist.sizing.systems_document import (
-    KINDS,
-    CountModel,
-    CountSettingModel,
-    CountsModel,
-    FileModel,
-    ResponseSettingModel,
-    ServersSettingModel,
-    SettingModel,
-    SystemModel,
-    TargetModel,
-)
-from pbdist.study.document import Document, Keys, Problems, read_document, shown
-from pbdist.study.hints import other_kinds
-from pbdist.study.refusals import refuse, refuse_invalid
+from pbdist.errors import InvalidInputError, StudyFileError, shown
+from pbdist.mechanisms import MECHANISMS, READINGS, Gaussian, Laplace, NoisyCount, Product, Reversed
+from pbdist.mechanisms.pair import Pair
+from pbdist.results import NOTHING_KNOWN, Bracket, Verdict
+from pbdist.sizing.api import size
+from pbdist.sizing.families import CountFamily
+from pbdist.sizing.goal import Goal, SizedNoise, computed_bracket
+from pbdist.study.document import Document, Keys, Problems, other_kinds, read_document
+from pbdist.study.grids import GridError
+from pbdist.study.models import STRICT, Delta, Number, Positive, Round, model_at, refuse, value_at
 from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
+
+
+def _natural(value: JsonValue) -> int:
+    if type(value) is not int or value < 1:
+        raise GridError(f"expected a whole number of at least 1, got {shown(value)}")
+    return value
+
+
+def _text(value: JsonValue) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise GridError(f"expected a text, got {shown(value)}")
+    return " ".join(value.split())
+
+
+Text = Annotated[str, PlainValidator(_text)]
+
+
+class FileModel(BaseModel):
+    """The file."""
+
+    model_config = STRICT
+    format: int
+    systems: list[Any]
+    sources: dict[str, Any] = {}
+
+
+class SystemModel(BaseModel):
+    """One system."""
+
+    model_config = STRICT
+    name: Text
+    description: Text
+    observation: dict[str, Any]
+    targets: list[Any]
+    sources: list[Any] = []
+    settings: list[Any] = []
+
+
+class OriginModel(BaseModel):
+    """Where a figure is from."""
+
+    model_config = STRICT
+    source: str | None = None
+    where: Text | None = None
+    note: Text | None = None
+    example: Text | None = None
+
+
+class TargetModel(OriginModel):
+    """A goal."""
+
+    compositions: Round
+    delta: Delta
+    epsilon: Number | None = None
+    exp_epsilon: Number | None = None
+
+
+class CountsModel(BaseModel):
+    """Counts that are seen together."""
+
+    model_config = STRICT
+    kind: str
+    counts: list[Any]
+    readings: list[Any] = list(READINGS)
+
+
+class ObservedCount(BaseModel):
+    """One of several counts that the adversary sees together."""
+
+    model_config = STRICT
+    #: By how much one user's action changes the true count, at least 1.
+    shift: Annotated[int, PlainValidator(_natural)]
+    #: Mean and scale of the noise on it, as multiples of those of the system's noise.
+    share: Positive = 1.0
+    #: How many messages it takes to raise the count by 1.
+    messages: Positive = 1.0
+    #: Whether the count falls where the first one rises.
+    reversed: bool = False
+
+
+class AdditiveModel(BaseModel):
+    """Noise that is added."""
+
+    model_config = STRICT
+    kind: str
+    sensitivity: Number = 1.0
+
+
+class SampledModel(AdditiveModel):
+    """Noise on a sample."""
+
+    rate: Number
+
+
+class ResponseModel(BaseModel):
+    """Randomized response."""
+
+    model_config = STRICT
+    kind: str
+
+
+class SettingModel(OriginModel):
+    """Published noise."""
+
+    name: Text
+    compositions: Round | None = None
+
+
+class CountSettingModel(SettingModel):
+    """Published noise on counts."""
+
+    noise: str
+    mean: Number
+    scale: Number
+
+
+class ServersSettingModel(SettingModel):
+    """How many servers, all of them honest, add how many messages each, on average."""
+
+    servers: Annotated[int, PlainValidator(_natural)]
+    messages: Positive
+
+
+class ScaleSettingModel(SettingModel):
+    """A published scale."""
+
+    scale: Number
+
+
+class ResponseSettingModel(SettingModel):
+    """A published probability of the truth."""
+
+    p: Number
+
+
+#: The kinds of observation that have one amount of noise: the models of what describes them and of their settings.
+KINDS: dict[str, tuple[type[BaseModel], type[SettingModel]]] = {
+    "Gaussian": (AdditiveModel, ScaleSettingModel),
+    "Laplace": (AdditiveModel, ScaleSettingModel),
+    "DiscreteLaplace": (AdditiveModel, ScaleSettingModel),
+    "DiscreteGaussian": (AdditiveModel, ScaleSettingModel),
+    "SubsampledGaussian": (SampledModel, ScaleSettingModel),
+    "Poisson": (AdditiveModel, ServersSettingModel),
+    "RandomizedResponse": (ResponseModel, ResponseSettingModel),
+}
+
+
+#: Tolerances of `judge`, one after the other until the verdict is YES or NO.
+_TOLERANCES = (1e-3, 1e-4, 1e-6)
+#: The noise that counts can have.
+CountNoise: TypeAlias = type[Laplace] | type[Gaussian]
+
+
+@dataclass(frozen=True)
+class NoisyCounts:
+    """Counts to which whole-numbered noise is added, each with an independent draw in every round.
+
+    One user's action changes all of them at once. Where a request moves from the count n to the count m, the true
+    counts are (n + 1, m) under one input and (n, m + 1) under the other one, so that what is seen is (n + 1 + N, m + M)
+    or (n + N, m + 1 + M), N and M independent. Everybody else's requests n and m are known to the adversary: taken
+    away, they leave (1 + N, M) against (N, 1 + M). With (A, B) = (N, 1 + N) of `NoisyCount` for the first count and
+    (A', B') for the second one this is B × A' against A × B': one factor is reversed, and the pair is
+    ``Product(NoisyCount(..), Reversed(NoisyCount(..)))``. Nothing is lost: the map is a bijection, and counts that do
+    not change are independent of both and equally distributed under both. Where N and M have the same distribution,
+    exchanging the two coordinates exchanges the two inputs, so that both directions are the same, and it makes no
+    difference whether the request moves one way in some rounds and the other way in others.
+    """
+
+    #: The counts.
+    counts: tuple[ObservedCount, ...]
+    #: The readings of "noise on a count" to size and judge, the protocol's own first.
+    readings: tuple[str, ...]
+
+    def mechanism(self, noise: CountNoise, mean: float, scale: float, reading: str | None = None) -> Pair:
+        """Return the worst-case pair of one round.
+
+        Raises
+        ------
+        InvalidInputError
+            If a parameter is out of its range.
+        """
+        pairs = self._pairs(noise, mean, scale, reading)
+        factors = [Reversed(pair) if count.reversed else pair for count, pair in zip(self.counts, pairs, strict=True)]
+        return factors[0] if len(factors) == 1 else Product(*factors)
+
+    def expected_messages(self, noise: CountNoise, mean: float, scale: float, reading: str | None = None) -> float:
+        """Return how many messages the noise on all counts takes a round on average; about 12 digits, no bound."""
+        pairs = self._pairs(noise, mean, scale, reading)
+        return sum(count.messages * pair.expected_count for count, pair in zip(self.counts, pairs, strict=True))
+
+    def _pairs(self, noise: CountNoise, mean: float, scale: float, reading: str | None) -> list[NoisyCount]:
+        chosen = self.readings[0] if reading is None else reading
+        return [
+            NoisyCount(noise(count.share * scale), count.share * mean, count.shift, chosen) for count in self.counts
+        ]
+
+
+@dataclass(frozen=True)
+class NoiseObservation:
+    """One outcome of a mechanism that has a single amount of noise."""
+
+    #: The class of the mechanism.
+    kind: type[Pair]
+    #: The other arguments of its constructor, by name.
+    parameters: tuple[tuple[str, float], ...]
+
+    def mechanism(self, amount: float) -> Pair:
+        """Return the pair with that amount of noise: a scale, the mean of a Poisson number, or the p of a response.
+
+        Raises
+        ------
+        InvalidInputError
+            If a parameter is out of its range.
+        """
+        construct: Callable[..., Pair] = self.kind
+        return construct(amount, **dict(self.parameters))
+
+
+@dataclass(frozen=True)
+class PublishedSetting:
+    """Noise that was published."""
+
+    #: Its name and its source.
+    name: str
+    origin: str
+    #: The noise on counts; None for another observation.
+    noise: CountNoise | None
+    mean: float | None
+    scale: float | None
+    #: The rounds for which it was published, if any.
+    compositions: int | None
+    #: The worst-case pair under each of the readings, one pair where there are none.
+    mechanisms: tuple[Pair, ...]
+
+
+@dataclass(frozen=True)
+class SystemTarget(Goal):
+    """A goal of a system, and where it is from."""
+
+    origin: str
+
+
+@dataclass(frozen=True)
+class System:
+    """A system, its published noise and its goals."""
+
+    #: Text.
+    name: str
+    description: str
+    #: Citations.
+    sources: tuple[str, ...]
+    #: What is seen in a round.
+    observation: NoisyCounts | NoiseObservation
+    #: Noise that was published.
+    settings: tuple[PublishedSetting, ...]
+    #: Goals, at least one.
+    targets: tuple[SystemTarget, ...]
+
+
+def judge(mechanism: Pair, goal: Goal) -> Bracket:
+    """Bound δ of a mechanism narrowly enough to tell whether it meets a goal, if the bounds can tell."""
+    found = NOTHING_KNOWN
+    for tolerance in _TOLERANCES:
+        found = found.narrowed(computed_bracket(mechanism, goal, tolerance))
+        if found.verdict(goal.delta) in (Verdict.YES, Verdict.NO):
+            break
+    return found
+
+
+def size_system(
+    system: System,
+    target: SystemTarget,
+    *,
+    noise: CountNoise | None = None,
+    reading: str | None = None,
+    tolerance: float = 0.01,
+    **options: Any,
+) -> SizedNoise:
+    """Return the smallest noise of a system that provably meets a target, with its certificate.
+
+    Parameters
+    ----------
+    system : System
+    target : SystemTarget
+        One of the system's, or any other.
+    noise : Laplace or Gaussian, optional
+        For noisy counts: the class of the noise, by default that of the first published setting, or else Laplace.
+    reading : str, optional
+        For noisy counts: by default the protocol's own.
+    tolerance : float, optional
+        How much smaller the refuted noise is, relatively.
+    **options
+        Passed on to `pbdist.size`.
+
+    Returns
+    -------
+    SizedNoise
+        For noisy counts mean and scale are those of the system's noise, of which each count has its share, and
+        ``expected_messages`` are those on all counts.
+
+    Raises
+    ------
+    InvalidInputError
+        If noise or reading is given to a system without noisy counts, the reading is none of the system's, or no noise
+        is found that meets the target.
+    PrecisionError
+        If the bounds cannot tell δ from the goal where that decides.
+    """
+    family, parameters = system_family(system, noise, reading)
+    return size(
+        family,
+        compositions=target.compositions,
+        epsilon=target.epsilon,
+        delta=target.delta,
+        tolerance=tolerance,
+        **parameters,
+        **options,
+    )
+
+
+def system_family(
+    system: System, noise: CountNoise | None = None, reading: str | None = None
+) -> tuple[type[Pair] | CountFamily, dict[str, Any]]:
+    """Return the family of a system's noise, and its parameters, as `pbdist.size` takes them.
+
+    Raises
+    ------
+    InvalidInputError
+        If noise or reading is given to a system without noisy counts, or the reading is none of the system's.
+    """
+    observation = system.observation
+    if not isinstance(observation, NoisyCounts):
+        for name, value in (("noise", noise), ("reading", reading)):
+            if value is not None:
+                raise InvalidInputError(f"{name}: expected none for {system.name}, got {shown(value)}")
+        return observation.kind, dict(observation.parameters)
+    chosen = reading or observation.readings[0]
+    if chosen not in observation.readings:
+        known = ", ".join(observation.readings)
+        raise InvalidInputError(f"reading: expected one of {known} for {system.name}, got {shown(reading)}")
+    published = next((setting.noise for setting in system.settings if setting.noise is not None), Laplace)
+    kind = noise or published
+    family = CountFamily(
+        lambda mean, scale: observation.mechanism(kind, mean, scale, chosen),
+        weights=tuple(count.messages for count in observation.counts),
+    )
+    return family, {}
+
 
 #: The version of the file's format.
 SYSTEMS_FORMAT = 1
 
 _FILE = "systems.yaml"
 _NOISES: dict[str, CountNoise] = {"Laplace": Laplace, "Gaussian": Gaussian}
-
-_Model = TypeVar("_Model", bound=BaseModel)
 
 
 def default_systems_path() -> Path:
@@ -87,7 +419,7 @@ def find_system(systems: tuple[System, ...], name: str) -> System:
 
 
 def _systems(document: Document) -> tuple[System, ...]:
-    model = _validated(document, (), FileModel)
+    model = model_at(document, (), FileModel, joint="of")
     if model.format != SYSTEMS_FORMAT:
         refuse(document, ("format",), f"expected {SYSTEMS_FORMAT}, got {shown(model.format)}")
     for key, citation in model.sources.items():
@@ -109,7 +441,7 @@ def _systems(document: Document) -> tuple[System, ...]:
 
 
 def _system(document: Document, place: Keys, sources: dict[str, str]) -> System:
-    model = _validated(document, place, SystemModel)
+    model = model_at(document, place, SystemModel, joint="of")
     citations = tuple(
         _citation(document, (*place, "sources", position), key, sources) for position, key in enumerate(model.sources)
     )
@@ -132,9 +464,9 @@ def _system(document: Document, place: Keys, sources: dict[str, str]) -> System:
 
 
 def _observation(document: Document, place: Keys) -> NoisyCounts | NoiseObservation:
-    kind = _at(document, place).get("kind")
+    kind = value_at(document, place).get("kind")
     if kind == "counts":
-        model = _validated(document, place, CountsModel)
+        model = model_at(document, place, CountsModel, joint="of")
         if not model.counts:
             refuse(document, (*place, "counts"), "expected at least one count, got []")
         for position, reading in enumerate(model.readings):
@@ -144,19 +476,17 @@ def _observation(document: Document, place: Keys) -> NoisyCounts | NoiseObservat
                 refuse(document, (*place, "readings", position), problem)
         if not model.readings or len(set(model.readings)) < len(model.readings):
             refuse(document, (*place, "readings"), f"expected readings, each once, got {shown(model.readings)}")
-        counts = [
-            _validated(document, (*place, "counts", position), CountModel) for position in range(len(model.counts))
-        ]
-        return NoisyCounts(
-            tuple(ObservedCount(count.shift, count.share, count.reversed, count.messages) for count in counts),
-            tuple(model.readings),
+        counts = (
+            model_at(document, (*place, "counts", position), ObservedCount, joint="of")
+            for position in range(len(model.counts))
         )
+        return NoisyCounts(tuple(counts), tuple(model.readings))
     known = tuple(name for name in KINDS if name in MECHANISMS)
     if kind not in known:
-        at = (*place, "kind") if "kind" in _at(document, place) else place
+        at = (*place, "kind") if "kind" in value_at(document, place) else place
         near = did_you_mean(kind, ("counts", *known), other_kinds())
         refuse(document, at, f"expected a kind among counts, {', '.join(known)}, got {shown(kind)}{near}")
-    found = _validated(document, place, KINDS[kind][0]).model_dump()
+    found = model_at(document, place, KINDS[kind][0], joint="of").model_dump()
     observation = NoiseObservation(
         MECHANISMS[kind], tuple((name, _whole(value)) for name, value in found.items() if name != "kind")
     )
@@ -171,7 +501,7 @@ def _observation(document: Document, place: Keys) -> NoisyCounts | NoiseObservat
 def _setting(
     document: Document, place: Keys, observation: NoisyCounts | NoiseObservation, sources: dict[str, str]
 ) -> PublishedSetting:
-    model: Any = _validated(document, place, _setting_model(observation))
+    model: Any = model_at(document, place, _setting_model(observation), joint="of")
     origin = _origin(document, place, model, sources)
     try:
         if isinstance(observation, NoiseObservation):
@@ -203,7 +533,7 @@ def _amount(model: Any) -> float:
 
 
 def _target(document: Document, place: Keys, sources: dict[str, str]) -> SystemTarget:
-    model = _validated(document, place, TargetModel)
+    model = model_at(document, place, TargetModel, joint="of")
     problem = problem_of_either(epsilon=model.epsilon, exp_epsilon=model.exp_epsilon)
     if problem is not None:
         refuse(document, place, problem)
@@ -234,24 +564,6 @@ def _citation(document: Document, place: Keys, key: Any, sources: dict[str, str]
         near = did_you_mean(key, sources)
         refuse(document, place, f"expected one of the sources {', '.join(sources)}, got {shown(key)}{near}")
     return " ".join(sources[key].split())
-
-
-def _validated(document: Document, place: Keys, model: type[_Model]) -> _Model:
-    """Return the mapping at `place` as `model` reads it."""
-    value = _at(document, place)
-    if not isinstance(value, dict):
-        refuse(document, place, f"expected a mapping of {', '.join(model.model_fields)}, got {shown(value)}")
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        refuse_invalid(document, error, model, keys=place)
-
-
-def _at(document: Document, place: Keys) -> JsonValue:
-    value = document.data
-    for part in place:
-        value = value[part]
-    return value
 
 
 def _whole(value: float) -> float:

@@ -6,13 +6,11 @@ from typing import Any
 import numpy as np
 
 from pbdist.errors import BatchError, StoreMismatchError
-from pbdist.store.arrays import decode_chunk, encode_chunk
+from pbdist.store.columns import decode_chunk, encode_chunk
 from pbdist.store.documents import FileDigest, digest_of, provenance
 from pbdist.store.layout import BOUNDS, COMPUTED, WITHIN, batch_file, batch_shape, cell_group
 from pbdist.store.open import StoredStudy, stored_digest
-from pbdist.store.part import PartHead
-from pbdist.store.records import BatchRecord, batch_document, digests_of
-from pbdist.store.results import PartResults, read_loose
+from pbdist.store.results import BatchRecord, PartHead, PartResults, batch_document, digests_of, read_loose
 from pbdist.store.states import state_files
 from pbdist.study import Batch, Cell, StudySpec
 from pbdist.study.spec import log_floor, within_tolerance

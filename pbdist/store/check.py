@@ -1,64 +1,99 @@
 """Check every file of a store against its checksum; nothing is computed."""
 
-from collections.abc import Container, Mapping, Sequence
+import os
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pbdist.store.checksums import changed_file
-from pbdist.store.concurrent import at_once
+from pbdist.mechanisms.columns import known_columns
 from pbdist.store.create import changed_skeleton
 from pbdist.store.documents import part_folder, parts_told_of, read_or_none, read_parts
+from pbdist.store.files import Entry, at_once, refusal
 from pbdist.store.layout import (
+    BOUNDS,
+    COMMITS,
+    COMPUTED,
     COPY_FILE,
+    EXTENSIONS,
+    GRIDS,
     PARTS_FILE,
+    REFINEMENTS,
     ROOT_FILE,
     STATES,
+    WITHIN,
     batch_file,
     cell_group,
     shard_file,
     shard_record,
 )
-from pbdist.store.listing import entries_of_store, is_of_store, sizes_of_store
+from pbdist.store.lock import check_lock
 from pbdist.store.open import StoredStudy, open_parts
 from pbdist.store.place import LocalPlace, Place, place_at
-from pbdist.store.records import ShardRecord
 from pbdist.store.refinements import damaged_refinements
 from pbdist.store.repair import unfinished_folders
-from pbdist.store.results import read_loose
-from pbdist.store.shards import shard_state, sizes_of_part
+from pbdist.store.results import ShardRecord, changed_file, read_loose, shard_state, sizes_of_part
+
+#: All names that a store has at its top, but for its columns.
+_OWN = frozenset({*BOUNDS, WITHIN, *COMPUTED, "pair", *GRIDS, COMMITS, EXTENSIONS, REFINEMENTS, STATES, ROOT_FILE})
+
+
+def is_of_store(name: str) -> bool:
+    """Whether a name in a store's folder is one of its own, or lies in one of its own folders."""
+    top = name.split("/", maxsplit=1)[0]
+    return top in _OWN or top in known_columns()
+
+
+def entries_of_store(place: Place) -> Iterator[Entry]:
+    """Yield what lies in the folder of a store, also links and what does not belong there.
+
+    A folder that this user may not list is an error if it is the store's own; else it is passed over.
+    """
+    if isinstance(place, LocalPlace):
+        return place.walk(passed=lambda name: not is_of_store(name))
+    return place.walk()
+
+
+def sizes_of_store(place: Place) -> dict[str, int]:
+    """Return the name and the size in bytes of every file in the folder of a store, by one listing."""
+    return {entry.name: entry.size for entry in entries_of_store(place) if entry.kind == "file"}
+
+
+def refuse_links(place: Place, under: str = "") -> None:
+    """Refuse a store with a link or other irregular file among its own files, or as its lock, before any work is done.
+
+    `under` is the only folder to look through, if given. A link at the top under a name that is not one of the store's
+    does no harm. Raises `IrregularError`.
+    """
+    if not isinstance(place, LocalPlace):
+        return
+    check_lock(place)
+    # A folder that this user may not list is not read or written through either.
+    for name, kind, _ in place.walk(under, passed=lambda _: True):
+        if kind not in {"file", "folder"} and is_of_store(name):
+            path = f"{place.url}/{name}"
+            raise refusal(path, "file or folder", kind, os.readlink(path) if kind == "link" else None)
 
 
 @dataclass(frozen=True)
 class StoreCheck:
-    """The result of a check.
+    """The result of a check."""
 
-    Attributes
-    ----------
-    batches, committed
-        The number of batches, and of those with a sound commit record and all files that it names.
-    cells
-        The number of cells in all parts.
-    missing
-        Batches without a commit record: the path of the part, empty for the first one, and the number.
-    damaged
-        Files that are missing or changed or of no known part, and what is wrong with each; also what is neither file
-        nor folder, such as a link, under a name of the store.
-    failed
-        Cells that could not be computed: the path of the part, the number of the cell, and the cause.
-    strays
-        Other files, left behind by killed processes or put there by somebody, which do no harm. The kind follows the
-        name of what is no file.
-    irregular
-        How many of the damaged are no regular files: a run refuses them.
-    """
-
+    #: The number of batches, and of those with a sound commit record and all files that it names.
     batches: int
     committed: int
+    #: The number of cells in all parts.
     cells: int
+    #: Batches without a commit record: the path of the part, empty for the first one, and the number.
     missing: tuple[tuple[str, int], ...]
+    #: Files that are missing or changed or of no known part, and what is wrong with each; also what is neither file nor
+    #: folder, such as a link, under a name of the store.
     damaged: tuple[tuple[str, str], ...]
+    #: Cells that could not be computed: the path of the part, the number of the cell, and the cause.
     failed: tuple[tuple[str, int, str], ...]
+    #: Other files, left behind by killed processes or put there by somebody, which do no harm. The kind follows the
+    #: name of what is no file.
     strays: tuple[str, ...]
+    #: How many of the damaged are no regular files: a run refuses them.
     irregular: int = 0
 
     @property

@@ -1,26 +1,439 @@
 """Read the cells of a study from the columns of a store, chunk by chunk when they are needed."""
 
+import hashlib
+import json
 import math
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
+import zarr
+from numcodecs.zstd import Zstd
+from zarr.codecs import BytesCodec, ZstdCodec
+from zarr.core.buffer import default_buffer_prototype
+from zarr.storage import MemoryStore
 
 from pbdist.errors import PbdistError, StoreDamagedError
 from pbdist.mechanisms import MECHANISMS, Pair, pair_from_canonical
-from pbdist.mechanisms.columns import is_text, known_columns
-from pbdist.store.arrays import decode
-from pbdist.store.cell_columns import DescribedCells, absent, cell_columns, column_names, depends_on_values
+from pbdist.mechanisms.columns import (
+    columns_of_kind,
+    described_columns,
+    is_composite,
+    is_text,
+    known_columns,
+    places_of,
+    value_at,
+)
+from pbdist.mechanisms.worst_of import Alternatives
 from pbdist.store.documents import FileDigest, digest_of
-from pbdist.store.files import OversizeError
-from pbdist.store.json_text import json_of
-from pbdist.store.layout import COLUMN_CHUNK
-from pbdist.store.metadata import check_metadata_of
+from pbdist.store.files import MOST_CONTENT, OversizeError, check_content
+from pbdist.store.layout import BOUNDS, CELL, COLUMN_CHUNK, COMPUTED, GRIDS, WITHIN, batch_shape, result_names
+from pbdist.store.metadata import check_metadata_of, json_of
 from pbdist.store.place import Place
-from pbdist.study import Cell
-from pbdist.study.spec import KnownCells
+from pbdist.study import Cell, StudySpec
+from pbdist.study.grid_cells import LazyCells, columns_of_pairs, encoder_of_forms, texts_of_pairs
+from pbdist.study.spec import KnownCells, exponential
+from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, BoolArray, Direction, FloatArray, JsonValue
+
+#: Longer texts are cut, and end with a digest of all.
+_MOST_OF_LIST, _MOST_OF_PAIRS = 80, 240
+#: So many values stand before the digest of a long list.
+_FIRST = 3
+
+
+def list_text(values: Sequence[float]) -> str:
+    """Return the text of a list of numbers, ``[0, 0.5, 1]``; of a long one its beginning, its length and a digest."""
+    text = f"[{', '.join(map(_number, values))}]"
+    if len(text) <= _MOST_OF_LIST:
+        return text
+    return f"[{', '.join(map(_number, values[:_FIRST]))}, ..: {len(values)} values, {_digest(text)}]"
+
+
+def as_list_text(given: str) -> str:
+    """Return the text that `list_text` makes of numbers that are given as text, and any other text as it is.
+
+    Brackets and spaces do not matter, nor how a number is written: ``0,1.0`` is ``[0, 1]``.
+    """
+    try:
+        values = [_parsed(part.strip()) for part in given.strip("[]() ").split(",")]
+    except ValueError:
+        return given
+    return list_text(values) if all(map(math.isfinite, values)) else given
+
+
+def composite_text(form: Mapping[str, JsonValue]) -> str:
+    """Return the text of the pairs that a product, a reversed pair or the worst of several pairs is made of.
+
+    `form` is its canonical form. A long text is cut and ends with a digest of the form.
+    """
+    kind = form["mechanism"]
+    if kind == "Reversed":
+        text = _text(form["pair"])
+    elif kind == "Product":
+        text = " * ".join(map(_text, form["pairs"]))
+    elif kind != "WorstOf":
+        text = _text(form)
+    else:
+        told = zip(form["pairs"], form["attained"], strict=True)
+        text = "; ".join(f"{_text(pair)}{'' if there else ' (upper bounds only)'}" for pair, there in told)
+        if form.get("neighbours") is not None:
+            text += f"; {form['neighbours']}"
+    if len(text) <= _MOST_OF_PAIRS:
+        return text
+    whole = json.dumps(form, sort_keys=True)
+    return f"{text[: _MOST_OF_PAIRS // 2]}.. ({_digest(whole)})"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        # Sorted, as in the canonical text.
+        names = sorted(name for name, inner in value.items() if name != "mechanism" and inner is not None)
+        told = (f"{name}={_text(value[name])}" for name in names)
+        return f"{value['mechanism']}({', '.join(told)})"
+    if isinstance(value, list | tuple):
+        numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in value)
+        return list_text(value) if numbers else f"[{', '.join(map(_text, value))}]"
+    return _number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+def _parsed(text: str) -> float:
+    # A count may have more digits than a float.
+    return int(text) if text.isdecimal() else float(text)
+
+
+def _number(value: float) -> str:
+    """Return the shortest decimal of a number, the same for a whole float and for its integer."""
+    return repr(value).removesuffix(".0")
+
+
+def _digest(text: str) -> str:
+    return f"sha256 {hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True)
+#: The same for parameters that are pairs.
+_FORMS = encoder_of_forms()
+
+
+class DescribedCells(KnownCells):
+    """Cells of which it is known, without making all of them, which kinds there are."""
+
+    @property
+    @abstractmethod
+    def examples(self) -> tuple[Pair, ...]:
+        """A pair of each kind, and all pairs of the kinds that `depends_on_values`."""
+
+
+def absent(name: str) -> str | float:
+    """Return what stands in a column for a parameter that a mechanism does not have."""
+    return "" if is_text(name) else math.nan
+
+
+def depends_on_values(kind: type[Pair]) -> bool:
+    """Whether the values of a pair say which columns it has: the worst of several has those in which they agree."""
+    return issubclass(kind, Alternatives) and is_composite(kind)
+
+
+def column_names(cells: Sequence[Cell]) -> tuple[str, ...]:
+    """Return the columns that describe some cells: label, kind, noise, factor, and the parameters of their kinds."""
+    return tuple(column_descriptions(cells))
+
+
+def column_descriptions(cells: Sequence[Cell]) -> dict[str, str]:
+    """Return the same columns, and what each holds; few cells are made."""
+    found: dict[str, set[str]] = {}
+    seen: set[type[Pair]] = set()
+    for pair in _examples(cells):
+        kind = type(pair)
+        if depends_on_values(kind):
+            form = pair.canonical()
+            shared = {*row_of(form)}
+            for name in {kind.__name__, *(factor["mechanism"] for factor in factors_of(form))}:
+                found.setdefault(name, set()).update(shared)
+        elif kind not in seen:
+            seen.add(kind)
+            found.setdefault(kind.__name__, set()).update(columns_of_kind(kind))
+    return described_columns(found)
+
+
+def _examples(cells: Sequence[Cell]) -> Iterable[Pair]:
+    """Yield a pair of each kind, and all pairs of some kinds, as `DescribedCells.examples`."""
+    if isinstance(cells, DescribedCells):
+        yield from cells.examples
+    elif isinstance(cells, LazyCells):
+        for piece in cells.pieces():
+            kind = piece.grid.pairs.kind
+            some = piece.rows if kind is None or depends_on_values(kind) else piece.rows[:1]
+            yield from (piece.grid.cell(row).pair for row in some.tolist())
+    else:
+        yield from (cell.pair for cell in cells)
+
+
+def cell_columns(cells: Sequence[Cell], also: Collection[str] = ()) -> dict[str, list[str | float]]:
+    """Return the columns of `column_names`, those in `also`, and ``pair``, with one value a cell.
+
+    ``pair`` is the canonical form as JSON. A column that a mechanism does not have is empty text or NaN.
+    """
+    wanted = {*column_names(cells), *also, "pair"}
+    columns: dict[str, list[str | float]] = {name: [] for name in (*known_columns(), "pair") if name in wanted}
+    for rows, found in _pieces(cells):
+        for name, values in columns.items():
+            none, given = absent(name), found.get(name, ())
+            values.extend([none if value is None else value for value in given] or [none] * rows)
+    return columns
+
+
+def _pieces(cells: Sequence[Cell]) -> Iterator[tuple[int, Mapping[str, Sequence[str | float | None]]]]:
+    """Yield for some cells after others how many they are, and their columns; None where one has no value."""
+    if isinstance(cells, LazyCells):
+        yield from _pieces_of_grids(cells)
+    elif len(cells):
+        yield _piece(cells)
+
+
+def _piece(cells: Sequence[Cell]) -> tuple[int, Mapping[str, Sequence[str | float | None]]]:
+    rows = [_row(cell) for cell in cells]
+    return len(rows), {name: [row.get(name) for row in rows] for name in dict.fromkeys(k for row in rows for k in row)}
+
+
+def _row(cell: Cell) -> dict[str, str | float]:
+    form = cell.pair.canonical()
+    row = row_of(form) | {"mechanism": cell.label, "pair": _ENCODER.encode(form)}
+    return row if cell.factor is None else row | {"factor": cell.factor}
+
+
+def _pieces_of_grids(cells: LazyCells) -> Iterator[tuple[int, Mapping[str, Sequence[str | float | None]]]]:
+    """Yield the same for cells from grids, most of which are not made."""
+    for piece in cells.pieces():
+        kind = piece.grid.pairs.kind
+        if kind is None or depends_on_values(kind):
+            yield _piece([piece.grid.cell(row) for row in piece.rows.tolist()])
+            continue
+        found: dict[str, list[str | float | None]] = {**columns_of_pairs(piece, _described)}
+        factors = piece.grid.places(piece.rows)[-1].tolist()
+        found["mechanism"] = [piece.grid.label] * piece.rows.size
+        found["factor"] = [piece.grid.factors[place] for place in factors]
+        texts = [*texts_of_pairs(piece, _FORMS)]
+        found["pair"] = [*texts]
+        if is_composite(kind):
+            # From the texts: no pair is made for it.
+            found["made_of"] = [composite_text(json.loads(text)) for text in texts]
+        yield piece.rows.size, found
+
+
+def _described(pair: Pair) -> dict[str, str | float]:
+    """Return the columns that a pair fills, but its own, and what it is made of."""
+    form = pair.canonical()
+    return {"kind": form["mechanism"], **_values(form)}
+
+
+def row_of(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
+    """Return the columns that a canonical form fills, but label, factor and pair."""
+    kind = MECHANISMS[form["mechanism"]]
+    made = {"made_of": composite_text(form)} if is_composite(kind) else {}
+    values = _shared_values(form) if depends_on_values(kind) else _values(form)
+    return {"kind": form["mechanism"], **values, **made}
+
+
+def _values(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
+    """Return the columns that the parameters of a canonical form fill, and the family of its noise."""
+    kind = MECHANISMS[form["mechanism"]]
+    row: dict[str, str | float] = {"noise": kind.noise_family} if kind.noise_family else {}
+    for name, (_, keys) in places_of(kind).items():
+        value = value_at(form, keys)
+        if isinstance(value, str):
+            row[name] = value
+        elif value is not None:
+            row[name] = list_text(value) if isinstance(value, list) else float(value)
+    return row
+
+
+def _shared_values(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
+    """Return the columns in which all factors of the worst of several pairs, as of a release plan, have one value."""
+    rows = [_values(factor) for factor in factors_of(form)]
+    return {name: value for name, value in rows[0].items() if all(row.get(name) == value for row in rows)}
+
+
+def factors_of(form: JsonValue) -> list[Mapping[str, JsonValue]]:
+    """Return the elementary pairs that a pair is made of, in canonical form."""
+    if isinstance(form, list):
+        return [factor for one in form for factor in factors_of(one)]
+    if not isinstance(form, Mapping):
+        return []
+    return factors_of([*form.values()]) if is_composite(MECHANISMS[form["mechanism"]]) else [form]
+
+
+SERIALIZER = BytesCodec()
+#: With a checksum, so that a flipped bit is an error and not a wrong number.
+COMPRESSOR = ZstdCodec(level=3, checksum=True)
+_ZSTD = Zstd(level=3, checksum=True)
+#: The type of results on the disk and what stands for a value that is not known, by the kind of their dtype.
+_RESULT_TYPES: Mapping[str, tuple[str, Any]] = {"f": ("<f8", np.nan), "b": ("|b1", False)}
+
+
+class _Shape(NamedTuple):
+    sizes: tuple[int, ...]
+    chunks: tuple[int, ...]
+    dimensions: tuple[str, ...]
+    #: Of a shard, which is one file of several chunks.
+    shards: tuple[int, ...] | None = None
+
+
+class FilesStore:
+    """A zarr store in memory, with the given files to begin with."""
+
+    def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
+        buffer = default_buffer_prototype().buffer
+        self._content: dict[str, Any] = {name: buffer.from_bytes(data) for name, data in (files or {}).items()}
+        self.store = MemoryStore(self._content)
+
+    def files(self) -> dict[str, bytes]:
+        """Return all files, sorted by name."""
+        return {name: self._content[name].to_bytes() for name in sorted(self._content)}
+
+
+def array_files(study: StudySpec, cells_per_batch: int, batches_per_shard: int | None = None) -> dict[str, bytes]:
+    """Return the files of all arrays before there are results: metadata, and coordinates with their values.
+
+    Without `batches_per_shard` each batch is a file of its own in each array.
+    """
+    memory = FilesStore()
+    root = zarr.open_group(memory.store, mode="w", zarr_format=3)
+    columns = {**column_descriptions(study.cells), "pair": "canonical form of the pair, as JSON"}
+    for name in result_names(study):
+        _result_array(root, name, study, cells_per_batch, batches_per_shard, columns=tuple(columns))
+    _write_grids(root, study)
+    _write_columns(root, study, columns)
+    files = memory.files()
+    del files["zarr.json"]
+    return files
+
+
+def encode_chunk(values: FloatArray | BoolArray, cells_per_batch: int) -> bytes:
+    """Return the bytes of a batch in an array of results, as zarr writes the chunk; a short batch is filled up."""
+    dtype, fill = _RESULT_TYPES[values.dtype.kind]
+    chunk = np.full((cells_per_batch, *values.shape[1:]), fill, dtype=dtype)
+    chunk[: len(values)] = values
+    return bytes(_ZSTD.encode(chunk))
+
+
+def decode_chunk(data: bytes, shape: tuple[int, ...], name: str) -> Any:
+    """Return the values of a batch in an array of results, an array of that shape.
+
+    Raises `RuntimeError` or `ValueError` where they cannot be read.
+    """
+    dtype, fill = _RESULT_TYPES["b" if name == WITHIN else "f"]
+    most = math.prod(shape) * np.dtype(dtype).itemsize
+    if most > MOST_CONTENT:
+        raise ValueError(f"a chunk of more than {MOST_CONTENT:,} bytes")
+    check_content(data, most)
+    # What too short a content leaves out is not known.
+    values = np.full(shape, fill, dtype=dtype)
+    _ZSTD.decode(data, out=values.view(np.uint8).reshape(-1))
+    return values.view(np.uint8) != 0 if name == WITHIN else values
+
+
+def decode(files: Mapping[str, bytes], name: str, selection: slice) -> Any:
+    """Return a part of an array along its first dimension, from its metadata and the chunks that hold that part.
+
+    Raises `ValueError` or `RuntimeError` where they cannot be read.
+    """
+    return read_array(zarr.open_array(FilesStore(files).store, path=name, mode="r"), files, selection)
+
+
+def read_array(array: zarr.Array[Any], files: Mapping[str, bytes], selection: Any = ...) -> Any:
+    """Return a part of an array without shards, whose files are among those given.
+
+    Raises `ValueError` where a chunk is missing, or its content is longer than any that pbdist writes.
+    """
+    chunks = [data for name, data in files.items() if name.startswith(f"{array.path}/c/".lstrip("/"))]
+    if array.shards is not None or (array.size and not chunks):
+        raise ValueError("an array with shards, or without its chunks")
+    most = MOST_CONTENT
+    if array.dtype.kind in "bif":
+        # What is missing would be made of the fill value.
+        elements = max(math.prod(array.chunks), array.size if selection is ... else 0)
+        if elements * array.dtype.itemsize > most:
+            raise ValueError(f"an array or a chunk of more than {most:,} bytes")
+        most = math.prod(array.chunks) * array.dtype.itemsize
+    for data in chunks:
+        check_content(data, most)
+    return np.asarray(array[selection])
+
+
+def _result_array(
+    root: zarr.Group,
+    name: str,
+    study: StudySpec,
+    cells_per_batch: int,
+    batches_per_shard: int | None,
+    *,
+    columns: Sequence[str],
+) -> zarr.Array[Any]:
+    sizes, chunks = (batch_shape(study, name, cells) for cells in (len(study.cells), cells_per_batch))
+    shards = None if batches_per_shard is None else batch_shape(study, name, cells_per_batch * batches_per_shard)
+    dimensions = (CELL,) if name in COMPUTED else (CELL, DIRECTION, COMPOSITIONS, EPSILON)
+    shape = _Shape(sizes, chunks, dimensions, shards)
+    coordinates = " ".join([*columns, *(["exp_epsilon"] if name not in COMPUTED else [])])
+    about: dict[str, JsonValue] = {"long_name": "whether the bounds meet within the tolerance"}
+    if name != WITHIN:
+        about = {**BOUNDS, **COMPUTED}[name].as_dict()
+    dtype = np.dtype("bool" if name == WITHIN else "f8")
+    return _array(root, name, shape, dtype, {**about, "coordinates": coordinates})
+
+
+def _write_grids(root: zarr.Group, study: StudySpec) -> None:
+    grids: dict[str, tuple[Any, str]] = {
+        COMPOSITIONS: (np.array(study.compositions, dtype=np.int64), COMPOSITIONS),
+        EPSILON: (np.array(study.epsilon), EPSILON),
+        "exp_epsilon": (np.array([exponential(value) for value in study.epsilon]), EPSILON),
+        DIRECTION: (np.array([item.value for item in Direction], dtype=np.dtypes.StringDType()), DIRECTION),
+    }
+    for name, (values, dimension) in grids.items():
+        about = GRIDS[name].as_dict()
+        if name == DIRECTION:
+            del about["units"]
+        shape = _Shape(values.shape, values.shape, (dimension,))
+        _array(root, name, shape, values.dtype, about)[...] = values
+
+
+def _write_columns(root: zarr.Group, study: StudySpec, columns: Mapping[str, str]) -> None:
+    text = np.dtypes.StringDType()
+    count = len(study.cells)
+    arrays: dict[str, zarr.Array[Any]] = {}
+    for name, what in columns.items():
+        kind: Any = text if is_text(name) else np.dtype("f8")
+        attributes: dict[str, JsonValue] = {"long_name": what}
+        if kind is not text:
+            attributes["units"] = "1"
+        arrays[name] = _array(root, name, _Shape((count,), (min(count, COLUMN_CHUNK),), (CELL,)), kind, attributes)
+    for start in range(0, count, COLUMN_CHUNK):
+        # Chunk by chunk, so that a large study is never in memory as rows.
+        stop = min(start + COLUMN_CHUNK, count)
+        for name, values in cell_columns(study.cells[start:stop], columns).items():
+            arrays[name][start:stop] = np.array(values, dtype=arrays[name].dtype)
+
+
+def _array(root: zarr.Group, name: str, shape: _Shape, dtype: Any, attributes: dict[str, JsonValue]) -> zarr.Array[Any]:
+    floats = dtype == np.dtype("f8")
+    return root.create_array(
+        name,
+        shape=shape.sizes,
+        chunks=shape.chunks,
+        shards=shape.shards,
+        dtype=dtype,
+        # A missing value must not look like a number, nor like a tolerance that is met.
+        fill_value=np.nan if floats else None,
+        serializer=SERIALIZER if floats else "auto",
+        compressors=COMPRESSOR,
+        dimension_names=shape.dimensions,
+        attributes=attributes,
+        config={"write_empty_chunks": True},
+    )
+
 
 #: The columns that a cell is made of.
 _OF_CELL = ("mechanism", "pair", "factor")

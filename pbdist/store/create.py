@@ -9,10 +9,7 @@ from itertools import count, islice
 from pathlib import Path
 
 from pbdist.errors import InvalidInputError, StoreDamagedError, StoreMismatchError
-from pbdist.store.advice import points_of, repaired_by
-from pbdist.store.arrays import array_files
-from pbdist.store.checksums import changed_file
-from pbdist.store.concurrent import MOST_AT_ONCE, at_once
+from pbdist.store.columns import array_files
 from pbdist.store.documents import (
     ATTRIBUTES_SEAL,
     COPY,
@@ -21,13 +18,15 @@ from pbdist.store.documents import (
     number_of,
     part_folder,
     parts_told_of,
+    points_of,
     provenance,
     read_attributes,
     read_or_none,
     read_parts,
+    repaired_by,
     seal,
 )
-from pbdist.store.files import PARTIAL, settle
+from pbdist.store.files import MOST_AT_ONCE, PARTIAL, at_once, settle
 from pbdist.store.layout import (
     COPY_FILE,
     EXTENSIONS,
@@ -44,6 +43,7 @@ from pbdist.store.lock import Held
 from pbdist.store.objects import SCHEME, ObjectPlace
 from pbdist.store.open import StoredStudy, is_there, open_parts, open_store
 from pbdist.store.place import LocalPlace, Place, place_at
+from pbdist.store.results import changed_file
 from pbdist.study import Plan, StudySpec
 from pbdist.types import JsonValue
 

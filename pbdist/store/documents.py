@@ -9,16 +9,18 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import metadata
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from pbdist.arguments import MAX_BUCKETS, MAX_COMPOSITIONS, MAX_EPSILON, SMALLEST_TOLERANCE
+from pbdist.errors import StoreDamagedError
 from pbdist.store.files import MOST_DOCUMENT, OversizeError
-from pbdist.store.forms import is_parts_form, is_record_form, is_root_form
-from pbdist.store.json_text import json_of
 from pbdist.store.layout import (
+    COLUMN_CHUNK,
     COMMITS,
     COPY_FILE,
     EXTENSIONS,
@@ -28,8 +30,136 @@ from pbdist.store.layout import (
     ROOT_FILE,
     STORE_FORMAT,
 )
+from pbdist.store.metadata import json_of
 from pbdist.store.place import Place
-from pbdist.types import JsonValue
+from pbdist.types import Adjacency, JsonValue
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+#: More bytes or cells than there can be.
+_MOST = 1 << 53
+
+
+def is_root_form(content: Mapping[str, Any]) -> bool:
+    """Whether root attributes have what is read of them, and a study that a study file can have."""
+    told = content.get("other_parts", [])
+    return (
+        isinstance(content.get("part"), str)
+        and isinstance(content.get("title"), str)
+        and _is_digest(content.get("study_digest"))
+        and _is_head(content.get("study"))
+        and _is_count(content.get("cells_per_batch"), 1)
+        and _is_count(content.get("batches_per_shard", 1), 1)
+        and isinstance(content.get("provenance"), dict)
+        and _are_files(content.get("files"))
+        and _are_columns(content["files"], content["study"]["cells"])
+        and isinstance(told, list)
+        and all(isinstance(part, str) for part in told)
+    )
+
+
+def is_parts_form(content: Mapping[str, Any]) -> bool:
+    """Whether the list of parts has their digests by their paths, and how many are left."""
+    parts = content.get("parts")
+    return isinstance(parts, dict) and all(map(_is_digest, parts.values())) and _is_count(content.get("left"))
+
+
+def is_record_form(content: Mapping[str, Any]) -> bool:
+    """Whether a commit record has the digest of its study, and a provenance; its reader looks at all else."""
+    return _is_digest(content.get("study_digest")) and isinstance(content.get("provenance"), dict)
+
+
+def is_refinement_form(content: Mapping[str, Any]) -> bool:
+    """Whether a refinement has a cell, grids, and as many numbers as points; whether they are numbers is not seen."""
+    cell, rounds, losses = content.get("cell"), content.get("compositions"), content.get("epsilon")
+    bounds, within = content.get("bounds"), content.get("within_tolerance")
+    if not isinstance(rounds, list) or not isinstance(losses, list) or not isinstance(bounds, dict):
+        return False
+    if not _are_grids(rounds, losses):
+        return False
+    points = 2 * len(rounds) * len(losses)
+    return (
+        isinstance(cell, dict)
+        and isinstance(cell.get("label"), str)
+        and isinstance(cell.get("pair"), dict)
+        and isinstance(cell.get("factor", 0), str | None)
+        and all(isinstance(values, list) and len(values) == points for values in bounds.values())
+        and (within is None or (isinstance(within, list) and len(within) == points))
+        and isinstance(content.get("loss_width"), str)
+    )
+
+
+def _are_grids(rounds: JsonValue, losses: JsonValue) -> bool:
+    """Whether r and ε, these in hexadecimal, are increasing and within the limits of a study file."""
+    if not isinstance(rounds, list) or not isinstance(losses, list):
+        return False
+    counts = [count if type(count) is int else None for count in rounds]
+    return _rises(counts, 1, MAX_COMPOSITIONS) and _rises([*map(_number_of, losses)], 0.0, MAX_EPSILON)
+
+
+def _is_head(head: JsonValue) -> bool:
+    """Whether the head of a study has values that a study file can have."""
+    if not isinstance(head, dict):
+        return False
+    buckets = head.get("buckets")
+    tolerance, floor = _number_of(head.get("tolerance")), _number_of(head.get("floor", "0x0p+0"))
+    tight = head.get("method") == "tight" and tolerance is not None and SMALLEST_TOLERANCE <= tolerance <= 1.0
+    counted = type(buckets) is int and 0 < buckets <= MAX_BUCKETS and buckets % 2 == 0
+    if not (tight and (counted or buckets is None)) and not (
+        head.get("method") == "buckets" and counted and head.get("tolerance") is None
+    ):
+        return False
+    return (
+        _are_grids(head.get("compositions"), head.get("epsilon"))
+        and floor is not None
+        and 0.0 <= floor < 1.0
+        and head.get("direction", "each") in ("both", "each")
+        and _is_adjacency(head.get("adjacency", {}))
+        and isinstance(head.get("keep_states"), bool)
+        and _is_count(head.get("cells"), 1)
+        and _is_digest(head.get("cells_sha256"))
+    )
+
+
+def _is_adjacency(told: JsonValue) -> bool:
+    """Whether definite relations are stated, by labels."""
+    known = {one.value for one in Adjacency if one.definite}
+    return isinstance(told, dict) and all(isinstance(one, str) and one in known for one in told.values())
+
+
+def _number_of(text: JsonValue) -> float | None:
+    """Return the number of a hexadecimal text, None where it is none."""
+    try:
+        return float.fromhex(text) if isinstance(text, str) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _rises(values: Sequence[float | None], least: float, most: float) -> bool:
+    """Whether there are numbers, all within limits, each larger than the one before."""
+    numbers = [value for value in values if value is not None and least <= value <= most]
+    return 0 < len(numbers) == len(values) and all(a < b for a, b in pairwise(numbers))
+
+
+def _are_files(files: JsonValue) -> bool:
+    return isinstance(files, dict) and all(
+        isinstance(entry, dict) and _is_count(entry.get("bytes")) and _is_digest(entry.get("sha256"))
+        for entry in files.values()
+    )
+
+
+def _are_columns(files: Mapping[str, JsonValue], cells: int) -> bool:
+    """Whether as many chunks of a column are listed as so many cells have: a number alone would make readers count."""
+    chunks = -(-cells // COLUMN_CHUNK)
+    return f"pair/c/{chunks - 1}" in files and f"pair/c/{chunks}" not in files
+
+
+def _is_digest(value: object) -> bool:
+    return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
+
+
+def _is_count(value: object, least: int = 0) -> bool:
+    return type(value) is int and least <= value <= _MOST
+
 
 #: Size and SHA-256 of a file, as the root and the commit records have it.
 FileDigest = Mapping[str, JsonValue]
@@ -276,3 +406,56 @@ def _is_whole(place: Place, part: str) -> bool:
     if _sealed_root(place, part) is not None:
         return True
     return _sealed_copy(place, part) is not None and next(sealed_records(place), None) is not None
+
+
+#: An extended store has all points of the study file that extended it last.
+BRINGS_BACK = "run the study file that extended the store last"
+_DIGITS = 16
+
+
+def repaired_by(part: str, known: str = "") -> str:
+    """Return what repairs a part, by its path (empty for the first one); `known` is what is known of its study."""
+    made = f"added {part} to the store" if part else "made the store"
+    return f"run the study file that {made}{f' ({known})' if known else ''}"
+
+
+def repaired_together(damaged: Iterable[str], gone: Collection[str] = ()) -> str:
+    """Return what repairs the parts that some files are in, and brings back parts that are gone, by their paths."""
+    added = sorted({part for part in map(part_folder, damaged) if part is not None})
+    if gone or len(added) > 1:
+        return BRINGS_BACK
+    return repaired_by(added[0]) if added else "run the study again"
+
+
+def points_of(head: Mapping[str, JsonValue]) -> str:
+    """Return the points of the study in the head of a part, as short text."""
+    cells, compositions = int(head["cells"]), head["compositions"]
+    epsilon = [float.fromhex(value) for value in head["epsilon"]]
+    return f"{_several(cells, 'noise setting')}, {_range('r', compositions)}, {_range('ε', epsilon)}"
+
+
+def heads_damaged(url: str, part: str, digests: Collection[str]) -> StoreDamagedError:
+    """Return the error of a part whose root and its copy are damaged; `digests` are those that its study may have."""
+    known = " or ".join(sorted(digest[:_DIGITS] for digest in digests))
+    return StoreDamagedError(
+        f"{url}: expected root attributes, or the copy of them in commits, got both damaged:"
+        f" {repaired_by(part, f'study digest {known}' if known else '')}"
+    )
+
+
+def parts_lost(url: str, parts: Collection[str]) -> StoreDamagedError:
+    """Return the error of parts that the root of a store tells of, but that are not there."""
+    names = ", ".join(sorted(parts))
+    return StoreDamagedError(
+        f"{url}: expected {names}, of which the root of the store tells, got nothing that can be read there:"
+        f" put back what was removed, or {BRINGS_BACK}"
+    )
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _range(name: str, values: Collection[float]) -> str:
+    low, high = min(values), max(values)
+    return f"{name} = {low:.6g}" if low == high else f"{len(values):,} {name} from {low:.6g} to {high:.6g}"

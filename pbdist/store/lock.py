@@ -2,29 +2,170 @@
 
 import errno
 import fcntl
+import json
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
-from pbdist.errors import InvalidInputError
+from pbdist.errors import InvalidInputError, StoreTakenError
 from pbdist.store.documents import read_or_none
-from pbdist.store.fence import Fence
 from pbdist.store.files import kind_of, refusal
-from pbdist.store.holders import LOCK_BYTES, Holder, decoded, myself
-from pbdist.store.objects import ObjectPlace
-from pbdist.store.outages import PATIENCE_SECONDS, patiently
+from pbdist.store.objects import PATIENCE_SECONDS, ObjectPlace, patiently
 from pbdist.store.place import LocalPlace, Place, place_at, with_patience
+
+#: A holder counts as alive for so long after it has refreshed its lock.
+STALE_SECONDS = 90.0
+#: Bytes of a lock.
+LOCK_BYTES = 640
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The process that writes to a store."""
+
+    #: Where it runs, and its number there.
+    host: str
+    process: int
+    #: The time of its start, in UTC.
+    since: str
+    #: Identify the system that numbers its processes, and the process among later ones of the same number; empty where
+    #: not known.
+    machine: str
+    started: str
+    #: The time of its last refresh, in seconds since 1970 by its own clock.
+    alive: float
+
+    def describe(self) -> str:
+        """Return where it runs and since when."""
+        return f"process {self.process} on {self.host} since {self.since}"
+
+    @property
+    def gone(self) -> bool:
+        """Whether it is certain that the process has ended."""
+        return bool(self.machine) and self.machine == _machine() and _started(self.process) != self.started
+
+    @property
+    def stale(self) -> bool:
+        """Whether its last refresh is older than `STALE_SECONDS`, if the clocks agree."""
+        return abs(time.time() - self.alive) > STALE_SECONDS
+
+    def unaged(self) -> "Holder":
+        """Return it without the time of its last refresh: who it is."""
+        return replace(self, alive=0.0)
+
+    def encoded(self) -> bytes:
+        """Return it as JSON of a fixed length."""
+        return json.dumps(asdict(self), sort_keys=True).encode().ljust(LOCK_BYTES)
+
+
+def decoded(content: bytes | None) -> Holder | None:
+    """Return the holder that the content of a lock names; None where it is damaged or there is none."""
+    try:
+        found = Holder(**json.loads(content or b""))
+    except (ValueError, TypeError, RecursionError):
+        return None
+    values = asdict(found).values()
+    kinds = (str, int, str, str, str, float)
+    return found if all(type(value) is kind for value, kind in zip(values, kinds, strict=True)) else None
+
+
+def myself() -> Holder:
+    """Return this process."""
+    now = time.time()
+    since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
+    process = os.getpid()
+    return Holder(socket.gethostname(), process, since, _machine(), _started(process), now)
+
+
+def _machine() -> str:
+    """Return the identity of the system that numbers this process: the boot, and the namespace of process numbers."""
+    try:
+        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
+
+
+def _started(process: int) -> str:
+    """Return the start of a process, in ticks since that of the system; empty where there is no such process."""
+    try:
+        # The name, in brackets, may hold blanks.
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+#: How often, and at which interval in seconds, a lock that is missing is read again: a refresh of a lease in a folder
+#: moves it away for a moment. As often the lease of a holder that seems dead is read.
+_LOOKS, _PAUSE = 5, 0.2
+
+
+@dataclass(frozen=True)
+class Fence:
+    """Who holds a store, for the workers of its run. Small and picklable."""
+
+    #: The place and the name of the lock.
+    place: Place
+    name: str
+    #: Its holder, at no certain time.
+    holder: Holder
+
+    def look(self) -> None:
+        """Note whether this process sees the lock, at its first call; errors as of `check`."""
+        if self not in _seen:
+            self.check()
+
+    def check(self) -> None:
+        """Refuse to go on where another run has taken the store over.
+
+        A lock that this process has never seen, because only the store itself is shared with it, refuses nothing.
+
+        Raises
+        ------
+        StoreTakenError
+            The lock names another holder, or is gone: the next run has ended too, or the folder is no longer there.
+        OSError
+            The lock cannot be read now.
+        """
+        for look in range(_LOOKS):
+            if look:
+                time.sleep(_PAUSE)
+            found = self._found()
+            if found == self.holder:
+                _seen.add(self)
+                return
+            if found is not None or self not in _seen:
+                break
+        if found is not None or self in _seen:
+            by = f"at work: {found.describe()}" if found else "that has ended meanwhile, or nothing there any more"
+            raise StoreTakenError(f"{self._store}: expected to be the one run that writes to it, got another one {by}")
+
+    def _found(self) -> Holder | None:
+        try:
+            found = decoded(read_or_none(self.place, self.name, LOCK_BYTES))
+        except PermissionError:
+            # Its folder is closed to this process.
+            return None
+        return None if found is None else found.unaged()
+
+    @property
+    def _store(self) -> str:
+        return f"{self.place.url}/{self.name.removeprefix('.').removesuffix('.lock')}"
+
+
+#: The fences whose locks this process has seen.
+_seen: set[Fence] = set()
+
 
 #: The holder refreshes its lock at this interval.
 REFRESH_SECONDS = 15.0
 #: The interval after a refresh that failed: shorter than a waiting process watches a lease before it takes it.
 _AGAIN_SECONDS = 3.0
-#: How often the lease of a holder that seems dead is read while a process waits for it.
-_LOOKS = 5
 #: A link that appears there at the last moment is not followed, and a named pipe is not waited for.
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 #: How often to try to take a lease that changes hands meanwhile.

@@ -1,22 +1,40 @@
 """Read and write a store in an object store (S3) with obstore, an optional package that is imported when it is used."""
 
+import errno
 import os
+import random
 import re
+import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 import zarr.abc.store
 import zarr.storage
 
-from pbdist.errors import StoreRefusedError, StoreUnreachableError
-from pbdist.store.concurrent import at_once
-from pbdist.store.files import MOST_DOCUMENT, Entry, OversizeError, check_document
-from pbdist.store.frames import HEAD_BYTES, check_content, is_frame
-from pbdist.store.outages import FIRST_PAUSE, LONGEST_PAUSE, PATIENCE_SECONDS, patiently
+from pbdist.errors import (
+    NotAStoreError,
+    StoreDamagedError,
+    StoreFormatError,
+    StoreMismatchError,
+    StoreRefusedError,
+    StoreTakenError,
+    StoreUnreachableError,
+)
+from pbdist.store.files import (
+    HEAD_BYTES,
+    MOST_DOCUMENT,
+    Entry,
+    OversizeError,
+    at_once,
+    check_content,
+    check_document,
+    is_frame,
+)
 
 if TYPE_CHECKING:
     from obstore import GetOptions
@@ -26,13 +44,76 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+#: For how many seconds a request is tried again where somebody waits for the answer.
+PATIENCE_SECONDS = 20.0
+#: The first and the longest pause between two attempts, in seconds; each is twice the one before.
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 15.0
+#: Answers of a network file system that is away at the moment, and of a disk that cannot be read.
+_PASSING = frozenset(
+    {
+        errno.ECONNABORTED,
+        errno.ECONNREFUSED,
+        errno.ECONNRESET,
+        errno.EHOSTDOWN,
+        errno.EHOSTUNREACH,
+        errno.EIO,
+        errno.ENETDOWN,
+        errno.ENETUNREACH,
+        errno.ENOTCONN,
+        errno.ESHUTDOWN,
+        errno.ESTALE,
+        errno.ETIMEDOUT,
+    }
+)
+#: Failures of one file that every other file will have too.
+_LASTING = frozenset({errno.EROFS, errno.EFBIG, errno.EACCES, errno.EPERM})
+#: There is no room until somebody makes some.
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+#: The store is gone, or it is another one.
+_GONE = (NotAStoreError, StoreDamagedError, StoreFormatError, StoreMismatchError)
+
+
+class Trouble(Enum):
+    """A failure that keeps every batch from being written: it passes by itself, when there is room again, or never."""
+
+    PASSING = "passing"
+    FULL = "full"
+    LASTING = "lasting"
+
+
+def trouble_of(error: BaseException) -> Trouble | None:
+    """Return whether a failure of the store as a whole may pass, is a full disk, or lasts; None for a single file's."""
+    if isinstance(error, StoreUnreachableError):
+        return Trouble.PASSING
+    if isinstance(error, (StoreRefusedError, StoreTakenError, *_GONE)):
+        return Trouble.LASTING
+    number = error.errno if isinstance(error, OSError) else None
+    kinds = {Trouble.PASSING: _PASSING, Trouble.FULL: _FULL, Trouble.LASTING: _LASTING}
+    return next((trouble for trouble, numbers in kinds.items() if number in numbers), None)
+
+
+def patiently(seconds: float, request: Callable[[], Result]) -> Result:
+    """Return the result of a request, which is made again for that long while it raises `StoreUnreachableError`."""
+    began, pause = time.monotonic(), FIRST_PAUSE
+    while True:
+        try:
+            return request()
+        except StoreUnreachableError:
+            left = began + seconds - time.monotonic()
+            if left <= 0.0:
+                raise
+        # Many workers that lost the store at the same moment must not all come back at the same moment.
+        time.sleep(min(left, pause * random.uniform(0.75, 1.25)))  # noqa: S311 -- no secret
+        pause = min(2.0 * pause, LONGEST_PAUSE)
+
+
 SCHEME = "s3://"
 #: Seconds that a request may take: one that is tried again, and one (always a small one) that is not.
 _REQUEST_SECONDS, _ONE_REQUEST_SECONDS = 300.0, 10.0
 #: How often zarr's reader tries a request again: as often as its time allows.
 _MOST_RETRIES = 10_000
 #: Texts of errors that may pass: no answer of the object store, or one that says that the request may succeed later.
-_PASSING = re.compile(r"HTTP error: (?!builder)|status code: (5\d\d|408|409|429)\b")
+_PASSING_TEXT = re.compile(r"HTTP error: (?!builder)|status code: (5\d\d|408|409|429)\b")
 #: The answer to a request for a part that an object does not have.
 _NO_RANGE = re.compile(r"got: InvalidRange\b|status code: 416\b")
 #: The client's words for the whole object instead of the part, as an empty one has no parts.
@@ -45,16 +126,11 @@ class ObjectPlace:
 
     A request that does not reach it is tried again, after longer and longer pauses, and is a `StoreUnreachableError`
     after `patience` seconds. A request that it refuses is a `StoreRefusedError` at once.
-
-    Attributes
-    ----------
-    url
-        ``s3://BUCKET/PREFIX``.
-    patience
-        For how many seconds a request is tried again; with 0 it is made once, with a short time limit.
     """
 
+    #: ``s3://BUCKET/PREFIX``.
     url: str
+    #: For how many seconds a request is tried again; with 0 it is made once, with a short time limit.
     patience: float = field(default=PATIENCE_SECONDS, compare=False)
 
     def read(self, name: str, most: int = MOST_DOCUMENT) -> bytes:
@@ -277,7 +353,7 @@ def _as_os_errors(url: str, name: str) -> Iterator[None]:
         if isinstance(error, FileNotFoundError | exceptions.NotFoundError) and "NoSuchBucket" not in text:
             raise FileNotFoundError(f"{where}: expected an object, got none") from error
         message = f"{where}: expected to reach the object store, got: {_cause(text)}"
-        if _PASSING.search(text):
+        if _PASSING_TEXT.search(text):
             raise StoreUnreachableError(message) from error
         raise StoreRefusedError(message) from error
 

@@ -7,23 +7,24 @@ from functools import cached_property
 from pathlib import Path
 
 from pbdist.errors import InvalidInputError, NotAStoreError, PbdistError, StoreDamagedError, StoreFormatError
-from pbdist.store.advice import heads_damaged, points_of, repaired_by
 from pbdist.store.columns import StoredCells
 from pbdist.store.documents import (
     FileDigest,
     extensions_of,
     head_of,
+    heads_damaged,
     listed_parts,
+    points_of,
     read_attributes,
     read_or_none,
+    repaired_by,
     traces_of,
 )
-from pbdist.store.fence import Fence
 from pbdist.store.files import MOST_DOCUMENT
 from pbdist.store.layout import OTHER_PARTS, ROOT_FILE, STORE_FORMAT
-from pbdist.store.part import PartHead
+from pbdist.store.lock import Fence
 from pbdist.store.place import LocalPlace, Place, place_at
-from pbdist.store.results import PartResults
+from pbdist.store.results import PartHead, PartResults
 from pbdist.study import StudySpec
 from pbdist.types import JsonValue
 

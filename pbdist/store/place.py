@@ -14,9 +14,17 @@ from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Sto
 from zarr.core.buffer import Buffer, BufferPrototype
 
 from pbdist.errors import InvalidInputError, MissingDependencyError
-from pbdist.store.files import MOST_DOCUMENT, PARTIAL, Entry, IrregularError, check_document
-from pbdist.store.folder import Folder, never
-from pbdist.store.frames import check_content, is_frame
+from pbdist.store.files import (
+    MOST_DOCUMENT,
+    PARTIAL,
+    Entry,
+    Folder,
+    IrregularError,
+    check_content,
+    check_document,
+    is_frame,
+    never,
+)
 from pbdist.store.metadata import METADATA, check_metadata
 from pbdist.store.objects import SCHEME, ObjectPlace
 
@@ -87,22 +95,15 @@ class LocalPlace:
     """A folder of a file system that every process of a run sees; it need not exist.
 
     No link below the top of the store is followed: nothing behind one is read, written or removed.
-
-    Attributes
-    ----------
-    url
-        Its absolute path.
-    top
-        The path of the store that it lies in, which may be a link or lie behind one; empty where it is the top itself.
-    lenient
-        Whether what is no regular file counts as missing when it is read, instead of as an error: a check lists all.
-    kept
-        Whether a missing top is an error, because the store is gone; else it is made as all missing folders are.
     """
 
+    #: Its absolute path.
     url: str
+    #: The path of the store that it lies in, which may be a link or lie behind one; empty where it is the top itself.
     top: str = ""
+    #: Whether what is no regular file counts as missing when it is read, instead of as an error: a check lists all.
     lenient: bool = False
+    #: Whether a missing top is an error, because the store is gone; else it is made as all missing folders are.
     kept: bool = field(default=False, compare=False)
 
     def read(self, name: str, most: int = MOST_DOCUMENT) -> bytes:

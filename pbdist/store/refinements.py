@@ -18,6 +18,7 @@ from pbdist.mechanisms import Pair, pair_from_canonical
 from pbdist.store.documents import (
     ATTRIBUTES_SEAL,
     group_document,
+    is_refinement_form,
     provenance,
     read_attributes,
     read_or_none,
@@ -25,7 +26,6 @@ from pbdist.store.documents import (
     unsealed,
 )
 from pbdist.store.files import MOST_DOCUMENT
-from pbdist.store.forms import is_refinement_form
 from pbdist.store.layout import BOUNDS, REFINEMENTS, WITHIN
 from pbdist.store.lock import Held
 from pbdist.store.open import StoredStudy
@@ -48,30 +48,20 @@ _FLOAT_BYTES, _BOOL_BYTES, _OTHER_BYTES = len('"-0x1.fffffffffffffp-1022", '), l
 
 @dataclass(frozen=True, eq=False)
 class Refinement:
-    """Bounds of one setting at each of some r and each of some ε.
+    """Bounds of one setting at each of some r and each of some ε."""
 
-    Attributes
-    ----------
-    cell
-        The setting, with the label that the query gave it, if any.
-    compositions, epsilon
-        Increasing; ε in nats.
-    values
-        The arrays of `BOUNDS`, shape (4, 2, compositions, epsilon); no NaN.
-    loss_width
-        Width of a bucket of the leaf, nats.
-    number
-        Its number in the store; 0 where it is not in a store.
-    within : ndarray of bool, shape (2, compositions, epsilon), or None
-        Where the tolerance is met; None where that is not known.
-    """
-
+    #: The setting, with the label that the query gave it, if any.
     cell: Cell
+    #: Increasing; ε in nats.
     compositions: tuple[int, ...]
     epsilon: tuple[float, ...]
+    #: The arrays of `BOUNDS`, shape (4, 2, compositions, epsilon); no NaN.
     values: FloatArray
+    #: Width of a bucket of the leaf, nats.
     loss_width: float
+    #: Its number in the store; 0 where it is not in a store.
     number: int = 0
+    #: Where the tolerance is met; None where that is not known.
     within: BoolArray | None = None
 
     @property

@@ -13,30 +13,89 @@ from itertools import combinations, islice
 from pathlib import Path
 
 from pbdist.errors import LostResultsWarning, StoreDamagedError, StoreMismatchError, printable
-from pbdist.store.advice import heads_damaged, parts_lost, points_of, repaired_by
-from pbdist.store.cell_columns import column_names
-from pbdist.store.columns import column_of
+from pbdist.store.columns import column_names, column_of
 from pbdist.store.create import changed_skeleton, clear, new_skeleton, root_files, tell_of_parts, write_parts
 from pbdist.store.documents import (
     digest_of,
     extensions_of,
     head_of,
+    heads_damaged,
     listed_parts,
     number_of,
+    others_told,
+    part_folder,
+    parts_lost,
+    points_of,
     read_or_none,
     read_parts,
+    repaired_by,
     sealed_records,
     traces_of,
 )
-from pbdist.store.files import PARTIAL
-from pbdist.store.folder import Folder
-from pbdist.store.layout import LOOSE, PARTS_FILE
+from pbdist.store.files import PARTIAL, Folder
+from pbdist.store.layout import EXTENSIONS, LOOSE, PARTS_FILE
 from pbdist.store.open import StoredStudy, open_part
 from pbdist.store.place import LocalPlace, Place
 from pbdist.store.refinements import restore_refinements
-from pbdist.store.told import parts_gone, restore_list, warn_of_gone
 from pbdist.study import Cell, Plan, StudySpec, plan_study
 from pbdist.study.extension import missing_parts
+
+
+def parts_gone(place: Place) -> tuple[str, ...]:
+    """Return the paths of the parts that the root of a store tells of, but that can be read neither whole nor in part.
+
+    None where the list of parts says that they were yet to come: they held no results.
+    """
+    told = _told(place)
+    return tuple(sorted(told - set(extensions_of(place)))) if told else ()
+
+
+def restore_list(place: Place) -> None:
+    """Write the list of parts anew where it is damaged or lacks parts, from what the parts have left.
+
+    For the one driver of a store. The study of a part is known from its root, the copy of it, or a commit record. A
+    part without any of these is not listed; see `parts_gone`.
+    """
+    told, listed = _told(place), listed_parts(place)
+    if listed is not None and told <= set(listed):
+        return
+    names = place.names(EXTENSIONS) if listed is None else ()
+    folders = {folder for name, _ in names if (folder := part_folder(name)) is not None}
+    whole = set(extensions_of(place))
+    found = dict(listed or {})
+    for part in sorted((told | folders) - set(found)):
+        head = head_of(place.inner(part), part)
+        record = next(sealed_records(place.inner(part)), None)
+        # A copy of a root of which nothing else tells may be left of an extension that was interrupted.
+        known = (head if part in told | whole else None) or record
+        if known is not None:
+            found[part] = str(known["study_digest"])
+    if found and found != listed:
+        write_parts(place, found)
+
+
+def warn_of_gone(place: Place) -> None:
+    """Warn of `parts_gone`, where there are any: the run computes the points that it is asked for."""
+    gone = parts_gone(place)
+    if gone:
+        warnings.warn(
+            f"{place.url}: {', '.join(gone)}, of which the root tells, cannot be read any more: the points of this"
+            " study file are computed anew, others that were stored there are lost",
+            LostResultsWarning,
+            stacklevel=3,
+        )
+
+
+def _told(place: Place) -> set[str]:
+    content = read_parts(place)
+    if content is not None and content.get("left"):
+        return set()
+    heads = [set(told) for told in others_told(place)]
+    if not heads:
+        return set()
+    # A list that can be read is wrong only if all that can be read beside it says so.
+    return set.union(*heads) if content is None else set.intersection(*heads)
+
 
 #: How many selections of groups of cells are tried, and how many cells are hashed for those of the right length.
 _MOST_SELECTIONS, _MOST_HASHED = 1 << 16, 20_000_000

@@ -12,11 +12,11 @@ from pbdist.errors import InvalidInputError, StoreDamagedError, StoreFormatError
 from pbdist.pld import PairState
 from pbdist.pld.lattice import Dominating, Exact
 from pbdist.pld.state import LARGEST_SHIFT, Masses
-from pbdist.store.arrays import COMPRESSOR, SERIALIZER, FilesStore, read_array
-from pbdist.store.checksums import checked_content
+from pbdist.store.columns import COMPRESSOR, SERIALIZER, FilesStore, read_array
 from pbdist.store.layout import cell_group
 from pbdist.store.metadata import check_metadata_of
 from pbdist.store.open import StoredStudy
+from pbdist.store.results import checked_content
 from pbdist.table import BoundsTable
 from pbdist.types import Direction, FloatArray, JsonValue
 

@@ -3,23 +3,217 @@
 import itertools
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError, create_model
 
 from pbdist.errors import InvalidInputError, StudyFileError
-from pbdist.mechanisms import Form, Pair, Parameter
-from pbdist.study.acceptance import accepted_grid
-from pbdist.study.alternatives import NESTED, Entry, choices, other_choices
-from pbdist.study.document import Document, Keys, Problems, shown
-from pbdist.study.entry_kinds import elementary_kinds, model_of, study_kinds
-from pbdist.study.hints import other_kinds
-from pbdist.study.pair_grid import PairGrid
-from pbdist.study.parameters import Choices
-from pbdist.study.refusals import refuse, refuse_invalid, value_at
+from pbdist.mechanisms import (
+    MECHANISMS,
+    ElementaryPair,
+    Form,
+    Histogram,
+    Pair,
+    Parameter,
+    Product,
+    load_histograms,
+    parameters_of,
+)
+from pbdist.study.document import Document, Keys, Problems, other_kinds, shown
+from pbdist.study.grid_cells import Axis, PairGrid, alike_values, values_of
+from pbdist.study.models import STRICT, Choices, Files, Names, field_type, grid_error, refuse, refuse_invalid, value_at
 from pbdist.suggestions import did_you_mean, likely
 from pbdist.types import JsonValue
+
+#: The values of each parameter, in the order of the grids.
+Grids: TypeAlias = Mapping[str, Sequence[Any]]
+#: Makes a pair of one value of each parameter.
+Make: TypeAlias = Callable[[Sequence[Any]], Pair]
+
+
+def accepted_grid(kind: str, grids: Grids, make: Make) -> PairGrid:
+    """Return the pairs of all combinations of the grids.
+
+    Guaranteed: the constructor accepts all of them. It raises what it raises for those that it refuses.
+    """
+    if any(name.endswith("]") for name in grids) and not issubclass(MECHANISMS[kind], Product):
+        # Only the fields of products are known to be their pairs.
+        return _listed(grids, make)
+    names = [name for name, values in grids.items() if len(values) > 1]
+    first = {name: values[0] for name, values in grids.items()}
+
+    def pair(**chosen: Any) -> Pair:
+        return make([*{**first, **chosen}.values()])
+
+    base = pair()
+    held = values_of(base)
+    not_given = [name for name in held if name not in grids]
+    axes = []
+    for name in names:
+        fields = (name, *not_given)
+        made = (values_of(pair(**{name: value})) for value in grids[name])
+        rows = [tuple(found[field] for field in fields) for found in made]
+        columns = dict(zip(fields, zip(*rows, strict=True), strict=True))
+        # What is not given may follow from what varies, as the split of a staircase does from its ε.
+        following = [field for field in not_given if any(value != held[field] for value in columns[field])]
+        axes.append(Axis((name, *following), (columns[name], *(columns[field] for field in following))))
+    for together in _tried(MECHANISMS[kind], grids, names):
+        pair(**together)
+    grid = PairGrid.around(base, axes)
+    if len(axes) > 1 and any(len(axis.fields) > 1 for axis in axes):
+        # It may follow from several parameters at once: then no grid has the pairs.
+        every = map(make, itertools.product(*grids.values()))
+        if not all(one == other for one, other in zip(every, grid, strict=True)):
+            return _listed(grids, make)
+    return grid
+
+
+def _listed(grids: Grids, make: Make) -> PairGrid:
+    return PairGrid.listed([make(values) for values in itertools.product(*grids.values())])
+
+
+def _tried(kind: type[Pair], grids: Grids, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield what is to be tried besides each value with the first ones of the others."""
+    if issubclass(kind, Product):
+        # Of the pairs of a product only that they are for the same neighbours is checked together.
+        grids = {name: [grids[name][place] for place in alike_values(grids[name])] for name in names}
+        together = [name for name in names if len(grids[name]) > 1]
+    else:
+        wanted = kind.tried_together(grids)
+        together = [name for name in names if name in wanted]
+        grids = {**grids, **{name: [max(grids[name])] for name in together if name in kind.largest_decides}}
+    if len(together) > 1:
+        for chosen in itertools.product(*(grids[name] for name in together)):
+            yield dict(zip(together, chosen, strict=True))
+
+
+#: The forms of parameters that are made of entries, and the type of what stands in the file.
+NESTED: Mapping[Form, type] = {Form.MECHANISM: dict, Form.MECHANISMS: list}
+
+
+class Entry(BaseModel):
+    """The parameters of one kind of mechanism: the fields are named like the constructor's arguments."""
+
+    model_config = STRICT
+    construct_pair: ClassVar[Callable[..., Pair]]
+    #: What the kind declares of the fields; nothing of names of files.
+    declared: ClassVar[Mapping[str, Parameter]] = {}
+    kind: str
+
+    @classmethod
+    def nested(cls) -> dict[str, Parameter]:
+        """Return the parameters that are made of entries."""
+        return {name: one for name, one in cls.declared.items() if one.domain.form in NESTED}
+
+    @classmethod
+    def is_grid(cls, field: str, value: JsonValue) -> bool:
+        """Whether a value is a list of alternatives, and not one value that is a list."""
+        if field not in cls.declared or not isinstance(value, list):
+            return False
+        form = cls.declared[field].domain.form
+        return form in (Form.NUMBER, Form.NAME) or (
+            form is not Form.MASSES and all(one is None or isinstance(one, list) for one in value)
+        )
+
+
+def choices(
+    document: Document, model: type[Entry], values: Mapping[str, JsonValue], key_paths: Mapping[str, Keys]
+) -> dict[str, Choices]:
+    """Return the alternatives of each parameter that is not made of entries, each with its keys."""
+    checked, alternatives = model.model_validate(values), {}
+    others = {"kind", *model.nested()}
+    for field in model.model_fields:
+        if field not in others and getattr(checked, field) is not None:
+            found = tuple((value, key_paths[field] + at) for value, at in getattr(checked, field))
+            alternatives[field] = _beside(document, found) if field == "file" else found
+    return alternatives
+
+
+def other_choices(
+    document: Document,
+    model: type[Entry],
+    values: Mapping[str, JsonValue],
+    key_paths: Mapping[str, Keys],
+    error: ValidationError,
+) -> dict[str, Choices] | None:
+    """Return the alternatives as `choices` without the wrong values of lists; None where more than these is wrong."""
+    wrong: dict[str, set[int]] = {}
+    for details in error.errors(include_url=False):
+        field = str(details["loc"][0])
+        grid = grid_error(details)
+        if grid is None or not model.is_grid(field, values[field]):
+            return None
+        for at in (grid.at, *(at for _, at in grid.others)):
+            if len(at) != 1 or not isinstance(at[0], int):
+                return None
+            wrong.setdefault(field, set()).add(at[0])
+    right = {field: [i for i in range(len(values[field])) if i not in indices] for field, indices in wrong.items()}
+    sound = {field: [values[field][i] for i in indices] for field, indices in right.items()}
+    try:
+        found = choices(document, model, {**values, **sound}, key_paths)
+    except ValidationError:
+        return None
+    for field, indices in right.items():
+        found[field] = tuple((one, (*key_paths[field], i)) for i, (one, _) in zip(indices, found[field], strict=True))
+    return found
+
+
+def _beside(document: Document, found: Choices) -> Choices:
+    """Return paths that are relative to the folder of the study file."""
+    folder = Path(document.source).parent
+    return tuple((tuple(folder / name for name in names), at) for names, at in found)
+
+
+def study_kinds() -> tuple[str, ...]:
+    """Return the kinds of mechanisms that an entry may have."""
+    return tuple(name for name, kind in MECHANISMS.items() if kind.in_studies)
+
+
+def elementary_kinds() -> tuple[str, ...]:
+    """Return those of them that are one pair with masses of its own."""
+    return tuple(name for name in study_kinds() if issubclass(MECHANISMS[name], ElementaryPair))
+
+
+def _histogram_of_files(file: tuple[Path, ...], columns: tuple[str, ...] | None = None) -> Pair:
+    """Read the counts: the study then holds them itself, and its digest depends on them and not on the file's place."""
+    try:
+        return load_histograms(*file, columns=columns)
+    except InvalidInputError as error:
+        field = "columns" if str(error).startswith("columns: ") else "file"
+        raise InvalidInputError(f"Histogram.{field}: {str(error).removeprefix('columns: ')}") from error
+
+
+class _HistogramOfFilesEntry(Entry):
+    construct_pair = staticmethod(_histogram_of_files)
+    file: Files
+    columns: Names | None = None
+
+
+#: The parameters of a histogram whose counts are in files, in place of those that it declares.
+FILE_FIELDS = ("file", "columns")
+
+
+def model_of(kind: str, given: Container[str] = ()) -> type[Entry]:
+    """Return the model of an entry of a kind that has some keys: its fields are the parameters."""
+    pair: type[Pair] = MECHANISMS[kind]
+    return _HistogramOfFilesEntry if pair is Histogram and "file" in given else _model(pair)
+
+
+# A class that is registered anew under its name has a model of its own.
+@cache
+def _model(kind: type[Pair]) -> type[Entry]:
+    types = {name: (field_type(one.domain), one.required) for name, one in parameters_of(kind).items()}
+    fields: dict[str, Any] = {
+        name: (found, ...) if required else (found | None, None) for name, (found, required) in types.items()
+    }
+    model: type[Entry] = create_model(f"{kind.__name__}Entry", __base__=Entry, __module__=__name__, **fields)
+    model.construct_pair = kind
+    model.declared = parameters_of(kind)
+    return model
+
 
 #: Larger studies are refused.
 MOST_SETTINGS = 20_000_000

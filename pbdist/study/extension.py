@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from pbdist.errors import StoreMismatchError
-from pbdist.study.cell_hashes import hashes_of, standing_in
-from pbdist.study.grid_cells import LazyCells
+from pbdist.study.grid_cells import LazyCells, hashes_of, standing_in
 from pbdist.study.spec import Cell, KnownCells, Stated, StudySpec
 from pbdist.types import Adjacency, IntArray
 

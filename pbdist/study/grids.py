@@ -11,8 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from pbdist.study.document import shown
-from pbdist.study.hints import number_hint
+from pbdist.study.document import number_hint, shown
 from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
 

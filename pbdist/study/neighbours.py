@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from pbdist.errors import InvalidInputError, StoreMismatchError
 from pbdist.mechanisms import Adjacency, checked_adjacency, stated
 from pbdist.study.document import Document, Keys, Problems
-from pbdist.study.grid_cells import LazyCells
-from pbdist.study.pair_grid import PairGrid
-from pbdist.study.refusals import refuse
+from pbdist.study.grid_cells import LazyCells, PairGrid
+from pbdist.study.models import refuse
 from pbdist.study.release_entries import RELEASE_PLAN
 from pbdist.study.spec import Cell, Stated
 

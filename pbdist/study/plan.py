@@ -3,16 +3,318 @@
 The projections do not depend on the machine, so that the same study always has the same batches and the same store.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import overload
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 
+from pbdist.arguments import DEFAULT_BUCKETS, DEFAULT_TOLERANCE
+from pbdist.enclosures import Fineness, any_enclosed, enclosed_counts
+from pbdist.errors import PbdistError
+from pbdist.mechanisms import Pair, RandomAllocation, factor_counts
 from pbdist.notebook import html_of_fields
-from pbdist.study.costs import CellCost, cell_costs
-from pbdist.study.spec import StudySpec
+from pbdist.pld.cost import Cost, table_cost
+from pbdist.pld.question import Question
+from pbdist.study.grid_cells import CellGrid, LazyCells, Piece
+from pbdist.study.spec import Cell, StudySpec
 from pbdist.types import FloatArray, IntArray
+
+#: Classes of similar cells, at most.
+_MOST_CLASSES = 200
+#: Sizes are binary orders of floats, of at most this many bits.
+_COARSEST = 12
+#: Of more values than two it is how many there are that counts.
+_LONG = 2
+#: The size of 0, below all others.
+_OF_ZERO = -2000
+#: The kind of a pair and the sizes of its parameters, then that of its factor.
+_Key: TypeAlias = tuple[Hashable, ...]
+
+
+def alike_cells(cells: Sequence[Cell]) -> tuple[IntArray, tuple[int, ...]]:
+    """Return the class of each cell, and the number of one cell of each class: the middle one.
+
+    Cells of a class have mechanisms of the same kind, and parameters of the same size.
+    """
+    numbers: dict[_Key, int] = {}
+    found = _of_grids(cells, numbers) if isinstance(cells, LazyCells) else _one_by_one(cells, numbers)
+    class_of, count = found, len(numbers)
+    for shift in range(1, _COARSEST):
+        if count <= _MOST_CLASSES:
+            break
+        merged: dict[Hashable, int] = {}
+        merged_into = [merged.setdefault(_coarser(key, shift), len(merged)) for key in numbers]
+        class_of, count = np.array(merged_into, dtype=np.int64)[found], len(merged)
+    order = np.argsort(class_of, kind="stable")
+    ends = np.cumsum(np.bincount(class_of, minlength=count))
+    starts = ends - np.bincount(class_of, minlength=count)
+    return class_of, tuple(order[(starts + ends) // 2].tolist())
+
+
+def _one_by_one(cells: Sequence[Cell], numbers: dict[_Key, int]) -> IntArray:
+    """Return the number of the key of each cell; new keys get new numbers."""
+    keys = _Keys()
+    found = (numbers.setdefault(keys.of_cell(cell), len(numbers)) for cell in cells)
+    return np.fromiter(found, dtype=np.int64, count=len(cells))
+
+
+def _of_grids(cells: LazyCells, numbers: dict[_Key, int]) -> IntArray:
+    """Return the same for cells from grids: of cells whose values look alike one after the other, one is made."""
+    keys = _Keys()
+    axes: dict[int, _Likeness] = {}
+    result = np.empty(len(cells), dtype=np.int64)
+    start = 0
+    for piece in cells.pieces():
+        if id(piece.grid) not in axes:
+            axes = {id(piece.grid): _Likeness(piece.grid, keys)}
+        likeness, first, inverse = np.unique(axes[id(piece.grid)].of(piece), return_index=True, return_inverse=True)
+        number_of = np.empty(likeness.size, dtype=np.int64)
+        # In the order of the cells, so that the numbers are those of `_one_by_one`.
+        for place in np.argsort(first).tolist():
+            cell = piece.grid.cell(int(piece.rows[first[place]]))
+            number_of[place] = numbers.setdefault(keys.of_cell(cell), len(numbers))
+        result[start : start + piece.rows.size] = number_of[inverse]
+        start += piece.rows.size
+    return result
+
+
+class _Likeness:
+    """Numbers for the cells of a grid: cells of the same number have the same key.
+
+    A key has an item for each parameter. So cells have the same key if, on each axis, the pairs of their values and
+    the first values of the other axes have; but for `Pair.likeness`, which may depend on several parameters.
+    """
+
+    def __init__(self, grid: CellGrid, keys: "_Keys") -> None:
+        self._axes = [_numbered(map(keys.of_pair, grid.pairs.along(axis))) for axis in range(len(grid.pairs.axes))]
+        self._axes.append(_numbered(map(keys.of_factor, grid.factors)))
+        kind = grid.pairs.kind
+        self._of_pairs = None
+        if kind is not None and kind.likeness is not Pair.likeness and len(grid.pairs.axes) > 1:
+            self._of_pairs = _numbered(map(keys.of_likeness, grid.pairs))
+
+    def of(self, piece: Piece) -> IntArray:
+        """Return the numbers of some cells of the grid."""
+        places = piece.grid.places(piece.rows)
+        result = np.zeros(1, dtype=np.int64)
+        if self._of_pairs is not None:
+            result = self._of_pairs[piece.rows // len(piece.grid.factors)]
+        for axis, at in zip(self._axes, places, strict=True):
+            result = result * (int(axis.max()) + 1) + axis[at]
+        return result
+
+
+def _numbered(keys: Iterator[Hashable]) -> IntArray:
+    """Return for each key which of the different ones it is."""
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+
+
+class _Keys:
+    """The keys of cells and pairs. The size of each value is found once, as most come from grids."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[float, int] = {}
+        self._readers: dict[type[Pair], Callable[[Any], tuple[Any, ...]]] = {}
+
+    def of_cell(self, cell: Cell) -> _Key:
+        """Return the key of a cell."""
+        return (*self.of_pair(cell.pair), *self.of_factor(cell.factor))
+
+    def of_factor(self, factor: float | None) -> _Key:
+        """Return what a factor adds to the key of a pair."""
+        return () if factor is None else (_size(factor - 1.0),)
+
+    def of_pair(self, pair: Pair) -> _Key:
+        """Return the key of a pair: its kind, and the sizes of its parameters."""
+        kind = type(pair)
+        reader = self._readers.get(kind)
+        if reader is None:
+            names = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # every pair is a dataclass
+            # With one name more the reader returns a tuple for a single field too.
+            reader = self._readers[kind] = attrgetter(*names, "symmetric")
+        return (kind, *map(self._of_value, reader(pair)), *self.of_likeness(pair))
+
+    def of_likeness(self, pair: Pair) -> _Key:
+        """Return the part of the key of a pair that its kind adds."""
+        return tuple(one if type(one) is int else _size(one) for one in pair.likeness())
+
+    def _of_value(self, value: Any) -> Hashable:
+        if isinstance(value, float | int):
+            size = self._sizes.get(value)
+            if size is None:
+                size = self._sizes[value] = _size(value)
+            return size
+        if isinstance(value, Pair):
+            return self.of_pair(value)
+        if isinstance(value, tuple):
+            long = len(value) > _LONG and not isinstance(value[0], Pair)
+            return _size(len(value)) if long else tuple(map(self._of_value, value))
+        hashable: Hashable = value
+        return hashable
+
+
+def _size(value: float) -> int:
+    return math.frexp(value)[1] if value else _OF_ZERO
+
+
+def _coarser(key: Hashable, shift: int) -> Hashable:
+    if isinstance(key, tuple):
+        return tuple(_coarser(part, shift) for part in key)
+    return key >> shift if type(key) is int else key
+
+
+@dataclass(frozen=True)
+class CellCost:
+    """Time and memory of one cell."""
+
+    #: Projected time on one core.
+    seconds: float
+    #: Projected memory of a worker process while it computes the cell, without that of the process itself.
+    peak_bytes: int
+    #: Upper estimate of all its kept states; 0 where none are kept.
+    state_bytes: int
+
+
+def cell_costs(study: StudySpec) -> tuple[list[CellCost], IntArray]:
+    """Return the cost of one cell of each class of similar ones, and the class of each cell."""
+    class_of, examples = alike_cells(study.cells)
+    return [cell_cost(study, study.cells[example]) for example in examples], class_of
+
+
+def cell_cost(study: StudySpec, cell: Cell) -> CellCost:
+    """Return what one cell of a study is projected to take."""
+    return _tight_cost(study, cell) if study.method == "tight" else _bucket_cost(study, cell)
+
+
+# Seconds, measured on one core of a 2-core machine for 2,000 to 2^22 buckets; right within a factor of 2.
+#: Choosing the factor between buckets; a leaf of one direction; each of its buckets.
+_SECONDS_PER_CHOICE, _SECONDS_PER_LEAF, _SECONDS_PER_LEAF_BUCKET = 0.07, 0.005, 1.0e-7
+#: A composition step; an element of one of its FFTs, times log2 of their length, with all other work of the step.
+_SECONDS_PER_STEP, _SECONDS_PER_FFT_POINT = 0.009, 1.2e-9
+#: FFTs of one composition step: four self-convolutions of two transforms each.
+_FFTS_PER_STEP = 8
+#: One bucket of one (r, ε), upper and lower bound.
+_SECONDS_PER_BUCKET_AND_POINT = 6.0e-9
+#: Vectors of float64 held at once: as long as the state, and as long as an FFT.
+_STATE_VECTORS, _FFT_VECTORS = 10, 6
+#: Arrays of a kept state.
+_KEPT_VECTORS = 4
+
+
+def _bucket_cost(study: StudySpec, cell: Cell) -> CellCost:
+    """Return the cost of a cell by the method of privacy buckets."""
+    states = 0
+    if study.keep_states:
+        directions = 1 if cell.pair.symmetric else 2
+        states = directions * len(study.compositions) * 8 * _KEPT_VECTORS * _vector_lengths(study)[0]
+    return CellCost(_seconds(study, cell), _peak_bytes(study), states)
+
+
+def _seconds(study: StudySpec, cell: Cell) -> float:
+    state, transform = _vector_lengths(study)
+    step = _SECONDS_PER_STEP + _FFTS_PER_STEP * _SECONDS_PER_FFT_POINT * transform * math.log2(transform)
+    points = len(study.compositions) * len(study.epsilon)
+    evaluation = _SECONDS_PER_BUCKET_AND_POINT * state * points
+    leaf = _SECONDS_PER_LEAF + _SECONDS_PER_LEAF_BUCKET * state
+    choice = _SECONDS_PER_CHOICE if cell.factor is None else 0.0
+    return choice + (1 if cell.pair.symmetric else 2) * (leaf + _steps(study) * step + evaluation)
+
+
+def _peak_bytes(study: StudySpec) -> int:
+    state, transform = _vector_lengths(study)
+    # The states of the ladder live until the last r that uses them is done, in the worst case all of them.
+    ladder = study.compositions[-1].bit_length() + (len(study.compositions) if study.keep_states else 0)
+    return 8 * ((_STATE_VECTORS + _KEPT_VECTORS * ladder) * state + _FFT_VECTORS * transform)
+
+
+def _vector_lengths(study: StudySpec) -> tuple[int, int]:
+    """Return the length of a state's vector, and of a transform of its convolution."""
+    buckets = DEFAULT_BUCKETS if study.buckets is None else study.buckets
+    return buckets, 2 ** math.ceil(math.log2(2 * buckets))
+
+
+def _steps(study: StudySpec) -> int:
+    """Return the number of composition steps of one direction: the ladder, and the binary digits of every r."""
+    ladder = study.compositions[-1].bit_length() - 1
+    return ladder + sum(r.bit_count() - 1 for r in study.compositions)
+
+
+#: A cell, and each of its points.
+_SECONDS_PER_CELL, _SECONDS_PER_POINT = 1.0e-3, 3.0e-7
+#: An outcome; its bytes.
+_SECONDS_PER_OUTCOME, _BYTES_PER_OUTCOME = 2.0e-6, 2000
+#: Peak memory of the climbs that make states close everywhere; writing a kept state, and each of its bytes.
+_BYTES_PER_CLIMB = 250_000_000
+_SECONDS_PER_STATE, _SECONDS_PER_STATE_BYTE = 0.005, 1.0e-8
+#: Grids are thinned to this many r and ε; pairs of more outcomes are projected without their outcomes.
+_MOST_ROUNDS, _MOST_EPSILON, _MOST_OUTCOMES = 10, 12, 2000
+#: Of enclosures, the coarse and the fine ones: a product of sums of ratios, and more of it for finer ones; and those
+#: that are good enough for a projection.
+_SECONDS_PER_ENCLOSED_PRODUCT, _SECONDS_PER_RESOLUTION = 0.06, 2.0e-4
+_PICTURE = Fineness(resolution=25.0, lost=1e-14, matters=1e-8)
+
+
+def _tight_cost(study: StudySpec, cell: Cell) -> CellCost:
+    """Return the cost of a cell by the tight method; of the worst of several pairs, that of one after the other."""
+    if cell.pair.several:
+        costs = [_tight_cost(study, replace(cell, pair=pair)) for pair in cell.pair.alternatives]
+        return CellCost(sum(one.seconds for one in costs), max(one.peak_bytes for one in costs), 0)
+    rounds, epsilon = _thinned(study.compositions, _MOST_ROUNDS), _thinned(study.epsilon, _MOST_EPSILON)
+    factors = cell.pair.factors
+    outcomes = sum(factor.outcomes for factor in factors)
+    if outcomes > _MOST_OUTCOMES:
+        factors = tuple(factor.cost_stand_in for factor in factors)
+    counts = factor_counts([(factor, 1) for factor in factors])
+    if any_enclosed(counts):
+        counts = enclosed_counts(counts, _PICTURE)
+    question = Question(
+        counts,
+        np.array(rounds, dtype=np.int64),
+        np.array(epsilon, dtype=np.float64),
+        DEFAULT_TOLERANCE if study.tolerance is None else study.tolerance,
+        study.floor,
+        joint_directions=study.direction == "both",
+    )
+    width = None if cell.factor is None else math.log1p(cell.factor - 1.0)
+    try:
+        cost = table_cost(question, width=width, positions=study.buckets, keep_states=study.keep_states)
+    except PbdistError:
+        # The run reports the cell that cannot be computed, and computes the others.
+        cost = Cost(0.0, 0, 0)
+    more = len(study.compositions) / len(rounds)
+    points = len(study.compositions) * len(study.epsilon)
+    seconds = _SECONDS_PER_CELL + _SECONDS_PER_POINT * points + cost.seconds + _seconds_of_enclosures(study, cell)
+    if outcomes > _MOST_OUTCOMES:
+        seconds += _SECONDS_PER_OUTCOME * outcomes * len(question.directions)
+    states = 0
+    if study.keep_states:
+        states = round(more * cost.state_bytes)
+        seconds += _SECONDS_PER_STATE * len(study.compositions) + _SECONDS_PER_STATE_BYTE * states
+    climbs = _BYTES_PER_CLIMB if study.keep_states else 0
+    return CellCost(seconds, cost.peak_bytes + climbs + 2 * states + _BYTES_PER_OUTCOME * outcomes, states)
+
+
+def _seconds_of_enclosures(study: StudySpec, cell: Cell) -> float:
+    """Return what the enclosures of a cell take; the finest one is about as fine as the tolerance says."""
+    tolerance = DEFAULT_TOLERANCE if study.tolerance is None else study.tolerance
+    products = 0
+    for factor in cell.pair.factors:
+        inner = factor.inner
+        if isinstance(inner, RandomAllocation):
+            products += inner.steps.bit_length() + inner.steps.bit_count() - 2
+    return products * (_SECONDS_PER_ENCLOSED_PRODUCT + _SECONDS_PER_RESOLUTION / math.sqrt(tolerance))
+
+
+def _thinned(values: Sequence[float], most: int) -> list[float]:
+    """Return at most `most` of the values, with the first and the last."""
+    if len(values) <= most:
+        return list(values)
+    return [values[round(index * (len(values) - 1) / (most - 1))] for index in range(most)]
+
 
 #: A batch should take about this long, in seconds: long against a task's overhead, short against a lost worker.
 _BATCH_SECONDS = 5.0
@@ -96,32 +398,21 @@ class Batches(Sequence[Batch]):
 
 @dataclass(frozen=True)
 class Plan:
-    """A study cut into batches, and what it is projected to take.
+    """A study cut into batches, and what it is projected to take."""
 
-    Attributes
-    ----------
-    study
-        The study.
-    cells_per_batch
-        The length of a chunk along the cells.
-    batches
-        In the order of their submission, the longest first.
-    seconds
-        Projected time on one core.
-    worker_bytes
-        Projected peak memory of one worker process, the largest of any cell.
-    store_bytes
-        Upper estimate of the size of the store, before compression.
-    cell_seconds, cell_bytes
-        Of each cell in the order of the study: projected time on one core, and peak memory of a worker process.
-    """
-
+    #: The study.
     study: StudySpec
+    #: The length of a chunk along the cells.
     cells_per_batch: int
+    #: In the order of their submission, the longest first.
     batches: Batches
+    #: Projected time on one core.
     seconds: float
+    #: Projected peak memory of one worker process, the largest of any cell.
     worker_bytes: int
+    #: Upper estimate of the size of the store, before compression.
     store_bytes: int
+    #: Of each cell in the order of the study: projected time on one core, and peak memory of a worker process.
     cell_seconds: FloatArray = field(compare=False, repr=False)
     cell_bytes: IntArray = field(compare=False, repr=False)
 

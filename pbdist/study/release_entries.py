@@ -3,24 +3,186 @@
 import itertools
 import math
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, NoReturn, TypeAlias
 
 from pydantic import BaseModel
 
-from pbdist.errors import InvalidInputError
-from pbdist.granularity.notions import Unbounded
-from pbdist.granularity.release.analysis import Analysis, on_each_block
-from pbdist.granularity.release.blocks import Blocks
-from pbdist.granularity.release.changes import Profile
+from pbdist.errors import InvalidInputError, StudyFileError
+from pbdist.granularity.notions import (
+    Bounded,
+    EdgeLevel,
+    FreeLunch,
+    GivenRelation,
+    Granularity,
+    NodeLevel,
+    Unbounded,
+    UserLevel,
+)
+from pbdist.granularity.release.declared import (
+    Analysis,
+    Blocks,
+    Memberships,
+    Overlapping,
+    Partition,
+    Profile,
+    Touch,
+    on_each_block,
+)
 from pbdist.granularity.release.plan import ReleasePlan
 from pbdist.mechanisms import Pair, Product, WorstOf
-from pbdist.study.document import Document, Keys, Problems, shown
-from pbdist.study.entries import MOST_MADE, expand_entry, grids_of_entry, settings_of
-from pbdist.study.entry_kinds import study_kinds
-from pbdist.study.pair_grid import PairGrid
-from pbdist.study.refusals import STRICT, refuse, value_at
-from pbdist.study.release_declared import blocks_at, checked_mapping, granularity_at, profile_at, refuse_field
+from pbdist.study.document import Document, Keys, Problems, shown, unknown_key
+from pbdist.study.entries import MOST_MADE, expand_entry, grids_of_entry, settings_of, study_kinds
+from pbdist.study.grid_cells import PairGrid
+from pbdist.study.models import STRICT, model_at, refuse, value_at
 from pbdist.suggestions import did_you_mean
+
+_SIMPLE: Mapping[str, type[Granularity]] = {
+    "unbounded": Unbounded,
+    "bounded": Bounded,
+    "edge-level": EdgeLevel,
+    "free-lunch": FreeLunch,
+}
+_WITH_PARAMETERS: Mapping[str, type[Granularity]] = {"user-level": UserLevel, "node-level": NodeLevel}
+_GRANULARITIES = (
+    *_SIMPLE,
+    "{user-level: {records: ..}}",
+    "{node-level: {degree: .., presence: public}}",
+    "{given: ..}",
+)
+#: Blocks that are given by their number.
+_MOST_BLOCKS = 100_000
+
+
+class _PartitionEntry(BaseModel):
+    model_config = STRICT
+    partition: Any
+    exhaustive: bool = True
+
+
+class _OverlappingEntry(BaseModel):
+    model_config = STRICT
+    overlapping: Any
+    at_most: int
+    exhaustive: bool = False
+
+
+class _MembershipsEntry(BaseModel):
+    model_config = STRICT
+    memberships: list[Any]
+
+
+class _ProfileEntry(BaseModel):
+    model_config = STRICT
+    touches: list[Any]
+    attained: bool = False
+
+
+class _TouchEntry(BaseModel):
+    model_config = STRICT
+    analysis: str
+    removed: int = 0
+    added: int = 0
+
+
+def granularity_at(document: Document, keys: Keys) -> Granularity:
+    """Return the granularity at some keys: a name, or a name with its parameters."""
+    value = value_at(document, keys)
+    if isinstance(value, str) and value in _SIMPLE:
+        return _SIMPLE[value]()
+    if not isinstance(value, dict) or len(value) != 1 or next(iter(value)) not in (*_WITH_PARAMETERS, "given"):
+        given = next(iter(value), None) if isinstance(value, dict) else value
+        near = did_you_mean(given, (*_SIMPLE, *_WITH_PARAMETERS, "given"))
+        refuse(document, keys, f"expected one of {', '.join(_GRANULARITIES)}, got {shown(value)}{near}")
+    name, parameters = next(iter(value.items()))
+    at = (*keys, name)
+    if name == "given":
+        if not isinstance(parameters, str) or not parameters:
+            refuse(document, at, f"expected the name of a relation, got {shown(parameters)}")
+        return GivenRelation(parameters, _not_decided)
+    kind = _WITH_PARAMETERS[name]
+    names = [field.name for field in fields(kind)]
+    if not isinstance(parameters, dict) or not parameters:
+        refuse(document, at, f"expected a mapping with {', '.join(names)}, got {shown(parameters)}")
+    for key in parameters:
+        if key not in names:
+            refuse(document, (*at, key), unknown_key("", key, names))
+    try:
+        return kind(**parameters)
+    except InvalidInputError as error:
+        refuse_field(document, at, {key: (*at, key) for key in parameters}, str(error).partition(".")[2])
+
+
+def _not_decided(first: object, second: object) -> bool:
+    """Refuse to tell neighbours: a study file declares profiles, which is all that a plan needs."""
+    raise InvalidInputError(
+        f"granularity: expected a relation as a function, got the name of one, for {shown(first)} and {shown(second)}"
+    )
+
+
+def blocks_at(document: Document, keys: Keys) -> Blocks:
+    """Return the blocks at some keys: a partition, overlapping ones, or the sets of blocks of one record."""
+    value = value_at(document, keys)
+    made: Blocks
+    try:
+        if isinstance(value, dict) and "partition" in value:
+            cut = model_at(document, keys, _PartitionEntry)
+            made = Partition(_names(document, (*keys, "partition")), cut.exhaustive)
+        elif isinstance(value, dict) and "overlapping" in value:
+            groups = model_at(document, keys, _OverlappingEntry)
+            made = Overlapping(_names(document, (*keys, "overlapping")), groups.at_most, groups.exhaustive)
+        elif isinstance(value, dict) and "memberships" in value:
+            made = Memberships(tuple(model_at(document, keys, _MembershipsEntry).memberships))
+        else:
+            refuse(document, keys, f"expected a partition, overlapping blocks or memberships, got {shown(value)}")
+    except StudyFileError:
+        raise
+    except InvalidInputError as error:
+        field, _, problem = str(error).partition(": ")
+        kind, _, name = field.partition(".")
+        refuse(document, (*keys, name if name in value else kind.lower()), problem)
+    return made
+
+
+def _names(document: Document, keys: Keys) -> tuple[str, ...]:
+    """Return the names of blocks; a number stands for that many blocks ``block 1``, ``block 2``, .."""
+    value = value_at(document, keys)
+    if type(value) is int and 1 <= value <= _MOST_BLOCKS:
+        return tuple(f"block {number}" for number in range(1, value + 1))
+    if not isinstance(value, list):
+        refuse(document, keys, f"expected a list of names, or a number from 1 to {_MOST_BLOCKS}, got {shown(value)}")
+    return tuple(value)
+
+
+def profile_at(document: Document, keys: Keys) -> Profile:
+    """Return the profile at some keys."""
+    entry = model_at(document, keys, _ProfileEntry)
+    touches, problems = [], Problems()
+    for index in range(len(entry.touches)):
+        with problems.collected():
+            touches.append(_touch(document, (*keys, "touches", index)))
+    problems.refuse()
+    try:
+        return Profile(tuple(touches), entry.attained)
+    except InvalidInputError as error:
+        refuse_field(document, keys, None, str(error).removeprefix("Profile."))
+
+
+def _touch(document: Document, keys: Keys) -> Touch:
+    entry = model_at(document, keys, _TouchEntry)
+    try:
+        return Touch(entry.analysis, entry.removed, entry.added)
+    except InvalidInputError as error:
+        refuse_field(document, keys, None, str(error).removeprefix("Touch.").removeprefix("Touch: "))
+
+
+def refuse_field(document: Document, keys: Keys, paths: Mapping[str, Keys] | None, text: str) -> NoReturn:
+    """Refuse with an error ``field: problem`` of a constructor, at the field where it is in the file."""
+    field, found, problem = text.partition(": ")
+    if not found or not field.isidentifier():
+        refuse(document, keys, text)
+    refuse(document, (*keys, field) if paths is None else paths.get(field, (*keys, field)), problem)
+
 
 #: The kind of entry that is no pair by itself.
 RELEASE_PLAN = "ReleasePlan"
@@ -73,7 +235,7 @@ def grids_of_mechanism(document: Document, keys: Keys, own: tuple[str, ...] = ()
 
 def _plans(document: Document, keys: Keys, paths: Mapping[str, Keys], also: tuple[str, ...]) -> list[Pair]:
     """Return the plans of one setting: every combination of the grids within the analyses."""
-    entry = checked_mapping(document, keys, paths, _PlanEntry, also)
+    entry = model_at(document, keys, _PlanEntry, paths=paths, also=also)
     problems = Problems()
     with problems.collected():
         granularity = granularity_at(document, paths["granularity"])
@@ -133,7 +295,7 @@ def _analysis(document: Document, keys: Keys, blocks: Blocks | None) -> list[_Ru
 
 
 def _runs(document: Document, keys: Keys, paths: Mapping[str, Keys], blocks: Blocks | None) -> list[_Runs]:
-    entry = checked_mapping(document, keys, paths, _AnalysisEntry, ("settings",))
+    entry = model_at(document, keys, _AnalysisEntry, paths=paths, also=("settings",))
     pairs = [pair for pair, _ in expand_entry(document, paths["pair"])]
     replaced: list[Any] = [entry.replaced]
     if isinstance(entry.replaced, dict):

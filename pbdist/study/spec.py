@@ -37,20 +37,13 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=Fal
 
 @dataclass(frozen=True)
 class Cell:
-    """One pair of a study with all its r and ε: they share one leaf and one ladder of compositions.
+    """One pair of a study with all its r and ε: they share one leaf and one ladder of compositions."""
 
-    Attributes
-    ----------
-    label
-        The name that the study gives the mechanism.
-    pair
-        The worst-case pair.
-    factor
-        The factor f > 1 between buckets of one round, or None where it is to be chosen.
-    """
-
+    #: The name that the study gives the mechanism.
     label: str
+    #: The worst-case pair.
     pair: Pair
+    #: The factor f > 1 between buckets of one round, or None where it is to be chosen.
     factor: float | None
 
     def canonical(self) -> dict[str, JsonValue]:
@@ -86,69 +79,46 @@ class KnownCells(Sequence[Cell]):
 
 @dataclass(frozen=True)
 class Target:
-    """A goal of a study: δ(ε) <= delta after that many compositions.
+    """A goal of a study: δ(ε) <= delta after that many compositions."""
 
-    Attributes
-    ----------
-    epsilon
-        A value of the study's grid, in nats.
-    delta
-        The allowed δ, above 0 and below 1.
-    compositions
-        A value of the study's grid.
-    """
-
+    #: A value of the study's grid, in nats.
     epsilon: float
+    #: The allowed δ, above 0 and below 1.
     delta: float
+    #: A value of the study's grid.
     compositions: int
 
 
 @dataclass(frozen=True)
 class StudySpec:
-    """What a study computes, and its name.
+    """What a study computes, and its name."""
 
-    Attributes
-    ----------
-    name
-        The name of the study, which also names its default store.
-    cells
-        In the order of the study file; no two are equal.
-    method
-        ``tight``, or ``buckets`` for privacy buckets.
-    tolerance
-        With ``tight`` the largest upper / lower - 1 to reach; None with ``buckets``.
-    buckets
-        The number of finite buckets, even. With ``tight`` None, or a number that replaces the tolerance.
-    compositions, epsilon
-        The grids, increasing; ε in nats.
-    keep_states
-        Whether the bucket states of every cell and r are kept.
-    floor
-        Where an upper bound on δ is at most this, the tolerance need not be met.
-    direction
-        ``both``: the tolerance is judged on the larger of the two directions. ``each``: on each of them.
-    adjacency
-        What is stated of mechanisms that do not say themselves for which neighbours they are, by their labels. It is
-        part of the digest: bounds of a study for one relation are no answer to a study for another one.
-    description, targets
-        Not part of the digest, as nothing that is computed depends on them.
-    target_compositions, target_epsilon
-        Those values of the grids, increasing, that only targets ask for. The digest depends on the grids, with them.
-    """
-
+    #: The name of the study, which also names its default store.
     name: str
+    #: In the order of the study file; no two are equal.
     cells: Sequence[Cell]
+    #: ``tight``, or ``buckets`` for privacy buckets.
     method: str
+    #: With ``tight`` the largest upper / lower - 1 to reach; None with ``buckets``.
     tolerance: float | None
+    #: The number of finite buckets, even. With ``tight`` None, or a number that replaces the tolerance.
     buckets: int | None
+    #: The grids, increasing; ε in nats.
     compositions: tuple[int, ...]
     epsilon: tuple[float, ...]
+    #: Whether the bucket states of every cell and r are kept.
     keep_states: bool = False
+    #: Where an upper bound on δ is at most this, the tolerance need not be met.
     floor: float = DEFAULT_FLOOR
+    #: ``both``: the tolerance is judged on the larger of the two directions. ``each``: on each of them.
     direction: str = "each"
+    #: What is stated of mechanisms that do not say themselves for which neighbours they are, by their labels. It is
+    #: part of the digest: bounds of a study for one relation are no answer to a study for another one.
     adjacency: Stated = ()
+    #: Description and targets are not part of the digest, as nothing that is computed depends on them.
     description: str | None = None
     targets: tuple[Target, ...] = ()
+    #: Those values of the grids, increasing, that only targets ask for. The digest depends on the grids, with them.
     target_compositions: tuple[int, ...] = ()
     target_epsilon: tuple[float, ...] = ()
 

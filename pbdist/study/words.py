@@ -11,8 +11,7 @@ from typing import NoReturn
 from pbdist.errors import InvalidInputError, StudyFileError
 from pbdist.mechanisms import MECHANISMS, Form, Histogram, Pair, parameters_of
 from pbdist.study.document import Document, read_text, shown
-from pbdist.study.entries import expand_entry
-from pbdist.study.entry_kinds import FILE_FIELDS, study_kinds
+from pbdist.study.entries import FILE_FIELDS, expand_entry, study_kinds
 from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
 

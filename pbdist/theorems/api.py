@@ -1,9 +1,12 @@
 """Bounds of earlier work on δ of a composition, with the inputs and outputs of `privacy_bounds`."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from pbdist.arguments import (
     check_choice,
@@ -16,18 +19,60 @@ from pbdist.arguments import (
 )
 from pbdist.bounds.delta import Axis, Variable, bounds_dataset
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import ApproximateDP, Pair, reveals_nothing
+from pbdist.mechanisms import ApproximateDP, Pair, SubsampledGaussian, reveals_nothing
 from pbdist.pld.engine import delta_above
+from pbdist.pld.loss_profile import loss_profile
 from pbdist.table import bounds_table
 from pbdist.theorems import oblivious
-from pbdist.theorems.approximations import clt_log_delta
-from pbdist.theorems.concentrated import concentrated_of
-from pbdist.theorems.one_round import RoundPrivacy
-from pbdist.theorems.renyi import moments_of
+from pbdist.theorems.renyi import RoundPrivacy, concentrated_of, moments_of
 from pbdist.types import EPSILON, FloatArray
 
 if TYPE_CHECKING:
     import xarray as xr
+
+
+def gaussian_parameter(components: Sequence[tuple[Pair, int]], rounds: int) -> float:
+    """Return μ of the Gaussian differential privacy that a composition tends to; an approximation.
+
+    Of sampled Gaussian noise q √(r (e^(1/σ²) - 1)) (Bu, Dong, Long & Su 2020, Corollary 5.4), of anything else
+    2 Σ E L / √(Σ Var L) for the losses L of all rounds (Dong, Roth & Su 2022, Theorem 5.2).
+    """
+    factors = [(factor, count) for pair, count in components for factor in pair.factors]
+    if all(isinstance(factor, SubsampledGaussian) for factor, _ in factors):
+        total = 0.0
+        for factor, count in factors:
+            if isinstance(factor, SubsampledGaussian):
+                exponent = (factor.sensitivity / factor.scale) ** 2
+                total += count * factor.rate**2 * math.expm1(exponent) if exponent < 700.0 else math.inf
+        return _told(math.sqrt(rounds * total))
+    mean = variance = 0.0
+    for factor, count in factors:
+        profile = loss_profile(factor, 1.0, 1.0)
+        if profile.only_a > 0.0 or profile.only_b > 0.0 or not profile.loss.size:
+            raise InvalidInputError(f"theorem: expected a mechanism whose losses are finite, got {shown(factor)}")
+        _, means, variances, _ = profile.moments(np.array([0.0]))
+        mean, variance = mean + count * float(means[0]), variance + count * float(variances[0])
+    return _told(2.0 * math.sqrt(rounds) * mean / math.sqrt(variance) if variance > 0.0 else 0.0)
+
+
+def _told(mu: float) -> float:
+    """Refuse what the limit says nothing of in float64."""
+    if not 1e-150 < mu < 1e150:
+        raise InvalidInputError(f"mechanism: expected losses whose limit theorem float64 holds, got μ = {mu:.3g}")
+    return mu
+
+
+def gaussian_log_delta(mu: float, wanted: FloatArray) -> FloatArray:
+    """Return ln δ of μ-Gaussian differential privacy: δ = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ)."""
+    first, second = log_ndtr(0.5 * mu - wanted / mu), wanted + log_ndtr(-0.5 * mu - wanted / mu)
+    with np.errstate(divide="ignore"):
+        return np.asarray(first + np.log(-np.expm1(np.minimum(second - first, 0.0))))
+
+
+def clt_log_delta(components: Sequence[tuple[Pair, int]], rounds: int, wanted: FloatArray) -> FloatArray:
+    """Return ln δ of a composition by the central limit theorem; neither an upper nor a lower bound."""
+    return gaussian_log_delta(gaussian_parameter(components, rounds), wanted)
+
 
 _Oblivious = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], FloatArray]
 
@@ -240,3 +285,98 @@ def _least(bound: Callable[[FloatArray], FloatArray], privacies: Sequence[RoundP
         low, high = scale[np.maximum(at - 1, 0)], scale[np.minimum(at + 1, scale.size - 1)]
         scale = np.unique(np.concatenate([np.linspace(a, b, _CLOSER) for a, b in zip(low, high, strict=True)]))
     return best
+
+
+#: The first ε that are looked at, nats.
+_FIRST_EPSILON: FloatArray = np.concatenate(([0.0], np.geomspace(1e-9, 1e6, 16)))
+#: How closely ε is sought, relative to it; and steps upwards where the δ found is still above the one wanted.
+_CLOSE, _STEPS = 1e-10, 40
+#: ln δ where δ is 0.
+_NOTHING = -1e9
+
+
+def earlier_epsilon(
+    mechanism: Pair | Iterable[tuple[Pair, int]], *, compositions: Sequence[int], delta: Sequence[float], theorem: str
+) -> FloatArray:
+    """Bound the least ε with which δ is met after r compositions from above, by a theorem of earlier work.
+
+    Parameters
+    ----------
+    mechanism, theorem
+        As for `earlier_bounds`.
+    compositions, delta
+        Numbers of compositions r, and for each a δ above 0 and below 1.
+
+    Returns
+    -------
+    numpy.ndarray
+        For each, an ε >= 0, nats, at which the theorem's δ is at most the wanted one; infinite if it is at none
+        up to 1e6. Where δ falls steadily with ε it is within 1e-9 of the least, relative to it. Of ``"clt"`` it is an
+        approximation, as its δ is.
+
+    Raises
+    ------
+    InvalidInputError
+        As `earlier_bounds`.
+    """
+    check_choice("theorem", theorem, tuple(THEOREMS))
+    parts = checked_components(components_of(mechanism))
+    rounds = checked_compositions(compositions)
+    check_totals(parts, rounds)
+    if len(delta) != rounds.size:
+        raise InvalidInputError(f"delta: expected one for each of {rounds.size} compositions, got {len(delta)}")
+    for value in delta:
+        if not 0.0 < value < 1.0:
+            raise InvalidInputError(f"delta: expected numbers above 0 and below 1, got {shown(value)}")
+    bound = bound_by(theorem, parts)
+    # Below the logarithm: that of δ is rounded to nearest.
+    limits = [math.nextafter(math.log(d) - 4e-16, -math.inf) for d in delta]
+    return np.array([_least_epsilon(bound, int(r), limit) for r, limit in zip(rounds, limits, strict=True)])
+
+
+def _least_epsilon(bound: Callable[[int, FloatArray], FloatArray], rounds: int, limit: float) -> float:
+    """Return about the least ε with ln δ <= limit; never one where ln δ is above it."""
+    from scipy.optimize import brentq  # noqa: PLC0415 -- it takes 20 MB, and no worker needs it
+
+    def above(epsilon: float) -> float:
+        return max(float(bound(rounds, np.array([epsilon]))[0]), _NOTHING) - limit
+
+    met = bound(rounds, _FIRST_EPSILON) <= limit
+    if not met.any():
+        return math.inf
+    first = int(np.argmax(met))
+    if first == 0:
+        return 0.0
+    low, high = float(_FIRST_EPSILON[first - 1]), float(_FIRST_EPSILON[first])
+    if above(low) <= 0.0 or above(high) > 0.0:
+        # A search with fewer points may find another best (ε, δ) of a round.
+        return high
+    root = float(brentq(above, low, high, xtol=1e-300, rtol=_CLOSE, maxiter=200))
+    for step in range(_STEPS):
+        epsilon = root * (1.0 + _CLOSE * (2.0**step - 1.0))
+        if epsilon < high and above(epsilon) <= 0.0:
+            return epsilon
+    return high
+
+
+@dataclass(frozen=True)
+class VuvuzelaRound:
+    """What the protocol's authors promise of one round, nats and a probability."""
+
+    epsilon: float
+    delta: float
+
+    def composed(self, rounds: int, slack: float = 1e-5) -> tuple[float, float]:
+        """Return (ε', δ') of many rounds: ε √(2 r ln(1/d)) + r ε (e^ε - 1) and r δ + d, for the authors' d = 1e-5."""
+        spread = self.epsilon * math.sqrt(2.0 * rounds * math.log(1.0 / slack))
+        return spread + rounds * self.epsilon * math.expm1(self.epsilon), rounds * self.delta + slack
+
+
+def conversation(mean: float, scale: float) -> VuvuzelaRound:
+    """Return the promise of one round of conversations with noise of that mean and scale, in messages."""
+    return VuvuzelaRound(4.0 / scale, math.exp((2.0 - mean) / scale))
+
+
+def dialing(mean: float, scale: float) -> VuvuzelaRound:
+    """Return the promise of one round of dialing with noise of that mean and scale, in messages."""
+    return VuvuzelaRound(2.0 / scale, 0.5 * math.exp((1.0 - mean) / scale))

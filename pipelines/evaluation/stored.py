@@ -11,7 +11,7 @@ from pbdist import PrecisionWarning, open_study
 from pbdist.mechanisms import Pair
 from pbdist.query import Study
 from pbdist.report.figures import Curve, Figure, Panel, load_figure
-from pbdist.report.figures.curves import CurvePoints, points_of
+from pbdist.report.figures.figure import CurvePoints, points_of
 from pipelines.evaluation.claim import Interval
 
 __all__ = ["READINGS", "Stored"]

@@ -31,7 +31,7 @@ from pbdist import (
     SubsampledGaussianGroup,
     TruncatedPoissonGaussian,
 )
-from pbdist.accounting import answers, history
+from pbdist.accounting import accountant as accountant_module
 from pbdist.mechanisms import Adjacency, Pair, Product, Reversed, WorstOf, adjacency_together
 from tests import strategies
 from tests.mechanisms.replaced import Replaced
@@ -135,8 +135,8 @@ def test_any_order_and_any_merging_gives_the_same_answer(history: list[tuple[int
     assert [phase.pair for phase in other.phases] == [QUICK[index] for index, _ in groupby(steps)]
     found = values(run.epsilon(1e-3)), values(run.delta([0.0, 0.7]))
     # Computed anew, not remembered.
-    answers._epsilon_table.cache_clear()
-    answers._delta_table.cache_clear()
+    accountant_module._epsilon_table.cache_clear()
+    accountant_module._delta_table.cache_clear()
     assert (values(other.epsilon(1e-3)), values(other.delta([0.0, 0.7]))) == found
     document = other.to_document()
     assert Accountant.from_document(document) == other
@@ -285,7 +285,7 @@ def test_counting_a_step_does_not_look_through_those_before(monkeypatch: pytest.
         looked.append(len(pairs))
         return adjacency_together(pairs, field)
 
-    monkeypatch.setattr(history, "adjacency_together", counted)
+    monkeypatch.setattr(accountant_module, "adjacency_together", counted)
     run = Accountant()
     for number in range(300):
         run.step(noise_multiplier=1.0 + number / 1000, sample_rate=0.01)

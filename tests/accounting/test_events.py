@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from pbdist import Gaussian, InvalidInputError, Laplace, SubsampledGaussian, epsilon_bounds
 from pbdist.accounting import EventRefusedError, from_dp_event
-from pbdist.accounting.event_rules import REFUSED, RULES
-from pbdist.accounting.events import KINDS
+from pbdist.accounting.events import KINDS, REFUSED, RULES
 from pbdist.mechanisms import Adjacency
 from tests.accounting.test_event_rules import ADD, REPLACE, THEIRS, ZERO
 from tests.strategies import examples

@@ -15,16 +15,14 @@ from pbdist.buckets import (
     projected_bytes,
 )
 from pbdist.buckets import leaf as leaf_module
-from pbdist.buckets.blocked_convolution import convolution_of
-from pbdist.buckets.blocked_vectors import PIECE, BlockedVector
+from pbdist.buckets.blocks import PIECE, BlockedVector, convolution_of
 from pbdist.buckets.leaf import leaf, leaf_blocks
 from pbdist.buckets.state import VECTORS, BucketState, Grid
 from pbdist.errors import InvalidInputError
 from pbdist.fourier import Rounding, convolve, rounded_convolution
-from pbdist.fourier.chunk_plan import Run
 from pbdist.fourier.chunk_sizes import plan_chunks
 from pbdist.fourier.chunked_convolution import block_sums, chunk_spectra, run_windows
-from pbdist.fourier.vectors import Chunks
+from pbdist.fourier.vectors import Chunks, Run
 from pbdist.mechanisms import (
     ApproximateDP,
     Gaussian,
@@ -227,7 +225,7 @@ def test_edges_that_rounding_puts_out_of_order_are_not_told_apart_in_blocks(monk
 
 def test_the_longest_vectors_are_mended_by_shorter_chunks(monkeypatch):
     # As for vectors so long that the first two cuts are one.
-    monkeypatch.setattr("pbdist.fourier.chunk_sizes._LONGEST", 300)
+    monkeypatch.setattr("pbdist.fourier.vectors._LONGEST", 300)
     x = shape("two-sided exponential", 40_000, None)
     plan = plan_chunks(x, x)
     assert [level.chunk for level in plan.levels] == sorted({level.chunk for level in plan.levels}, reverse=True)

@@ -144,7 +144,7 @@ def test_no_epsilon_is_no_number(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_help_names_every_mechanism_and_parameter(capsys: pytest.CaptureFixture[str]) -> None:
-    from pbdist.study.entry_kinds import study_kinds
+    from pbdist.study.entries import study_kinds
     from pbdist.study.words import word_parameters
 
     with pytest.raises(SystemExit) as stop:

@@ -21,7 +21,7 @@ from pbdist.mechanisms.pair import Pair
 from pbdist.query import open_study
 from pbdist.run import batch
 from pbdist.store.layout import batch_file
-from pbdist.study.shipped import shipped_study
+from pbdist.study.starter import shipped_study
 from pbdist.table import BoundsTable
 from tests.batches import chunk_of, exchange_chunk, remove_batch
 from tests.run.held import held

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pbdist.cli import main
-from pbdist.study.shipped import shipped_names
+from pbdist.study.starter import shipped_names
 from tests.needs import missing
 
 

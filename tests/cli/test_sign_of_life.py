@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import pytest
 
-from pbdist.cli import sign_of_life as module
-from pbdist.cli.sign_of_life import sign_of_life
+from pbdist.cli import output as module
+from pbdist.cli.output import sign_of_life
 from pbdist.progress import report
 
 

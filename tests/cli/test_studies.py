@@ -8,7 +8,7 @@ import pytest
 
 from pbdist.cli import main
 from pbdist.study import load_study, plan_study
-from pbdist.study.shipped import PROJECTED, shipped_names, shipped_study
+from pbdist.study.starter import PROJECTED, shipped_names, shipped_study
 from tests.studies import TINY, write_study
 
 

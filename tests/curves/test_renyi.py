@@ -26,7 +26,7 @@ from pbdist import (
 from pbdist.curves.renyi import renyi_table, state_renyi_bounds
 from pbdist.mechanisms import Reversed
 from pbdist.renyi import divergence_bounds
-from pbdist.renyi.bins import LogMasses, Order, bin_terms_above, terms_below
+from pbdist.renyi.divergence import LogMasses, Order, bin_terms_above, terms_below
 from pbdist.table import bounds_table
 from pbdist.types import Direction
 from tests.oracles.curve_truth import divergence, finite_divergence

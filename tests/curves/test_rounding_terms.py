@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pbdist.curves.tradeoff import SupportCurve, Wholes, _sums
-from pbdist.renyi.bins import LogMasses, Order, a_term, share_at_end, terms_below
+from pbdist.renyi.divergence import LogMasses, Order, a_term, share_at_end, terms_below
 from pbdist.types import Direction, FloatArray
 
 

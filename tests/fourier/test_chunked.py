@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from pbdist.fourier import convolve
-from pbdist.fourier.chunk_plan import chunk_length
 from pbdist.fourier.chunk_sizes import _Cut
 from pbdist.fourier.chunked_convolution import convolve_blocks
 from pbdist.fourier.convolution import _chunked_convolution, scale_back
 from pbdist.fourier.transform import forward, good_length, inverse, transform_error
-from pbdist.fourier.vectors import tower_candidates, towers_among
+from pbdist.fourier.vectors import chunk_length, tower_candidates, towers_among
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from tests.fourier.convolution_truth import SHAPES, assert_within_bound, exact_convolution, projected_bytes, shape
 

@@ -8,14 +8,12 @@ import mpmath
 import numpy as np
 import pytest
 
-from pbdist.fourier.chunk_plan import Run
 from pbdist.fourier.chunked_convolution import norm_bits, run_windows, widths
-from pbdist.fourier.convolution import Rounding, add_towers, convolve, rounded, scale_back
-from pbdist.fourier.plain_convolution import plain_error
-from pbdist.fourier.tilted_convolution import _most, _run, _Stack
+from pbdist.fourier.convolution import Rounding, add_towers, convolve, plain_error, rounded, scale_back
 from pbdist.fourier.tilts import Run as TiltedRun
-from pbdist.fourier.tilts import max_plus, segments_of
+from pbdist.fourier.tilts import _most, _run, _Stack, max_plus, segments_of
 from pbdist.fourier.transform import forward, good_length, inverse, transform_error
+from pbdist.fourier.vectors import Run
 from tests.fourier.convolution_truth import assert_within_bound, exact_convolution
 
 U = Fraction(2) ** -53

@@ -11,18 +11,20 @@ import pytest
 
 from pbdist.errors import InvalidInputError
 from pbdist.granularity.canonical import canonical_metric
-from pbdist.granularity.minimum_privacy import bounded_minimum_metric, depends_only_on, minimum_privacy
-from pbdist.granularity.multisets import listed_multisets, symmetric_difference_size
+from pbdist.granularity.databases import Multisets, listed_multisets, symmetric_difference_size
 from pbdist.granularity.notions import Bounded, EdgeLevel, Granularity, NodeLevel, Unbounded, UserLevel
-from pbdist.granularity.spaces import DatabaseClass, DatabaseMap, Metric, StarDistance
-from pbdist.granularity.statements import (
+from pbdist.granularity.preprocessing import bounded_minimum_metric, minimum_privacy
+from pbdist.granularity.spaces import (
     ApproximatePrivacy,
+    DatabaseClass,
+    DatabaseMap,
     GaussianPrivacy,
+    Metric,
     OnTheCommonDomain,
     PurePrivacy,
+    StarDistance,
     ZeroConcentratedPrivacy,
 )
-from pbdist.granularity.universes import Multisets
 from tests.effort import SEED, times
 from tests.granularity.worlds import OF_THREE, TABLES, graphs, told, users
 
@@ -105,23 +107,6 @@ def test_the_minimum_need_not_be_a_metric() -> None:
     assert isinstance(distance, StarDistance)
     assert distance((0, 0), (1, 9)) == distance((1, 0), (2, 9)) == 1
     assert distance((0, 0), (2, 9)) == 11
-
-
-def distribution(row: list[Fraction]) -> dict[Any, Fraction]:
-    return dict(enumerate(row))
-
-
-def test_dependency_is_seen() -> None:
-    """Definition IV.8."""
-    reads = READ[0][1]
-    table = random_table(random.Random(SEED), reads)  # noqa: S311 -- no secret
-    mechanism = {one: distribution(row) for one, row in table.items()}
-    assert depends_only_on(mechanism, reads)
-    mechanism["c", "c"] = {0: Fraction(1), 7: Fraction(0)}
-    assert not depends_only_on(mechanism, reads)
-    assert depends_only_on({one: {0: 1, 1: 0} if "a" in one else {0: 1} for one in table}, reads)
-    with pytest.raises(InvalidInputError, match="expected a distribution for each database"):
-        depends_only_on({}, reads)
 
 
 def printed_delta(privacy: ApproximatePrivacy, reads: DatabaseMap, first: Any, second: Any) -> float:

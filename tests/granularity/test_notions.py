@@ -9,8 +9,15 @@ import pytest
 
 from pbdist.errors import InvalidInputError
 from pbdist.granularity.canonical import canonical_metric
-from pbdist.granularity.graphs import cover_number, graph
-from pbdist.granularity.multisets import multiset
+from pbdist.granularity.databases import (
+    Graphs,
+    Multisets,
+    OrderedDatabases,
+    UserDatabases,
+    cover_number,
+    graph,
+    multiset,
+)
 from pbdist.granularity.notions import (
     Bounded,
     EdgeLevel,
@@ -23,7 +30,6 @@ from pbdist.granularity.notions import (
     UserLevel,
 )
 from pbdist.granularity.spaces import DatabaseClass
-from pbdist.granularity.universes import Graphs, Multisets, OrderedDatabases, UserDatabases
 from tests.granularity.worlds import OF_THREE, SPACES, TABLES, graphs, ordered, told, users
 
 

@@ -8,15 +8,26 @@ from typing import Any
 import pytest
 
 from pbdist.errors import InvalidInputError
-from pbdist.granularity.canonical import canonical_metric, diameter, is_connected, is_totally_disconnected, neighbours
-from pbdist.granularity.compatibility import are_disjoint, commutes, compatibility, touched
-from pbdist.granularity.multisets import listed_multisets, symmetric_difference_size
+from pbdist.granularity.canonical import canonical_metric, diameter, is_totally_disconnected, neighbours
+from pbdist.granularity.databases import (
+    Multisets,
+    OrderedDatabases,
+    UserDatabases,
+    listed_multisets,
+    symmetric_difference_size,
+)
 from pbdist.granularity.notions import Bounded, FreeLunch, Granularity, Unbounded, UserLevel
-from pbdist.granularity.partitions import OrderPartition, OverlappingParts, Parts, RecordPartition
-from pbdist.granularity.sensitivity import preprocessed, pulled_back
-from pbdist.granularity.spaces import DatabaseClass, DatabaseMap, Metric
-from pbdist.granularity.statements import OnItsOwnDomain, PurePrivacy
-from pbdist.granularity.universes import Multisets, OrderedDatabases, UserDatabases
+from pbdist.granularity.partitions import (
+    OrderPartition,
+    OverlappingParts,
+    Parts,
+    RecordPartition,
+    commutes,
+    compatibility,
+    touched,
+)
+from pbdist.granularity.preprocessing import preprocessed, pulled_back
+from pbdist.granularity.spaces import DatabaseClass, Metric, OnItsOwnDomain, PurePrivacy
 from tests.granularity.worlds import OF_THREE, TABLES, ordered, told, users
 
 LETTERS = tuple("abc")
@@ -132,22 +143,6 @@ def test_the_trap_of_counts_on_disjoint_parts() -> None:
             preprocessed(stated, canonical_metric(Bounded(), domain))
 
 
-@pytest.mark.parametrize("parts", [*RECORD_PARTS, BOTH_VALUES, PARITY], ids=told)
-def test_parts_are_disjoint_where_no_record_is_in_two(parts: Parts) -> None:
-    domain = {id(BOTH_VALUES): users(2), id(PARITY): ordered((0, 1, 2, 3))}.get(id(parts), TABLES)
-    assert are_disjoint(parts.maps(domain)) == (not isinstance(parts, OverlappingParts))
-
-
-def test_what_is_no_part_is_not_disjoint() -> None:
-    """The same record in two parts, and records that the database does not have."""
-    more = DatabaseMap(TABLES, TABLES, lambda one: (*one, "z"))
-    first = DatabaseMap(TABLES, TABLES, lambda one: one[:1])
-    nothing = DatabaseMap(TABLES, TABLES, lambda one: one[:0])
-    assert not are_disjoint([more, nothing])
-    assert not are_disjoint([first, first])
-    assert are_disjoint([first, nothing])
-
-
 @pytest.mark.parametrize("parts", RECORD_PARTS, ids=told)
 def test_the_symmetric_difference_commutes_with_partitions(parts: Parts) -> None:
     """Proposition A.4."""
@@ -236,8 +231,6 @@ def test_parts_of_universes_are_universes() -> None:
             lambda: commutes(OVERLAPPING, Metric(ALL, symmetric_difference_size)),
             "expected a class whose databases are listed",
         ),
-        (lambda: are_disjoint(EACH.maps(ALL)), "expected a class whose databases are listed"),
-        (lambda: are_disjoint([]), "maps: expected one or more with one domain"),
     ],
 )
 def test_what_is_wrong_is_refused(made: Any, text: str) -> None:
@@ -253,7 +246,6 @@ def test_metrics_over_parts_of_universes_are_known() -> None:
     for domain in (Multisets("part 'a' of all", records=("a",)), listed_multisets("some", "a", range(4))):
         assert not is_totally_disconnected(Unbounded(), domain)
         assert is_totally_disconnected(Bounded(), domain)
-        assert not is_connected(Bounded(), domain)
         assert diameter(Bounded(), domain) == math.inf
 
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 
 from pbdist.granularity.upward import float_above, float_below
-from pbdist.mechanisms.validation import times_above
+from pbdist.mechanisms.declaration import times_above
 
 
 def test_products_are_the_least_float_that_is_not_below() -> None:

@@ -6,8 +6,7 @@ from itertools import chain, combinations, combinations_with_replacement, produc
 from types import FunctionType
 from typing import Any
 
-from pbdist.granularity.graphs import graph, highest_degree
-from pbdist.granularity.multisets import listed_multisets, multiset
+from pbdist.granularity.databases import graph, highest_degree, listed_multisets, multiset
 from pbdist.granularity.notions import (
     Bounded,
     EdgeLevel,

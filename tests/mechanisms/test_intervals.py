@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbdist.mechanisms.intervals import _BLOCK, _SERIES_TERMS, gaussian_interval, laplace_interval
+from pbdist.mechanisms.masses import _BLOCK, _SERIES_TERMS, gaussian_interval, laplace_interval
 from tests.mechanisms.noise_masses import gaussian_mass, laplace_mass
 from tests.strategies import examples
 

@@ -9,7 +9,7 @@ import pytest
 
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import load_histograms
-from pbdist.mechanisms.parquet_pages import _Head, check_pages
+from pbdist.mechanisms.histogram_files import _Head, check_pages
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

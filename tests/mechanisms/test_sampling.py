@@ -21,7 +21,7 @@ from pbdist import (
     privacy_bounds,
 )
 from pbdist.mechanisms import Adjacency, ElementaryPair, Pair
-from pbdist.mechanisms.binomial_tails import cut_sample
+from pbdist.mechanisms.binomial_runs import cut_sample
 from pbdist.types import Direction
 from tests.effort import SEED, times
 from tests.mechanisms.read_off import read_off

@@ -6,7 +6,7 @@ import pytest
 
 from pbdist.mechanisms import ApproximateDP, Gaussian, Histogram, Laplace, LaplaceSum, NoisyCount, RandomizedResponse
 from pbdist.mechanisms import SubsampledGaussian as Subsampled
-from pbdist.mechanisms.intervals import scaled_gaussian_interval, scaled_laplace_interval
+from pbdist.mechanisms.masses import scaled_gaussian_interval, scaled_laplace_interval
 from pbdist.types import Direction
 from tests.mechanisms.noise_masses import gaussian_mass, laplace_mass
 

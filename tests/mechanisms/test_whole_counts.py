@@ -16,7 +16,7 @@ from pbdist import (
     size,
 )
 from pbdist.mechanisms import READINGS
-from pbdist.mechanisms.whole_draws import whole_interval
+from pbdist.mechanisms.noisy_count import whole_interval
 from tests import effort
 from tests.effort import times
 from tests.mechanisms.noise_masses import gaussian_mass, laplace_mass

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TypeAlias
 
-from pbdist.buckets import composition, delta, ladder
-from pbdist.buckets.layout import Work
+from pbdist.buckets import composition, delta
+from pbdist.buckets.blocks import Work
 from pbdist.buckets.leaf import leaf
 from pbdist.buckets.state import VECTORS, BlockedState, BucketState, Grid, StateHead
 from pbdist.mechanisms import Pair
@@ -79,10 +79,10 @@ def compose(first: BucketState, second: BucketState) -> BucketState:
     return composition.compose(*_both(first, second, work), work).gathered()
 
 
-def compose_adaptively(first: BucketState, second: BucketState, rule: ladder.SquaringRule) -> BucketState:
+def compose_adaptively(first: BucketState, second: BucketState, rule: composition.SquaringRule) -> BucketState:
     """The composition of two states, squared as the rule says."""
     work = Work()
-    return ladder.composed_by_rule(*_both(first, second, work), rule, work).gathered()
+    return composition.composed_by_rule(*_both(first, second, work), rule, work).gathered()
 
 
 def square(state: BucketState) -> BucketState:
@@ -92,11 +92,11 @@ def square(state: BucketState) -> BucketState:
 
 
 def powers(
-    state: BucketState, compositions: Sequence[int], rule: ladder.SquaringRule
+    state: BucketState, compositions: Sequence[int], rule: composition.SquaringRule
 ) -> Iterator[tuple[int, BucketState]]:
     """The number of rounds and the state of each."""
     work = Work()
-    for r, power in ladder.powers_by_rule(in_blocks(state, work), compositions, rule, work):
+    for r, power in composition.powers_by_rule(in_blocks(state, work), compositions, rule, work):
         yield r, power.gathered()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pbdist.cli import main
-from pbdist.granularity.rules.for_numbers import EachTouched
+from pbdist.granularity.rules import EachTouched
 from pbdist.mechanisms import ApproximateDP, Gaussian, Laplace
 from pbdist.query import open_study
 from pbdist.study import load_study

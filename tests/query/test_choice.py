@@ -8,7 +8,7 @@ import pytest
 from pbdist.cli import main
 from pbdist.errors import InvalidInputError
 from pbdist.query import Study, open_study
-from pbdist.query.choice import only_mechanism
+from pbdist.query.status import only_mechanism
 from tests.studies import Finished
 
 #: Computed in no time.

@@ -12,8 +12,8 @@ import pytest
 from pbdist.cli import main
 from pbdist.errors import InvalidInputError
 from pbdist.query import open_study
-from pbdist.query.contents_sheet import contents_sheet, parameters_in_words
-from pbdist.query.sheet import text_of
+from pbdist.query.formats import text_of
+from pbdist.query.status import contents_sheet, parameters_in_words
 from pbdist.run import SerialExecutor, run_study
 from pbdist.store import open_parts
 from pbdist.study import load_study

@@ -17,10 +17,8 @@ from rich.console import Console
 from pbdist.cli import main
 from pbdist.cli.output import print_sheet
 from pbdist.errors import printable
-from pbdist.query.formats import as_csv, as_markdown, as_table
-from pbdist.query.latex import as_latex, escaped
+from pbdist.query.formats import Column, Sheet, Shown, as_csv, as_latex, as_markdown, as_table, escaped
 from pbdist.query.printing import NONE_MEETS, NOT_FOUND
-from pbdist.query.sheet import Column, Sheet, Shown
 from pbdist.rounding import exact, rounded_down, rounded_up
 from tests.studies import Finished
 

@@ -11,9 +11,9 @@ from pbdist import epsilon_bounds, privacy_bounds, renyi_bounds, total_variation
 from pbdist.errors import OffGridError, StoreDamagedError
 from pbdist.mechanisms import Gaussian, Laplace, Pair, RandomizedResponse, SubsampledGaussian
 from pbdist.query import Study, open_study
-from pbdist.query import kept as kept_module
+from pbdist.query import convex_delta as kept_module
 from pbdist.store import read_state
-from pbdist.store.arrays import FilesStore
+from pbdist.store.columns import FilesStore
 from pbdist.store.layout import cell_group
 from pbdist.store.states import _write_group
 from pbdist.types import Direction

@@ -14,9 +14,9 @@ from pbdist import Gaussian, InvalidInputError, SubsampledGaussian, size
 from pbdist.cli import main
 from pbdist.mechanisms import Adjacency
 from pbdist.query import judge_target, open_study
-from pbdist.query.neighbours import neighbours_text, neighbours_words
 from pbdist.query.noise_choice import noise_choices
 from pbdist.query.printing import printed_targets
+from pbdist.query.settings import neighbours_text, neighbours_words
 from pbdist.study import Target
 
 ADDED, SWAPPED, OPEN = Adjacency.ADD_OR_REMOVE, Adjacency.REPLACE_ONE, Adjacency.AS_STATED

@@ -9,7 +9,7 @@ import pbdist
 from pbdist.errors import InvalidInputError
 from pbdist.query.noise_choice import noise_choices, noise_groups
 from pbdist.results import Verdict
-from pbdist.store.cell_columns import cell_columns
+from pbdist.store.columns import cell_columns
 from pbdist.study import Cell
 from tests.studies import compute_store
 

@@ -11,8 +11,7 @@ import zarr
 from pbdist.cli import main
 from pbdist.errors import InvalidInputError, OffGridError, PrecisionWarning
 from pbdist.granularity.notions import Bounded, Unbounded
-from pbdist.granularity.release.analysis import Analysis, on_each_block
-from pbdist.granularity.release.blocks import Overlapping, Partition
+from pbdist.granularity.release.declared import Analysis, Overlapping, Partition, on_each_block
 from pbdist.granularity.release.plan import ReleasePlan
 from pbdist.mechanisms import ApproximateDP, Laplace, Pair
 from pbdist.query import open_study

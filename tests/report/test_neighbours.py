@@ -10,8 +10,7 @@ import pytest
 
 import pbdist
 from pbdist import Gaussian, SubsampledGaussian, epsilon_bounds, open_study, privacy_bounds
-from pbdist.report.explorer.contents import notices
-from pbdist.report.explorer.snapshot import take_snapshot
+from pbdist.report.explorer.snapshot import notices, take_snapshot
 from pbdist.report.pages.html import written_html
 from pbdist.report.pages.store_report import store_report
 from pbdist.report.plots import compare, compositions, epsilon_delta, noise

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 
-from pbdist.run.certificates import CertificateFiles
+from pbdist.run.cluster_profile import CertificateFiles
 
 
 class Authority:

@@ -15,7 +15,7 @@ import pbdist.run
 from pbdist.cli import main
 from pbdist.run import SerialExecutor, dask_executor
 from pbdist.run.batch import Task
-from pbdist.run.executor import Done
+from pbdist.run.events import Done
 from pbdist.store import Place, open_store, survey
 
 _GATE, _COMMITS = "PBDIST_TEST_GATE", "PBDIST_TEST_COMMITS"

@@ -19,18 +19,23 @@ from rich.console import Console
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import Gaussian
 from pbdist.progress import report
-from pbdist.run import SerialExecutor, cell_progress, run_study
-from pbdist.run.cell_progress import (
+from pbdist.run import SerialExecutor, events, run_study
+from pbdist.run.dask_executor import DaskExecutor
+from pbdist.run.events import (
+    CellAtWork,
     CellsAtWork,
     CellWatch,
+    Event,
     Report,
+    RunFinished,
+    RunStarted,
+    StillComputing,
+    WorkersAwaited,
     pause_between_reports,
     regularly,
     reported_by,
     worker_name,
 )
-from pbdist.run.dask_executor import DaskExecutor
-from pbdist.run.events import CellAtWork, Event, RunFinished, RunStarted, StillComputing, WorkersAwaited
 from pbdist.run.listeners import ProgressDisplay, RunLog
 from pbdist.study import Batch, Cell, load_study
 from tests.studies import TINY, results_of, write_study
@@ -77,7 +82,7 @@ def test_the_longest_come_first_and_what_is_over_or_done_does_not_come(monkeypat
     left = {("", 0), ("", 1), ("extensions/001", 0)}
     work = CellsAtWork(lambda part, batch: (part, batch) in left)
     now = 1000.0
-    monkeypatch.setattr(cell_progress, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(events, "time", SimpleNamespace(monotonic=lambda: now))
     work.take(now - 40.0, sent("", 0, 3, 10.0))
     work.take(now, sent("extensions/001", 0, 3, 60.0))
     work.take(now, sent("", 1, 12, 20.0))

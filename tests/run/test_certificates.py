@@ -9,8 +9,15 @@ import pytest
 import yaml
 
 from pbdist.errors import StudyFileError
-from pbdist.run.certificates import CertificateError, CertificateFiles, TemporaryCertificates, check_certificates
-from pbdist.run.cluster_profile import JobQueueProfile, LocalProfile, load_profile
+from pbdist.run.cluster_profile import (
+    CertificateError,
+    CertificateFiles,
+    JobQueueProfile,
+    LocalProfile,
+    TemporaryCertificates,
+    check_certificates,
+    load_profile,
+)
 from tests.run.certificates import Authority
 from tests.studies import write_study
 

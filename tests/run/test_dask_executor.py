@@ -15,7 +15,7 @@ from pbdist.errors import InvalidInputError, WorkersLostError
 from pbdist.run import dask_executor, dask_tasks
 from pbdist.run.cluster_profile import LocalProfile
 from pbdist.run.dask_executor import DaskExecutor
-from pbdist.run.executor import Failure, SerialExecutor, attempt
+from pbdist.run.events import Failure, SerialExecutor, attempt
 from tests.run.processes import PATIENCE
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from pbdist.run import SerialExecutor, run_study
 from pbdist.store import open_parts
 from pbdist.store.place import place_at
 from pbdist.study import StudySpec, load_study, plan
-from pbdist.study.costs import CellCost, cell_costs
+from pbdist.study.plan import CellCost, cell_costs
 from pbdist.types import IntArray
 from tests.studies import TINY, results_of, write_study
 

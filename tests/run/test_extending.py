@@ -11,8 +11,8 @@ from pbdist.cli import main
 from pbdist.errors import InvalidInputError, StoreMismatchError
 from pbdist.query import open_study
 from pbdist.run import SerialExecutor, run_study
+from pbdist.run.driver import asked_of
 from pbdist.run.events import BatchFinished
-from pbdist.run.extending import asked_of
 from pbdist.store import open_parts
 from pbdist.study.load import load_asked
 from tests.studies import TINY, files_of, write_study

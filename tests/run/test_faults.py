@@ -19,8 +19,7 @@ from pbdist.run import SerialExecutor, run_study
 from pbdist.run.batch import Task
 from pbdist.run.cluster_profile import LocalProfile
 from pbdist.run.dask_executor import DaskExecutor
-from pbdist.run.events import BatchFinished, CellFailed, Event, RunFinished
-from pbdist.run.executor import Done
+from pbdist.run.events import BatchFinished, CellFailed, Done, Event, RunFinished
 from pbdist.run.giant import scratch_of
 from pbdist.store import open_parts, open_store
 from pbdist.study import load_study

@@ -14,9 +14,8 @@ from pbdist.buckets import Layout, SerialMapper, projected_bytes
 from pbdist.errors import BatchError, InvalidInputError
 from pbdist.mechanisms import Gaussian, Laplace, Pair
 from pbdist.run import SerialExecutor, giant, run_study
-from pbdist.run.cell_progress import _Computation
 from pbdist.run.dask_executor import DaskExecutor
-from pbdist.run.events import BatchFinished, StillComputing
+from pbdist.run.events import BatchFinished, StillComputing, _Computation
 from pbdist.run.giant import ExecutorMapper, FolderScratch, PlaceScratch, scratch_at
 from pbdist.store.place import place_at
 from pbdist.study import load_study, plan_study

@@ -15,8 +15,7 @@ from pbdist.errors import BatchError
 from pbdist.run import SerialExecutor, run_study
 from pbdist.run.batch import Task
 from pbdist.run.dask_executor import DaskExecutor
-from pbdist.run.events import BatchFinished, CellFailed, Event
-from pbdist.run.executor import Done
+from pbdist.run.events import BatchFinished, CellFailed, Done, Event
 from pbdist.study import load_study
 from tests.needs import missing
 from tests.run.processes import LIGHT, PATIENCE, commits, names, run, started, until

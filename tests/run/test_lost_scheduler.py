@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pbdist.run.certificates import CertificateFiles
+from pbdist.run.cluster_profile import CertificateFiles
 from tests.run.certificates import Authority
 from tests.run.processes import LIGHT, PATIENCE, names, run, started, until
 from tests.studies import Finished, results_of, write_study

@@ -35,7 +35,7 @@ CHECKS = 10
 #: Waits before its check of a given number, and before all later ones, in the way that `wait` says.
 WAITING = """
 import os, signal, sys, threading, time
-import pbdist.store.fence as fence
+import pbdist.store.lock as fence
 def waiting(number, wait):
     check, calls, turn = fence.Fence.check, [], threading.Lock()
     def waited(one):
@@ -60,7 +60,7 @@ with hold(where) as held:
 #: A worker, which lives on when its run is killed; it says how joining ended.
 WORKER = """
 import pickle
-from pbdist.run.joining import JoinTask, run_join
+from pbdist.run.batch import JoinTask, run_join
 head, gate, number = pickle.loads(bytes.fromhex(sys.argv[1])), sys.argv[2], int(sys.argv[3])
 def wait():
     # Not for ever: a test that fails does not open the gate.
@@ -196,7 +196,7 @@ def test_a_run_that_was_stopped_for_long_ends_when_it_goes_on(
     with waiting(STOPPED, path, where, number, locks) as driver:
         if kind == "folder":
             monkeypatch.setattr("pbdist.store.lock.fcntl.flock", no_locks)
-        monkeypatch.setattr("pbdist.store.holders.STALE_SECONDS", 1.0)
+        monkeypatch.setattr("pbdist.store.lock.STALE_SECONDS", 1.0)
         monkeypatch.setattr("pbdist.run.driver.hold", partial(hold, refresh=0.3))
         time.sleep(1.1)
         run_study(study, where, SerialExecutor(), lambda _: None)

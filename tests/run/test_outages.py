@@ -29,7 +29,7 @@ from pbdist.run.events import (
 )
 from pbdist.store import Place, place_at
 from pbdist.store.layout import batch_file
-from pbdist.store.outages import Trouble, trouble_of
+from pbdist.store.objects import Trouble, trouble_of
 from pbdist.study import load_study
 from tests.batches import remove_batch
 from tests.run.processes import LIGHT, PATIENCE, commits, names, run, started, until

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pbdist.errors import InvalidInputError
-from pbdist.run.running_scheduler import RunningScheduler
+from pbdist.run.dask_executor import RunningScheduler
 
 
 @pytest.mark.parametrize("content", ["[" * 200_000, '{"address": ' + "[" * 200_000, '{"address": 5}', "{}", "", "\0"])

@@ -1,7 +1,7 @@
 import pytest
 
 from pbdist.errors import InvalidInputError
-from pbdist.run.schedule import REFERENCES, modelled_seconds, speed
+from pbdist.run.computing import REFERENCES, modelled_seconds, speed
 from pbdist.table import METHODS
 
 

@@ -14,7 +14,7 @@ from distributed import Client, LocalCluster
 
 from pbdist.errors import InvalidInputError
 from pbdist.run.dask_executor import DaskExecutor
-from pbdist.run.executor import Done
+from pbdist.run.events import Done
 from pbdist.run.versions import difference, inquiry, own_versions
 from tests.run.processes import PATIENCE, until
 

@@ -25,7 +25,7 @@ from pbdist.mechanisms import (
     SubsampledGaussian,
 )
 from pbdist.sizing.api import size
-from pbdist.sizing.certificate import ScannedPoint, SizedNoise
+from pbdist.sizing.goal import ScannedPoint, SizedNoise
 from tests.strategies import examples
 
 pytestmark = pytest.mark.slow

@@ -22,8 +22,8 @@ from pbdist import (
 from pbdist.mechanisms import Pair
 from pbdist.mechanisms.pair import at_least_as_noisy
 from pbdist.rounding import rounded_down, rounded_up
-from pbdist.sizing import printed as printed_module
-from pbdist.sizing.printed import PrintedSize, printed_size
+from pbdist.sizing import report as report_module
+from pbdist.sizing.report import PrintedSize, printed_size
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +74,7 @@ def test_where_more_noise_hides_more_the_bounds_are_those_of_the_search(
         raise AssertionError
 
     # Nothing is computed again.
-    monkeypatch.setattr(printed_module.Judge, "settled", refuse)
+    monkeypatch.setattr(report_module.Judge, "settled", refuse)
     printed = printed_size(sized, family, parameters)
     monkeypatch.undo()
     assert (printed.enough.bound, printed.refuted.bound) == (sized.delta_upper, sized.refuted_delta_lower)

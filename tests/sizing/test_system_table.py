@@ -10,8 +10,7 @@ from pbdist import BatchError, Gaussian, InvalidInputError, Laplace, privacy_bou
 from pbdist.cli import main
 from pbdist.results import Verdict
 from pbdist.sizing.report import sizing_table
-from pbdist.sizing.system_sizing import NoisyCounts, judge, size_system
-from pbdist.sizing.systems import find_system, load_systems
+from pbdist.sizing.systems import NoisyCounts, find_system, judge, load_systems, size_system
 
 _SMALL = """format: 1
 sources: {paper: "A paper, 2018"}

@@ -7,8 +7,7 @@ import pytest
 
 from pbdist import Gaussian, InvalidInputError, Laplace, NoisyCount, Product, StudyFileError, privacy_bounds
 from pbdist.mechanisms import Reversed
-from pbdist.sizing.system_sizing import NoisyCounts
-from pbdist.sizing.systems import default_systems_path, find_system, load_systems
+from pbdist.sizing.systems import NoisyCounts, default_systems_path, find_system, load_systems
 
 SYSTEMS = load_systems()
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import zarr.abc.store
 
-from pbdist.store.arrays import FilesStore
+from pbdist.store.columns import FilesStore
 from pbdist.store.files import MOST_DOCUMENT, Entry, OversizeError
 
 

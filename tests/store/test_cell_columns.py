@@ -45,9 +45,15 @@ from pbdist.mechanisms import (
     positive,
 )
 from pbdist.mechanisms.columns import columns_of_kind, known_columns
-from pbdist.store.arrays import FilesStore, array_files
-from pbdist.store.cell_columns import cell_columns, column_names
-from pbdist.store.column_texts import as_list_text, composite_text, list_text
+from pbdist.store.columns import (
+    FilesStore,
+    array_files,
+    as_list_text,
+    cell_columns,
+    column_names,
+    composite_text,
+    list_text,
+)
 from pbdist.study import Cell, load_study
 from pbdist.types import Adjacency
 from tests.studies import write_study

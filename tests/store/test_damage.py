@@ -19,7 +19,7 @@ from pbdist.store import (
     restore_parts,
 )
 from pbdist.store.layout import batch_file, cell_group, shard_file, shard_record
-from pbdist.store.shards import shard_state
+from pbdist.store.results import shard_state
 from pbdist.study import StudySpec, load_study, plan_study
 from pbdist.study.extension import missing_parts, union_of
 from tests.effort import times

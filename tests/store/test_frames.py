@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numcodecs.zstd import Zstd
 
-from pbdist.store.arrays import decode_chunk
-from pbdist.store.frames import HEAD_BYTES, check_content
+from pbdist.store.columns import decode_chunk
+from pbdist.store.files import HEAD_BYTES, check_content
 
 PLAIN = bytes(Zstd(level=3, checksum=True).encode(np.zeros(1000, dtype=np.uint8)))
 

@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pbdist.store.cell_columns import cell_columns
-from pbdist.study.grid_cells import CellGrid, GridCells, LazyCells
-from pbdist.study.grid_columns import columns_of_pairs
+from pbdist.store.columns import cell_columns
+from pbdist.study.grid_cells import CellGrid, GridCells, LazyCells, columns_of_pairs
 from tests.study.grids import cells_of_every_kind, every_kind
 
 

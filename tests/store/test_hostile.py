@@ -10,7 +10,7 @@ from pbdist.errors import StoreDamagedError
 from pbdist.store import check_store, open_store, place_at
 from pbdist.store.create import write_parts
 from pbdist.store.layout import shard_record
-from pbdist.store.records import record_document
+from pbdist.store.results import record_document
 from tests.store.commands import LARGER, ask, in_a_process, run, state_of
 from tests.studies import write_study
 

@@ -15,7 +15,7 @@ import pytest
 
 from pbdist import open_study
 from pbdist.errors import PbdistError
-from pbdist.store.json_text import json_of
+from pbdist.store.metadata import json_of
 from tests.effort import SEED, times
 from tests.store.commands import QUERY, Answer, ask, run, state_of
 from tests.store.mutations import Files, changed_bytes, changed_document, files_of, put_special

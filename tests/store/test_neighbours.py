@@ -15,9 +15,9 @@ from pbdist.cli import main
 from pbdist.errors import StoreMismatchError
 from pbdist.mechanisms import Adjacency, Gaussian, Laplace, SubsampledGaussian
 from pbdist.query import open_study
-from pbdist.query.neighbours import neighbours_by_label
+from pbdist.query.settings import neighbours_by_label
 from pbdist.run import SerialExecutor, run_study
-from pbdist.run.extending import asked_of
+from pbdist.run.driver import asked_of
 from pbdist.store import create_or_open, open_parts, open_store
 from pbdist.store.columns import StoredCells
 from pbdist.study import load_study

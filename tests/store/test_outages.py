@@ -116,7 +116,7 @@ def test_a_lease_is_neither_lost_nor_taken_in_an_outage(
 ) -> None:
     seen: list[bool] = []
     # Dead by the clock soon after the cut, for whoever looks on.
-    monkeypatch.setattr("pbdist.store.holders.STALE_SECONDS", 1.0)
+    monkeypatch.setattr("pbdist.store.lock.STALE_SECONDS", 1.0)
     with hold(url, refresh=0.3) as held:
         held.watched_by(lambda error: seen.append(error is None))
         mended_after(3.0, proxy).join()

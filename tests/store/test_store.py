@@ -28,7 +28,7 @@ from pbdist.store import (
     remove_strays,
 )
 from pbdist.store.layout import batch_file
-from pbdist.store.records import index_bytes
+from pbdist.store.results import index_bytes
 from pbdist.study import Batch, Plan, load_study, plan_study
 from pbdist.table import bounds_table
 from pbdist.types import Direction

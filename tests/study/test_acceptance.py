@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pbdist import mechanisms
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Pair
-from pbdist.study.acceptance import accepted_grid
+from pbdist.study.entries import accepted_grid
 from tests.strategies import examples
 
 SIZES = st.sampled_from([1e-300, 1e-9, 0.5, 1.0, 3.0, 40.0, 1e4, 3e5, 1e7, 1e200, 0.0, -1.0])

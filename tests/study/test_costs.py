@@ -2,7 +2,7 @@ import numpy as np
 
 from pbdist.mechanisms import Gaussian, Histogram, Laplace, NoisyCount, Pair, Product, RandomizedResponse
 from pbdist.study import Cell
-from pbdist.study.costs import alike_cells
+from pbdist.study.plan import alike_cells
 
 
 def test_cells_of_one_kind_and_size_are_alike_and_no_others() -> None:

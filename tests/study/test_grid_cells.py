@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from pbdist.study import StudySpec, load_study, plan_study
-from pbdist.study.alike import alike_cells
-from pbdist.study.cell_hashes import hashes_of, standing_in
 from pbdist.study.extension import missing_points
-from pbdist.study.grid_cells import GridCells
-from pbdist.study.shipped import shipped_study
+from pbdist.study.grid_cells import GridCells, hashes_of, standing_in
+from pbdist.study.plan import alike_cells
+from pbdist.study.starter import shipped_study
 from tests.studies import write_study
 from tests.study.grids import cells_of_every_kind, every_kind
 

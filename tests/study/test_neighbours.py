@@ -7,9 +7,9 @@ import pytest
 from pbdist.errors import StudyFileError
 from pbdist.mechanisms import Adjacency, Laplace, Product, Reversed, SubsampledGaussian
 from pbdist.study import StudySpec, load_study
-from pbdist.study.acceptance import accepted_grid
+from pbdist.study.entries import accepted_grid
+from pbdist.study.grid_cells import Axis, PairGrid, alike_values
 from pbdist.study.load import load_asked
-from pbdist.study.pair_grid import Axis, PairGrid, alike_values
 from tests.mechanisms.replaced import Replaced
 from tests.studies import TIGHT, TINY, write_study
 

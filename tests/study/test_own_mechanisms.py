@@ -24,8 +24,7 @@ from pbdist.mechanisms import (
 )
 from pbdist.mechanisms.declaration import _KINDS
 from pbdist.study import load_study
-from pbdist.study.acceptance import accepted_grid
-from pbdist.study.entry_kinds import model_of
+from pbdist.study.entries import accepted_grid, model_of
 from pbdist.study.starter import write_starter
 from pbdist.study.words import pairs_of_words
 from pbdist.types import FloatArray

@@ -34,7 +34,7 @@ mechanisms:
     sigma: 3 # mechanisms[2].sigma: scale is b of the density e^(-|x| / b) / (2 b): the variance is 2 b²
     sensitivity: -1
   - kind: SubsampledGaussian
-    noise_multiplier: 1 # mechanisms[3].noise_multiplier: the noise multiplier times the sensitivity
+    noise_multiplier: 1 # mechanisms[3].noise_multiplier: the noise multiplier times the clipping norm
     sampling_rate: 0.01 # mechanisms[3].sampling_rate: rate is the probability
   - kind: NoisyCount
     reading: clamp # mechanisms[4].reading: did you mean clamp-and-ceil?

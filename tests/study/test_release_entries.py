@@ -7,13 +7,12 @@ import pytest
 
 from pbdist.errors import StudyFileError
 from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, Granularity, NodeLevel, Unbounded, UserLevel
-from pbdist.granularity.release.analysis import Analysis, on_each_block
-from pbdist.granularity.release.blocks import Blocks, Memberships, Overlapping, Partition
+from pbdist.granularity.release.declared import Analysis, Blocks, Memberships, Overlapping, Partition, on_each_block
 from pbdist.granularity.release.plan import ReleasePlan
 from pbdist.mechanisms import ApproximateDP, Gaussian, Laplace, Pair, Poisson, Product, WorstOf
-from pbdist.store.cell_columns import cell_columns
+from pbdist.store.columns import cell_columns
 from pbdist.study import StudySpec, load_study, release_entries
-from pbdist.study.costs import alike_cells, cell_cost
+from pbdist.study.plan import alike_cells, cell_cost
 from tests.studies import write_study
 
 HEAD = "format: 1\nname: s\nmechanisms:\n"

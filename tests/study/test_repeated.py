@@ -7,9 +7,7 @@ import pytest
 
 from pbdist.mechanisms import Laplace
 from pbdist.study import Cell
-from pbdist.study.grid_cells import CellGrid
-from pbdist.study.pair_grid import Axis, PairGrid
-from pbdist.study.repeated import repeated_cells
+from pbdist.study.grid_cells import Axis, CellGrid, PairGrid, repeated_cells
 
 
 def one_by_one(entries: Mapping[int, Sequence[CellGrid]]) -> list[tuple[int, Cell, int]]:

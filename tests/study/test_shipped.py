@@ -10,8 +10,7 @@ import pytest
 from pbdist.errors import InvalidInputError, StudyFileError
 from pbdist.study import load_study, plan_study
 from pbdist.study.plan import duration
-from pbdist.study.shipped import PROJECTED, find_study, shipped_names, shipped_study
-from pbdist.study.starter import write_copy
+from pbdist.study.starter import PROJECTED, find_study, shipped_names, shipped_study, write_copy
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted([*(ROOT / "pipelines").glob("*.yaml"), *(ROOT / "pipelines/records").glob("*.yaml")])
@@ -86,7 +85,7 @@ def test_an_installed_package_has_them_beside_its_modules(tmp_path: Path) -> Non
     shutil.copytree(ROOT / "pbdist", tmp_path / "site/pbdist", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "site/pbdist/studies").mkdir()
     shutil.copy(ROOT / "pipelines/quickstart.yaml", tmp_path / "site/pbdist/studies/quickstart.yaml")
-    code = "from pbdist.study.shipped import *; print(*shipped_names(), find_study('quickstart'))"
+    code = "from pbdist.study.starter import *; print(*shipped_names(), find_study('quickstart'))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

@@ -32,7 +32,7 @@ from pbdist.mechanisms import (
     SubsampledLaplace,
     TruncatedPoissonGaussian,
 )
-from pbdist.study.entry_kinds import study_kinds
+from pbdist.study.entries import study_kinds
 from pbdist.study.words import pairs_of_words, word_parameters
 
 CASES: tuple[tuple[str, dict[str, str], Pair], ...] = (

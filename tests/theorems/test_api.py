@@ -24,8 +24,8 @@ from pbdist import (
 )
 from pbdist.mechanisms import Pair
 from pbdist.theorems import THEOREMS
-from pbdist.theorems.one_round import RoundPrivacy
-from pbdist.theorems.vuvuzela import conversation, dialing
+from pbdist.theorems.api import conversation, dialing
+from pbdist.theorems.renyi import RoundPrivacy
 from tests.effort import times
 from tests.theorems.small_pairs import exact_delta
 

@@ -20,8 +20,8 @@ from pbdist import (
     privacy_bounds,
 )
 from pbdist.mechanisms import Pair
-from pbdist.theorems.concentrated import Concentrated, concentrated_of
-from pbdist.theorems.inverse import earlier_epsilon
+from pbdist.theorems.api import earlier_epsilon
+from pbdist.theorems.renyi import Concentrated, concentrated_of
 from tests.effort import times
 from tests.theorems.small_pairs import exact_delta, random_pair
 

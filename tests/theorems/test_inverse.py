@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pbdist import Gaussian, InvalidInputError, Laplace, SubsampledGaussian, earlier_bounds
-from pbdist.theorems.inverse import earlier_epsilon
+from pbdist.theorems.api import earlier_epsilon
 
 pytestmark = pytest.mark.slow
 

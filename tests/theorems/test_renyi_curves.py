@@ -19,9 +19,16 @@ from pbdist import (
 )
 from pbdist.mechanisms import Pair
 from pbdist.renyi import closest_bounds
-from pbdist.theorems.concentrated import Concentrated, concentrated_of
-from pbdist.theorems.renyi import sampled_gaussian_divergence
-from pbdist.theorems.renyi_curves import STARTS, RenyiCurve, curve_of, gain_of_adding, gain_of_sampling
+from pbdist.theorems.renyi import (
+    STARTS,
+    Concentrated,
+    RenyiCurve,
+    concentrated_of,
+    curve_of,
+    gain_of_adding,
+    gain_of_sampling,
+    sampled_gaussian_divergence,
+)
 from pbdist.types import Direction, FloatArray
 from tests.effort import times
 from tests.theorems.small_pairs import random_pair

@@ -11,12 +11,10 @@ from pbdist.arguments import Neighbours, checked_compositions, checked_delta, ch
 from pbdist.bounds.delta import Axis, Variable, bounds_dataset
 from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, Granularity, NodeLevel, Unbounded, UserLevel
-from pbdist.granularity.release.analysis import Analysis
-from pbdist.granularity.release.blocks import Blocks, Memberships, Overlapping, Partition
-from pbdist.granularity.release.changes import Profile
+from pbdist.granularity.release.declared import Analysis, Blocks, Memberships, Overlapping, Partition, Profile
+from pbdist.granularity.release.products import Resolved, Resolver, without_dominated, without_reversed
 from pbdist.granularity.release.profiles import profiles_of
-from pbdist.granularity.release.resolved import Resolved, Resolver, without_dominated, without_reversed
-from pbdist.granularity.release.worst_profile import Largest, largest_delta, largest_epsilon
+from pbdist.granularity.release.worst import Largest, largest_delta, largest_epsilon
 from pbdist.mechanisms import Adjacency, Pair, Product, RandomizedResponse, WorstOf, joined
 from pbdist.notebook import html_table
 from pbdist.pld.engine import delta_above, delta_below
@@ -199,11 +197,6 @@ class ReleasePlan:
         xarray.Dataset
             As `pbdist.privacy_bounds` returns it, for the larger of the two directions. Lower bounds are NaN where no
             declared change attains all pairs that it touches; then no bounds are within the tolerance.
-
-        Raises
-        ------
-        InvalidInputError
-            If a parameter is out of its range.
         """
         rounds, losses = checked_compositions(compositions), checked_epsilon(epsilon)
         precision = checked_tolerance(tolerance)
@@ -239,11 +232,6 @@ class ReleasePlan:
         xarray.Dataset
             As `pbdist.epsilon_bounds` returns it. Lower bounds are NaN where no declared change attains all pairs that
             it touches.
-
-        Raises
-        ------
-        InvalidInputError
-            If a parameter is out of its range.
         """
         rounds, wanted = checked_compositions(compositions), checked_delta(delta)
         precision = checked_tolerance(tolerance)

@@ -7,15 +7,16 @@ some, or both: with a few kinds of blocks there are few profiles, however many b
 
 import itertools
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from pbdist.errors import InvalidInputError
 from pbdist.granularity.notions import Bounded, FreeLunch, Granularity, NodeLevel, UserLevel
-from pbdist.granularity.release.analysis import Analysis
-from pbdist.granularity.release.blocks import Blocks, Memberships, Partition
-from pbdist.granularity.release.changes import Profile, Touch
-from pbdist.granularity.release.dominated_blocks import strongest
+from pbdist.granularity.release.declared import Analysis, Blocks, Memberships, Partition, Profile, Touch
+from pbdist.granularity.release.products import dominates
+from pbdist.mechanisms import Pair
+from pbdist.mechanisms.pair import noise_order
 
 #: Of more kinds of blocks, those that need not be looked at are left out.
 _MANY_KINDS = 12
@@ -25,14 +26,7 @@ MOST_PROFILES = 200_000
 
 @dataclass(frozen=True)
 class _Kind:
-    """Blocks that are alike.
-
-    Attributes
-    ----------
-    blocks : tuple of str
-    wide : frozenset of str
-        The names of the analyses that read these blocks and others.
-    """
+    """Blocks that are alike, and the names of the analyses that read these blocks and others."""
 
     blocks: tuple[str, ...]
     wide: frozenset[str]
@@ -306,3 +300,61 @@ def _profile(
     touches.extend(Touch(name, less, more) for name, (less, more) in wide.items())
     touches.extend(Touch(name, *records) for name in everything)
     return Profile(tuple(touches))
+
+
+#: For each way to use pairs, how often each pair is used so: for one record more or less, and for a changed record.
+_Told: TypeAlias = Mapping[Hashable, tuple[Counter[Pair], Counter[Pair]]]
+
+
+def strongest(
+    alone: Sequence[Sequence[Analysis]], sizes: Sequence[int], wide: Sequence[frozenset[str]], *, touched: int
+) -> list[int]:
+    """Return the numbers of the kinds of blocks that are enough.
+
+    A change touches at most n blocks, `touched`. Let n other blocks each dominate block b: the analyses that read them
+    `alone` tell at least as much as those of b, whatever a change does to it, and all other analyses (`wide`) read them
+    where they read b. A profile that touches b leaves one of these untouched, for b itself is one of its n at most;
+    with that in the place of b it tells at least as much. So b may be left out, and so on: the blocks that remain are
+    enough. Pairs are compared as declared. What a chain of changes does follows: the more a step tells, the more the
+    chain.
+    """
+    told = [_told(one) for one in alone]
+    order = sorted(range(len(told)), key=lambda index: _noise(alone[index]))
+    kept: list[int] = []
+    for index in order:
+        missing = touched
+        for other in kept:
+            if missing > 0 and wide[other] == wide[index] and _tells_more(told[other], told[index]):
+                missing -= sizes[other]
+        if missing > 0:
+            kept.append(index)
+    return sorted(kept)
+
+
+def _told(analyses: Sequence[Analysis]) -> _Told:
+    found: dict[Hashable, tuple[Counter[Pair], Counter[Pair]]] = {}
+    for one in analyses:
+        replaced = one.replaced if isinstance(one.replaced, Pair) else None
+        use = (one.declared, one.domain, one.attained, one.replaced if replaced is None else "pair")
+        pairs, changed = found.setdefault(use, (Counter(), Counter()))
+        pairs[one.pair] += one.repeats
+        if replaced is not None:
+            changed[replaced] += one.repeats
+    return found
+
+
+def _tells_more(more: _Told, less: _Told) -> bool:
+    """Whether for each use the pairs of one block dominate those of another."""
+    if more.keys() != less.keys():
+        return False
+    return all(
+        dominates(frozenset(larger.items()), frozenset(smaller.items()))
+        for use, both in less.items()
+        for larger, smaller in zip(more[use], both, strict=True)
+    )
+
+
+def _noise(analyses: Sequence[Analysis]) -> float:
+    """Less noise first, where it is known: nothing rests on the order but how soon others are found dominated."""
+    orders = [noise_order(one.pair) for one in analyses]
+    return sum(float(sum(order.amounts)) for order in orders if order is not None)

@@ -1,9 +1,12 @@
 """A small server of read-only routes: a page, its scripts, and answers from one store as JSON."""
 
+import ipaddress
 import json
+import re
 import secrets
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,14 +14,161 @@ from tornado.httpserver import HTTPServer
 from tornado.ioloop import IOLoop
 from tornado.web import Application, HTTPError, RequestHandler
 
-from pbdist.errors import InvalidInputError, PbdistError
+from pbdist.errors import InvalidInputError, PbdistError, StoreMismatchError, shown
 from pbdist.report.explorer.answers import Answers
-from pbdist.report.explorer.asked import Asked
-from pbdist.report.explorer.contents import contents, reading_notices
-from pbdist.report.explorer.hosts import allowed_host
-from pbdist.report.explorer.page import page, static_files
-from pbdist.report.explorer.served import Served
+from pbdist.report.explorer.export import page, static_files
+from pbdist.report.explorer.snapshot import MOST_CELLS, Snapshot, contents, listing_of, reading_notices, take_snapshot
 from pbdist.types import JsonValue
+
+_LONGEST = 64
+_WHOLE = re.compile(r"[0-9]{1,9}", re.ASCII)
+_DECIMAL = re.compile(r"[0-9]{1,20}(\.[0-9]{0,30})?([eE][+-]?[0-9]{1,4})?", re.ASCII)
+_TOKEN = re.compile(r"[0-9a-f]{16}", re.ASCII)
+
+
+class Asked:
+    """The arguments of one request: those that are allowed, each once, of the expected form.
+
+    Parameters
+    ----------
+    arguments
+        As Tornado gives them: for each name its values, as bytes.
+    allowed
+        The names that there may be.
+
+    Raises
+    ------
+    InvalidInputError
+        There are others, or one twice, or one that is too long or no plain text.
+    """
+
+    def __init__(self, arguments: Mapping[str, Sequence[bytes]], allowed: Sequence[str]) -> None:
+        self._values: dict[str, str] = {}
+        for name, values in arguments.items():
+            if name not in allowed:
+                raise InvalidInputError(f"argument: expected one of {', '.join(allowed) or 'none'}, got {shown(name)}")
+            if len(values) != 1 or len(values[0]) > _LONGEST or not values[0].isascii():
+                raise InvalidInputError(f"{name}: expected one short text, got {shown(list(values))}")
+            self._values[name] = values[0].decode("ascii")
+
+    def has(self, name: str) -> bool:
+        """Whether an argument is given."""
+        return name in self._values
+
+    def token(self) -> str:
+        """Return the token of the state of the store that the page shows."""
+        return self._matched("token", _TOKEN, "16 hexadecimal digits")
+
+    def index(self, name: str, count: int) -> int:
+        """Return an index below `count`."""
+        value = int(self._matched(name, _WHOLE, f"a whole number below {count}"))
+        if value >= count:
+            raise InvalidInputError(f"{name}: expected a whole number below {count}, got {value}")
+        return value
+
+    def share(self, name: str) -> float:
+        """Return a number above 0 and below 1."""
+        value = float(self._matched(name, _DECIMAL, "a number above 0 and below 1"))
+        if not 0.0 < value < 1.0:
+            raise InvalidInputError(f"{name}: expected a number above 0 and below 1, got {shown(value)}")
+        return value
+
+    def _matched(self, name: str, form: re.Pattern[str], expected: str) -> str:
+        value = self._values.get(name, "")
+        if not form.fullmatch(value):
+            raise InvalidInputError(f"{name}: expected {expected}, got {shown(value)}")
+        return value
+
+
+_HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]{2,45}\]|[0-9A-Za-z.-]{1,253})(:[0-9]{1,5})?", re.ASCII)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def allowed_host(header: str, bound: str) -> bool:
+    """Whether a Host header names this machine: by an address, as localhost, or by its own name if it is served so.
+
+    A name that resolves to this machine is what an attacker's page has; an address it cannot claim. Ports are not
+    compared: a tunnel has another one.
+    """
+    found = _HOST.fullmatch(header)
+    if found is None:
+        return False
+    name = found["name"].strip("[]").lower().removesuffix(".")
+    if is_loopback(name):
+        return True
+    if is_loopback(bound):
+        return False
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return name in {bound.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
+    return True
+
+
+class Served:
+    """A store by the name that its user gives it, opened when made.
+
+    Raises
+    ------
+    NotAStoreError, StoreFormatError, StoreDamagedError
+        As `pbdist.open_study`.
+    InvalidInputError
+        It has too many cells.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._listing = listing_of(name)
+        self._answers = Answers(_checked(take_snapshot(name)))
+
+    @property
+    def title(self) -> str:
+        """The name of the study."""
+        return self._answers.snapshot.union.study.name
+
+    def without_place(self, text: str) -> str:
+        """Return a message without the path of the store, which is nobody else's business."""
+        for place in (self._answers.snapshot.parts[0].stored.where, self._name):
+            text = text.replace(place, "the store")
+        return text
+
+    def latest(self) -> Answers:
+        """Return answers from the store as it is now: it is opened again if it has changed, or was damaged."""
+        with self._lock:
+            listing = listing_of(self._name)
+            snapshot = self._answers.snapshot
+            if listing != self._listing or snapshot.damaged or snapshot.problem is not None:
+                found = Answers(_checked(take_snapshot(self._name)))
+                self._answers.close()
+                self._answers, self._listing = found, listing
+            return self._answers
+
+    def of(self, token: str) -> Answers:
+        """Return answers from the state that a page shows; a `StoreMismatchError` if that is no longer the latest."""
+        answers = self._answers
+        if answers.snapshot.token != token:
+            raise StoreMismatchError("the store has changed since this page was loaded: load it again")
+        return answers
+
+    def close(self) -> None:
+        """End the background reading."""
+        self._answers.close()
+
+
+def _checked(snapshot: Snapshot) -> Snapshot:
+    cells = len(snapshot.union.study.cells)
+    if cells > MOST_CELLS:
+        raise InvalidInputError(f"store: expected at most {MOST_CELLS:,} noise settings to explore, got {cells:,}")
+    return snapshot
+
 
 #: Requests have no body and short headers.
 _MOST_BODY, _MOST_HEADER = 1024, 16 << 10

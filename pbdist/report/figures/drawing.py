@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pbdist.report.figures.curves import CurvePoints
-from pbdist.report.figures.figure import COMPOSITIONS, DELTA, LOSSES, PROBABILITY, RENYI, Figure, Panel
+from pbdist.report.figures.figure import COMPOSITIONS, DELTA, LOSSES, PROBABILITY, RENYI, CurvePoints, Figure, Panel
 from pbdist.report.sheet import COLOURS, MARKERS, new_sheet, plain, saved, styled
 from pbdist.types import BoolArray, FloatArray
 

@@ -2,21 +2,21 @@
 
 import itertools
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, PlainValidator, ValidationError
+from pydantic import BaseModel, PlainValidator
 
 from pbdist.arguments import DEFAULT_BUCKETS, DEFAULT_FLOOR, DEFAULT_TOLERANCE, MAX_COMPOSITIONS, SMALLEST_TOLERANCE
 from pbdist.mechanisms import Pair
-from pbdist.report.figures.choices import check_names, filled
-from pbdist.report.figures.curves import FORMULAS
 from pbdist.report.figures.figure import (
     COMPOSITIONS,
     DELTA,
+    FORMULAS,
     LOSSES,
     ORDER,
     OUTPUT,
@@ -31,12 +31,65 @@ from pbdist.report.figures.figure import (
 from pbdist.study import grids
 from pbdist.study.document import Document, Keys, Problems, read_document, shown
 from pbdist.study.entries import expand_entry
-from pbdist.study.parameters import custom_error
-from pbdist.study.refusals import STRICT, refuse, refuse_invalid
+from pbdist.study.models import STRICT, Delta, Positive, model_at, refuse, value_at
 from pbdist.suggestions import did_you_mean
 from pbdist.table import METHODS
 from pbdist.theorems import THEOREMS
 from pbdist.types import FloatArray, JsonValue
+
+#: What stands for a choice of ``for_each``.
+_NAME = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
+#: Keys whose values stay texts.
+_TEXTS = ("title", "label")
+
+
+def filled(data: JsonValue, keys: Keys, chosen: Mapping[str, Any]) -> JsonValue:
+    """Return the content of a file with the chosen values in the panel at `keys`, for ``$name`` in it."""
+    if not keys:
+        return _replaced(data, chosen)
+    first, *rest = keys
+    if isinstance(data, list):
+        return [filled(x, tuple(rest), chosen) if i == first else x for i, x in enumerate(data)]
+    return {key: filled(x, tuple(rest), chosen) if key == first else x for key, x in data.items()}
+
+
+def _replaced(value: JsonValue, chosen: Mapping[str, Any], *, text: bool = False) -> JsonValue:
+    """Put values for ``$name``: as they are where the text is nothing else, as text inside a longer one."""
+    if isinstance(value, dict):
+        return {
+            key: item if key == "for_each" else _replaced(item, chosen, text=key in _TEXTS)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_replaced(item, chosen) for item in value]
+    if not isinstance(value, str):
+        return value
+    whole = None if text else _NAME.fullmatch(value)
+    if whole and whole[1] in chosen:
+        return chosen[whole[1]]
+    return _NAME.sub(lambda found: str(chosen.get(found[1], found[0])), value)
+
+
+def _names_in(value: JsonValue) -> set[str]:
+    """Return the names after ``$`` in all texts of a value."""
+    if isinstance(value, dict):
+        return set().union(*(_names_in(item) for key, item in value.items() if key != "for_each"))
+    if isinstance(value, list):
+        return set().union(*map(_names_in, value))
+    return set(_NAME.findall(value)) if isinstance(value, str) else set()
+
+
+def check_names(document: Document, keys: Keys, choices: Mapping[str, Sequence[Any]]) -> None:
+    """Refuse names that stand for nothing, or that nothing uses, and lists without a choice."""
+    used = _names_in(value_at(document, keys))
+    for name, listed in choices.items():
+        if not listed:
+            refuse(document, (*keys, "for_each", name), "expected at least one choice, got []")
+        if name not in used:
+            refuse(document, (*keys, "for_each", name), f"expected a name that the panel uses as ${name}, got {name}")
+    for name in sorted(used - set(choices)):
+        refuse(document, keys, f"expected names that for_each lists, got ${name}")
+
 
 #: The version of the figure file's format.
 FIGURE_FORMAT = 1
@@ -54,35 +107,13 @@ _LARGEST_EXP_EPSILON = 1e150
 _MOST_PANELS = 24
 
 
-def _number(value: JsonValue) -> float:
-    try:
-        return grids.number(value)
-    except grids.GridError as problem:
-        raise custom_error(problem) from None
-
-
-def _positive(value: JsonValue) -> float:
-    return _between(value, 0.0, math.inf, "a number above 0")
-
-
-def _delta(value: JsonValue) -> float:
-    return _between(value, 0.0, 1.0, "a δ above 0 and below 1")
-
-
 def _exp_epsilon(value: JsonValue) -> float:
-    return _between(value, 1.0, math.inf, "an e^ε above 1")
-
-
-def _between(value: JsonValue, low: float, high: float, expected: str) -> float:
-    number = _number(value)
-    if not low < number < high:
-        raise custom_error(grids.GridError(f"expected {expected}, got {shown(value)}"))
+    number = grids.number(value)
+    if number <= 1.0:
+        raise grids.GridError(f"expected an e^ε above 1, got {shown(value)}")
     return number
 
 
-Number = Annotated[float, PlainValidator(_number)]
-Positive = Annotated[float, PlainValidator(_positive)]
-Delta = Annotated[float, PlainValidator(_delta)]
 ExpEpsilon = Annotated[float, PlainValidator(_exp_epsilon)]
 
 
@@ -158,7 +189,7 @@ def _figure(document: Document) -> Figure:
     version = document.data.get("format")
     if type(version) is not int or version != FIGURE_FORMAT:
         refuse(document, ("format",), f"expected {FIGURE_FORMAT}, got {shown(version)}")
-    model: _FigureModel = _checked(document, (), _FigureModel)
+    model = model_at(document, (), _FigureModel)
     problems = Problems()
     with problems.collected():
         _check_name(document, model.name)
@@ -199,19 +230,6 @@ def _figure(document: Document) -> Figure:
 def _check_name(document: Document, name: str) -> None:
     if not name or not all(c.isalnum() or c in "._-" for c in name) or not name[0].isalnum():
         refuse(document, ("name",), f"expected letters, digits, '.', '_' and '-', got {shown(name)}")
-
-
-def _checked(document: Document, keys: Keys, model: type[BaseModel]) -> Any:
-    """Return the value at `keys` as a model."""
-    value = document.data
-    for part in keys:
-        value = value[part]
-    if not isinstance(value, dict):
-        refuse(document, keys, f"expected a mapping with {', '.join(model.model_fields)}, got {shown(value)}")
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        refuse_invalid(document, error, model, keys=keys)
 
 
 def _axis(document: Document, model: _FigureModel) -> tuple[str, FloatArray]:
@@ -283,14 +301,14 @@ def _check_whole(document: Document, figure: Figure) -> None:
 def _target(document: Document, model: _FigureModel) -> tuple[float, float] | None:
     if model.target is None:
         return None
-    target: _TargetModel = _checked(document, ("target",), _TargetModel)
+    target = model_at(document, ("target",), _TargetModel)
     return math.log(target.exp_epsilon), target.delta
 
 
 def _promise(document: Document, keys: Keys, value: Any) -> Promise | None:
     if value is None:
         return None
-    promise: _PromiseModel = _checked(document, keys, _PromiseModel)
+    promise = model_at(document, keys, _PromiseModel)
     if promise.protocol not in PROTOCOLS:
         got = f"{shown(promise.protocol)}{did_you_mean(promise.protocol, PROTOCOLS)}"
         refuse(document, (*keys, "protocol"), f"expected one of {', '.join(PROTOCOLS)}, got {got}")
@@ -324,14 +342,14 @@ def _panels(document: Document, model: _FigureModel) -> tuple[Panel, ...]:
 
 def _choices(document: Document, keys: Keys) -> Iterator[dict[str, Any]]:
     """Yield the values of the names of a panel, for each panel that it stands for."""
-    panel: _PanelModel = _checked(document, keys, _PanelModel)
+    panel = model_at(document, keys, _PanelModel)
     check_names(document, keys, panel.for_each)
     for choice in itertools.product(*panel.for_each.values()):
         yield dict(zip(panel.for_each, choice, strict=True))
 
 
 def _panel(document: Document, keys: Keys, model: _FigureModel) -> Panel:
-    panel: _PanelModel = _checked(document, keys, _PanelModel)
+    panel = model_at(document, keys, _PanelModel)
     if not panel.curves:
         refuse(document, (*keys, "curves"), "expected at least one curve, got []")
     rounds = model.compositions if panel.compositions is None else panel.compositions
@@ -362,7 +380,7 @@ def _check_text(document: Document, keys: Keys, text: str, *, empty: bool = Fals
 
 
 def _curve(document: Document, keys: Keys) -> Curve:
-    curve: _CurveModel = _checked(document, keys, _CurveModel)
+    curve = model_at(document, keys, _CurveModel)
     _check_text(document, (*keys, "label"), curve.label)
     pair: Pair | None = None
     if curve.mechanism is not None:

@@ -1,9 +1,15 @@
 """The parts of a report, made once and written by one writer for each format."""
 
 import hashlib
+import math
 import re
+import shlex
 from dataclasses import dataclass
 from typing import TypeAlias
+
+from pbdist.query.printing import NOT_KNOWN
+from pbdist.rounding import exact, rounded_down, rounded_up
+from pbdist.study.spec import exponential
 
 #: Kinds of notices: what makes a page unfit to rely on, what to know, and what is as it should be.
 ALARM, NOTE, SOUND = "alarm", "note", "sound"
@@ -126,3 +132,27 @@ def named(text: str) -> str:
         return plain(text) if text.strip() else "(no name)"
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{plain(text[:60])}…{plain(text[-20:])} ({len(text):,} characters, SHA-256 {digest}…)"
+
+
+def command(*words: str) -> str:
+    """Return words as one command line; a word that holds anything unseen is named, not quoted."""
+    return " ".join(shlex.quote(word) if word.isprintable() else shlex.quote(plain(word)) for word in words)
+
+
+#: What stands in place of a bound that the store does not have.
+NOT_COMPUTED = "not computed"
+
+
+def bracket_text(lower: float, upper: float, *, attained: bool = True) -> tuple[str, str]:
+    """Return a lower and an upper bound in 6 digits, rounded outwards; in words what is none."""
+    if math.isnan(upper):
+        return NOT_COMPUTED, NOT_COMPUTED
+    return rounded_down(lower) if attained and not math.isnan(lower) else NOT_KNOWN, rounded_up(upper)
+
+
+def epsilon_text(epsilon: float) -> str:
+    """Return an ε exactly: as a number of nats, or as the logarithm of a shorter one."""
+    power = exponential(epsilon)
+    logarithm = f"ln {exact(power)}"
+    number = exact(epsilon)
+    return logarithm if epsilon > 0.0 and math.isfinite(power) and len(logarithm) < len(number) else number

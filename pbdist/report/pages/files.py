@@ -74,7 +74,7 @@ def write_report(document: Document, path: Path, kind: str) -> list[Path]:
     for place, _ in files:
         _check_ours(place)
     for place, content in files:
-        _write(place, content)
+        write_whole(place, content)
     return [place for place, _ in reversed(files)]
 
 
@@ -119,7 +119,8 @@ def _is_ours(*ends: bytes) -> bool:
     return any(mark in end for mark in marks for end in ends)
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file as a whole or not at all; an earlier one is replaced."""
     unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
         unfinished.write_bytes(content)

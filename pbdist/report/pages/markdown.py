@@ -21,9 +21,9 @@ from pbdist.report.pages.document import (
 MARK = "<!-- pbdist report -->"
 #: All that Markdown or HTML may read as more than a letter; ``_`` between letters is none.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&@:])")
-#: What begins a list, a heading or a quotation at the start of a line.
 #: What GitHub makes a link of without any sign.
 _LINK = re.compile(r"\b(www)\.", re.IGNORECASE)
+#: What begins a list, a heading or a quotation at the start of a line.
 _START = re.compile(r"^(\d+)([.)])|^([-=])")
 _ALERTS = {ALARM: "CAUTION", NOTE: "NOTE"}
 

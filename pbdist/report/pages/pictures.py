@@ -19,21 +19,19 @@ from pbdist.errors import (
 )
 from pbdist.mechanisms import Pair
 from pbdist.mechanisms.columns import known_columns
+from pbdist.query.lookup import is_set
 from pbdist.query.noise_choice import NoiseChoice
 from pbdist.query.study import Study
-from pbdist.report.pages.document import Block, Bullets, Heading, Paragraph, Picture, plain
-from pbdist.report.pages.goal_words import goal_in_words
-from pbdist.report.pages.mechanism_words import parameters
-from pbdist.report.pages.noise_blocks import group_in_words, setting_in_words
-from pbdist.report.pages.numerals import epsilon_text
-from pbdist.report.pages.stored_rows import is_set, spread
+from pbdist.report.pages.document import Block, Bullets, Heading, Paragraph, Picture, epsilon_text, plain
+from pbdist.report.pages.noise_blocks import group_in_words, setting_in_words, spread
+from pbdist.report.pages.words import goal_in_words, parameters
 from pbdist.report.plots import compositions, epsilon_delta
 from pbdist.report.plots.frame import LOWEST, axes_for, take_notes
 from pbdist.report.plots.noise import draw_choices
 from pbdist.report.sheet import plain as no_mathematics
 from pbdist.report.sheet import saved
 from pbdist.sizing.goal import Goal
-from pbdist.store.cell_columns import cell_columns
+from pbdist.store.columns import cell_columns
 
 #: So many curves stay apart; so many groups of settings, of each at least so many to be worth a picture.
 _MOST_CURVES, _MOST_GROUPS, _LEAST_SETTINGS = 6, 4, 3
@@ -175,16 +173,12 @@ def _rename(axes: Any, before: Sequence[Any], name: str) -> None:
     added = [handle for handle in axes.get_legend_handles_labels()[0] if handle not in before]
     curves = [handle for handle in added if not str(handle.get_label()).startswith("target")]
     for handle in curves[:1]:
-        handle.set_label(no_mathematics(_in_lines(name)))
+        handle.set_label(no_mathematics("\n".join(textwrap.wrap(name, _LINE))))
 
 
 def _short(label: str) -> str:
     told = plain(label)
     return told if len(told) <= _LONGEST else f"{told[: _LONGEST - 1]}…"
-
-
-def _in_lines(name: str) -> str:
-    return "\n".join(textwrap.wrap(name, _LINE))
 
 
 def _taken_notes(axes: Any) -> str:

@@ -20,21 +20,18 @@ from pbdist.report.pages.document import (
     Notice,
     Paragraph,
     Table,
+    bracket_text,
+    command,
     named,
     plain,
 )
-from pbdist.report.pages.goal_words import goal_in_words, meaning
-from pbdist.report.pages.mechanism_words import does, kinds_of, parameter_rows, parameters
 from pbdist.report.pages.noise_blocks import VERDICTS
-from pbdist.report.pages.numerals import bracket_text
 from pbdist.report.pages.pictures import computed_picture
-from pbdist.report.pages.provenance import made_by
-from pbdist.report.pages.shell import command
-from pbdist.report.pages.store_report import Report
-from pbdist.report.pages.studied import assumed
+from pbdist.report.pages.store_report import Report, made_by
+from pbdist.report.pages.words import assumed, does, goal_in_words, kinds_of, meaning, parameter_rows, parameters
 from pbdist.rounding import exact, rounded_down, rounded_up
-from pbdist.sizing.certificate import SizedNoise
-from pbdist.sizing.system_sizing import CountNoise, NoisyCounts, System, SystemTarget, judge, size_system
+from pbdist.sizing.goal import SizedNoise
+from pbdist.sizing.systems import CountNoise, NoisyCounts, System, SystemTarget, judge, size_system
 
 _NOISES: tuple[CountNoise, ...] = (Laplace, Gaussian)
 _SIZED = (

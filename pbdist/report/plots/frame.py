@@ -1,19 +1,83 @@
 """The frame of every plot: axes, styles of curves, legend, title, and what has to be said below."""
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from pbdist.errors import InvalidInputError, shown
-from pbdist.report.plots.labels import wrapped
-from pbdist.report.sheet import COLOURS, LINES, MARKERS, new_sheet, styled
-from pbdist.types import FloatArray
+from pbdist.errors import InvalidInputError, OffGridError, shown
+from pbdist.query.settings import neighbours_words
+from pbdist.report.sheet import COLOURS, LINES, MARKERS, new_sheet, plain, styled
+from pbdist.results import log_relative_width
+from pbdist.rounding import exact, rounded_up
+from pbdist.types import COMPOSITIONS, DIRECTION, Adjacency, BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+#: How a parameter is told; others by their names.
+SPOKEN = {
+    COMPOSITIONS: "r = {}",
+    DIRECTION: "{}",
+    "mechanism": "{}",
+    "study": "{}",
+    "reading": "{}",
+    "p": "p = {}",
+    "k": "{} answers",
+    "eta": "η = {}",
+    "pair_p": "A = {}",
+    "pair_q": "B = {}",
+    "pair_epsilon": "ε of a use {}",
+    "pair_delta": "δ of a use {}",
+    "truncate_low": "cut at {}",
+    "truncate_high": "and {}",
+}
+#: Told only where nothing else tells curves apart.
+_IMPLIED = ("kind", "noise", "made_of")
+#: Letters of a line of the legend.
+_WIDTH = 30
+
+
+def labelled(curves: Sequence[Mapping[str, Any]]) -> tuple[str, list[str]]:
+    """Return what curves have in common, and for each what tells it from the others; curves with equal texts count."""
+    names = list(dict.fromkeys(name for curve in curves for name in curve))
+    if all(curve.get("sensitivity", 1.0) == 1.0 for curve in curves):
+        names = [name for name in names if name != "sensitivity"]
+    alike = [name for name in names if len({curve.get(name) for curve in curves}) == 1]
+    shared = {name: curves[0][name] for name in alike if name in curves[0] and name not in _IMPLIED} if curves else {}
+    different = [name for name in names if name not in alike]
+    told = [name for name in different if name not in _IMPLIED]
+    labels = [_told(curve, told) for curve in curves]
+    if len(set(labels)) < len(labels):
+        labels = [_told(curve, different) for curve in curves]
+    if len(set(labels)) < len(labels):
+        labels = [f"{label} ({position + 1})".strip() for position, label in enumerate(labels)]
+    return plain(_told(shared, list(shared))), [plain(label) for label in labels]
+
+
+def number(value: float) -> str:
+    """Return a number of the input as it is: rounded, it would name noise that the bounds are not proved for."""
+    return f"{value:,}" if isinstance(value, int) else exact(value)
+
+
+def wrapped(label: str, width: int = _WIDTH) -> str:
+    """Return a label in lines that are no wider than a legend."""
+    return "\n".join(textwrap.wrap(label, width, break_long_words=False)) or label
+
+
+def _told(curve: Mapping[str, Any], names: Sequence[str]) -> str:
+    parts = []
+    for name in names:
+        if name not in curve:
+            continue
+        value = curve[name]
+        text = value if isinstance(value, str) else number(value)
+        parts.append(SPOKEN.get(name, f"{name.replace('_', ' ')} {{}}").format(text))
+    return ", ".join(parts)
+
 
 LN10 = float(np.log(10.0))
 #: Width and height of a sheet, inches.
@@ -35,19 +99,19 @@ _WIDE = 8.0
 LOWEST = 1e-40
 
 
-def axes_for(axes: "Axes | None", size: tuple[float, float] = SIZE) -> "Axes":
+def axes_for(axes: "Axes | None") -> "Axes":
     """Return the axes given, or those of a new sheet."""
     if axes is not None:
         return axes
-    sheet = new_sheet(*size)
+    sheet = new_sheet(*SIZE)
     with styled():
         made: Axes = sheet.subplots()
     return made
 
 
-def style_of(axes: "Axes", position: int) -> dict[str, Any]:
+def style_of(axes: "Axes") -> dict[str, Any]:
     """Return the style of one more curve: colour, line and marker, told apart without the colour."""
-    index = position + len(axes.get_legend_handles_labels()[0])
+    index = len(axes.get_legend_handles_labels()[0])
     return {
         "color": COLOURS[index % len(COLOURS)],
         "linestyle": LINES[index % len(LINES)],
@@ -69,7 +133,7 @@ def draw_points(axes: "Axes", places: Any, low: FloatArray, high: FloatArray, la
 
     A lower bound of -inf is a bar down to the end of the axis.
     """
-    style = style_of(axes, 0)
+    style = style_of(axes)
     drawn, known = (np.where(np.isfinite(values), values, np.nan) for values in (high, low))
     # What is missing is not a number, so that the line has a gap.
     axes.plot(places, drawn, label=label, **style, linewidth=0.7)
@@ -95,13 +159,16 @@ def lowest_place(lowest: float) -> float:
     return float(np.log10(lowest)) if lowest else -np.inf
 
 
-def finish(axes: "Axes", *, title: str, x: str, y: str, notes: Iterable[str], legend: bool) -> None:
-    """Write title, axes' names, legend beside the axes and notes below them; notes of earlier curves stay."""
+def finish(axes: "Axes", *title: str, x: str, y: str, notes: Iterable[str], legend: bool = False) -> None:
+    """Write the parts of the title, axes' names, legend beside the axes and notes below them; earlier notes stay.
+
+    Without `legend` there is one where there are several curves.
+    """
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     letters = _letters(axes)
-    if title:
-        axes.set_title(textwrap.fill(title, letters), loc="left")
+    if any(title):
+        axes.set_title(textwrap.fill(", ".join(filter(None, title)), letters), loc="left")
     told = tuple(dict.fromkeys((*take_notes(axes), *notes)))
     lines = [line for note in told for line in textwrap.wrap(note, letters)]
     if lines:
@@ -117,7 +184,7 @@ def finish(axes: "Axes", *, title: str, x: str, y: str, notes: Iterable[str], le
         )
         below.set_gid(_NOTES)
         _TOLD[below] = told
-    if legend:
+    if legend or len(axes.get_legend_handles_labels()[0]) > 1:
         _legend(axes)
 
 
@@ -176,3 +243,82 @@ def height_limits(
         low, high = middle - 0.5 * _LEAST, middle + 0.5 * _LEAST
     margin = 0.04 * (high - low)
     return low - margin, high + margin
+
+
+NO_LOWER = "no lower bound is known: no change is declared to attain the pairs that dominate it"
+#: What names the curves of a store.
+_NAMES = ("study", "mechanism")
+_REASONS = {
+    "not computed": "not computed",
+    "failed": "missing: they could not be computed",
+    "damaged": "missing: damaged files",
+}
+
+
+def gap_notes(missing: Iterable[tuple[BoolArray, str]]) -> list[str]:
+    """Return how many points have no bounds, and why; `missing` has for each curve where, and the reason."""
+    counts: Counter[str] = Counter()
+    total = 0
+    for where, reason in missing:
+        total += where.size
+        count = int(np.count_nonzero(where))
+        if count:
+            counts[reason or "not computed"] += count
+    return [
+        f"{count:,} of {total:,} points {'is' if count == 1 else 'are'} {_REASONS.get(reason, reason)}"
+        for reason, count in counts.items()
+    ]
+
+
+def neighbours_notes(found: Iterable[tuple[Mapping[str, Any], Adjacency]]) -> list[str]:
+    """Return for which neighbours curves are, and whether they compare; nothing where none says it.
+
+    `found` has for each curve the parameters that name it, and the relation.
+    """
+    told = [(" ".join(str(one[name]) for name in _NAMES if name in one), relation) for one, relation in found]
+    return [neighbours_words(told)] if any(relation.definite for _, relation in told) else []
+
+
+def unattained_note(labels: Sequence[str], attained: Sequence[bool]) -> list[str]:
+    """Return of which curves no lower bound is known."""
+    without = [label for label, known in zip(labels, attained, strict=True) if not known]
+    return [] if not without else [NO_LOWER if len(without) == len(labels) else f"{'; '.join(without)}: {NO_LOWER}"]
+
+
+def refuse_nothing(missing: Sequence[tuple[BoolArray, str]]) -> None:
+    """Refuse a picture without a single bound.
+
+    Raises
+    ------
+    OffGridError
+        All points are missing.
+    """
+    if all(where.all() for where, _ in missing):
+        raise OffGridError(f"bounds: expected bounds to draw, got none: {'; '.join(gap_notes(missing)) or 'no points'}")
+
+
+def width_note(log_lower: Iterable[FloatArray], log_upper: Iterable[FloatArray], lowest: float = -np.inf) -> list[str]:
+    """Return how wide brackets are: upper / lower - 1, rounded up; nothing where none has a lower bound.
+
+    Those with an upper bound below `lowest`, a natural logarithm, do not count.
+    """
+    lower, upper = np.concatenate([*log_lower, np.empty(0)]), np.concatenate([*log_upper, np.empty(0)])
+    known = ~np.isnan(lower) & (upper >= lowest)
+    if not known.any():
+        return []
+    width = log_relative_width(lower[known], upper[known])
+    endless = int(np.isinf(width).sum())
+    finite = width[np.isfinite(width)]
+    told = []
+    if finite.size:
+        told.append(f"upper / lower - 1 is at most {rounded_up(float(finite.max()), 2)} at the points drawn")
+    if endless:
+        told.append(f"the lower bound is 0 at {endless:,} of {known.sum():,} points")
+    return ["; ".join(told)]
+
+
+def zero_note(log_upper: Iterable[FloatArray]) -> list[str]:
+    """Return at how many points δ is 0, which no axis of powers of ten has."""
+    upper = np.concatenate([*log_upper, np.empty(0)])
+    count = int(np.isneginf(upper).sum())
+    return [f"δ is 0 at {count:,} of {upper.size:,} points, which no axis of powers of ten has"] if count else []

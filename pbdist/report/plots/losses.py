@@ -10,8 +10,7 @@ from pbdist.buckets.state import BucketState
 from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.pld import PairState
 from pbdist.query import Study
-from pbdist.report.plots.frame import LOWEST, axes_for, decimal_axis, finish, lowest_place
-from pbdist.report.plots.labels import labelled
+from pbdist.report.plots.frame import LOWEST, axes_for, decimal_axis, finish, labelled, lowest_place
 from pbdist.report.plots.selection import StoredSetting, chosen
 from pbdist.report.sheet import COLOURS
 from pbdist.rounding import rounded_down, rounded_up
@@ -37,25 +36,17 @@ class Corner:
 
 @dataclass(frozen=True, eq=False)
 class LossMasses:
-    """Masses of A and B along the losses, from above.
+    """Masses of A and B along the losses, from above."""
 
-    Attributes
-    ----------
-    losses, a, b : ndarray, shape (n,)
-        Losses, nats, increasing or not, and the masses there.
-    spacing : float
-        Bars are whole multiples of it, nats.
-    above : Corner
-        Of A, at +∞: outcomes that B lacks.
-    below : Corner
-        Of B, at -∞: outcomes that A lacks.
-    """
-
+    #: Losses, nats, increasing or not, and the masses there.
     losses: FloatArray
     a: FloatArray
     b: FloatArray
+    #: Bars are whole multiples of it, nats.
     spacing: float
+    #: Of A, at +∞: outcomes that B lacks.
     above: Corner
+    #: Of B, at -∞: outcomes that A lacks.
     below: Corner
 
 
@@ -212,7 +203,7 @@ def _draw(axes: "Axes", masses: LossMasses, title: str, lowest: float) -> "Axes"
     width = float(edges[1] - edges[0])
     finish(
         axes,
-        title=title,
+        title,
         x="privacy loss, in nats",
         y=f"probability per {width:.3g} nats of loss",
         notes=[_said("+∞", "A", masses.above), _said("-∞", "B", masses.below), *_left_out(masses, lowest)],

@@ -10,9 +10,20 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.query import Study, Verdict
 from pbdist.query.noise_choice import NoiseChoice, TabulatedNoise, noise_choices
 from pbdist.query.stored import NOT_COMPUTED
-from pbdist.report.plots.frame import LOWEST, amounts_axis, axes_for, decimal_axis, finish, height_limits, lowest_place
-from pbdist.report.plots.labels import labelled
-from pbdist.report.plots.notes import NO_LOWER, gap_notes, neighbours_notes, refuse_nothing
+from pbdist.report.plots.frame import (
+    LOWEST,
+    NO_LOWER,
+    amounts_axis,
+    axes_for,
+    decimal_axis,
+    finish,
+    gap_notes,
+    height_limits,
+    labelled,
+    lowest_place,
+    neighbours_notes,
+    refuse_nothing,
+)
 from pbdist.report.sheet import LINES
 from pbdist.rounding import exact
 
@@ -161,7 +172,7 @@ def draw_choices(
         )
     tried = [one for choice in choices for one in choice.tried]
     missing = [(np.array([one.verdict is Verdict.MISSING]), (gaps or {}).get(one.cell, NOT_COMPUTED)) for one in tried]
-    refuse_nothing(missing, "bounds")
+    refuse_nothing(missing)
     title, labels = labelled([{"mechanism": choice.label, **choice.fixed} for choice in choices])
     for position, (choice, label) in enumerate(zip(choices, labels, strict=True)):
         _draw_group(axes, choice, position, label if len(choices) > 1 else "")
@@ -188,7 +199,8 @@ def draw_choices(
         axes.set_ylim(*limits)
     finish(
         axes,
-        title=", ".join(part for part in (title, at) if part),
+        title,
+        at,
         x=choices[0].what,
         y="δ, a probability",
         notes=notes,

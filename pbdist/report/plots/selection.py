@@ -16,8 +16,8 @@ from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.query import Study
 from pbdist.query.lookup import matches
 from pbdist.query.stored import NOT_COMPUTED
-from pbdist.store.layout import CELL, WITHIN
-from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Adjacency, BoolArray, FloatArray, IntArray
+from pbdist.store.layout import CELL
+from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Adjacency, FloatArray, IntArray
 
 #: A Dataset of bounds, or an opened study.
 Source: TypeAlias = xr.Dataset | Study
@@ -29,46 +29,29 @@ MOST_CURVES = 12
 
 @dataclass(frozen=True, eq=False)
 class StoredSetting:
-    """One noise setting and its bounds.
+    """One noise setting and its bounds."""
 
-    Attributes
-    ----------
-    columns
-        The parameters that it has, by the names of a store's columns; ``study`` where there are several sources.
-    pair
-        The canonical form of the pair as JSON; empty where it is not known.
-    attained
-        Whether a lower bound can be known.
-    exact_masses
-        Whether the masses of its pair sum to 1, so that δ is at most 1 at e^ε = 0.
-    directions
-        ``both`` for the larger direction, or the names of those that are kept apart.
-    compositions, epsilon : ndarray, shapes (R,) and (E,)
-    log_lower, log_upper : ndarray, shape (directions, R, E)
-        Natural logarithms; NaN where nothing is computed. The lower ones are NaN too where none can be known.
-    within : ndarray of bool or None
-        Of the same shape: whether the bounds meet the tolerance; None without one.
-    gap
-        Why points are missing; empty where none is.
-    study, cell
-        Where it is from, of a study.
-    adjacency
-        For which neighbours it is; of a Dataset that does not say it, what its pair says, if that is known.
-    """
-
+    #: The parameters that it has, by the names of a store's columns; ``study`` where there are several sources.
     columns: Mapping[str, float | str]
+    #: The canonical form of the pair as JSON; empty where it is not known.
     pair: str
+    #: Whether a lower bound can be known.
     attained: bool
+    #: Whether the masses of its pair sum to 1, so that δ is at most 1 at e^ε = 0.
     exact_masses: bool
+    #: ``both`` for the larger direction, or the names of those that are kept apart.
     directions: tuple[str, ...]
     compositions: IntArray
     epsilon: FloatArray
+    #: Natural logarithms; NaN where nothing is computed. The lower ones are NaN too where none can be known.
     log_lower: FloatArray
     log_upper: FloatArray
-    within: BoolArray | None
+    #: Why points are missing; empty where none is.
     gap: str
+    #: Where it is from, of a study.
     study: Study | None = None
     cell: int = -1
+    #: For which neighbours it is; of a Dataset that does not say it, what its pair says, if that is known.
     adjacency: Adjacency = Adjacency.AS_STATED
 
     @cached_property
@@ -125,16 +108,6 @@ def named(bounds: Sources) -> list[tuple[str, Source]]:
     if not told:
         raise InvalidInputError("bounds: expected at least one Dataset or study, got none")
     return told
-
-
-def studies_of(bounds: Sources, what: str) -> list[tuple[str, Study]]:
-    """Return the studies, which alone can be asked; a Dataset is refused."""
-    found: list[tuple[str, Study]] = []
-    for name, source in named(bounds):
-        if not isinstance(source, Study):
-            raise InvalidInputError(f"bounds: expected an opened study, which is asked for {what}, got a Dataset")
-        found.append((name, source))
-    return found
 
 
 def _rows(
@@ -206,7 +179,7 @@ def _settings(
         form = str(columns["pair"][row])
         here = {column: value for column, value in told.items() if value is not None}
         one = dataset.isel({CELL: row})
-        lower, upper, within = _values(one, unread=row in gaps and not sound)
+        lower, upper = _values(one, unread=row in gaps and not sound)
         pair = pair_from_canonical(json.loads(form)) if form else None
         if pair is not None and not pair.attained_by_some:
             lower = np.full_like(lower, np.nan)
@@ -220,7 +193,6 @@ def _settings(
         else:
             # NaN in either direction is NaN in the maximum.
             lower, upper = (values.max(axis=0, keepdims=True) for values in (lower, upper))
-            within = None if within is None else np.all(within, axis=0, keepdims=True)
         yield StoredSetting(
             columns={**({"study": name} if name else {}), **here},
             pair=form,
@@ -231,7 +203,6 @@ def _settings(
             epsilon=np.atleast_1d(one[EPSILON].values).astype(np.float64),
             log_lower=lower,
             log_upper=upper,
-            within=within,
             gap=gaps.get(row, NOT_COMPUTED if np.isnan(upper).any() else ""),
             study=source if isinstance(source, Study) else None,
             cell=row,
@@ -252,8 +223,8 @@ def _adjacency(source: Source, row: int, label: str, pair: Pair | None) -> Adjac
     return Adjacency.AS_STATED if pair is None else pair.adjacency
 
 
-def _values(one: xr.Dataset, *, unread: bool) -> tuple[FloatArray, FloatArray, BoolArray | None]:
-    """Return lower and upper bounds on ln δ of one cell, and where the tolerance is met, over (direction, r, ε)."""
+def _values(one: xr.Dataset, *, unread: bool) -> tuple[FloatArray, FloatArray]:
+    """Return lower and upper bounds on ln δ of one cell over (direction, r, ε)."""
     full = one
     for name in (EPSILON, COMPOSITIONS, DIRECTION):
         if name not in full.dims:
@@ -261,19 +232,18 @@ def _values(one: xr.Dataset, *, unread: bool) -> tuple[FloatArray, FloatArray, B
     order = (DIRECTION, COMPOSITIONS, EPSILON)
     shape = tuple(full.sizes[name] for name in order)
     if unread:
-        return np.full(shape, np.nan), np.full(shape, np.nan), None
+        return np.full(shape, np.nan), np.full(shape, np.nan)
     try:
         lower, upper = (
             full[f"log_delta_{side}"].transpose(*order).values.astype(np.float64) for side in ("lower", "upper")
         )
-        within = full[WITHIN].transpose(*order).values.astype(bool) if WITHIN in full else None
     except StoreUnreachableError:
         raise
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         text = " ".join(str(error).split())[:200]
         problem = f"bounds: expected readable bounds, got: {text}: run the study again with --check"
         raise StoreDamagedError(problem) from error
-    return lower, upper, within
+    return lower, upper
 
 
 def _plain(value: Any) -> float | str | None:

@@ -10,9 +10,7 @@ import xarray as xr
 
 from pbdist.errors import InvalidInputError, OffGridError, PrecisionWarning
 from pbdist.query import Study
-from pbdist.report.plots.frame import axes_for, finish, style_of
-from pbdist.report.plots.labels import labelled
-from pbdist.report.plots.notes import gap_notes
+from pbdist.report.plots.frame import axes_for, finish, labelled, refuse_nothing, style_of
 from pbdist.report.plots.selection import MOST_CURVES, Sources, StoredSetting, chosen, named, one_of
 from pbdist.rounding import rounded_up
 from pbdist.types import COMPOSITIONS, DIRECTION, BoolArray, FloatArray
@@ -205,12 +203,11 @@ def _crossings(places: FloatArray, difference: FloatArray) -> FloatArray:
 def _draw(found: Sequence[ErrorCurve], axes: "Axes") -> "Axes":
     missing: list[tuple[BoolArray, str]] = [(np.any(np.isnan(one.upper), axis=0), one.gap) for one in found]
     gone = [where.all() for where, _ in missing]
-    if all(gone):
-        raise OffGridError(f"bounds: expected bounds to draw, got none: {'; '.join(gap_notes(missing)) or 'no points'}")
+    refuse_nothing(missing)
     title, labels = labelled([one.columns for one in found])
     widest = 0.0
     for one, label, none in zip(found, labels, gone, strict=True):
-        style = style_of(axes, 0)
+        style = style_of(axes)
         name = label if len(found) > 1 else title or "bounds"
         if none:
             axes.plot([], [], label=f"{name}: {one.gap or 'not computed'}", **style)
@@ -231,7 +228,7 @@ def _draw(found: Sequence[ErrorCurve], axes: "Axes") -> "Axes":
         notes.append(f"{wide:,} curves are wider than the tolerance: more stored ε would make them narrower")
     finish(
         axes,
-        title=title,
+        title,
         x="type I error α, a probability",
         y="smallest type II error β(α), a probability",
         notes=notes,

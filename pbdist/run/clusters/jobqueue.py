@@ -17,11 +17,24 @@ from dask_jobqueue.sge import SGEJob
 from dask_jobqueue.slurm import SLURMJob
 
 from pbdist.errors import InvalidInputError
-from pbdist.run.certificates import CertificateFiles, TemporaryCertificates
-from pbdist.run.cluster_profile import JobQueueProfile, LsfProfile, PbsProfile, SgeProfile, SlurmProfile
-from pbdist.run.clusters.listening import WORKER_OPTIONS, dashboard_link, own_address, scheduler_options, stop_dashboard
+from pbdist.run.cluster_profile import (
+    CertificateFiles,
+    JobQueueProfile,
+    LsfProfile,
+    PbsProfile,
+    SgeProfile,
+    SlurmProfile,
+    TemporaryCertificates,
+)
+from pbdist.run.clusters.network import (
+    WORKER_OPTIONS,
+    SharedCertificates,
+    dashboard_of,
+    own_address,
+    scheduler_options,
+    security_of,
+)
 from pbdist.run.clusters.replacement import ReplacedStarted, WorkerGroup, replace_lost
-from pbdist.run.clusters.security import SharedCertificates, security_of
 from pbdist.run.clusters.start import WORKER_ENVIRONMENT
 
 #: Memory for the processes that watch over the workers of a job.
@@ -182,29 +195,21 @@ def job_queue_cluster(profile: JobQueueProfile, certificates: CertificateFiles |
 
 
 class _JobQueueStarted(ReplacedStarted):
-    def __init__(self, cluster: Any, profile: JobQueueProfile, shared: SharedCertificates | None) -> None:
+    def __init__(
+        self, cluster: Any, profile: JobQueueProfile, dashboard: str | None, shared: SharedCertificates | None
+    ) -> None:
         jobs = f"{profile.jobs} {_job_options(profile)[1]} job{'' if profile.jobs == 1 else 's'}"
         workers = profile.jobs * profile.workers_per_job
-        super().__init__(cluster, workers, jobs, dashboard_link(cluster, profile))
+        super().__init__(cluster, profile, workers, jobs, dashboard)
         self._logs, self._shared = profile.log_directory, shared
 
-    def close(self) -> None:
+    def _end(self, *, soon: bool) -> None:
         """End the jobs and the scheduler, and remove what was shared with the jobs."""
         try:
-            super().close()
+            super()._end(soon=soon)
         finally:
-            self._remove_shared()
-
-    def stop(self) -> None:
-        """End them soon."""
-        try:
-            super().stop()
-        finally:
-            self._remove_shared()
-
-    def _remove_shared(self) -> None:
-        if self._shared is not None:
-            self._shared.remove()
+            if self._shared is not None:
+                self._shared.remove()
 
     def awaited(self) -> str:
         numbers = [str(job.job_id) for job in self.cluster.workers.values() if job.job_id is not None]
@@ -246,11 +251,10 @@ def start_job_queue(profile: JobQueueProfile) -> ReplacedStarted:
         if shared is not None:
             shared.remove()
         raise
-    if not profile.dashboard:
-        stop_dashboard(cluster)
+    dashboard = dashboard_of(cluster, profile)
     cluster.scale(jobs=profile.jobs)
     replace_lost(cluster, profile.jobs * profile.workers_per_job)
-    return _JobQueueStarted(cluster, profile, shared)
+    return _JobQueueStarted(cluster, profile, dashboard, shared)
 
 
 def _shared(profile: JobQueueProfile) -> SharedCertificates | None:

@@ -67,7 +67,10 @@ class _KubernetesStarted(Started):
     def awaited(self) -> str:
         return f"{self.where} (kubectl describe pods -l dask.org/cluster-name={self.cluster.name} tells more)"
 
-    def close(self) -> None:
+    def _end(self, *, soon: bool) -> None:
+        if soon:
+            super()._end(soon=True)
+            return
         with suppress(TimeoutError):
             self.cluster.close(timeout=_CLOSE_SECONDS)
 
@@ -117,7 +120,7 @@ def start_kubernetes(profile: KubernetesProfile, given_up: threading.Event) -> S
             _done_within(partial(_removed, cluster), _CLOSE_SECONDS)
         raise errors[0]
     where = f"{profile.workers} pod{'' if profile.workers == 1 else 's'} of Kubernetes"
-    return _KubernetesStarted(known[0], profile.workers, where, str(known[0].dashboard_link) or None)
+    return _KubernetesStarted(known[0], profile, profile.workers, where, str(known[0].dashboard_link) or None)
 
 
 def _removed(cluster: _Known) -> None:

@@ -12,8 +12,7 @@ import dask
 from distributed import LocalCluster, Nanny
 
 from pbdist.run.cluster_profile import LocalProfile
-from pbdist.run.clusters.listening import dashboard_link, dashboard_options, stop_dashboard
-from pbdist.run.clusters.security import security_of
+from pbdist.run.clusters.network import dashboard_of, dashboard_options, security_of
 from pbdist.run.clusters.start import WORKER_ENVIRONMENT, Started, available_cores
 
 _LOOK_SECONDS = 0.05
@@ -48,33 +47,23 @@ def start_local(profile: LocalProfile, given_up: threading.Event) -> Started:
             resources=dict(profile.worker_resources) or None,
             preload=["pbdist.run.sheltered"],
         )
-    if not profile.dashboard:
-        stop_dashboard(cluster)
-    return _LocalStarted(cluster, workers, nannies, dashboard_link(cluster, profile))
+    return _LocalStarted(cluster, profile, workers, nannies)
 
 
 class _LocalStarted(Started):
-    def __init__(self, cluster: LocalCluster, workers: int, nannies: Sequence[Nanny], dashboard: str | None) -> None:
-        super().__init__(cluster, workers, "this machine", dashboard)
+    def __init__(self, cluster: LocalCluster, profile: LocalProfile, workers: int, nannies: Sequence[Nanny]) -> None:
+        super().__init__(cluster, profile, workers, "this machine", dashboard_of(cluster, profile))
         self._nannies = nannies
 
-    def close(self) -> None:
+    def _end(self, *, soon: bool) -> None:
         """End the workers at once: their results are stored, and a regular end takes long on a busy machine."""
-        self._end_workers()
-        super().close()
-
-    def stop(self) -> None:
-        """End the workers in the middle of their tasks."""
-        self._end_workers()
-        super().stop()
-
-    def _end_workers(self) -> None:
         # A regular end waits for tasks, and after four seconds Dask kills the workers with a warning.
         for part in _NOISY_LOGGERS:
             logging.getLogger(f"distributed.{part}").setLevel(logging.CRITICAL)
         for nanny in self._nannies:
             nanny.close_gracefully()  # Says that the worker is not to be started again.
         _kill_workers(self._nannies)
+        super()._end(soon=soon)
 
 
 def _noted_in(nannies: list[Nanny]) -> type[Nanny]:

@@ -23,20 +23,13 @@ _ASK_SECONDS = 5.0
 
 
 class WorkerGroup(ProcessInterface):
-    """Workers that are started together: those of a job, or of a host.
+    """Workers that are started together: those of a job, or of a host."""
 
-    Attributes
-    ----------
-    problem
-        Why they are missing, or None.
-    noted
-        When `problem` became known, on the monotonic clock.
-    asked
-        When `ended` was last called.
-    """
-
+    #: Why they are missing, or None.
     problem: str | None = None
+    #: When `problem` became known, on the monotonic clock.
     noted: float = 0.0
+    #: When `ended` was last called.
     asked: float = 0.0
 
     def __init__(self, *arguments: Any, **options: Any) -> None:

@@ -13,9 +13,15 @@ from distributed import Scheduler
 from distributed.deploy.spec import SpecCluster
 
 from pbdist.run.cluster_profile import SshProfile
-from pbdist.run.clusters.listening import WORKER_OPTIONS, dashboard_link, own_address, scheduler_options, stop_dashboard
+from pbdist.run.clusters.network import (
+    WORKER_OPTIONS,
+    dashboard_of,
+    own_address,
+    scheduler_options,
+    security_of,
+    worker_variables,
+)
 from pbdist.run.clusters.replacement import ReplacedStarted, WorkerGroup, cancelled, replace_lost
-from pbdist.run.clusters.security import security_of, worker_variables
 from pbdist.run.clusters.start import WORKER_ENVIRONMENT
 
 _LAST_LINES = 3
@@ -148,9 +154,8 @@ def start_ssh(profile: SshProfile) -> ReplacedStarted:
     cluster = SpecCluster(
         hosts, {"cls": Scheduler, "options": scheduler}, security=security, name="pbdist", silence_logs="error"
     )
-    if not profile.dashboard:
-        stop_dashboard(cluster)
+    dashboard = dashboard_of(cluster, profile)
     workers = len(hosts) * profile.workers_per_host
     replace_lost(cluster, workers)
     where = f"{len(hosts)} host{'' if len(hosts) == 1 else 's'} by SSH"
-    return ReplacedStarted(cluster, workers, where, dashboard_link(cluster, profile))
+    return ReplacedStarted(cluster, profile, workers, where, dashboard)

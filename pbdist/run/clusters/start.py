@@ -33,49 +33,6 @@ _MOST_PROBLEMS = 3
 
 
 class Started:
-    """A cluster of Dask, and why its workers do not come, as far as that is known.
-
-    Attributes
-    ----------
-    cluster
-        What `distributed.Client` takes.
-    workers
-        How many workers were requested.
-    where
-        Where they run, as text.
-    dashboard
-        The address of the dashboard, or None.
-    """
-
-    def __init__(self, cluster: Any, workers: int, where: str, dashboard: str | None) -> None:
-        self.cluster = cluster
-        self.workers = workers
-        self.where = where
-        self.dashboard = dashboard
-
-    def problems(self) -> Sequence[str]:
-        """Return the known reasons why workers could not be started, one line each."""
-        return ()
-
-    def hopeless(self) -> bool:
-        """Return whether no worker can come any more."""
-        return False
-
-    def awaited(self) -> str:
-        """Return where a worker should have come from, for the error that none came."""
-        return self.where
-
-    def close(self) -> None:
-        """End the workers and the scheduler."""
-        self.cluster.close()
-
-    def stop(self) -> None:
-        """End them soon, without waiting for what they compute."""
-        with suppress(TimeoutError):
-            self.cluster.close(timeout=_STOP_SECONDS)
-
-
-class ClusterHandle:
     """A cluster that was started for a run; a context manager that ends the workers.
 
     Attributes
@@ -94,15 +51,17 @@ class ClusterHandle:
         Seconds until the first worker must be there.
     """
 
-    def __init__(self, started: Started, profile: Profile) -> None:
-        self._started: Started | None = started
-        self.cluster: Any = started.cluster
-        self.workers_wanted = started.workers
-        self.where = started.where
-        self.dashboard = started.dashboard
+    def __init__(
+        self, cluster: Any, profile: Profile | JobQueueProfile, workers: int, where: str, dashboard: str | None
+    ) -> None:
+        self.cluster = cluster
+        self.workers_wanted = workers
+        self.where = where
+        self.dashboard = dashboard
         self.resources: dict[str, float] | None = dict(profile.resources) or None
         self.start_timeout = profile.start_timeout
         self._deadline = time.monotonic() + profile.start_timeout
+        self._closed = False
 
     @property
     def address(self) -> str:
@@ -118,46 +77,55 @@ class ClusterHandle:
             There is none `start_timeout` seconds after the start, or none can come; the text says what was waited for,
             and why it did not come, if that is known.
         """
-        started = self._started
-        if started is None:
+        if self._closed:
             raise InvalidInputError("cluster: expected one that runs, got one that was closed")
         while not workers_of(client):
-            hopeless = started.hopeless()
+            hopeless = self.hopeless()
             if hopeless or time.monotonic() > self._deadline:
                 within = "" if hopeless else f" within {self.start_timeout:g} s"
-                why = _listed(started.problems())
-                raise InvalidInputError(f"cluster: expected a worker from {started.awaited()}{within}, got none{why}")
+                why = _listed(self.problems())
+                raise InvalidInputError(f"cluster: expected a worker from {self.awaited()}{within}, got none{why}")
             time.sleep(_POLL_SECONDS)
         if self.resources:
             wait_for_resources(client, self.resources, self.workers_wanted, self._deadline)
 
-    def close(self) -> None:
-        """End the workers and the scheduler; a second call does nothing."""
-        started, self._started = self._started, None
-        if started is not None:
-            started.close()
+    def problems(self) -> Sequence[str]:
+        """Return the known reasons why workers could not be started, one line each."""
+        return ()
 
-    def stop(self) -> None:
-        """End them soon, without waiting for what they compute."""
-        started, self._started = self._started, None
-        if started is not None:
-            started.stop()
+    def hopeless(self) -> bool:
+        """Return whether no worker can come any more."""
+        return False
+
+    def awaited(self) -> str:
+        """Return where a worker should have come from, for the error that none came."""
+        return self.where
+
+    def close(self, *, soon: bool = False) -> None:
+        """End the workers and the scheduler, if `soon` without waiting for what they compute; once."""
+        if not self._closed:
+            self._closed = True
+            self._end(soon=soon)
+
+    def _end(self, *, soon: bool) -> None:
+        if not soon:
+            self.cluster.close()
+            return
+        with suppress(TimeoutError):
+            self.cluster.close(timeout=_STOP_SECONDS)
 
     def __enter__(self) -> Self:
-        """Return the handle."""
+        """Return the cluster."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """End the workers and the scheduler; soon if the block ends with an error."""
-        if error is None:
-            self.close()
-        else:
-            self.stop()
+        """End the workers; soon if the block ends with an error."""
+        self.close(soon=error is not None)
 
 
-def start_cluster(profile: Profile) -> ClusterHandle:
+def start_cluster(profile: Profile) -> Started:
     """Request the workers that `profile` describes, and return without waiting for them.
 
     Raises
@@ -169,8 +137,7 @@ def start_cluster(profile: Profile) -> ClusterHandle:
     """
     try:
         # Imports in this thread: one of the packages can be imported only in the main thread.
-        started = start_sheltered(_starter(profile), lambda started: started.stop())
-        return ClusterHandle(started, profile)
+        return start_sheltered(_starter(profile), lambda started: started.close(soon=True))
     except PbdistError:
         raise
     except Exception as error:  # whatever the client of a batch system raises

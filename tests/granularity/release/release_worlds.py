@@ -23,9 +23,7 @@ from pbdist.granularity.notions import (
     Unbounded,
     UserLevel,
 )
-from pbdist.granularity.release.analysis import Analysis
-from pbdist.granularity.release.blocks import Blocks, Memberships, Overlapping, Partition
-from pbdist.granularity.release.changes import Profile, Touch
+from pbdist.granularity.release.declared import Analysis, Blocks, Memberships, Overlapping, Partition, Profile, Touch
 from pbdist.granularity.release.plan import ReleasePlan
 from pbdist.mechanisms import ApproximateDP, Histogram, Pair, RandomizedResponse
 

@@ -19,9 +19,15 @@ from pbdist import (
     privacy_bounds,
 )
 from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, GivenRelation, NodeLevel, Unbounded, UserLevel
-from pbdist.granularity.release.analysis import Analysis, on_each_block
-from pbdist.granularity.release.blocks import Memberships, Overlapping, Partition
-from pbdist.granularity.release.changes import Profile, Touch
+from pbdist.granularity.release.declared import (
+    Analysis,
+    Memberships,
+    Overlapping,
+    Partition,
+    Profile,
+    Touch,
+    on_each_block,
+)
 from pbdist.granularity.release.plan import ReleasePlan
 from pbdist.mechanisms import Pair, WorstOf
 

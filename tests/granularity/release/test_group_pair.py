@@ -23,7 +23,7 @@ from pbdist import (
     SubsampledGaussian,
     privacy_bounds,
 )
-from pbdist.granularity.release.group_pair import group_pair, reversed_pair
+from pbdist.granularity.group import group_pair, reversed_pair
 from pbdist.mechanisms import ElementaryPair, Pair
 from pbdist.table import bounds_table
 

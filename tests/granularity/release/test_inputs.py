@@ -20,9 +20,7 @@ from pbdist.granularity.notions import (
     UserLevel,
 )
 from pbdist.granularity.release import profiles
-from pbdist.granularity.release.analysis import Analysis
-from pbdist.granularity.release.blocks import Memberships, Overlapping, Partition
-from pbdist.granularity.release.changes import Profile, Touch
+from pbdist.granularity.release.declared import Analysis, Memberships, Overlapping, Partition, Profile, Touch
 from pbdist.granularity.release.plan import ReleasePlan
 from pbdist.mechanisms import WorstOf
 

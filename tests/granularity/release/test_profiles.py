@@ -1,8 +1,10 @@
-"""Profiles against an enumeration over real records of eight blocks, and what is left out against computing all."""
+"""Plans against brute force in whole numbers; profiles against real records of eight blocks; pruning against none."""
 
 import itertools
+import math
 import random
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,18 +21,15 @@ from pbdist import (
     privacy_bounds,
 )
 from pbdist.granularity.notions import Bounded, Granularity, Unbounded, UserLevel
-from pbdist.granularity.release.analysis import Analysis
-from pbdist.granularity.release.blocks import Blocks, Memberships, Overlapping, Partition
-from pbdist.granularity.release.changes import Profile, Touch
+from pbdist.granularity.release.declared import Analysis, Blocks, Memberships, Overlapping, Partition, Profile, Touch
 from pbdist.granularity.release.plan import ReleasePlan
+from pbdist.granularity.release.products import Resolved, Resolver, without_dominated, without_reversed
 from pbdist.granularity.release.profiles import profiles_of
-from pbdist.granularity.release.renyi_bounds import QuickBounds
-from pbdist.granularity.release.resolved import Resolved, Resolver, without_dominated, without_reversed
-from pbdist.granularity.release.spectra import LARGEST_LOSS, Spectra
-from pbdist.granularity.release.worst_profile import largest_delta, largest_epsilon
+from pbdist.granularity.release.worst import LARGEST_LOSS, QuickBounds, Spectra, largest_delta, largest_epsilon
 from pbdist.mechanisms import Pair, Product
 from pbdist.table import bounds_table, epsilon_table_of
-from tests.effort import times
+from tests.effort import SEED, times
+from tests.granularity.release.release_worlds import KINDS, drawn_world
 
 pytestmark = pytest.mark.slow
 
@@ -267,3 +266,27 @@ def test_what_is_left_out_changes_nothing(seed: int) -> None:
     assert np.all((sought.upper <= most * 1.0025) | (most >= 1e9))
     assert np.all((sought.lower <= least) & ((sought.lower >= least / 1.0025) | (least >= 1e9)))
     assert found.computed <= len(kept) <= len(products)
+
+
+RATIOS = (Fraction(1), Fraction(5, 4), Fraction(2), Fraction(9, 2))
+#: Plans of each of 8 kinds of granularity.
+MANY = 10
+
+
+def check_plan(kind: str, seed: int) -> None:
+    world = drawn_world(kind, seed)
+    losses = [math.log(ratio) for ratio in RATIOS]
+    # δ falls with ε: below ln of the ratio it is at least the truth there, above it at most.
+    epsilon = [(1.0 - 2.0**-40) * loss for loss in losses] + [(1.0 + 2.0**-40) * loss for loss in losses]
+    found = world.plan.privacy_bounds(compositions=1, epsilon=epsilon)
+    upper, lower = found.delta_upper.to_numpy()[0, :4], found.delta_lower.to_numpy()[0, 4:]
+    for ratio, high, low in zip(RATIOS, upper, lower, strict=True):
+        truth = world.largest_delta(ratio)
+        assert truth <= Fraction(float(high)), (kind, seed, ratio, float(truth), high)
+        assert math.isnan(low) or low == 0.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_plans_hold(kind: str) -> None:
+    for seed in range(times(MANY)):
+        check_plan(kind, MANY * 100 * SEED + seed)

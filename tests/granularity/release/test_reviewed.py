@@ -20,8 +20,8 @@ from pbdist.granularity import (
     on_each_block,
 )
 from pbdist.granularity.notions import Granularity
-from pbdist.granularity.release.resolved import Resolved
-from pbdist.granularity.release.spectra import Spectra
+from pbdist.granularity.release.products import Resolved
+from pbdist.granularity.release.worst import Spectra
 from pbdist.mechanisms import Pair
 from pbdist.table import bounds_table
 

@@ -9,8 +9,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from pbdist.report.explorer.served import Served
-from pbdist.report.explorer.server import ExplorerServer
+from pbdist.report.explorer.server import ExplorerServer, Served
 
 #: A label that is an attack on a page that shows it as markup.
 HOSTILE = "</script><img src=x onerror=alert(1)> =1+1 'quoted'"

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from pbdist.cli import main
-from pbdist.report.explorer.commands import query_command
+from pbdist.report.explorer.answers import cell_tables, query_command
 from pbdist.report.explorer.snapshot import take_snapshot
-from pbdist.report.explorer.tables import cell_tables
 from tests.report.explorer.studies import HOSTILE, STUDY
 from tests.studies import compute_store
 

@@ -7,10 +7,8 @@ import pytest
 
 from pbdist import open_study
 from pbdist.query import reached_precision
-from pbdist.report.explorer.contents import contents, notices, reading_notices
-from pbdist.report.explorer.slabs import Slabs
-from pbdist.report.explorer.snapshot import Snapshot, take_snapshot
-from pbdist.report.explorer.tables import cell_tables
+from pbdist.report.explorer.answers import cell_tables
+from pbdist.report.explorer.snapshot import Slabs, Snapshot, contents, notices, reading_notices, take_snapshot
 from pbdist.run import SerialExecutor, run_study
 from pbdist.store import open_parts
 from pbdist.store.create import create_or_open

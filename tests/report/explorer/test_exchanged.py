@@ -9,13 +9,11 @@ import pytest
 import zarr
 
 from pbdist import open_study
-from pbdist.report.explorer.contents import reading_notices
-from pbdist.report.explorer.slabs import Slabs
-from pbdist.report.explorer.snapshot import take_snapshot
-from pbdist.report.explorer.tables import cell_tables
+from pbdist.report.explorer.answers import cell_tables
+from pbdist.report.explorer.snapshot import Slabs, reading_notices, take_snapshot
 from pbdist.run import SerialExecutor, run_study
 from pbdist.store import open_parts, read_values
-from pbdist.store.arrays import encode_chunk
+from pbdist.store.columns import encode_chunk
 from pbdist.store.layout import BOUNDS
 from pbdist.store.open import StoredStudy
 from pbdist.study import load_study

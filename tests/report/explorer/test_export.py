@@ -10,8 +10,7 @@ from pbdist import open_study
 from pbdist.errors import InvalidInputError
 from pbdist.report.explorer import export
 from pbdist.report.explorer.export import exported
-from pbdist.report.explorer.packing import embedded_json
-from pbdist.report.explorer.snapshot import take_snapshot
+from pbdist.report.explorer.snapshot import embedded_json, take_snapshot
 from tests.report.explorer.reading import unpacked
 from tests.report.explorer.studies import HOSTILE
 

@@ -5,7 +5,7 @@ import pytest
 
 from pbdist import open_study
 from pbdist.query.noise_choice import NoiseGroup, noise_choices
-from pbdist.report.explorer.verdicts import VERDICTS, judged, judged_as_json
+from pbdist.report.explorer.answers import VERDICTS, judged, judged_as_json
 from tests.report.explorer.reading import unpacked
 from tests.report.explorer.studies import STUDY, asked, serving
 

@@ -13,10 +13,8 @@ from scipy.special import ndtr
 
 from pbdist import Gaussian, earlier_bounds, open_study, privacy_bounds
 from pbdist.report.figures import Promise, load_figure, make_figure
-from pbdist.report.figures.consistency import contradictions
-from pbdist.report.figures.curves import curve_points
 from pbdist.report.figures.drawing import draw
-from pbdist.report.figures.figure_csv import figure_csv
+from pbdist.report.figures.figure import contradictions, curve_points, figure_csv
 from pbdist.run import SerialExecutor, run_study
 from tests.report.figures.test_figure_file import PLAIN, written
 

@@ -5,7 +5,7 @@ import time
 import psutil
 import pytest
 
-from pbdist.report.figures.many import at_once
+from pbdist.report.figures.make import at_once
 
 pytestmark = pytest.mark.slow
 

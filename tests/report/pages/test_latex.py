@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 import pbdist
-from pbdist.query.latex import escaped
+from pbdist.query.formats import escaped
 from pbdist.report.pages.document import ALARM, Column, Document, Notice, Paragraph, Picture, Table
 from pbdist.report.pages.files import report_files
-from pbdist.report.pages.latex import MARK, written_latex
-from pbdist.report.pages.latex_columns import GAP, LINE, layout_of
+from pbdist.report.pages.latex import GAP, LINE, MARK, layout_of, written_latex
 from pbdist.report.sheet import new_sheet, saved
 from tests.report.pages.test_writers import HOSTILE, document_of
 

@@ -9,9 +9,9 @@ import pytest
 
 from pbdist.query import open_study
 from pbdist.report.pages import pictures as pictures_module
+from pbdist.report.pages.document import epsilon_text
 from pbdist.report.pages.html import written_html
 from pbdist.report.pages.noise_blocks import setting_in_words
-from pbdist.report.pages.numerals import epsilon_text
 from pbdist.report.pages.store_report import store_report
 from pbdist.report.sheet import saved
 from pbdist.sizing.goal import Goal

@@ -25,10 +25,9 @@ from pbdist.report.pages.document import (
     named,
     plain,
 )
-from pbdist.report.pages.html import written_html
+from pbdist.report.pages.html import inline_svg, written_html
 from pbdist.report.pages.markdown import MARK, written_markdown
 from pbdist.report.pages.pdf import written_pdf, written_typst
-from pbdist.report.pages.svg import inline_svg
 from tests.report.pages.reading import OWN, read_page
 
 HOSTILE = (

@@ -6,7 +6,7 @@ import pytest
 import pbdist
 from pbdist.errors import InvalidInputError, OffGridError
 from pbdist.report.plots import epsilon_delta
-from pbdist.report.plots.epsilon_delta import graphs_of, proved_line
+from pbdist.report.plots.bounds import graphs_of, proved_line
 from pbdist.report.plots.selection import chosen
 from pbdist.store import create_or_open, extend
 from pbdist.store.layout import batch_file

@@ -20,7 +20,7 @@ from distributed.comm.addressing import get_address_host, get_address_host_port
 from distributed.utils import get_ip
 
 from pbdist.run.cluster_profile import load_profile
-from pbdist.run.clusters.start import ClusterHandle, start_cluster
+from pbdist.run.clusters.start import Started, start_cluster
 from tests.run.certificates import Authority
 from tests.run.clusters.slurm import Slurm, started_slurm
 from tests.run.clusters.ssh_server import SshServer, started_sshd
@@ -47,7 +47,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
 
 
 @contextmanager
-def running(folder: Path, kind: str, **changes: object) -> Iterator[tuple[ClusterHandle, Any]]:
+def running(folder: Path, kind: str, **changes: object) -> Iterator[tuple[Started, Any]]:
     """The cluster of a shipped profile, with a worker, and a client."""
     content = yaml.safe_load((CLUSTER / f"{kind}.yaml").read_text()) | {"dashboard_port": 0} | changes
     profile = load_profile(write_study(folder, yaml.safe_dump(content), f"{kind}.yaml"))

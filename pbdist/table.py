@@ -1,0 +1,394 @@
+"""Tables of bounds on δ for every r and ε, by either method, and on ε for every r and δ."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pbdist.arguments import (
+    DEFAULT_FLOOR,
+    Request,
+    check_totals,
+    checked_buckets,
+    checked_components,
+    checked_compositions,
+    checked_delta,
+    checked_epsilon,
+    checked_factor,
+    checked_floor,
+    checked_tolerance,
+)
+from pbdist.buckets import SHARP_RULE, BucketState, SquaringRule, Work, bucket_bounds
+from pbdist.enclosures import delta_bounds, enclosed_epsilon_table, states_to_keep
+from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms import Pair, choices_of, factor_counts, reveals_nothing
+from pbdist.pld import EpsilonTable, PairState, epsilon_table, kept_states, tight_bounds
+from pbdist.pld.engine import LEAST_FLOOR, TRIVIAL_WIDTH, delta_above, delta_below, log_above, log_below
+from pbdist.results import log_relative_width
+from pbdist.types import BoolArray, Direction, FloatArray, IntArray
+
+#: What one round consists of, and what bounds δ of it.
+_Parts = Sequence[tuple[Pair, int]]
+_Solve = Callable[[_Parts], "BoundsTable"]
+#: The ways to compute bounds.
+METHODS = ("tight", "buckets")
+
+
+@dataclass(frozen=True, eq=False)
+class BoundsTable:
+    """Certified bounds on δ after r compositions at ε.
+
+    Attributes
+    ----------
+    compositions : ndarray of int64, shape (R,)
+    epsilon : ndarray, shape (E,)
+        Nats.
+    method : str
+        "tight" or "buckets".
+    loss_width : float
+        Loss width of one round, nats; with "tight" the smallest that was used.
+    half_width : int or None
+        n of the grid; None with "tight", whose grids evolve.
+    delta_lower, delta_upper, log_delta_lower, log_delta_upper : ndarray, shape (2, R, E)
+        First axis: A||B, B||A. The logarithms are natural, and -inf where δ is 0.
+    states : mapping of (Direction, int) to BucketState or PairState
+        State of each direction and r; empty unless `keep_states`. A `PairState` is that of both directions; so is the
+        bucket state of a symmetric pair. There is none of an r that no ladder serves.
+    within : ndarray of bool, shape (2, R, E), or None
+        Where the bounds meet within the tolerance, or an ε lower by a part in 10^6 has a δ beyond the upper bound, as
+        at the largest loss; None where no tolerance is aimed at.
+    closest : ndarray of bool, shape (2, R, E), or None
+        Where they are as close as those of the pairs that they come from; None where that is `within`.
+    """
+
+    compositions: IntArray
+    epsilon: FloatArray
+    method: str
+    loss_width: float
+    half_width: int | None
+    delta_lower: FloatArray
+    delta_upper: FloatArray
+    log_delta_lower: FloatArray
+    log_delta_upper: FloatArray
+    states: Mapping[tuple[Direction, int], BucketState | PairState]
+    within: BoolArray | None = None
+    closest: BoolArray | None = None
+
+    @property
+    def factor(self) -> float:
+        """Factor f between the likelihood ratios of neighbouring buckets, rounded."""
+        return math.exp(self.loss_width) if self.loss_width < 700.0 else math.inf
+
+
+def bounds_table(
+    components: Sequence[tuple[Pair, int]],
+    *,
+    compositions: Any,
+    epsilon: Any,
+    method: str = "tight",
+    tolerance: float | None = None,
+    buckets: int | None = None,
+    factor: float | None = None,
+    keep_states: bool = False,
+    strict: bool = True,
+    joint_directions: bool = False,
+    floor: Any = None,
+    accept_unimprovable: bool = False,
+    decision_delta: float | None = None,
+    rule: SquaringRule = SHARP_RULE,
+    work: Work | None = None,
+) -> BoundsTable:
+    """Compute bounds for every r and ε asked for.
+
+    Parameters
+    ----------
+    components : sequence of (Pair, int)
+        What one round consists of: each pair, and how often it occurs in a round.
+    compositions : array_like of int, shape (R,)
+        Numbers of rounds, at least 1.
+    epsilon : array_like of float, shape (E,)
+        ε >= 0, nats.
+    method : {"tight", "buckets"}, optional
+        "tight" (`pbdist.pld`) or the method of Meiser & Mohammadi 2018.
+    tolerance : float, optional
+        With "tight": largest upper / lower - 1, by default 1e-3.
+    buckets : int, optional
+        Number of finite buckets, even. With "buckets" by default 100,000; with "tight" it takes the place of the
+        tolerance: the leaf has about so many.
+    factor : float, optional
+        Bucket factor f > 1 of one round. With "buckets" by default chosen from the pairs and the largest r; with
+        "tight" it takes the place of the tolerance, and the grid does not evolve.
+    keep_states : bool, optional
+        Whether to return the states too: with "tight" such as tell δ about as closely at every ε up to the largest.
+    strict : bool, optional
+        With "tight": whether a tolerance that is not reached is an error.
+    joint_directions : bool, optional
+        With "tight": whether the larger of the two directions alone is to meet the tolerance.
+    floor : float, optional
+        With "tight": where an upper bound is at most that, no tolerance is to be met; `DEFAULT_FLOOR` by default.
+    accept_unimprovable : bool, optional
+        With "tight": whether to look closer where a lower bound is 0, before a tolerance counts as missed.
+    decision_delta : float, optional
+        With "tight": a δ. Where bounds tell on which side of it the larger direction's δ lies, they may be left as wide
+        as they are; only pairs that are known through enclosures are.
+    rule : SquaringRule, optional
+        With "buckets": when to square; ``SquaringRule()`` is the paper's.
+    work : Work, optional
+        With "buckets": how the states are held and computed; by default in the memory of this process. Kept states are
+        returned whole.
+
+    Returns
+    -------
+    BoundsTable
+        Every δ is at most 1. Where A and B are the same distribution δ is 0, exactly, for P_A = P_B leaves nothing of
+        Σ max(0, P_A - e^ε P_B). Where no neighbouring inputs follow a pair, such as `BoundedRange`, the lower bounds
+        are 0; those of the pair itself judge the tolerance.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+    PrecisionError
+        If `strict` and the tolerance is not reached.
+    """
+    rounds = checked_compositions(compositions)
+    losses = checked_epsilon(epsilon)
+    parts = checked_components(components, worst_of=True)
+    check_totals(parts, rounds)
+    if method not in METHODS:
+        raise InvalidInputError(f"method: expected one of {', '.join(METHODS)}, got {shown(method)}")
+    width = None if factor is None else math.log1p(checked_factor(factor) - 1.0)
+    lowest = checked_floor(floor, DEFAULT_FLOOR)
+    if method == "tight":
+        request = Request(
+            tolerance=checked_tolerance(tolerance),
+            floor=lowest,
+            width=width,
+            buckets=checked_buckets(buckets, width),
+            strict=strict,
+            joint_directions=joint_directions,
+            accept_unimprovable=accept_unimprovable,
+            decision_delta=decision_delta,
+        )
+        solve: _Solve = partial(_tight_table, rounds=rounds, losses=losses, request=request, keep_states=keep_states)
+    else:
+        if tolerance is not None:
+            raise InvalidInputError(f"tolerance: expected none with method buckets, got {shown(tolerance)}")
+        request = Request()
+        solve = partial(
+            _bucket_table,
+            rounds=rounds,
+            losses=losses,
+            work=Work() if work is None else work,
+            buckets=buckets,
+            width=width,
+            keep_states=keep_states,
+            rule=rule,
+        )
+    choices = choices_of(parts)
+    if choices is None:
+        table = _attained(parts, solve(parts))
+        attained = all(pair.attained_by_some for pair, _ in parts)
+        return table if attained else _judged(table, request)
+    if keep_states or method != "tight":
+        raise InvalidInputError(
+            "mechanism: expected one worst-case pair with privacy buckets and where states are kept,"
+            " got the worst of several"
+        )
+    tables = [(_attained(one, solve(one)), there) for one, there in choices]
+    worst = worst_table(tables, joint_directions=joint_directions)
+    return worst if all(there for _, there in choices) else _judged(worst, request)
+
+
+def _bucket_table(parts: _Parts, *, rounds: IntArray, losses: FloatArray, **settings: Any) -> BoundsTable:
+    """Bound δ of a round by privacy buckets; settings as of `bucket_bounds`."""
+    found = bucket_bounds(parts, rounds, losses, **settings)
+    return BoundsTable(
+        rounds,
+        losses,
+        "buckets",
+        found.grid.loss_width,
+        found.grid.half_width,
+        found.lower,
+        found.upper,
+        found.log_lower,
+        found.log_upper,
+        found.states,
+    )
+
+
+def _judged(table: BoundsTable, request: Request) -> BoundsTable:
+    """Return a table whose lower bounds are those of other pairs, or none, judged by its own bounds."""
+    if table.within is None:
+        return table
+    log_lower, log_upper = table.log_delta_lower, table.log_delta_upper
+    if request.joint_directions:
+        log_lower = np.broadcast_to(log_lower.max(axis=0), log_lower.shape)
+    met = log_relative_width(log_lower, log_upper) <= request.tolerance
+    met |= log_upper <= (math.log(request.floor) if request.floor > 0.0 else -math.inf)
+    if request.joint_directions:
+        met = np.broadcast_to(met.all(axis=0), met.shape)
+    return replace(table, within=np.array(met), closest=table.within)
+
+
+def _attained(parts: Sequence[tuple[Pair, int]], table: BoundsTable) -> BoundsTable:
+    """Return a table without its lower bounds where no neighbouring inputs follow some pair of the round."""
+    if all(pair.attained_by_some for pair, _ in parts):
+        return table
+    nothing = np.zeros_like(table.delta_lower)
+    return replace(table, delta_lower=nothing, log_delta_lower=np.full_like(nothing, -np.inf))
+
+
+def _tight_table(
+    parts: _Parts, *, rounds: IntArray, losses: FloatArray, request: Request, keep_states: bool
+) -> BoundsTable:
+    """Bound δ of a round by the tight method."""
+    trivial = reveals_nothing(parts)
+    if trivial and not keep_states:
+        return _without_loss(rounds, losses, TRIVIAL_WIDTH if request.width is None else request.width, {})
+    counts = factor_counts(parts)
+    enclosed = any(pair.enclosed for pair in counts)
+    states: dict[tuple[Direction, int], PairState] = {}
+    known: tuple[FloatArray, FloatArray] | None = None
+    kept_width = math.inf
+    if keep_states:
+        keep = states_to_keep if enclosed else kept_states
+        kept = keep(counts, rounds, losses, tolerance=request.tolerance, floor=max(request.floor, LEAST_FLOOR))
+        states = {(direction, r): state for r, state in kept.states.items() for direction in Direction}
+        known, kept_width = (log_below(kept.lower), log_above(kept.upper)), kept.spacing
+    solve = delta_bounds if enclosed else tight_bounds
+    found = solve(counts, rounds, losses, replace(request, strict=request.strict and not trivial), known=known)
+    if trivial:
+        return _without_loss(rounds, losses, found.width, states)
+    return BoundsTable(
+        compositions=rounds,
+        epsilon=losses,
+        method="tight",
+        loss_width=kept_width if request.width is None and kept_width < math.inf else found.width,
+        half_width=None,
+        delta_lower=delta_below(found.log_lower),
+        delta_upper=np.minimum(delta_above(found.log_upper), 1.0),
+        log_delta_lower=found.log_lower,
+        log_delta_upper=found.log_upper,
+        states=states,
+        within=found.within,
+    )
+
+
+def _without_loss(
+    rounds: IntArray, losses: FloatArray, width: float, states: Mapping[tuple[Direction, int], PairState]
+) -> BoundsTable:
+    """Return the table of pairs that reveal nothing: δ = 0 from both sides."""
+    nothing = np.zeros((2, rounds.size, losses.size))
+    endless = np.full_like(nothing, -np.inf)
+    return BoundsTable(rounds, losses, "tight", width, None, nothing, nothing, endless, endless, states)
+
+
+def epsilon_table_of(
+    components: Sequence[tuple[Pair, int]],
+    *,
+    compositions: Any,
+    delta: Any,
+    tolerance: Any,
+    joint_directions: bool = False,
+) -> EpsilonTable:
+    """Bound ε for every r and δ asked for; parameters as for `bounds_table`, δ at least 0 and below 1.
+
+    With `joint_directions` one ε is sought with which both directions meet δ: the bounds of both are those of that.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+    """
+    rounds = checked_compositions(compositions)
+    wanted = checked_delta(delta, zero=True)
+    parts = checked_components(components, worst_of=True)
+    check_totals(parts, rounds)
+    aimed = checked_tolerance(tolerance)
+    choices = choices_of(parts)
+    if choices is None:
+        return _epsilon_table(parts, rounds, wanted, aimed, joint_directions=joint_directions)
+    return worst_epsilon_table(
+        [
+            (_epsilon_table(one, rounds, wanted, aimed, joint_directions=joint_directions), there)
+            for one, there in choices
+        ]
+    )
+
+
+def _epsilon_table(
+    parts: Sequence[tuple[Pair, int]], rounds: IntArray, wanted: FloatArray, tolerance: float, *, joint_directions: bool
+) -> EpsilonTable:
+    if reveals_nothing(parts):
+        nothing = np.zeros((2, rounds.size, wanted.size))
+        return EpsilonTable(rounds, wanted, nothing, nothing)
+    counts = factor_counts(parts)
+    bounds = enclosed_epsilon_table if any(pair.enclosed for pair in counts) else epsilon_table
+    found = bounds(counts, rounds, wanted, tolerance=tolerance, joint_directions=joint_directions)
+    if not all(pair.attained_by_some for pair, _ in parts):
+        return replace(found, lower=np.zeros_like(found.lower), computed_lower=found.lower)
+    return found
+
+
+def worst_table(found: Sequence[tuple[BoundsTable, bool]], *, joint_directions: bool) -> BoundsTable:
+    """Bound the worst of several pairs: in all rounds the same one is followed, so that δ is the largest of theirs.
+
+    Each table comes with whether its pair is attained.
+
+    The largest of upper bounds is one. Lower bounds of pairs that are attained alone are lower bounds of δ. Where the
+    bounds of the pair with the largest upper one meet within the tolerance, so do the largest of each kind, up to what
+    is not attained.
+    """
+    tables = [table for table, _ in found]
+    first = tables[0]
+    attained = [table for table, there in found if there]
+    return replace(
+        first,
+        loss_width=min(table.loss_width for table in tables),
+        half_width=None,
+        delta_lower=_largest([table.delta_lower for table in attained], first.delta_lower, 0.0),
+        delta_upper=np.max([table.delta_upper for table in tables], axis=0),
+        log_delta_lower=_largest([table.log_delta_lower for table in attained], first.log_delta_lower, -np.inf),
+        log_delta_upper=np.max([table.log_delta_upper for table in tables], axis=0),
+        states={},
+        within=_within(tables, joint_directions=joint_directions),
+    )
+
+
+def _within(tables: Sequence["BoundsTable"], *, joint_directions: bool) -> BoolArray | None:
+    """Return where the pair with the largest upper bound is within the tolerance; None where none is aimed at.
+
+    A table without it is of pairs that reveal nothing.
+    """
+    aiming = [table for table in tables if table.within is not None]
+    if not aiming:
+        return None
+    upper = np.array([table.log_delta_upper for table in aiming])
+    if joint_directions:
+        upper = np.broadcast_to(upper.max(axis=1, keepdims=True), upper.shape)
+    met = np.array([table.within for table in aiming])
+    return np.asarray(np.all(met | (upper <= np.where(met, upper, -np.inf).max(axis=0)), axis=0))
+
+
+def worst_epsilon_table(found: Sequence[tuple[EpsilonTable, bool]]) -> EpsilonTable:
+    """Bound ε of the worst of several pairs: the largest of theirs; from below that of the pairs that are attained."""
+    tables = [table for table, _ in found]
+    first = tables[0]
+    attained = [table.lower for table, there in found if there]
+    return replace(
+        first,
+        lower=_largest(attained, first.lower, 0.0),
+        upper=np.max([table.upper for table in tables], axis=0),
+        computed_lower=np.max(
+            [table.lower if table.computed_lower is None else table.computed_lower for table in tables], axis=0
+        ),
+    )
+
+
+def _largest(found: Sequence[FloatArray], like: FloatArray, least: float) -> FloatArray:
+    """Return the elementwise maximum; `least` everywhere where there is nothing."""
+    return np.asarray(np.max(found, axis=0)) if found else np.full_like(like, least)
