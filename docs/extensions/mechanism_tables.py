@@ -1,12 +1,14 @@
-"""The directives ``mechanism-table`` and ``column-table``: what mechanisms declare of themselves."""
+"""The directives ``mechanism-table``, ``mechanism-classes`` and ``column-table``: what mechanisms declare."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from docutils import nodes
+from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+import pbdist
 from pbdist.mechanisms import MECHANISMS, Form, Pair, Parameter, parameters_of
 from pbdist.mechanisms.columns import known_columns
 
@@ -72,8 +74,28 @@ class ColumnTable(SphinxDirective):
         return [_table(("column", "type", "what"), (15, 10, 75), rows)]
 
 
+class MechanismClasses(SphinxDirective):
+    """The docstrings of all public mechanisms, and of their other constructors."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the descriptions."""
+        lines: list[str] = []
+        for name, kind in MECHANISMS.items():
+            if name in pbdist.__all__:
+                others = [one for one in vars(kind) if one.startswith("from_")]
+                lines += [
+                    f".. autoclass:: pbdist.{name}",
+                    *([f"   :members: {', '.join(others)}"] if others else []),
+                    "",
+                ]
+        found = nodes.container()
+        self.state.nested_parse(StringList(lines, source="mechanism-classes"), self.content_offset, found)
+        return found.children
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Add the directives."""
     app.add_directive("mechanism-table", MechanismTable)
+    app.add_directive("mechanism-classes", MechanismClasses)
     app.add_directive("column-table", ColumnTable)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

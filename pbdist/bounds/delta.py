@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from pbdist.arguments import (
     DEFAULT_TOLERANCE,
@@ -24,6 +23,9 @@ from pbdist.results import ENCLOSED, LARGEST_EPSILON, NO_LOWER, relative_width
 from pbdist.rounding import rounded_down, rounded_up
 from pbdist.table import METHODS, bounds_table, epsilon_table_of
 from pbdist.types import COMPOSITIONS, DELTA, DIRECTION, EPSILON, BoolArray, Direction, FloatArray, IntArray, TextArray
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 WITHIN, _WITHIN_NAME = "within_tolerance", "whether the bounds meet within the tolerance"
 WHY, _WHY_NAME = "why_wide", "why they do not"
@@ -48,7 +50,7 @@ def privacy_bounds(
     floor: float | None = None,
     strict: bool = False,
     adjacency: str | None = None,
-) -> xr.Dataset:
+) -> "xr.Dataset":
     """Bound δ(ε) after r compositions from both sides.
 
     Parameters
@@ -175,7 +177,7 @@ def epsilon_bounds(
     direction: str = "both",
     strict: bool = False,
     adjacency: str | None = None,
-) -> xr.Dataset:
+) -> "xr.Dataset":
     """Bound ε(δ) after r compositions from both sides: the smallest ε with which (ε, δ) is met.
 
     Parameters
@@ -265,7 +267,7 @@ def _some_text(values: Any, axis: int) -> Any:
     return np.where(first == "", second, first)
 
 
-def _missed(found: xr.Dataset, tolerance: float) -> str | None:
+def _missed(found: "xr.Dataset", tolerance: float) -> str | None:
     """Return a sentence on the widest bracket of those that miss the tolerance, if there are any."""
     points = found[COMPOSITIONS].values, found[EPSILON].values
     bounds = [found[name].values for name in _LONG_NAMES]
@@ -280,10 +282,6 @@ def _tell(missed: str | None, *, strict: bool) -> None:
         raise PrecisionError(missed)
     # Of who called the function that calls this one.
     warnings.warn(missed, PrecisionWarning, stacklevel=3)
-
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 
 @dataclass(frozen=True, eq=False)

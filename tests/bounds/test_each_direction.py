@@ -16,7 +16,7 @@ import pytest
 from pbdist import Accountant, PrecisionWarning, epsilon_bounds, privacy_bounds
 from pbdist import mechanisms as mech
 from pbdist.enclosures import bounds as enclosing
-from pbdist.mechanisms import MECHANISMS, Pair
+from pbdist.mechanisms import Pair
 from pbdist.pld import inversion
 from pbdist.results import LARGEST_EPSILON
 from pbdist.types import Direction
@@ -150,11 +150,6 @@ def test_an_epsilon_that_no_tilt_reaches_is_told() -> None:
         61.09896866516376, (0.0, 2.3561502616997845), (0.9996421792988432, 0.0003578207011567443)
     )
     assert wrong_by_delta(pair, 151, [1.1259881261165409e-10], tolerance=1e-3) == []
-
-
-def test_every_mechanism_has_a_setting() -> None:
-    assert set(SETTINGS) == {name for name, kind in MECHANISMS.items() if kind.__module__.startswith("pbdist.")}
-    assert all(type(pair) is MECHANISMS[name] for name, pair in SETTINGS.items())
 
 
 #: Number of rounds and δ that are looked at by default, where the usual ones take more than a second.

@@ -6,6 +6,7 @@ import html
 import io
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,12 @@ from pbdist.mechanisms import (
     pair_from_canonical,
     parameters_of,
 )
-from pbdist.study import load_study
+from pbdist.mechanisms.columns import columns_of_kind
+from pbdist.store.columns import cell_columns
+from pbdist.study import Cell, load_study
 from pbdist.study.starter import write_starter
 from pbdist.types import Direction
+from tests.bounds.test_each_direction import wrong_by_delta
 from tests.own_mechanisms.delays import ExponentialDelay
 
 pytestmark = pytest.mark.filterwarnings("ignore::pbdist.errors.PrecisionWarning")
@@ -177,6 +181,22 @@ def test_study_store_query_and_report(kind: type[Pair], tmp_path: Path) -> None:
     told = " ".join(html.unescape(page.read_text(encoding="utf-8")).split())
     assert kind.does in told
     assert kind.assumes in told
+
+
+@pytest.mark.parametrize("kind", IN_STUDIES, **named)
+def test_each_parameter_has_a_column_that_tells_settings_apart(kind: type[Pair]) -> None:
+    pair = example(kind)
+    row = {name: value for name, (value,) in cell_columns([Cell("label", pair, None)]).items()}
+    assert set(row) == {"mechanism", "kind", "noise", "factor", "pair", *columns_of_kind(kind)}
+    for one in parameters_of(kind).values():
+        for value in one.examples[1:]:
+            other = cell_columns([Cell("label", replace(pair, **{one.name: value}), None)])
+            assert any(other[column] != [row[column]] for column in one.columns)
+
+
+@pytest.mark.parametrize("kind", IN_STUDIES, **named)
+def test_epsilon_agrees_with_delta(kind: type[Pair]) -> None:
+    assert wrong_by_delta(example(kind), 3, [1e-6]) == []
 
 
 SIZED = [kind for kind in IN_STUDIES if noise_parameter(kind) is not None]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ import pytest
 
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import (
-    MECHANISMS,
     ApproximateDP,
     BoundedRange,
     DiscreteGaussian,
@@ -139,16 +138,6 @@ def scalars(form: Mapping[str, Any]) -> Iterator[float]:
             yield from scalars({**value, "sensitivity": None})
         elif isinstance(value, int | float) and not isinstance(value, bool):
             yield float(value)
-
-
-def test_there_is_an_example_of_every_kind_and_every_parameter() -> None:
-    # A new kind, or a new parameter of one, needs an example here, and so a column.
-    built_in = [name for name, kind in MECHANISMS.items() if kind.__module__.startswith("pbdist.")]
-    assert sorted(IDS) == sorted(built_in)
-    for pair, others in EXAMPLES:
-        assert set(others) == {field.name for field in fields(pair)}  # type: ignore[arg-type]
-        for name, value in others.items():
-            assert changed(pair, name, value) != pair, (pair, name)
 
 
 @pytest.mark.parametrize(("pair", "others"), EXAMPLES, ids=IDS)
