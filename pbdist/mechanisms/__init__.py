@@ -43,6 +43,7 @@ from pbdist.mechanisms.masses import (
     ScaledLossMasses,
     scaled_gaussian_interval,
 )
+from pbdist.mechanisms.metric import MetricDP
 from pbdist.mechanisms.noisy_count import READINGS, NoisyCount
 from pbdist.mechanisms.outcomes import masses_of_outcomes
 from pbdist.mechanisms.pair import (
@@ -99,6 +100,7 @@ __all__ = [
     "LaplaceSum",
     "LossMasses",
     "MassBounds",
+    "MetricDP",
     "NoiseOrder",
     "NoisyCount",
     "Pair",
