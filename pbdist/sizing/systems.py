@@ -11,11 +11,22 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, PlainValidator
+from pydantic import BaseModel, PlainValidator, create_model
 
 from pbdist.arguments import MAX_EPSILON, problem_of_either
 from pbdist.errors import InvalidInputError, StudyFileError, shown
-from pbdist.mechanisms import MECHANISMS, READINGS, Gaussian, Laplace, NoisyCount, Product, Reversed
+from pbdist.mechanisms import (
+    MECHANISMS,
+    READINGS,
+    Form,
+    Gaussian,
+    Laplace,
+    NoisyCount,
+    Product,
+    Reversed,
+    noise_parameter,
+    parameters_of,
+)
 from pbdist.mechanisms.pair import Pair
 from pbdist.results import NOTHING_KNOWN, Bracket, Verdict
 from pbdist.sizing.api import size
@@ -106,27 +117,6 @@ class ObservedCount(BaseModel):
     reversed: bool = False
 
 
-class AdditiveModel(BaseModel):
-    """Noise that is added."""
-
-    model_config = STRICT
-    kind: str
-    sensitivity: Number = 1.0
-
-
-class SampledModel(AdditiveModel):
-    """Noise on a sample."""
-
-    rate: Number
-
-
-class ResponseModel(BaseModel):
-    """Randomized response."""
-
-    model_config = STRICT
-    kind: str
-
-
 class SettingModel(OriginModel):
     """Published noise."""
 
@@ -149,28 +139,42 @@ class ServersSettingModel(SettingModel):
     messages: Positive
 
 
-class ScaleSettingModel(SettingModel):
-    """A published scale."""
-
-    scale: Number
-
-
-class ResponseSettingModel(SettingModel):
-    """A published probability of the truth."""
-
-    p: Number
+def observed_kinds() -> dict[str, type[Pair]]:
+    """Return the kinds that have one amount of noise, and need no other parameters than numbers."""
+    found: dict[str, type[Pair]] = {}
+    for name, kind in MECHANISMS.items():
+        needed = [one for one in parameters_of(kind).values() if one.required]
+        if kind.in_studies and noise_parameter(kind) and all(one.domain.form is Form.NUMBER for one in needed):
+            found[name] = kind
+    return found
 
 
-#: The kinds of observation that have one amount of noise: the models of what describes them and of their settings.
-KINDS: dict[str, tuple[type[BaseModel], type[SettingModel]]] = {
-    "Gaussian": (AdditiveModel, ScaleSettingModel),
-    "Laplace": (AdditiveModel, ScaleSettingModel),
-    "DiscreteLaplace": (AdditiveModel, ScaleSettingModel),
-    "DiscreteGaussian": (AdditiveModel, ScaleSettingModel),
-    "SubsampledGaussian": (SampledModel, ScaleSettingModel),
-    "Poisson": (AdditiveModel, ServersSettingModel),
-    "RandomizedResponse": (ResponseModel, ResponseSettingModel),
-}
+def _amount_of(kind: type[Pair]) -> str:
+    """Return the name of the parameter that is the amount of noise."""
+    sized = noise_parameter(kind)
+    if sized is None:
+        raise InvalidInputError(f"kind: expected one that has an amount of noise, got {kind.__name__}")
+    return sized.name
+
+
+def _observation_model(kind: type[Pair]) -> type[BaseModel]:
+    """Return the model of what describes an observation: the parameters of the mechanism but its amount of noise."""
+    fields: dict[str, Any] = {"kind": (str, ...)}
+    for one in parameters_of(kind).values():
+        if one.domain.form is Form.NUMBER and not one.sized:
+            fields[one.name] = (Number, ...) if one.required else (Number | None, None)
+    return create_model(f"{kind.__name__}Observation", __config__=STRICT, **fields)
+
+
+def _setting_model(observation: "NoisyCounts | NoiseObservation") -> type[SettingModel]:
+    """Return the model of published noise: the amount, or the servers that add messages."""
+    if isinstance(observation, NoisyCounts):
+        return CountSettingModel
+    amount = _amount_of(observation.kind)
+    if amount == "mean":
+        return ServersSettingModel
+    fields: dict[str, Any] = {amount: (Number, ...)}
+    return create_model(f"{observation.kind.__name__}Setting", __base__=SettingModel, **fields)
 
 
 #: Tolerances of `judge`, one after the other until the verdict is YES or NO.
@@ -241,7 +245,7 @@ class NoiseObservation:
             If a parameter is out of its range.
         """
         construct: Callable[..., Pair] = self.kind
-        return construct(amount, **dict(self.parameters))
+        return construct(**{_amount_of(self.kind): amount}, **dict(self.parameters))
 
 
 @dataclass(frozen=True)
@@ -481,18 +485,18 @@ def _observation(document: Document, place: Keys) -> NoisyCounts | NoiseObservat
             for position in range(len(model.counts))
         )
         return NoisyCounts(tuple(counts), tuple(model.readings))
-    known = tuple(name for name in KINDS if name in MECHANISMS)
+    known = observed_kinds()
     if kind not in known:
         at = (*place, "kind") if "kind" in value_at(document, place) else place
         near = did_you_mean(kind, ("counts", *known), other_kinds())
         refuse(document, at, f"expected a kind among counts, {', '.join(known)}, got {shown(kind)}{near}")
-    found = model_at(document, place, KINDS[kind][0], joint="of").model_dump()
+    found = model_at(document, place, _observation_model(known[kind]), joint="of").model_dump(exclude_none=True)
     observation = NoiseObservation(
-        MECHANISMS[kind], tuple((name, _whole(value)) for name, value in found.items() if name != "kind")
+        known[kind], tuple((name, _whole(value)) for name, value in found.items() if name != "kind")
     )
     try:
-        # 1/2 is a valid amount of noise of every kind: an error is about the other parameters.
-        observation.mechanism(0.5)
+        # An amount that is valid: an error is about the other parameters.
+        observation.mechanism(parameters_of(known[kind])[_amount_of(known[kind])].examples[0])
     except InvalidInputError as error:
         refuse(document, place, str(error))
     return observation
@@ -505,7 +509,12 @@ def _setting(
     origin = _origin(document, place, model, sources)
     try:
         if isinstance(observation, NoiseObservation):
-            pair = observation.mechanism(_amount(model))
+            # The sum of independent Poisson numbers is a Poisson number. Only honest servers hide anything: the file
+            # counts those alone.
+            servers = isinstance(model, ServersSettingModel)
+            pair = observation.mechanism(
+                model.servers * model.messages if servers else getattr(model, _amount_of(observation.kind))
+            )
             return PublishedSetting(model.name, origin, None, None, None, model.compositions, (pair,))
         if model.noise not in _NOISES:
             near = did_you_mean(model.noise, _NOISES, other_kinds())
@@ -517,19 +526,6 @@ def _setting(
         raise
     except InvalidInputError as error:
         refuse(document, place, str(error))
-
-
-def _setting_model(observation: NoisyCounts | NoiseObservation) -> type[SettingModel]:
-    return CountSettingModel if isinstance(observation, NoisyCounts) else KINDS[observation.kind.__name__][1]
-
-
-def _amount(model: Any) -> float:
-    """Return the one number that a published setting has."""
-    # The sum of independent Poisson numbers is a Poisson number. Only honest servers hide anything: the file counts
-    # those alone.
-    if isinstance(model, ServersSettingModel):
-        return model.servers * model.messages
-    return float(model.p if isinstance(model, ResponseSettingModel) else model.scale)
 
 
 def _target(document: Document, place: Keys, sources: dict[str, str]) -> SystemTarget:

@@ -106,7 +106,7 @@ def test_exchanging_the_mailboxes_exchanges_the_inputs() -> None:
         (_START + _COUNTS + _TARGETS.replace("epsilon: 1", "epsilon: 1, exp_epsilon: 2"), "got both"),
         (_START + _COUNTS + _TARGETS.replace("epsilon: 1", "exp_epsilon: 0.5"), "expected e^ε of at least 1, got 0.5"),
         (_START + _COUNTS + _TARGETS.replace("epsilon: 1", "epsilon: -1"), "targets[0].epsilon: expected ε from 0 to"),
-        (_START + "    observation: {kind: Cauchy}\n" + _TARGETS, "observation.kind: expected a kind among counts, Ga"),
+        (_START + "    observation: {kind: Cauchy}\n" + _TARGETS, "observation.kind: expected a kind among counts, La"),
         (_START + "    observation: {kind: counts, counts: []}\n" + _TARGETS, "counts: expected at least one count"),
         (
             _START + "    observation: {kind: counts, counts: [{shift: 2}], readings: [round]}\n" + _TARGETS,
