@@ -57,38 +57,26 @@ def half_width_of(buckets: Any) -> int:
 
 @dataclass(frozen=True)
 class Request:
-    """How closely bounds on δ are asked for, by the tight method.
+    """How closely bounds on δ are asked for, by the tight method."""
 
-    Attributes
-    ----------
-    tolerance : float
-        Largest upper / lower - 1 aimed at, where neither `width` nor `buckets` is given.
-    floor : float
-        Where an upper bound is at most that, no tolerance is to be met.
-    width : float or None
-        Loss width of one round, nats: nothing is chosen or refined then.
-    buckets : int or None
-        Number of positions of one round, about: the width follows from it, and nothing is refined.
-    strict : bool
-        Whether a tolerance that is not reached is an error.
-    joint_directions : bool
-        Whether the larger of the two directions alone is to meet the tolerance: the bounds of the other one then only
-        need to show that it is the smaller one.
-    accept_unimprovable : bool
-        Whether to look closer where a lower bound is 0, before the tolerance counts as missed: no better one may be
-        possible, as at the largest loss.
-    decision_delta : float or None
-        Where bounds tell on which side of this δ the larger direction lies, no closer ones are aimed at; only pairs
-        that are known through enclosures make use of it.
-    """
-
+    #: Largest upper / lower - 1 aimed at, where neither `width` nor `buckets` is given.
     tolerance: float = DEFAULT_TOLERANCE
+    #: Where an upper bound is at most that, no tolerance is to be met.
     floor: float = 0.0
+    #: Loss width of one round, nats: nothing is chosen or refined then.
     width: float | None = None
+    #: Number of positions of one round, about: the width follows from it, and nothing is refined.
     buckets: int | None = None
+    #: Whether a tolerance that is not reached is an error.
     strict: bool = True
+    #: Whether the larger of the two directions alone is to meet the tolerance: the bounds of the other one then only
+    #: need to show that it is the smaller one.
     joint_directions: bool = False
+    #: Whether to look closer where a lower bound is 0, before the tolerance counts as missed: no better one may be
+    #: possible, as at the largest loss.
     accept_unimprovable: bool = False
+    #: Where bounds tell on which side of this δ the larger direction lies, no closer ones are aimed at; only pairs
+    #: that are known through enclosures make use of it.
     decision_delta: float | None = None
 
     @property

@@ -39,42 +39,31 @@ METHODS = ("tight", "buckets")
 
 @dataclass(frozen=True, eq=False)
 class BoundsTable:
-    """Certified bounds on δ after r compositions at ε.
+    """Certified bounds on δ after r compositions at ε."""
 
-    Attributes
-    ----------
-    compositions : ndarray of int64, shape (R,)
-    epsilon : ndarray, shape (E,)
-        Nats.
-    method : str
-        "tight" or "buckets".
-    loss_width : float
-        Loss width of one round, nats; with "tight" the smallest that was used.
-    half_width : int or None
-        n of the grid; None with "tight", whose grids evolve.
-    delta_lower, delta_upper, log_delta_lower, log_delta_upper : ndarray, shape (2, R, E)
-        First axis: A||B, B||A. The logarithms are natural, and -inf where δ is 0.
-    states : mapping of (Direction, int) to BucketState or PairState
-        State of each direction and r; empty unless `keep_states`. A `PairState` is that of both directions; so is the
-        bucket state of a symmetric pair. There is none of an r that no ladder serves.
-    within : ndarray of bool, shape (2, R, E), or None
-        Where the bounds meet within the tolerance, or an ε lower by a part in 10^6 has a δ beyond the upper bound, as
-        at the largest loss; None where no tolerance is aimed at.
-    closest : ndarray of bool, shape (2, R, E), or None
-        Where they are as close as those of the pairs that they come from; None where that is `within`.
-    """
-
+    #: Shape (R,).
     compositions: IntArray
+    #: Nats. Shape (E,).
     epsilon: FloatArray
+    #: "tight" or "buckets".
     method: str
+    #: Loss width of one round, nats; with "tight" the smallest that was used.
     loss_width: float
+    #: n of the grid; None with "tight", whose grids evolve.
     half_width: int | None
+    #: First axis: A||B, B||A. The logarithms are natural, and -inf where δ is 0. Shape (2, R, E).
     delta_lower: FloatArray
     delta_upper: FloatArray
     log_delta_lower: FloatArray
     log_delta_upper: FloatArray
+    #: State of each direction and r; empty unless `keep_states`. A `PairState` is that of both directions; so is the
+    #: bucket state of a symmetric pair. There is none of an r that no ladder serves.
     states: Mapping[tuple[Direction, int], BucketState | PairState]
+    #: Where the bounds meet within the tolerance, or an ε lower by a part in 10^6 has a δ beyond the upper bound, as
+    #: at the largest loss; None where no tolerance is aimed at. Shape (2, R, E), or None.
     within: BoolArray | None = None
+    #: Where they are as close as those of the pairs that they come from; None where that is `within`. Shape (2, R, E),
+    #: or None.
     closest: BoolArray | None = None
 
     @property

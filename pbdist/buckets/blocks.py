@@ -138,24 +138,16 @@ class SerialMapper:
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """What is kept of a vector's elements, or of a part of them.
+    """What is kept of a vector's elements, or of a part of them."""
 
-    Attributes
-    ----------
-    sums
-        Of the pieces, in order.
-    largest, smallest
-        The largest element, and the smallest one above 0 (infinite if there is none).
-    nonzero
-        How many are above 0.
-    first, last
-        The first and the last position of one above 0; `first` is beyond every position if there is none.
-    """
-
+    #: Of the pieces, in order.
     sums: tuple[float, ...]
+    #: The largest element, and the smallest one above 0 (infinite if there is none).
     largest: float
     smallest: float
+    #: How many are above 0.
     nonzero: int
+    #: The first and the last position of one above 0; `first` is beyond every position if there is none.
     first: int
     last: int
 
@@ -191,27 +183,18 @@ def _summarised(values: FloatArray, start: int) -> Summary:
 
 @dataclass(frozen=True, eq=False)
 class BlockedVector:
-    """A vector in blocks, or a part of one.
+    """A vector in blocks, or a part of one."""
 
-    Attributes
-    ----------
-    store
-        What holds the blocks.
-    name
-        The blocks are called ``NAME/POSITION`` after their first element.
-    block
-        Length of a block, a multiple of a piece.
-    start, stop
-        Which elements of the whole vector this is.
-    largest
-        The largest element.
-    """
-
+    #: What holds the blocks.
     store: VectorStore
+    #: The blocks are called ``NAME/POSITION`` after their first element.
     name: str
+    #: Length of a block, a multiple of a piece.
     block: int
+    #: Which elements of the whole vector this is.
     start: int
     stop: int
+    #: The largest element.
     largest: float = math.nan
 
     @property
@@ -267,21 +250,14 @@ LEAF_BLOCK = 1 << 18
 
 @dataclass(frozen=True)
 class Layout:
-    """Sizes that move memory and time, never a result.
+    """Sizes that move memory and time, never a result."""
 
-    Attributes
-    ----------
-    block
-        Elements of a stored block of a vector, a multiple of the pieces of `pbdist.buckets.blocks`, and of a
-        leaf's blocks if the leaf has several.
-    task
-        Elements of a vector that a task works on, a multiple of `block`.
-    spectra
-        Complex numbers that a task holds while it adds up products.
-    """
-
+    #: Elements of a stored block of a vector, a multiple of the pieces of `pbdist.buckets.blocks`, and of a leaf's
+    #: blocks if the leaf has several.
     block: int = 1 << 20
+    #: Elements of a vector that a task works on, a multiple of `block`.
     task: int = 1 << 22
+    #: Complex numbers that a task holds while it adds up products.
     spectra: int = 1 << 23
 
     def __post_init__(self) -> None:
@@ -404,22 +380,15 @@ _SHORTEST_TASK = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class RunSums:
-    """Where the sums of a run's blocks lie.
+    """Where the sums of a run's blocks lie."""
 
-    Attributes
-    ----------
-    tilt, start, stop
-        Those of the run.
-    width
-        What `widths` returned.
-    names
-        For each group of blocks its first block, the one after its last, and the names of its slices, in order.
-    """
-
+    #: Those of the run.
     tilt: float
     start: int
     stop: int
+    #: What `widths` returned.
     width: FloatArray
+    #: For each group of blocks its first block, the one after its last, and the names of its slices, in order.
     names: tuple[tuple[int, int, tuple[str, ...]], ...]
 
 
@@ -623,28 +592,19 @@ class Convolution(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class _MappedConvolution:
-    """A convolution of vectors in blocks by tasks; small and picklable.
+    """A convolution of vectors in blocks by tasks; small and picklable."""
 
-    Attributes
-    ----------
-    x, y
-        The vectors from their first to their last element that is not 0; None if one of them is 0.
-    first
-        The position of x[0] y[0] in the whole result.
-    plan, ends
-        How it is convolved, and the directly summed ends.
-    sums
-        For each cut the sums of its runs.
-    rounding, mass_limit
-        As for `pbdist.fourier.rounded_convolution`.
-    """
-
+    #: The vectors from their first to their last element that is not 0; None if one of them is 0.
     x: BlockedVector | None
     y: BlockedVector | None
+    #: The position of x[0] y[0] in the whole result.
     first: int
+    #: How it is convolved, and the directly summed ends.
     plan: DirectPlan | ConvolutionPlan | None
     ends: Ends | None
+    #: For each cut the sums of its runs.
     sums: tuple[tuple[RunSums, ...], ...]
+    #: As for `pbdist.fourier.rounded_convolution`.
     rounding: Rounding
     mass_limit: float
 

@@ -318,16 +318,11 @@ class SquaringRule:
 
     The factor is squared first if the composition would otherwise multiply the mass at ∞ by more than `growth` and
     bring it above the budget. For two different states the growth is taken against the mean of their masses at ∞.
-
-    Attributes
-    ----------
-    growth : float
-        2.2 in the paper; 2 is what composition does without any overflow.
-    free_infty_budget : float
-        Mass at ∞ that does not count.
     """
 
+    #: 2.2 in the paper; 2 is what composition does without any overflow.
     growth: float = 2.2
+    #: Mass at ∞ that does not count.
     free_infty_budget: float = 1e-20
 
 

@@ -195,25 +195,17 @@ def log_lower(delta: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class BucketBounds:
-    """Certified bounds on δ after r compositions at ε, and the grid they were computed on.
+    """Certified bounds on δ after r compositions at ε, and the grid they were computed on."""
 
-    Attributes
-    ----------
-    grid : Grid
-        Of one round.
-    lower, upper : ndarray, shape (2, R, E)
-        First axis: A||B, B||A; at most 1.
-    log_lower, log_upper : ndarray, shape (2, R, E)
-        Natural logarithms, -inf where δ is 0.
-    states : mapping of (Direction, int) to BucketState
-        State of each direction and r, if they are kept; those of a symmetric pair stand for both directions.
-    """
-
+    #: Of one round.
     grid: Grid
+    #: First axis: A||B, B||A; at most 1. Shape (2, R, E).
     lower: FloatArray
     upper: FloatArray
+    #: Natural logarithms, -inf where δ is 0. Shape (2, R, E).
     log_lower: FloatArray
     log_upper: FloatArray
+    #: State of each direction and r, if they are kept; those of a symmetric pair stand for both directions.
     states: Mapping[tuple[Direction, int], BucketState]
 
 

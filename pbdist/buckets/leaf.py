@@ -78,28 +78,19 @@ class _BlockAtoms:
 
 @dataclass(frozen=True, eq=False)
 class _LeafFrame:
-    """A leaf without the masses spread over its loss bins.
+    """A leaf without the masses spread over its loss bins."""
 
-    Attributes
-    ----------
-    spread
-        Whether there are any such masses.
-    atoms
-        For each block the atoms in it.
-    only_b
-        Upper P_B mass of what only B has.
-    infinity_a_lower, infinity_a_upper, infinity_b_upper
-        As the state has them.
-    loss_error
-        Of the atoms, nats.
-    """
-
+    #: Whether there are any such masses.
     spread: bool
+    #: For each block the atoms in it.
     atoms: tuple[_BlockAtoms, ...]
+    #: Upper P_B mass of what only B has.
     only_b: float
+    #: As the state has them.
     infinity_a_lower: float
     infinity_a_upper: float
     infinity_b_upper: float
+    #: Of the atoms, nats.
     loss_error: float
 
 

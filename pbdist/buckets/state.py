@@ -52,27 +52,18 @@ VECTORS = ("a_lower", "a_upper", "b_upper", "b_real_lower")
 
 @dataclass(frozen=True, eq=False)
 class StateHead:
-    """A state without its vectors.
-
-    Attributes
-    ----------
-    grid : Grid
-    infinity_a_lower, infinity_a_upper, infinity_b_upper : float
-        Bounds on the P_A and P_B masses of the bucket ∞.
-    window : int
-        The counter u (Definition 7): an event in bucket i has a loss in ((i - u) h, i h]; not in the corner -n.
-    loss_error : float
-        By how many nats the losses may lie outside that window for rounding.
-    mass_limit : float
-        Upper value of the P_A mass, and of the P_B mass, of everything; at least 1.
-    """
+    """A state without its vectors."""
 
     grid: Grid
+    #: Bounds on the P_A and P_B masses of the bucket ∞.
     infinity_a_lower: float
     infinity_a_upper: float
     infinity_b_upper: float
+    #: The counter u (Definition 7): an event in bucket i has a loss in ((i - u) h, i h]; not in the corner -n.
     window: int
+    #: By how many nats the losses may lie outside that window for rounding.
     loss_error: float
+    #: Upper value of the P_A mass, and of the P_B mass, of everything; at least 1.
     mass_limit: float
 
 
@@ -165,14 +156,9 @@ _SCALARS = tuple(field.name for field in fields(StateHead) if field.name != "gri
 
 @dataclass(frozen=True, eq=False)
 class BlockedState(StateHead):
-    """The masses of a `BucketState` in blocks.
+    """The masses of a `BucketState` in blocks."""
 
-    Attributes
-    ----------
-    vectors, summaries
-        The four vectors and what is known of each, by their names.
-    """
-
+    #: The four vectors and what is known of each, by their names.
     vectors: Mapping[str, BlockedVector]
     summaries: Mapping[str, Summary]
 

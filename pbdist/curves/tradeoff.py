@@ -25,18 +25,12 @@ _MOST_CORNERS = 20_000
 
 @dataclass(frozen=True)
 class Wholes:
-    """Bounds on masses of one of the two distributions after r compositions.
+    """Bounds on masses of one of the two distributions after r compositions."""
 
-    Attributes
-    ----------
-    total_lower, total_upper : float
-        Of everything: 1 but for a histogram whose masses do not sum to 1.
-    alone_lower, alone_upper : float
-        Of what the other distribution cannot show.
-    """
-
+    #: Of everything: 1 but for a histogram whose masses do not sum to 1.
     total_lower: float
     total_upper: float
+    #: Of what the other distribution cannot show.
     alone_lower: float
     alone_upper: float
 
@@ -82,22 +76,15 @@ def _alone(factor: ElementaryPair, direction: Direction) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class SupportCurve:
-    """Bounds on c(y) at increasing y, and what is known beyond them.
+    """Bounds on c(y) at increasing y, and what is known beyond them."""
 
-    Attributes
-    ----------
-    y, lower, upper : ndarray, shape (N,)
-        The nodes; the first is y = 0.
-    steepest : float
-        Upper value of T_A.
-    first, last : float
-        Lower and upper value of the limit of c, hence of β(0).
-    """
-
+    #: The nodes; the first is y = 0. Shape (N,).
     y: FloatArray
     lower: FloatArray
     upper: FloatArray
+    #: Upper value of T_A.
     steepest: float
+    #: Lower and upper value of the limit of c, hence of β(0).
     first: float
     last: float
 

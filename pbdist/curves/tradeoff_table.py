@@ -40,19 +40,13 @@ _SMALLEST_REACH = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class CurveTable:
-    """Certified bounds over the numbers of compositions and one more axis.
+    """Certified bounds over the numbers of compositions and one more axis."""
 
-    Attributes
-    ----------
-    compositions : ndarray of int64, shape (R,)
-    axis : ndarray, shape (K,)
-        Type I errors or orders; of shape (1,) where there is no such axis.
-    lower, upper : ndarray, shape (2, R, K)
-        First axis: A||B, B||A.
-    """
-
+    #: Shape (R,).
     compositions: IntArray
+    #: Type I errors or orders; of shape (1,) where there is no such axis. Shape (K,).
     axis: FloatArray
+    #: First axis: A||B, B||A. Shape (2, R, K).
     lower: FloatArray
     upper: FloatArray
 

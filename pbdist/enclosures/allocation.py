@@ -34,23 +34,15 @@ _Piece = tuple[int, int, int]
 
 @dataclass(frozen=True, eq=False)
 class Dominating:
-    """The sum of some ratios from above.
+    """The sum of some ratios from above."""
 
-    Attributes
-    ----------
-    levels : tuple of Level
-        P_B masses from above, without errors. P_A of a sum is P_B of it times the mean ratio, sum / count.
-    infinite : float
-        P_A mass of an infinite mean ratio, from above.
-    count : int
-        How many ratios.
-    shift : float
-        As of one step's `Split`: the A of one step alone is moved.
-    """
-
+    #: P_B masses from above, without errors. P_A of a sum is P_B of it times the mean ratio, sum / count.
     levels: tuple[Level, ...]
+    #: P_A mass of an infinite mean ratio, from above.
     infinite: float
+    #: How many ratios.
     count: int
+    #: As of one step's `Split`: the A of one step alone is moved.
     shift: float
 
     @property
@@ -62,18 +54,12 @@ class Dominating:
 
 @dataclass(frozen=True, eq=False)
 class Dominated:
-    """Disjoint events, one for each point near the sum of some ratios.
+    """Disjoint events, one for each point near the sum of some ratios."""
 
-    Attributes
-    ----------
-    own, other : tuple of Level
-        P_A and P_B masses of the events, with their errors. P_A is the mean over which of the ratios is A's.
-    count : int
-        How many ratios.
-    """
-
+    #: P_A and P_B masses of the events, with their errors. P_A is the mean over which of the ratios is A's.
     own: tuple[Level, ...]
     other: tuple[Level, ...]
+    #: How many ratios.
     count: int
 
 

@@ -22,20 +22,13 @@ _KEPT = 4
 
 @dataclass(frozen=True)
 class Fineness:
-    """How closely an enclosure encloses.
+    """How closely an enclosure encloses."""
 
-    Attributes
-    ----------
-    resolution : float
-        Points in a standard deviation, about. The relative distance of both δ falls as its square.
-    lost : float
-        Mass of one pair that may become infinite above, and be left out below.
-    matters : float
-        The smallest δ of one pair that matters.
-    """
-
+    #: Points in a standard deviation, about. The relative distance of both δ falls as its square.
     resolution: float
+    #: Mass of one pair that may become infinite above, and be left out below.
     lost: float
+    #: The smallest δ of one pair that matters.
     matters: float
 
 
@@ -110,23 +103,15 @@ _LEAST_LOST = 1e-130
 
 @dataclass(frozen=True)
 class Asked:
-    """What bounds are for.
+    """What bounds are for."""
 
-    Attributes
-    ----------
-    tolerance : float
-        Relative width that is aimed at.
-    floor : float
-        A δ below which none is aimed at.
-    leaves : int
-        Enclosed pairs in all rounds.
-    decides : float, optional
-        A δ from which δ need only be told.
-    """
-
+    #: Relative width that is aimed at.
     tolerance: float
+    #: A δ below which none is aimed at.
     floor: float
+    #: Enclosed pairs in all rounds.
     leaves: int
+    #: A δ from which δ need only be told.
     decides: float | None = None
 
     def fineness(self, resolution: float, delta: float) -> Fineness:
@@ -137,36 +122,23 @@ class Asked:
 
 @dataclass(frozen=True)
 class Aim:
-    """What bounds through an enclosure can be expected to reach: no more need be aimed at.
+    """What bounds through an enclosure can be expected to reach: no more need be aimed at."""
 
-    Attributes
-    ----------
-    tolerance : float
-        Relative width.
-    floor : float
-        A δ below which they are not close.
-    """
-
+    #: Relative width.
     tolerance: float
+    #: A δ below which they are not close.
     floor: float
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Bounds, whatever of, of one shape.
-
-    Attributes
-    ----------
-    lower, upper : ndarray
-    width : ndarray
-        Their relative distance, 0 where nothing closer is aimed at, infinite where nothing is known from below.
-    delta : ndarray
-        δ at each, from below.
-    """
+    """Bounds, whatever of, of one shape."""
 
     lower: FloatArray
     upper: FloatArray
+    #: Their relative distance, 0 where nothing closer is aimed at, infinite where nothing is known from below.
     width: FloatArray
+    #: δ at each, from below.
     delta: FloatArray
 
 

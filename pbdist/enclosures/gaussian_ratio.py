@@ -22,20 +22,13 @@ _KNOWN = 1e-13
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """What dominates one step.
+    """What dominates one step."""
 
-    Attributes
-    ----------
-    masses : ndarray, shape (n,)
-        P_B masses at the points of a grid, from above. P_A masses are these times the points.
-    infinite : float
-        P_A mass of an infinite ratio, from above.
-    shift : float
-        The pair dominates one whose P_A is that of the step up to the factor e^±shift, event by event.
-    """
-
+    #: P_B masses at the points of a grid, from above. P_A masses are these times the points. Shape (n,).
     masses: FloatArray
+    #: P_A mass of an infinite ratio, from above.
     infinite: float
+    #: The pair dominates one whose P_A is that of the step up to the factor e^±shift, event by event.
     shift: float
 
 

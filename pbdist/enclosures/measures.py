@@ -30,23 +30,15 @@ _DIRECT_PRODUCTS = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """Masses on one lattice.
+    """Masses on one lattice."""
 
-    Attributes
-    ----------
-    exponent : int
-        e; the points are the multiples of unit · 2^e.
-    first : int
-        Which multiple the first mass lies at, at least 0.
-    masses : ndarray, shape (n,)
-        At least 0.
-    errors : ndarray, shape (n,)
-        Each exact mass differs from the one here by at most that.
-    """
-
+    #: e; the points are the multiples of unit · 2^e.
     exponent: int
+    #: Which multiple the first mass lies at, at least 0.
     first: int
+    #: At least 0. Shape (n,).
     masses: FloatArray
+    #: Each exact mass differs from the one here by at most that. Shape (n,).
     errors: FloatArray
 
     @property

@@ -45,57 +45,37 @@ _DIGITS = 20
 
 @dataclass(frozen=True)
 class Stage:
-    """The levels of sums of a number of ratios.
+    """The levels of sums of a number of ratios."""
 
-    Attributes
-    ----------
-    levels : tuple of (int, float)
-        The exponents of the levels, increasing, and the sum at which each begins; the first begins at 0.
-    bottom : (int, int) or None
-        The exponent of a coarse level for sums below all usual ones, and how many points it has; None for none.
-    top : float
-        Sums above it become infinite, or are left out.
-    """
-
+    #: The exponents of the levels, increasing, and the sum at which each begins; the first begins at 0.
     levels: tuple[tuple[int, float], ...]
+    #: The exponent of a coarse level for sums below all usual ones, and how many points it has; None for none.
     bottom: tuple[int, int] | None
+    #: Sums above it become infinite, or are left out.
     top: float
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Spacings of all numbers of steps.
+    """Spacings of all numbers of steps."""
 
-    Attributes
-    ----------
-    unit : float
-        The spacing of exponent 0: that of usual sums of all steps.
-    steps : int
-    ratio : float
-        Sensitivity / scale.
-    mean, deviation : float
-        m and s.
-    step : float
-        Spacings relative to the distance over which masses fall by a factor e, at most.
-    matters : float
-        The smallest δ that matters.
-    steep : tuple of float
-        The mean ratios below which a level 0, 1, 2, .. doublings finer than that of the usual sums is not fine enough.
-    depth : float
-        -ln of the mass that may be lost.
-    least : tuple of float
-        Mean ratios below which sums of 1, 2, 4, .. ratios are rare.
-    """
-
+    #: The spacing of exponent 0: that of usual sums of all steps.
     unit: float
     steps: int
+    #: Sensitivity / scale.
     ratio: float
+    #: m and s.
     mean: float
     deviation: float
+    #: Spacings relative to the distance over which masses fall by a factor e, at most.
     step: float
+    #: The smallest δ that matters.
     matters: float
+    #: The mean ratios below which a level 0, 1, 2, .. doublings finer than that of the usual sums is not fine enough.
     steep: tuple[float, ...]
+    #: -ln of the mass that may be lost.
     depth: float
+    #: Mean ratios below which sums of 1, 2, 4, .. ratios are rare.
     least: tuple[float, ...]
 
     def budget(self, count: int) -> float:

@@ -40,43 +40,28 @@ _SHORTEST, _LONGEST = 64, 1 << 18
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """One way of cutting, and what it is for.
+    """One way of cutting, and what it is for."""
 
-    Attributes
-    ----------
-    chunk
-        The length of a chunk.
-    plan
-        The blocks.
-    ranges
-        The ranges of elements for which it is tried.
-    """
-
+    #: The length of a chunk.
     chunk: int
+    #: The blocks.
     plan: ChunkPlan
+    #: The ranges of elements for which it is tried.
     ranges: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class ConvolutionPlan:
-    """Everything that is decided before a convolution by chunks.
+    """Everything that is decided before a convolution by chunks."""
 
-    Attributes
-    ----------
-    size
-        The length of the result.
-    exponents
-        Binary exponents of either vector.
-    towers, heights
-        Positions of the towers of either vector, and the elements there.
-    levels
-        The cuts, the coarsest one first.
-    """
-
+    #: The length of the result.
     size: int
+    #: Binary exponents of either vector.
     exponents: tuple[int, int]
+    #: Positions of the towers of either vector, and the elements there.
     towers: tuple[IntArray, IntArray]
     heights: tuple[FloatArray, FloatArray]
+    #: The cuts, the coarsest one first.
     levels: tuple[Level, ...]
 
     def chunks(self, level: Level, x: Vector, y: Vector) -> tuple[Chunks, Chunks]:

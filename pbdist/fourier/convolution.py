@@ -171,21 +171,14 @@ def _trimmed(x: FloatArray) -> tuple[int, FloatArray]:
 
 @dataclass(frozen=True, eq=False)
 class DirectPlan:
-    """A convolution that is summed directly.
+    """A convolution that is summed directly."""
 
-    Attributes
-    ----------
-    swapped
-        Whether the elements below are those of y, not of x.
-    positions, elements
-        The non-zero elements of the sparser vector.
-    underflows
-        Whether a product may lose digits.
-    """
-
+    #: Whether the elements below are those of y, not of x.
     swapped: bool
+    #: The non-zero elements of the sparser vector.
     positions: IntArray
     elements: FloatArray
+    #: Whether a product may lose digits.
     underflows: bool
 
 

@@ -37,20 +37,13 @@ _PARTS, _HOLE = 8, 3
 
 @dataclass(frozen=True)
 class Allowance:
-    """What rounding may add to masses.
+    """What rounding may add to masses."""
 
-    Attributes
-    ----------
-    floor : float
-        Mass that may be added to one side's sum.
-    added : float
-        What may be added to all masses together, relative to them.
-    rare : float
-        What may be added to the masses beyond a loss, relative to them, where they are rare.
-    """
-
+    #: Mass that may be added to one side's sum.
     floor: float
+    #: What may be added to all masses together, relative to them.
     added: float
+    #: What may be added to the masses beyond a loss, relative to them, where they are rare.
     rare: float
 
 
@@ -59,41 +52,27 @@ class Needs:
     """What must be known of a result: masses of losses under the factors e^{∓loss/2}.
 
     Such a mass need be known no better than the masses beyond it together, which tell as much of every δ.
-
-    Attributes
-    ----------
-    spacing : float
-        Nats from element to element.
-    first : int
-        Position of the first element: its loss is first · spacing.
-    allowance : Allowance
     """
 
+    #: Nats from element to element.
     spacing: float
+    #: Position of the first element: its loss is first · spacing.
     first: int
     allowance: Allowance
 
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """What must be known, segment by segment of the output.
+    """What must be known, segment by segment of the output."""
 
-    Attributes
-    ----------
-    want : ndarray
-        Log2 of what an error is measured by.
-    relevant : ndarray of bool
-        Where anything is to be known.
-    above, below : ndarray
-        Log2 of what lies beyond each segment for certain: of masses times e^{loss/2}, and of masses times e^{-loss/2}.
-    spare : float
-        Bits that may be lost.
-    """
-
+    #: Log2 of what an error is measured by.
     want: FloatArray
+    #: Where anything is to be known.
     relevant: BoolArray
+    #: Log2 of what lies beyond each segment for certain: of masses times e^{loss/2}, and of masses times e^{-loss/2}.
     above: FloatArray
     below: FloatArray
+    #: Bits that may be lost.
     spare: float
 
     def part(self, start: int, stop: int) -> "Level":
@@ -106,21 +85,14 @@ class Level:
 
 @dataclass(frozen=True)
 class Run:
-    """A tilt, and what it serves.
+    """A tilt, and what it serves."""
 
-    Attributes
-    ----------
-    tilt : float
-        Bits an element.
-    top_x, top_y : float
-        Exponents of the largest tilted elements.
-    start, stop : int
-        First segment of the output that is served, and the one after the last.
-    """
-
+    #: Bits an element.
     tilt: float
+    #: Exponents of the largest tilted elements.
     top_x: float
     top_y: float
+    #: First segment of the output that is served, and the one after the last.
     start: int
     stop: int
 

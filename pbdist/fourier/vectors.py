@@ -203,41 +203,27 @@ _LOST_BITS = 14.0
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Consecutive output blocks that share a tilt.
+    """Consecutive output blocks that share a tilt."""
 
-    Attributes
-    ----------
-    tilt
-        τ, in bits for each element: chunks are multiplied by 2^(τ i), a multiple of 2^-34.
-    start, stop
-        The first block and the one after the last. Block s is fed by the chunks p and s - p.
-    first, last
-        For each block, the first and the last chunk p of x that are transformed; last < first if there is none.
-    neglected
-        For each block, log2 of a bound on what the other pairs add to any element j, times 2^(τ j).
-    """
-
+    #: τ, in bits for each element: chunks are multiplied by 2^(τ i), a multiple of 2^-34.
     tilt: float
+    #: The first block and the one after the last. Block s is fed by the chunks p and s - p.
     start: int
     stop: int
+    #: For each block, the first and the last chunk p of x that are transformed; last < first if there is none.
     first: IntArray
     last: IntArray
+    #: For each block, log2 of a bound on what the other pairs add to any element j, times 2^(τ j).
     neglected: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class ChunkPlan:
-    """How the blocks of one cut are computed.
+    """How the blocks of one cut are computed."""
 
-    Attributes
-    ----------
-    runs
-        They cover every wanted block in which the exact result is not all 0.
-    lost
-        For each block, whether it is wanted and its bound will be coarse.
-    """
-
+    #: They cover every wanted block in which the exact result is not all 0.
     runs: tuple[Run, ...]
+    #: For each block, whether it is wanted and its bound will be coarse.
     lost: BoolArray
 
 

@@ -44,20 +44,13 @@ _BYTES_PER_POSITION, _BYTES_PER_LEAF_POSITION = 600, 500
 
 @dataclass(frozen=True)
 class Cost:
-    """What something takes.
+    """What something takes."""
 
-    Attributes
-    ----------
-    seconds : float
-        On one core.
-    peak_bytes : int
-        The largest memory that is needed at once.
-    state_bytes : int
-        Bytes of the states of all r.
-    """
-
+    #: On one core.
     seconds: float
+    #: The largest memory that is needed at once.
     peak_bytes: int
+    #: Bytes of the states of all r.
     state_bytes: int = 0
 
     def __add__(self, other: "Cost") -> "Cost":

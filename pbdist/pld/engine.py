@@ -48,21 +48,15 @@ _UNRESOLVED = -600.0
 
 @dataclass(frozen=True, eq=False)
 class TightBounds:
-    """Bounds of both directions.
+    """Bounds of both directions."""
 
-    Attributes
-    ----------
-    log_lower, log_upper : ndarray, shape (2, R, E)
-    width : float
-        The smallest spacing used, nats.
-    within : ndarray of bool, shape (2, R, E), or None
-        Where the tolerance is met, or no better bound is possible; the same in both directions, where these
-        are joint. None where no tolerance was aimed at.
-    """
-
+    #: Shape (2, R, E).
     log_lower: FloatArray
     log_upper: FloatArray
+    #: The smallest spacing used, nats.
     width: float
+    #: Where the tolerance is met, or no better bound is possible; the same in both directions, where these are joint.
+    #: None where no tolerance was aimed at. Shape (2, R, E), or None.
     within: BoolArray | None = None
 
 

@@ -75,23 +75,17 @@ _Reader = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 @dataclass(frozen=True, eq=False)
 class EpsilonTable:
-    """Certified bounds on ε after r compositions at δ.
+    """Certified bounds on ε after r compositions at δ."""
 
-    Attributes
-    ----------
-    compositions : ndarray of int64, shape (R,)
-    delta : ndarray, shape (D,)
-    lower, upper : ndarray, shape (2, R, D)
-        First axis: A||B, B||A; nats.
-    computed_lower : ndarray, shape (2, R, D), or None
-        None where it is the lower bound. Where some pair is not attained, it is the largest lower bound of all pairs:
-        how closely ε was computed.
-    """
-
+    #: Shape (R,).
     compositions: IntArray
+    #: Shape (D,).
     delta: FloatArray
+    #: First axis: A||B, B||A; nats. Shape (2, R, D).
     lower: FloatArray
     upper: FloatArray
+    #: None where it is the lower bound. Where some pair is not attained, it is the largest lower bound of all pairs:
+    #: how closely ε was computed. Shape (2, R, D), or None.
     computed_lower: FloatArray | None = None
 
 

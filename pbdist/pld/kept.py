@@ -44,21 +44,14 @@ _LEAST_FLOOR = 1e-130
 
 @dataclass(frozen=True, eq=False)
 class KeptStates:
-    """States, and their bounds at the ε asked for.
+    """States, and their bounds at the ε asked for."""
 
-    Attributes
-    ----------
-    states : dict of int to PairState
-        By the number of rounds, with exact rows of both directions.
-    lower, upper : ndarray, shape (2, R, E)
-        Bounds on δ; first axis A||B, B||A. 0 and 1 where there is no state, or ε is beyond all states.
-    spacing : float
-        The smallest spacing that was used, nats.
-    """
-
+    #: By the number of rounds, with exact rows of both directions.
     states: dict[int, PairState]
+    #: Bounds on δ; first axis A||B, B||A. 0 and 1 where there is no state, or ε is beyond all states. Shape (2, R, E).
     lower: FloatArray
     upper: FloatArray
+    #: The smallest spacing that was used, nats.
     spacing: float
 
 

@@ -17,19 +17,13 @@ LOST_TO_UNDERFLOW = 1e-140
 
 @dataclass(frozen=True, eq=False)
 class Dominating:
-    """Masses u of a dominating pair, from above.
+    """Masses u of a dominating pair, from above."""
 
-    Attributes
-    ----------
-    spacing : float
-        h, nats.
-    first : int
-        The position k of the first element; its loss is k h.
-    u : ndarray, shape (n,)
-    """
-
+    #: h, nats.
     spacing: float
+    #: The position k of the first element; its loss is k h.
     first: int
+    #: Shape (n,).
     u: FloatArray
 
     @property
@@ -134,23 +128,15 @@ class Dominating:
 
 @dataclass(frozen=True, eq=False)
 class Exact:
-    """Masses of disjoint events.
+    """Masses of disjoint events."""
 
-    Attributes
-    ----------
-    spacing : float
-        h, nats.
-    first : int
-        The position of the first element.
-    label : float
-        What is added to k h, nats; about half a spacing at most.
-    own, other : ndarray, shape (n,)
-        P_A from below and P_B from above, tilted.
-    """
-
+    #: h, nats.
     spacing: float
+    #: The position of the first element.
     first: int
+    #: What is added to k h, nats; about half a spacing at most.
     label: float
+    #: P_A from below and P_B from above, tilted. Shape (n,).
     own: FloatArray
     other: FloatArray
 

@@ -32,31 +32,21 @@ class Shared:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A question: bounds on δ at every r and ε.
+    """A question: bounds on δ at every r and ε."""
 
-    Attributes
-    ----------
-    counts : mapping of ElementaryPair to int
-        What one round consists of.
-    rounds : ndarray of int64, shape (R,)
-    epsilon : ndarray, shape (E,)
-        Nats.
-    tolerance : float
-        Largest upper / lower - 1 aimed at.
-    floor : float
-        Where an upper bound is at most that, nothing more is aimed at.
-    joint_directions : bool
-        Whether the larger direction alone is to meet the tolerance.
-    asked : tuple of Direction, optional
-        The directions that are asked for; by default both.
-    """
-
+    #: What one round consists of.
     counts: Mapping[ElementaryPair, int]
+    #: Shape (R,).
     rounds: IntArray
+    #: Nats. Shape (E,).
     epsilon: FloatArray
+    #: Largest upper / lower - 1 aimed at.
     tolerance: float
+    #: Where an upper bound is at most that, nothing more is aimed at.
     floor: float
+    #: Whether the larger direction alone is to meet the tolerance.
     joint_directions: bool
+    #: The directions that are asked for; by default both.
     asked: tuple[Direction, ...] = tuple(Direction)
     #: Whether profiles also show losses that are too rare to matter.
     whole: bool = False

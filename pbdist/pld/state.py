@@ -47,20 +47,13 @@ Row = TypeVar("Row", Dominating, Exact)
 
 @dataclass(frozen=True, eq=False)
 class Masses(Generic[Row]):
-    """Masses of one kind.
-
-    Attributes
-    ----------
-    core : Dominating or Exact
-    far : the same, or None
-        Rarer outcomes, on a lattice that is a power of two times as coarse.
-    infinite : (float, float)
-        Of dominating masses those of A* at +∞ and of B* at -∞; of exact ones P_A from below and P_B from above of one
-        more event, whose losses lie above the lattices.
-    """
+    """Masses of one kind."""
 
     core: Row
+    #: Rarer outcomes, on a lattice that is a power of two times as coarse.
     far: Row | None
+    #: Of dominating masses those of A* at +∞ and of B* at -∞; of exact ones P_A from below and P_B from above of one
+    #: more event, whose losses lie above the lattices.
     infinite: tuple[float, float]
 
     @property

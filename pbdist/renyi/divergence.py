@@ -24,17 +24,11 @@ _PLAIN_EXPONENT = 500.0
 
 @dataclass(frozen=True)
 class Order:
-    """The order α of a divergence, and the exponent κ of the unit in which its terms are counted.
+    """The order α of a divergence, and the exponent κ of the unit in which its terms are counted."""
 
-    Attributes
-    ----------
-    alpha : float
-        At least 1; 1 is the Kullback-Leibler divergence.
-    log_unit : float
-        κ >= 0; 0 for α = 1.
-    """
-
+    #: At least 1; 1 is the Kullback-Leibler divergence.
     alpha: float
+    #: κ >= 0; 0 for α = 1.
     log_unit: float = 0.0
 
     @property
@@ -260,18 +254,12 @@ ROUGH_EDGES: FloatArray = np.concatenate((-_ROUGH_SIDE[::-1], [0.0], _ROUGH_SIDE
 
 @dataclass(frozen=True)
 class LossWindow:
-    """Where the bins lie, and how fine they are.
+    """Where the bins lie, and how fine they are."""
 
-    Attributes
-    ----------
-    low, high
-        The outermost edges are -low and high, nats.
-    finer
-        Divides every width.
-    """
-
+    #: The outermost edges are -low and high, nats.
     low: float
     high: float
+    #: Divides every width.
     finer: float = 1.0
 
     def edges(self, guess: float, alpha: float, tolerance: float) -> FloatArray:

@@ -44,17 +44,11 @@ _SMALLEST_BITS, _LARGEST_BITS = 64, 65_536
 
 @dataclass(frozen=True)
 class ExactBounds:
-    """Rational bounds on δ: the truth is in ``[lower[k], upper[k]]`` at ``epsilon[k]``.
+    """Rational bounds on δ: the truth is in ``[lower[k], upper[k]]`` at ``epsilon[k]``."""
 
-    Attributes
-    ----------
-    epsilon : tuple of float
-        ε, nats.
-    lower, upper : tuple of Fraction
-        Bounds on δ; an upper bound may exceed 1.
-    """
-
+    #: ε, nats.
     epsilon: tuple[float, ...]
+    #: Bounds on δ; an upper bound may exceed 1.
     lower: tuple[Fraction, ...]
     upper: tuple[Fraction, ...]
 

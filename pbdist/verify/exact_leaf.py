@@ -27,30 +27,23 @@ _GUARD_BITS = 96
 
 @dataclass(frozen=True, eq=False)
 class EventGroups:
-    """The events of a pair along the losses i h, in groups that do not overlap.
+    """The events of a pair along the losses i h, in groups that do not overlap."""
 
-    Attributes
-    ----------
-    first, last : int
-        The window: losses up to ``first`` h count as at most that, losses above ``last`` h are beyond it.
-    index : ndarray of int64, shape (k,)
-        Group k lies in ((index - 1) h, index h], but for `loss_error`; index ``first`` holds all that is lower.
-    on_edge : ndarray of bool, shape (k,)
-        Whether the group's loss is at most index h + loss_error and it is not split (it may lie anywhere below).
-    masses : ndarray, shape (6, k)
-        a_lower, a_upper, b_lower, b_upper, and the logarithms of the factors that a and b must be multiplied by.
-    beyond : ndarray, shape (6, l)
-        The same of the groups above the window; b_lower is 0 where the loss is not known to be above it.
-    loss_error : Fraction
-        How far outside its bin, or above its edge, the exact loss of an event may lie, nats.
-    """
-
+    #: The window: losses up to ``first`` h count as at most that, losses above ``last`` h are beyond it.
     first: int
     last: int
+    #: Group k lies in ((index - 1) h, index h], but for `loss_error`; index ``first`` holds all that is lower. Shape
+    #: (k,).
     index: IntArray
+    #: Whether the group's loss is at most index h + loss_error and it is not split (it may lie anywhere below). Shape
+    #: (k,).
     on_edge: BoolArray
+    #: a_lower, a_upper, b_lower, b_upper, and the logarithms of the factors that a and b must be multiplied by. Shape
+    #: (6, k).
     masses: FloatArray
+    #: The same of the groups above the window; b_lower is 0 where the loss is not known to be above it. Shape (6, l).
     beyond: FloatArray
+    #: How far outside its bin, or above its edge, the exact loss of an event may lie, nats.
     loss_error: Fraction
 
 

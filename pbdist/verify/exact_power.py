@@ -90,40 +90,27 @@ class SubsetMasses:
 
     Every event is in at most one block; P_A of a block is at least its value here, P_B at most. So
     Σ max(0, a - e^ε b) over the blocks is at most δ(ε), whichever events are left out and however they are sorted.
-
-    Attributes
-    ----------
-    first : int
-        Index of the first coefficient.
-    a, b : flint.fmpz_poly
-        Units, coefficient k for index ``first + k``.
-    infinity_a, infinity_b : int
-        Units.
     """
 
+    #: Index of the first coefficient.
     first: int
+    #: Units, coefficient k for index ``first + k``.
     a: Polynomial
     b: Polynomial
+    #: Units.
     infinity_a: int
     infinity_b: int
 
 
 @dataclass(frozen=True, eq=False)
 class DominatingMasses:
-    """P_A masses of a pair whose losses lie exactly on the grid, and which dominates the pair it stands for.
+    """P_A masses of a pair whose losses lie exactly on the grid, and which dominates the pair it stands for."""
 
-    Attributes
-    ----------
-    first : int
-        Index of the first coefficient; index i means a loss of i h.
-    a : flint.fmpz_poly
-        Units, coefficient k for index ``first + k``.
-    infinity : int
-        P_A mass of loss ∞, units.
-    """
-
+    #: Index of the first coefficient; index i means a loss of i h.
     first: int
+    #: Units, coefficient k for index ``first + k``.
     a: Polynomial
+    #: P_A mass of loss ∞, units.
     infinity: int
 
 
