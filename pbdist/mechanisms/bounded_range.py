@@ -9,6 +9,7 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.declaration import LOSSES, SPREADS, between, checked_number, mechanism, parameter, times_above
 from pbdist.mechanisms.finite import ApproximateDP, RandomizedResponse
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds
+from pbdist.mechanisms.metric import MetricDP
 from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
 from pbdist.mechanisms.worst_of import WorstOf
 from pbdist.types import Direction, FloatArray
@@ -150,13 +151,12 @@ def exponential_mechanism(eta: float) -> WorstOf:
 
 
 def permute_and_flip(epsilon: float) -> WorstOf:
-    """Return the worst case of permute-and-flip: ε-differential privacy, with lower bounds of two candidates.
+    """Return the worst case of permute-and-flip: privacy along paths, with lower bounds of two candidates.
 
     Candidates are looked at in a random order, and each one is chosen with probability e^(-ε (q* - q) / (2 Δ)), q its
     quality, q* the best one and Δ the sensitivity of q. It is report-noisy-max with exponential noise of mean 2Δ/ε
-    (McKenna & Sheldon 2020; Ding et al. 2021), and ε-differentially private. We know of no sharper pair that is proved
-    for it; the range of its losses exceeds ε, so that it is not as good as the exponential mechanism (Theorem 41 of
-    docs/theory.md).
+    (McKenna & Sheldon 2020; Ding et al. 2021), and ε-differentially private along the path between two lists of
+    qualities, so that `MetricDP` bounds it (Theorem 53 of docs/theory.md).
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def permute_and_flip(epsilon: float) -> WorstOf:
     Returns
     -------
     WorstOf
-        `ApproximateDP` of ε, which dominates it and is not attained, and randomized response of p = 1 - e^(-ε/2) / 2,
+        `MetricDP` of ε, which dominates it and is not attained, and randomized response of p = 1 - e^(-ε/2) / 2,
         rounded down, which two candidates attain whose qualities differ by Δ, either way.
 
     Raises
@@ -184,4 +184,4 @@ def permute_and_flip(epsilon: float) -> WorstOf:
     truth = float(exact)
     # A rounded p is attained by noise besides: at least 1/2, and at most the true one.
     truth = max(truth if Fraction(truth) <= exact else math.nextafter(truth, 0.0), 0.5)
-    return WorstOf(ApproximateDP(loss, 0.0), RandomizedResponse(truth), attained=(False, True))
+    return WorstOf(MetricDP(loss), RandomizedResponse(truth), attained=(False, True))

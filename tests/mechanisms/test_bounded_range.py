@@ -12,6 +12,7 @@ import pytest
 from pbdist import (
     ApproximateDP,
     BoundedRange,
+    MetricDP,
     Product,
     Reversed,
     WorstOf,
@@ -241,7 +242,7 @@ def test_permute_and_flip_by_its_definition() -> None:
 def test_two_candidates_attain_the_lower_bound_of_permute_and_flip(epsilon: float) -> None:
     mechanism = permute_and_flip(epsilon)
     dominating, attained = mechanism.pairs
-    assert dominating == ApproximateDP(epsilon, 0.0)
+    assert dominating == MetricDP(epsilon)
     assert mechanism.attained == (False, True)
     with mpmath.workdps(80):
         exact, other = chances([1.0, 0.0], epsilon)
