@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from enum import StrEnum
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from numbers import Integral, Real
@@ -414,13 +414,20 @@ def mechanism(kind: type[_T]) -> type[_T]:
     Raises
     ------
     InvalidInputError
-        If another class has the name already.
+        If another class has the name already, or the class replaces an ability of another mechanism.
     """
     made = parametrised(kind)
     known = _KINDS.get(made.__name__)
     if known is not None and (known.__module__, known.__qualname__) != (made.__module__, made.__qualname__):
         raise InvalidInputError(
             f"{made.__name__}: expected a name of its own, got that of a mechanism in {known.__module__}"
+        )
+    base = next((one for one in made.__mro__[1:] if one in _KINDS.values()), None)
+    replaced = {name for name, value in vars(made).items() if _is_ability(value) and hasattr(base, name)} - {"check"}
+    if base is not None and replaced:
+        raise InvalidInputError(
+            f"{made.__name__}: expected a class of its own, got a {base.__name__} that replaces {min(replaced)}: derive"
+            " it from ElementaryPair, for what is proved of the one need not hold of the other"
         )
     for name, one in parameters_of(made).items():
         # Not `all_parameters`, which would import the modules of entry points while this one is imported.
@@ -440,6 +447,12 @@ def mechanism(kind: type[_T]) -> type[_T]:
             )
     _KINDS[made.__name__] = made
     return made
+
+
+def _is_ability(value: Any) -> bool:
+    """Whether a member of a class is a method or a property, and not one that dataclasses make."""
+    name = getattr(value, "__name__", "")
+    return isinstance(value, property | cached_property) or (callable(value) and not name.startswith("__"))
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(parameter, gaussian_scale, sampling_rate, field))

@@ -13,7 +13,16 @@ from distributed import Client, LocalCluster
 
 from pbdist import open_study, privacy_bounds, size
 from pbdist.errors import InvalidInputError
-from pbdist.mechanisms import MECHANISMS, ElementaryPair, mechanism, pair_from_canonical
+from pbdist.mechanisms import (
+    MECHANISMS,
+    ElementaryPair,
+    Gaussian,
+    Laplace,
+    LossMasses,
+    mechanism,
+    pair_from_canonical,
+)
+from pbdist.types import FloatArray
 from tests.own_mechanisms import delays
 from tests.own_mechanisms.delays import ExponentialDelay
 
@@ -158,3 +167,16 @@ def test_canonical_form() -> None:
     assert pair_from_canonical(pair.canonical()) == pair
     with pytest.raises(InvalidInputError, match=r"ExponentialDelay.shift: expected a number above 0, got 0"):
         ExponentialDelay(3, 0)
+
+
+def test_abilities_of_another_mechanism_are_not_replaced() -> None:
+    """Bounds of a Gaussian are read off in closed form, whatever its masses are."""
+
+    class Wider(Gaussian):
+        def loss_masses(self, edges: FloatArray) -> LossMasses:
+            return Laplace(self.scale).loss_masses(edges)
+
+    with pytest.raises(
+        InvalidInputError, match=r"Wider: expected a class of its own, got a Gaussian that replaces loss"
+    ):
+        mechanism(Wider)
