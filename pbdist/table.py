@@ -179,7 +179,9 @@ def bounds_table(
         )
     choices = choices_of(parts)
     if choices is None:
-        table = _attained(parts, solve(parts))
+        found = solve(parts)
+        _refuse_contradiction(found.log_delta_lower, found.log_delta_upper)
+        table = _attained(parts, found)
         attained = all(pair.attained_by_some for pair, _ in parts)
         return table if attained else _judged(table, request)
     if keep_states or method != "tight":
@@ -190,6 +192,14 @@ def bounds_table(
     tables = [(_attained(one, solve(one)), there) for one, there in choices]
     worst = worst_table(tables, joint_directions=joint_directions)
     return worst if all(there for _, there in choices) else _judged(worst, request)
+
+
+def _refuse_contradiction(lower: FloatArray, upper: FloatArray) -> None:
+    """Refuse bounds of which the lower one is the larger: masses or moments of a user's pair are wrong."""
+    if (lower > upper).any():
+        raise InvalidInputError(
+            "mechanism: expected masses and moments of one pair of distributions, got such that contradict each other"
+        )
 
 
 def _bucket_table(parts: _Parts, *, rounds: IntArray, losses: FloatArray, **settings: Any) -> BoundsTable:
@@ -318,6 +328,7 @@ def _epsilon_table(
     counts = factor_counts(parts)
     bounds = enclosed_epsilon_table if any(pair.enclosed for pair in counts) else epsilon_table
     found = bounds(counts, rounds, wanted, tolerance=tolerance, joint_directions=joint_directions)
+    _refuse_contradiction(found.lower, found.upper)
     if not all(pair.attained_by_some for pair, _ in parts):
         return replace(found, lower=np.zeros_like(found.lower), computed_lower=found.lower)
     return found

@@ -30,7 +30,7 @@ from pbdist.mechanisms import (
 )
 from pbdist.mechanisms.declaration import checked_integer
 from pbdist.table import bounds_table
-from pbdist.types import Adjacency
+from pbdist.types import Adjacency, Direction
 
 #: A point (e^ε, δ): δ at that likelihood ratio is at most so large.
 Point: TypeAlias = tuple[Fraction, Fraction]
@@ -106,18 +106,18 @@ def group(pair: Pair, size: int) -> Pair:
 
 def _of(pair: ElementaryPair, times: int) -> tuple[Pair, bool]:
     """Return the pair of a group, and whether it is what the group changes and not only above it."""
-    found = pair.inner.of_group(times)
+    inner, found, exact = pair.inner, pair.inner.of_group(times), True
     if found is None:
         # A chain of one pair is one pair.
-        return group_pair(pair, times, 0).factors[0], pair.neutral
-    if not isinstance(pair, Reversed):
-        return found, True
+        found, exact = group_pair(inner, times, 0).factors[0], inner.neutral
+    if pair.facing(Direction.A_TO_B)[1] is Direction.A_TO_B:
+        return found, exact
     if not isinstance(found, ElementaryPair):
         raise InvalidInputError(
             f"group.pair: expected a pair that is not reversed, got {shown(pair)}: what a group on samples changes"
             " is bounded by two pairs, for which there is no reversed one"
         )
-    return Reversed(found), True
+    return Reversed(found), exact
 
 
 def group_pair(pair: Pair, removed: int, added: int) -> Pair:

@@ -6,6 +6,7 @@ Validation, study files, options, store columns, reports and the tables of the d
 import inspect
 import math
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from enum import StrEnum
@@ -13,12 +14,15 @@ from fractions import Fraction
 from functools import cached_property, partial
 from importlib import import_module
 from importlib.metadata import entry_points
+from inspect import getattr_static
 from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any, TypeVar, dataclass_transform
 
 from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms.masses import with_checked_masses
 from pbdist.suggestions import did_you_mean
+from pbdist.types import checked_adjacency
 
 #: Noise may be cut or redrawn only where at least this much of it is kept: masses are divided by it.
 SMALLEST_KEPT = 1e-10
@@ -376,7 +380,11 @@ class _Registry(Mapping[str, type[Any]]):
         if not self._complete:
             self._complete = True
             for entry in entry_points(group=ENTRY_POINTS):
-                import_mechanisms(entry.value, f"entry point {entry.name} of {ENTRY_POINTS}")
+                try:
+                    import_mechanisms(entry.module, f"entry point {entry.name} of {ENTRY_POINTS}")
+                except InvalidInputError as error:
+                    # What comes with pbdist is there all the same.
+                    warnings.warn(f"{error}: its mechanisms are not known", stacklevel=2)
         return _KINDS
 
 
@@ -396,8 +404,10 @@ def import_mechanisms(module: str, field: str = "module") -> None:
         import_module(module)
     except InvalidInputError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         cause = " ".join(f"{type(error).__name__}: {error}".split())
+        if "/" in module or module.endswith(".py"):
+            cause = f"give its name, {module.removesuffix('.py').strip('./').replace('/', '.')}, and not its path"
         raise InvalidInputError(f"{field}: expected a module that can be imported, got {module}: {cause}") from error
 
 
@@ -422,13 +432,7 @@ def mechanism(kind: type[_T]) -> type[_T]:
         raise InvalidInputError(
             f"{made.__name__}: expected a name of its own, got that of a mechanism in {known.__module__}"
         )
-    base = next((one for one in made.__mro__[1:] if one in _KINDS.values()), None)
-    replaced = {name for name, value in vars(made).items() if _is_ability(value) and hasattr(base, name)} - {"check"}
-    if base is not None and replaced:
-        raise InvalidInputError(
-            f"{made.__name__}: expected a class of its own, got a {base.__name__} that replaces {min(replaced)}: derive"
-            " it from ElementaryPair, for what is proved of the one need not hold of the other"
-        )
+    _check_names(made)
     for name, one in parameters_of(made).items():
         # Not `all_parameters`, which would import the modules of entry points while this one is imported.
         others = ((other, its) for other, found in _KINDS.items() for its in parameters_of(found).values())
@@ -445,14 +449,64 @@ def mechanism(kind: type[_T]) -> type[_T]:
                 f"{made.__name__}.{name}: expected a column of its own, as that of {other} has values of another type:"
                 " give parameter(.., columns=(..,))"
             )
+    words: Any = vars(made).get("adjacency")
+    if isinstance(words, str):
+        made.adjacency = checked_adjacency(words, f"{made.__name__}.adjacency")  # type: ignore[attr-defined]
+    if "loss_masses" in vars(made) and not made.__module__.startswith("pbdist."):
+        made.loss_masses = with_checked_masses(made.loss_masses)  # type: ignore[attr-defined]
     _KINDS[made.__name__] = made
     return made
+
+
+def refuse_replaced(kind: type[Any]) -> None:
+    """Refuse a class that replaces an ability of a mechanism that it derives from.
+
+    What is proved of the one need not hold of the other: bounds of Gaussian noise are read off in closed form, whatever
+    the masses of a class that derives from it.
+
+    Raises
+    ------
+    InvalidInputError
+        If it does.
+    """
+    base = next((one for one in kind.__mro__[1:] if one in _KINDS.values()), None)
+    if base is None or kind.__module__.startswith("pbdist."):
+        return
+    for name in dir(base):
+        mine, its = getattr_static(kind, name), getattr_static(base, name)
+        if mine is not its and _is_ability(its) and name not in ("check", "adjacency"):
+            raise InvalidInputError(
+                f"{kind.__name__}: expected a class of its own, got a {base.__name__} that replaces {name}: derive"
+                " it from ElementaryPair, for what is proved of the one need not hold of the other"
+            )
 
 
 def _is_ability(value: Any) -> bool:
     """Whether a member of a class is a method or a property, and not one that dataclasses make."""
     name = getattr(value, "__name__", "")
     return isinstance(value, property | cached_property) or (callable(value) and not name.startswith("__"))
+
+
+#: Names that mean something else in study files, canonical forms or options.
+_TAKEN = frozenset(
+    (
+        *("mechanism", "kind", "label", "settings", "declared", "family", "file", "columns", "factor", "made_of"),
+        *("compositions", "exp_epsilon", "tolerance", "direction", "method", "buckets", "floor", "targets", "store"),
+        *("format", "json", "strict", "system", "systems", "table", "scale_limits", "refine", "each", "import"),
+    )
+)
+
+
+def _check_names(kind: type[Any]) -> None:
+    """Refuse parameters that an attribute of every pair, a key of studies or an option has the name of."""
+    inherited = {name for base in kind.__mro__[1:] for name, value in vars(base).items() if _is_ability(value)}
+    for name, one in parameters_of(kind).items():
+        if name in _TAKEN or name in inherited or name in ("does", "assumes", "aliases", "noise_family", "in_studies"):
+            raise InvalidInputError(f"{kind.__name__}.{name}: expected another name, as this one has a meaning already")
+        if not one.what:
+            raise InvalidInputError(f"{kind.__name__}.{name}: expected a few words on what it is, got none")
+        if one.required and one.example is None and kind.in_studies:
+            raise InvalidInputError(f"{kind.__name__}.{name}: expected an example, as there is no default")
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(parameter, gaussian_scale, sampling_rate, field))
@@ -480,7 +534,8 @@ def _documented(kind: type[Any]) -> str:
     for name, one in told.items():
         lines.append(f"{name} : {types[name]}{'' if one.required else ', optional'}")
         about = [one.described, *([one.domain.range] if one.domain.range else [])]
-        lines.append(f"    {about[0][0].upper()}{', '.join(about)[1:]}.")
+        text_of = ", ".join(about)
+        lines.append(f"    {text_of[:1].upper()}{text_of[1:]}.")
     lines += ["", "Raises", "------", "InvalidInputError", "    If a parameter is out of its range."]
     section = "\n".join(lines)
     later = _LATER.search(text)

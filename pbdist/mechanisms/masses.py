@@ -1,7 +1,9 @@
 """Certified masses: lower and upper values, and where they lie along the privacy loss of a pair."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -154,6 +156,43 @@ class LossMasses:
             only_b=self.only_a,
             loss_error=self.loss_error,
         )
+
+
+#: How far masses of all events may be from 1, where a user's mechanism returns them.
+_OFF = 1e-9
+
+
+def with_checked_masses(method: Callable[..., LossMasses]) -> Callable[..., LossMasses]:
+    """Return a method that checks the masses which a method of a user's mechanism returns."""
+
+    @wraps(method)
+    def checked(pair: Any, edges: FloatArray) -> LossMasses:
+        masses = method(pair, edges)
+        problem = _problem_of(masses, edges)
+        if problem is not None:
+            raise InvalidInputError(f"{type(pair).__name__}.loss_masses: {problem}")
+        return masses
+
+    return checked
+
+
+def _problem_of(masses: LossMasses, edges: FloatArray) -> str | None:
+    """Return what is wrong with masses; None where nothing is that can be seen."""
+    sizes = masses.bins_a.lower.size, masses.bins_b.lower.size
+    if sizes != (edges.size + 1,) * 2:
+        return f"expected masses of {edges.size + 1} bins between {edges.size} edges, got {sizes[0]} and {sizes[1]}"
+    if not 0.0 <= masses.loss_error < math.inf or np.isnan(masses.atom_loss).any():
+        return "expected losses of the atoms and a bound on their errors, got NaN or an infinite bound"
+    for name in ("a", "b"):
+        parts = [getattr(masses, f"{part}_{name}") for part in ("bins", "atoms", "only")]
+        lower, upper = (np.concatenate([getattr(part, side) for part in parts]) for side in ("lower", "upper"))
+        # Also false of NaN.
+        if not (np.all(lower >= 0.0) and np.all(upper >= lower) and np.all(upper < math.inf)):
+            return f"expected lower values from 0 to the upper ones of the masses of {name.upper()}, got others"
+        least, most = float(np.sum(lower)), float(np.sum(upper))
+        if least > 1.0 + _OFF or most < 1.0 - _OFF:
+            return f"expected masses of {name.upper()} that may sum to 1, got sums from {least!r} to {most!r}"
+    return None
 
 
 @dataclass(frozen=True, eq=False)

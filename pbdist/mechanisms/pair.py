@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pbdist.errors import InvalidInputError
-from pbdist.mechanisms.declaration import noise_parameter, parameters_of
+from pbdist.mechanisms.declaration import noise_parameter, parameters_of, refuse_replaced
 from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
 from pbdist.mechanisms.tails import BEYOND
 from pbdist.notebook import html_of_fields
@@ -62,6 +62,11 @@ class Pair(ABC):
     checked_together: ClassVar[tuple[str, ...] | None] = None
     #: Those of them that `check` accepts if it accepts a larger value, so that the largest of a study is enough.
     largest_decides: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        """Refuse a class that replaces what is proved of a mechanism."""
+        super().__init_subclass__()
+        refuse_replaced(cls)
 
     def __post_init__(self) -> None:
         """Check each parameter, hold it in its plain type, and check those that depend on each other."""

@@ -59,6 +59,8 @@ _COARSER = (1.0, 4.0, 16.0, 64.0)
 _CLEARLY = 1.1
 #: How far from the guess is read, as a factor; where nothing is known from below there; and off exact transforms.
 _APART, _NEAR, _FARTHER = 1.25, 1.01, 16.0
+#: Where no upper bound is seen, a guess that has moved by a smaller factor shows none either.
+_SAME = 1.0015
 #: A bracket that is relatively so narrow is improved upon; where transforms give it no ladder is climbed that takes
 #: longer, seconds.
 _NEAR_ENOUGH, _LONG = 0.25, 5.0
@@ -410,13 +412,11 @@ class _Search:
                 # A guess far off is moved to where the crossing must be.
                 still = low <= (1.0 + _MOVED) * before[0] and high >= (1.0 - _MOVED) * before[1]
                 # On lattices, floats give no upper bound on a tiny δ, whatever the guess.
-                many = len(self._counts) > _MANY
-                hopeless = many and high == math.inf and self._delta < _TINY and farther == 1.0
+                hopeless = high == math.inf and self._delta < _TINY and farther == 1.0
                 if still or hopeless or (low == 0.0) == (high == math.inf):
                     return False
                 moved = high if low == 0.0 else low
-                if guess / _NEAR <= moved <= guess * _NEAR:
-                    # All was read there.
+                if low > 0.0 and guess <= _SAME * moved and moved <= _SAME * guess:
                     return False
                 guess = moved
                 continue

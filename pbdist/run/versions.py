@@ -160,7 +160,7 @@ def _importer(modules: Sequence[str], folder: str) -> WorkerPlugin:
             from importlib import import_module  # noqa: PLC0415
 
             if folder not in sys.path:
-                sys.path.append(folder)
+                sys.path.insert(0, folder)
             for module in modules:
                 import_module(module)
 

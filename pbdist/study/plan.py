@@ -135,7 +135,7 @@ class _Keys:
         if reader is None:
             names = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # every pair is a dataclass
             # With one name more the reader returns a tuple for a single field too.
-            reader = self._readers[kind] = attrgetter(*names, "symmetric")
+            reader = self._readers[kind] = attrgetter(*names, "symmetric", "symmetric")
         return (kind, *map(self._of_value, reader(pair)), *self.of_likeness(pair))
 
     def of_likeness(self, pair: Pair) -> _Key:

@@ -6,8 +6,10 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
@@ -19,10 +21,16 @@ from pbdist.mechanisms import (
     Gaussian,
     Laplace,
     LossMasses,
+    MassBounds,
+    RandomizedResponse,
+    declaration,
     mechanism,
     pair_from_canonical,
+    parameter,
+    positive,
 )
-from pbdist.types import FloatArray
+from pbdist.study import load_study, plan_study
+from pbdist.types import Adjacency, FloatArray
 from tests.own_mechanisms import delays
 from tests.own_mechanisms.delays import ExponentialDelay
 
@@ -171,12 +179,83 @@ def test_canonical_form() -> None:
 
 def test_abilities_of_another_mechanism_are_not_replaced() -> None:
     """Bounds of a Gaussian are read off in closed form, whatever its masses are."""
-
-    class Wider(Gaussian):
-        def loss_masses(self, edges: FloatArray) -> LossMasses:
-            return Laplace(self.scale).loss_masses(edges)
-
     with pytest.raises(
         InvalidInputError, match=r"Wider: expected a class of its own, got a Gaussian that replaces loss"
     ):
-        mechanism(Wider)
+
+        class Wider(Gaussian):
+            def loss_masses(self, edges: FloatArray) -> LossMasses:
+                return Laplace(self.scale).loss_masses(edges)
+
+    class Masses:
+        def loss_masses(self, edges: FloatArray) -> LossMasses:
+            return Laplace(4.0).loss_masses(edges)
+
+    with pytest.raises(InvalidInputError, match=r"Mixed: expected a class of its own"):
+
+        class Mixed(Masses, Gaussian):  # type: ignore[misc]
+            pass
+
+
+@pytest.fixture
+def registry() -> Iterator[None]:
+    """What a test makes known is forgotten at its end."""
+    known = dict(declaration._KINDS)
+    yield
+    declaration._KINDS.clear()
+    declaration._KINDS.update(known)
+
+
+@pytest.mark.parametrize("name", ["kind", "label", "family", "mechanism", "identical", "order", "does", "check"])
+def test_names_that_are_taken_are_refused(name: str) -> None:
+    fields = {name: parameter(positive, "the parameter", example=1.0), "__annotations__": {name: float}}
+    with pytest.raises(InvalidInputError, match=rf"Own\.{name}: expected another name"):
+        mechanism(type("Own", (ElementaryPair,), fields))
+
+
+def test_words_and_examples_are_needed() -> None:
+    for told, what in ((parameter(positive, ""), "a few words"), (parameter(positive, "the size"), "an example")):
+        with pytest.raises(InvalidInputError, match=rf"Own\.size: expected {what}"):
+            mechanism(type("Own", (ElementaryPair,), {"size": told, "__annotations__": {"size": float}}))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "problem"),
+    [
+        ([0.5, math.nan], [0.5, 0.5], "expected lower values from 0"),
+        ([0.5, -0.5], [0.5, 0.5], "expected lower values from 0"),
+        ([0.5, 0.3], [0.5, 0.5], "expected masses of A that may sum to 1"),
+        ([0.5, 0.5], [0.9, 0.5], "expected masses of B that may sum to 1"),
+    ],
+)
+@pytest.mark.usefixtures("registry")
+def test_masses_that_cannot_be_right_are_refused(a: list[float], b: list[float], problem: str) -> None:
+    @mechanism
+    class Wrong(ElementaryPair):
+        def loss_masses(self, edges: FloatArray) -> LossMasses:
+            bins = MassBounds.zeros(edges.size + 1)
+            sides = [MassBounds(np.array(side), np.array(side)) for side in (a, b)]
+            return LossMasses(bins, bins, np.array([1.0, -1.0]), *sides, MassBounds.zeros(1), MassBounds.zeros(1), 0.0)
+
+    with pytest.raises(InvalidInputError, match=rf"Wrong\.loss_masses: {problem}"):
+        privacy_bounds(Wrong(), compositions=1, epsilon=0.5)
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_mechanism_without_parameters_is_planned(tmp_path: Path) -> None:
+    @mechanism
+    class Coin(ElementaryPair):
+        does = "A coin is shown."
+        adjacency = "add-or-remove"
+
+        def loss_masses(self, edges: FloatArray) -> LossMasses:
+            return RandomizedResponse(0.6).loss_masses(edges)
+
+    assert Coin().adjacency is Adjacency.ADD_OR_REMOVE
+    path = tmp_path / "coin.yaml"
+    path.write_text("format: 1\nname: coin\nmechanisms: [{kind: Coin}]\ncompositions: [1, 4]\nepsilon: [0.1]\n")
+    study = load_study(path)
+    assert [cell.pair for cell in study.cells] == [Coin()]
+    assert plan_study(study).seconds > 0.0
+    found = privacy_bounds(Coin(), compositions=1, epsilon=0.1)
+    assert found.delta_lower.item() <= 0.6 - math.exp(0.1) * 0.4 <= found.delta_upper.item()

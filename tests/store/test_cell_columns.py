@@ -218,7 +218,7 @@ def own() -> Iterator[type[Pair]]:
 
     @mechanism
     class Own(Gaussian):
-        scale: float = parameter(positive, "the spread of my noise", unit="metres", sized=True)
+        scale: float = parameter(positive, "the spread of my noise", unit="metres", example=1.0, sized=True)
         epsilon: float = parameter(positive, "my ε", default=1.0)
         marks: tuple[float, ...] = parameter(numbers, "my marks", default=(1.0, 2.0))
 
