@@ -32,6 +32,8 @@ _MOST_MOMENTS = 200
 _SCANNED = tuple(float(np.float32(each)) for each in np.geomspace(2.0**-10, 2.0**13, 47))
 #: Relative width of a moment that is good enough.
 _WIDTH = 1e-3
+#: The same where few pairs have moments that take long, and how many are few.
+_CLOSE, _FEW = 1e-5, 4
 #: Events of a pair that are looked at, at most, and shares of A's mass in the event that every loss is large.
 _MOST_EVENTS = 400
 _SHARES: FloatArray = np.unique(np.concatenate((np.geomspace(1e-12, 0.5, 80), 1.0 - np.geomspace(1e-9, 0.5, 80))))
@@ -299,10 +301,10 @@ class Fallback:
             if transform is not None:
                 tilt = np.array([order - 1.0])
                 return float((transform.log_moment(tilt) + transform.log_moment_error(tilt))[0]), 0.0
-        moment, infinite = finite_moment_above(pair.dominating, order, self._direction, _WIDTH)
+        moment, infinite = finite_moment_above(pair.dominating, order, self._direction, self._width)
         hidden = pair.without_sampling
         if hidden is not None:
-            moment = min(moment, finite_moment_above(hidden, order, self._direction, _WIDTH)[0])
+            moment = min(moment, finite_moment_above(hidden, order, self._direction, self._width)[0])
         return moment, infinite
 
     def _log_moments(self, pair: ElementaryPair) -> dict[float, float] | None:
@@ -315,6 +317,11 @@ class Fallback:
             found = transform.log_moment(tilts) + transform.log_moment_error(tilts)
             self._scans[pair] = dict(zip(_SCANNED, found.tolist(), strict=True))
         return self._scans[pair]
+
+    @property
+    def _width(self) -> float:
+        """How closely moments are computed, relatively."""
+        return _CLOSE if self._slow <= _FEW else _WIDTH
 
     @cached_property
     def _slow(self) -> int:
