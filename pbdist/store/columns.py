@@ -139,6 +139,9 @@ def depends_on_values(kind: type[Pair]) -> bool:
 
 def column_names(cells: Sequence[Cell]) -> tuple[str, ...]:
     """Return the columns that describe some cells: label, kind, noise, factor, and the parameters of their kinds."""
+    if isinstance(cells, StoredCells):
+        # Also where what the cells are made of is damaged.
+        return tuple(name for name in known_columns() if cells.has(name))
     return tuple(column_descriptions(cells))
 
 
@@ -535,7 +538,7 @@ class StoredCells(DescribedCells):
 
         A parameter that mechanisms have got since the part was made, which has no column there, is that of the cells.
         """
-        if self._has(name) or name in _OF_CELL:
+        if self.has(name) or name in _OF_CELL:
             return [value for chunk in range(self._chunks) for value in self._column(name, chunk)]
         return cell_columns(tuple(self))[name] if name in column_names(self) else [absent(name)] * self._count
 
@@ -549,7 +552,7 @@ class StoredCells(DescribedCells):
                 found[kind] = [cell for cell, its in enumerate(kinds) if its == kind]
         return tuple(self[cell].pair for cells in found.values() for cell in cells)
 
-    def _has(self, name: str) -> bool:
+    def has(self, name: str) -> bool:
         """Whether the part has a column."""
         return f"{name}/zarr.json" in self._files
 

@@ -225,7 +225,7 @@ def test_edges_that_rounding_puts_out_of_order_are_not_told_apart_in_blocks(monk
 
 def test_the_longest_vectors_are_mended_by_shorter_chunks(monkeypatch):
     # As for vectors so long that the first two cuts are one.
-    monkeypatch.setattr("pbdist.fourier.vectors._LONGEST", 300)
+    monkeypatch.setattr("pbdist.fourier.chunk_sizes._LONGEST", 300)
     x = shape("two-sided exponential", 40_000, None)
     plan = plan_chunks(x, x)
     assert [level.chunk for level in plan.levels] == sorted({level.chunk for level in plan.levels}, reverse=True)
