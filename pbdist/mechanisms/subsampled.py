@@ -91,7 +91,7 @@ class SubsampledGaussian(ElementaryPair):
         gains = picture_values(min(low, -0.5 * variance), max(high, 0.5 * variance), ratio, beyond)
         if gains is None:
             return None
-        loss = np.logaddexp(-self._deepest, math.log(self.rate) + gains)
+        loss, _ = self._loss(gains)
         log_a = loss - (gains + 0.5 * variance) ** 2 / (2.0 * variance)
         # The steepest tilts have a second mode, where V is about as large as they lift it.
         lifted = 1.0 + steepest_tilt(loss, log_a, target)
@@ -224,10 +224,7 @@ class SubsampledGaussian(ElementaryPair):
 
     def _loss(self, gain: FloatArray) -> tuple[FloatArray, float]:
         """Loss L(V) at finite V, and a bound on its error in nats."""
-        log_rate = math.log(self.rate)
-        loss: FloatArray = np.logaddexp(-self._deepest, log_rate + gain)
-        rest = self._deepest if self.rate < 1.0 else 0.0
-        return loss, 32.0 * UNIT_ROUNDOFF * (1.0 + rest - log_rate + float(np.max(np.abs(gain))))
+        return sampled_losses(gain, self.rate)
 
     def _moment_below_chords(self, power: float, start: float, knots: FloatArray) -> float:
         loss, error = self._loss(knots)
