@@ -336,14 +336,15 @@ _STORE_BYTES, _BATCH_BYTES, _CELL_BYTES, _STATE_BYTES = 60_000, 8_000, 300, 6_00
 class Batch:
     """Consecutive cells that are computed and stored together: one chunk of the store.
 
-    `index` is its number, `stop` the cell after the last, `seconds` the projected time on one core, `partly` whether
-    the store has some of its cells from an earlier attempt.
+    Its cells are those from ``start`` to before ``stop``.
     """
 
     index: int
     start: int
     stop: int
+    #: The projected time on one core.
     seconds: float
+    #: Whether the store has some of its cells from an earlier attempt.
     partly: bool = False
 
 
