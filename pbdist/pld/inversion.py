@@ -41,6 +41,8 @@ _PASSES, _LEAST, _MOST, _GOAL = 4, 0.7, 0.05, 0.5
 _POINTS, _LOOKS, _FINE = 17, 16, 0.002
 #: How closely ends are looked for at first, relatively, and then relative to the bracket that there is.
 _ROUGH, _OF_BRACKET = 1e-2, 1e-4
+#: How closely a lower bound is read, relatively, where no upper bound is known.
+_UNSEEN = 1e-4
 #: No ladder looks for a smaller δ; pictures for a smaller one leave nothing out.
 _LEAST_DELTA, _TINY = 1e-120, 1e-280
 #: Brackets of δ, relative, that passes aim at.
@@ -495,6 +497,9 @@ class _Search:
         if below[0] > 0.0 and above[0] > below[1]:
             # Where bounds on δ are too wide for a close bracket, its ends need not be found any closer.
             fine = max(fine, _OF_BRACKET * (above[0] - below[1]) / above[1])
+        if above[1] == math.inf == self._high:
+            # Without an upper bound, a lower one in few digits is as good.
+            fine = max(fine, _UNSEEN)
         inner, outer = below[0], above[1]
         if inner >= begin and below[1] < math.inf:
             inner, _ = _finer_crossing(unmet, *below, fine)
