@@ -91,7 +91,7 @@ class SubsampledGaussian(ElementaryPair):
         gains = picture_values(min(low, -0.5 * variance), max(high, 0.5 * variance), ratio, beyond)
         if gains is None:
             return None
-        loss, _ = self._loss(gains)
+        loss = np.logaddexp(-self._deepest, math.log(self.rate) + gains)
         log_a = loss - (gains + 0.5 * variance) ** 2 / (2.0 * variance)
         # The steepest tilts have a second mode, where V is about as large as they lift it.
         lifted = 1.0 + steepest_tilt(loss, log_a, target)
@@ -223,8 +223,14 @@ class SubsampledGaussian(ElementaryPair):
         return float(self._gain(edge)[0])
 
     def _loss(self, gain: FloatArray) -> tuple[FloatArray, float]:
-        """Loss L(V) at finite V, and a bound on its error in nats."""
-        return sampled_losses(gain, self.rate)
+        """Loss L(V) at finite V, and a bound on its error in nats.
+
+        Not the smaller error of `sampled_losses`: this one also covers the rounding of q e^V / e^L, a slope.
+        """
+        log_rate = math.log(self.rate)
+        loss: FloatArray = np.logaddexp(-self._deepest, log_rate + gain)
+        rest = self._deepest if self.rate < 1.0 else 0.0
+        return loss, 32.0 * UNIT_ROUNDOFF * (1.0 + rest - log_rate + float(np.max(np.abs(gain))))
 
     def _moment_below_chords(self, power: float, start: float, knots: FloatArray) -> float:
         loss, error = self._loss(knots)

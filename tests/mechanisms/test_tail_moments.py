@@ -240,3 +240,17 @@ def test_nothing_lies_beyond_an_infinite_loss() -> None:
     for pair in (Gaussian(0.6), Gaussian(0.6, truncate=(-4.0, 5.0)), SubsampledGaussian(4.0, 0.01)):
         for direction in Direction:
             assert pair.log_tail_moment(1.0, math.inf, direction) == -math.inf
+
+
+@pytest.mark.parametrize("rate", [1e-30, 1e-12, 1e-3, 0.5, 1.0 - 2.0**-53, 1.0])
+def test_the_error_of_a_loss_covers_the_slope_of_a_tangent(rate: float) -> None:
+    # `_moment_below_tangents` takes q e^V / e^L for exact up to some such errors.
+    pair = SubsampledGaussian(1.0, rate)
+    gains = np.linspace(-9.0, 9.0, 801)
+    losses, error = pair._loss(gains)
+    slopes = np.exp(math.log(rate) + gains - losses)
+    for gain, loss, slope in zip(gains.tolist(), losses.tolist(), slopes.tolist(), strict=True):
+        taken = mpmath.mpf(rate) * mpmath.exp(gain)
+        ratio = 1 - mpmath.mpf(rate) + taken
+        assert abs(loss - mpmath.log(ratio)) <= error
+        assert abs(slope * ratio / taken - 1) <= error
