@@ -1,11 +1,10 @@
 """Mechanisms that are private with respect to a metric along paths: their worst case is Laplace noise."""
 
-import math
 from fractions import Fraction
 from functools import cached_property
 
 from pbdist.mechanisms.additive import Laplace
-from pbdist.mechanisms.declaration import checked_size, mechanism, parameter, positive, times_above
+from pbdist.mechanisms.declaration import mechanism, parameter, positive, times_above
 from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
 from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
 from pbdist.types import Direction, FloatArray
@@ -15,9 +14,9 @@ from pbdist.types import Direction, FloatArray
 class MetricDP(ElementaryPair):
     """The worst of all mechanisms that are ε d-private along paths between neighbouring inputs.
 
-    Let a path x(t), 0 <= t <= distance, lead from one input to a neighbouring one, and let the mechanism be ε abs(s -
+    Let a path x(t), 0 <= t <= 1, lead from one input to a neighbouring one, and let the mechanism be ε abs(s -
     t)-differentially private for x(s) and x(t), as metric differential privacy asks for. Then the pair of Laplace noise
-    of scale 1/ε and the sensitivity `distance` dominates it, and the Laplace mechanism attains that (Theorem 53 of
+    of scale 1/ε and the sensitivity 1 dominates it, and the Laplace mechanism attains that (Theorem 53 of
     docs/theory.md). `ApproximateDP`, which forgets the path, has a larger δ.
 
     Permute-and-flip is such a mechanism: on the way from one list of qualities to another one each moves at most by the
@@ -40,26 +39,17 @@ class MetricDP(ElementaryPair):
         " permute-and-flip."
     )
     assumes = (
-        "A path of the given length joins any two neighbouring inputs, and ε times the distance on it bounds the losses"
+        "A path of length 1 joins any two neighbouring inputs, and ε times the distance on it bounds the losses"
         " between any two of its points. That is taken on trust. The bounds are those of the worst such mechanism,"
         " which is Laplace noise; a particular one may be better."
     )
 
-    checked_together = ("epsilon", "distance")
-
-    epsilon: float = parameter(positive, "the ε for a distance of 1", unit="nats", example=[0.01, 0.1])
-    distance: float = parameter(positive, "the length of the path between neighbouring inputs", default=1.0)
-
-    def check(self) -> None:
-        """Refuse a product of both that is out of range."""
-        checked_size(type(self).__name__, "distance", self.epsilon * self.distance)
+    epsilon: float = parameter(positive, "the ε of the whole path", unit="nats", example=[0.01, 0.1])
 
     @cached_property
     def _laplace(self) -> Laplace:
-        """Noise of scale 1 that is moved by ε times the distance, rounded up."""
-        exact = Fraction(self.epsilon) * Fraction(self.distance)
-        moved = float(exact)
-        return Laplace(1.0, moved if Fraction(moved) >= exact else math.nextafter(moved, math.inf))
+        """Noise of scale 1 that is moved by ε, which is exact."""
+        return Laplace(1.0, self.epsilon)
 
     @property
     def symmetric(self) -> bool:
@@ -68,15 +58,15 @@ class MetricDP(ElementaryPair):
 
     @property
     def order(self) -> NoiseOrder | None:
-        """By ε times the distance, which falls with the noise."""
-        return ordered(self, MetricDP, -Fraction(self.epsilon) * Fraction(self.distance))
+        """By ε, which falls with the noise."""
+        return ordered(self, MetricDP, -Fraction(self.epsilon))
 
     def moved(self, times: int) -> "MetricDP":
         """So many paths, one after the other."""
-        return MetricDP(self.epsilon, times_above(self.distance, times))
+        return MetricDP(times_above(self.epsilon, times))
 
     def loss_bound(self, direction: Direction) -> float | None:
-        """ε times the distance."""
+        """ε."""
         return self._laplace.loss_bound(direction)
 
     def log_moment_above(self, tilt: float) -> float | None:
