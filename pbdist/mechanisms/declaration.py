@@ -452,8 +452,10 @@ def mechanism(kind: type[_T]) -> type[_T]:
     words: Any = vars(made).get("adjacency")
     if isinstance(words, str):
         made.adjacency = checked_adjacency(words, f"{made.__name__}.adjacency")  # type: ignore[attr-defined]
-    if "loss_masses" in vars(made) and not made.__module__.startswith("pbdist."):
-        made.loss_masses = with_checked_masses(made.loss_masses)  # type: ignore[attr-defined]
+    # Also a method that the class has from a base of its own.
+    masses = getattr(made, "loss_masses", None)
+    if masses is not None and not masses.__module__.startswith("pbdist."):
+        made.loss_masses = with_checked_masses(masses)  # type: ignore[attr-defined]
     _KINDS[made.__name__] = made
     return made
 

@@ -230,12 +230,16 @@ def test_words_and_examples_are_needed() -> None:
 )
 @pytest.mark.usefixtures("registry")
 def test_masses_that_cannot_be_right_are_refused(a: list[float], b: list[float], problem: str) -> None:
-    @mechanism
-    class Wrong(ElementaryPair):
+    class Base(ElementaryPair):
         def loss_masses(self, edges: FloatArray) -> LossMasses:
             bins = MassBounds.zeros(edges.size + 1)
             sides = [MassBounds(np.array(side), np.array(side)) for side in (a, b)]
             return LossMasses(bins, bins, np.array([1.0, -1.0]), *sides, MassBounds.zeros(1), MassBounds.zeros(1), 0.0)
+
+    # What a class has from a base is checked like its own.
+    @mechanism
+    class Wrong(Base):
+        pass
 
     with pytest.raises(InvalidInputError, match=rf"Wrong\.loss_masses: {problem}"):
         privacy_bounds(Wrong(), compositions=1, epsilon=0.5)
