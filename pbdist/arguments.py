@@ -115,7 +115,7 @@ def checked_buckets(buckets: Any, width: float | None) -> int | None:
         half_width_of(buckets)
         if width is not None:
             raise InvalidInputError("buckets: give either buckets or factor, not both")
-    return buckets  # type: ignore[no-any-return]
+    return None if buckets is None else int(buckets)
 
 
 def checked_floor(floor: Any, default: float) -> float:
