@@ -219,6 +219,12 @@ class Frequencies:
     log_scale: FloatArray
     log_scale_error: FloatArray
 
+    @cached_property
+    def all_roots(self) -> ComplexArray | None:
+        """All roots of unity of order N, where there are not many more of them than frequencies."""
+        few = 4 * self.coefficients.shape[-1] < self.length
+        return None if few else unit_roots(np.arange(self.length), self.length)
+
 
 def few_frequencies(
     factors: Sequence[tuple[TiltedLeaf, int]], outside: float, *, extended: bool = False, every: bool = False
@@ -625,7 +631,7 @@ class _Series:
     def __init__(self, known: Frequencies, row: int) -> None:
         self.known, self.start = known, float(known.start[row])
         self.orders = np.arange(known.coefficients.shape[-1])
-        self.base = unit_roots(self.orders, known.length)
+        self.base = self.roots(np.array([1]))[0]
         self.denominators = {
             rate: _one_minus(rate * known.spacing, self.base) for rate in (known.tilt, known.tilt + 1.0)
         }
@@ -645,7 +651,8 @@ class _Series:
 
     def roots(self, index: IntArray) -> ComplexArray:
         """Return e^{2πi m index / N} for every frequency m, shape (P, K + 1)."""
-        return unit_roots(np.multiply.outer(index, self.orders), self.known.length)
+        turns, table = np.multiply.outer(index, self.orders), self.known.all_roots
+        return unit_roots(turns, self.known.length) if table is None else table[turns % self.known.length]
 
     def sums(self, first: IntArray, roots: ComplexArray, rate: float) -> ComplexArray:
         """Return Σ_{i < n} e^{(2πi m/N - rate · spacing) i}, n = N - first, shape (P, K + 1), given the roots of first.

@@ -48,8 +48,8 @@ _LESS = 2.0
 _BELOW_SPACING = 0.1
 #: Up to here, nats, and a margin beyond, e^loss is a float.
 _FARTHEST = 660.0
-#: Frequencies times points that are held at a time.
-_MOST_TERMS = 1 << 19
+#: Frequencies times points that are held at a time: arrays of 1 MiB, which stay in the cache and are not given back.
+_MOST_TERMS = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
