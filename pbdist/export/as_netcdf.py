@@ -11,8 +11,8 @@ from pbdist.export.write import flat
 from pbdist.mechanisms.columns import is_text
 from pbdist.query import Study
 from pbdist.query.blocks import ABOUT, Block
-from pbdist.store.columns import cell_columns, column_descriptions
 from pbdist.store.layout import CELL, COLUMN_CHUNK, COMPUTED, GRIDS, WITHIN
+from pbdist.study.columns import cell_columns, column_descriptions
 from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, JsonValue
 

@@ -13,9 +13,9 @@ from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.query.lookup import told_apart
 from pbdist.query.stored import Union
 from pbdist.store import StoredStudy, read_values, read_within
-from pbdist.store.columns import cell_columns, column_descriptions
 from pbdist.store.layout import BOUNDS, COMPUTED, GRIDS, WITHIN
 from pbdist.study import Cell, StudySpec
+from pbdist.study.columns import cell_columns, column_descriptions
 from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, BoolArray, Direction, IntArray
 

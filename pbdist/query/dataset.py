@@ -23,10 +23,11 @@ from pbdist.query.labelled import Selection
 from pbdist.query.settings import neighbours_by_label, neighbours_of_cells, neighbours_text
 from pbdist.query.stored import Union
 from pbdist.store import StoredStudy
-from pbdist.store.columns import FilesStore, array_files, column_names, column_of
+from pbdist.store.columns import FilesStore, array_files
 from pbdist.store.documents import group_document
 from pbdist.store.layout import BOUNDS, CELL, COMPUTED, GRIDS, ROOT_FILE, WITHIN
 from pbdist.study import StudySpec
+from pbdist.study.columns import column_names, column_of
 from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction
 

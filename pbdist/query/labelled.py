@@ -22,9 +22,9 @@ from pbdist.query.lookup import (
     other_names,
 )
 from pbdist.query.stored import StoredPoints
-from pbdist.store.columns import column_of
 from pbdist.store.layout import WITHIN
 from pbdist.study import StudySpec
+from pbdist.study.columns import column_of
 from pbdist.suggestions import did_you_mean
 from pbdist.types import COMPOSITIONS, EPSILON, Direction, IntArray
 

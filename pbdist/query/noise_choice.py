@@ -15,7 +15,7 @@ from pbdist.mechanisms.columns import is_composite, known_columns
 from pbdist.query.lookup import is_set, one_number
 from pbdist.query.study import Study
 from pbdist.results import Verdict, verdict_of
-from pbdist.store.columns import cell_columns, factors_of
+from pbdist.study.columns import cell_columns, factors_of
 from pbdist.types import Adjacency, FloatArray
 
 

@@ -17,8 +17,8 @@ from pbdist.query.lookup import Bounds, telling
 from pbdist.query.settings import neighbours_words
 from pbdist.results import NO_LOWER, CompositionBounds, DeltaBounds, EpsilonBounds
 from pbdist.rounding import rounded_down, rounded_up
-from pbdist.store.columns import cell_columns
 from pbdist.study import StudySpec, Target
+from pbdist.study.columns import cell_columns
 from pbdist.study.spec import exponential
 from pbdist.types import Adjacency, Direction, JsonValue
 

@@ -21,8 +21,9 @@ from pbdist.mechanisms.columns import is_text, known_columns, places_of, value_a
 from pbdist.mechanisms.pair import noise_order
 from pbdist.query.lookup import ambiguous, find_cell, matches
 from pbdist.query.stored import PairPoints, PointReader
-from pbdist.store.columns import StoredCells, column_of
+from pbdist.store.columns import StoredCells
 from pbdist.study import Cell, StudySpec
+from pbdist.study.columns import column_of
 from pbdist.types import IntArray, JsonValue
 
 #: Settings that are remembered.

@@ -31,9 +31,9 @@ from pbdist.store import (
     sizes_of_store,
     survey,
 )
-from pbdist.store.columns import column_of, columns_of
 from pbdist.store.layout import STORE_FORMAT
 from pbdist.study import StudySpec
+from pbdist.study.columns import column_of, columns_of
 from pbdist.study.extension import missing_parts
 from pbdist.study.spec import exponential
 from pbdist.suggestions import did_you_mean

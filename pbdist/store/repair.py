@@ -13,7 +13,6 @@ from itertools import combinations, islice
 from pathlib import Path
 
 from pbdist.errors import LostResultsWarning, StoreDamagedError, StoreMismatchError, printable
-from pbdist.store.columns import column_names, column_of
 from pbdist.store.create import changed_skeleton, clear, new_skeleton, root_files, tell_of_parts, write_parts
 from pbdist.store.documents import (
     digest_of,
@@ -38,6 +37,7 @@ from pbdist.store.open import StoredStudy, open_part
 from pbdist.store.place import LocalPlace, Place
 from pbdist.store.refinements import restore_refinements
 from pbdist.study import Cell, Plan, StudySpec, plan_study
+from pbdist.study.columns import column_names, column_of
 from pbdist.study.extension import missing_parts
 
 

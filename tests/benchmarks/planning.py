@@ -40,9 +40,9 @@ def many_cells(cells: int) -> str:
 
 def measure(path: Path) -> dict[str, float]:
     """Load, digest and plan the study at `path` in this process: CPU seconds, and MiB of the process at its largest."""
-    from pbdist.store.columns import cell_columns
     from pbdist.store.layout import COLUMN_CHUNK
     from pbdist.study import load_study, plan_study
+    from pbdist.study.columns import cell_columns
     from pbdist.study.extension import missing_points
 
     moments = [time.process_time()]

@@ -28,8 +28,8 @@ from pbdist.mechanisms import (
     parameters_of,
 )
 from pbdist.mechanisms.columns import columns_of_kind
-from pbdist.store.columns import cell_columns
 from pbdist.study import Cell, load_study
+from pbdist.study.columns import cell_columns
 from pbdist.study.starter import write_starter
 from pbdist.types import Direction
 from tests.bounds.test_each_direction import wrong_by_delta

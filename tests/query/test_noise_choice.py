@@ -9,8 +9,8 @@ import pbdist
 from pbdist.errors import InvalidInputError
 from pbdist.query.noise_choice import noise_choices, noise_groups
 from pbdist.results import Verdict
-from pbdist.store.columns import cell_columns
 from pbdist.study import Cell
+from pbdist.study.columns import cell_columns
 from tests.studies import compute_store
 
 _SCALES = (20.0, 5.0, 10.0, 40.0)

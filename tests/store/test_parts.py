@@ -26,10 +26,10 @@ from pbdist.store import (
     place_at,
     restore_parts,
 )
-from pbdist.store.columns import column_of
 from pbdist.store.create import root_files, told_root
 from pbdist.store.layout import batch_file
 from pbdist.study import Batch, StudySpec, load_study, plan_study
+from pbdist.study.columns import column_of
 from pbdist.study.extension import missing_parts
 from pbdist.table import BoundsTable, bounds_table
 from tests.batches import exchange_chunk

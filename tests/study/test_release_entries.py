@@ -10,8 +10,8 @@ from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, Granularit
 from pbdist.granularity.release.declared import Analysis, Blocks, Memberships, Overlapping, Partition, on_each_block
 from pbdist.granularity.release.plan import ReleasePlan
 from pbdist.mechanisms import ApproximateDP, Gaussian, Laplace, Pair, Poisson, Product, WorstOf
-from pbdist.store.columns import cell_columns
 from pbdist.study import StudySpec, load_study, release_entries
+from pbdist.study.columns import cell_columns
 from pbdist.study.plan import alike_cells, cell_cost
 from tests.studies import write_study
 

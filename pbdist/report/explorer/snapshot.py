@@ -28,8 +28,8 @@ from pbdist.store import (
     sizes_of_store,
     survey,
 )
-from pbdist.store.columns import column_names, column_of
 from pbdist.store.layout import BOUNDS, COMMITS, EXTENSIONS, LOOSE, REFINEMENTS, WITHIN
+from pbdist.study.columns import column_names, column_of
 from pbdist.study.extension import missing_parts
 from pbdist.study.spec import exponential, log_floor
 from pbdist.types import BoolArray, FloatArray, IntArray, JsonValue

@@ -31,7 +31,7 @@ from pbdist.report.plots.noise import draw_choices
 from pbdist.report.sheet import plain as no_mathematics
 from pbdist.report.sheet import saved
 from pbdist.sizing.goal import Goal
-from pbdist.store.columns import cell_columns
+from pbdist.study.columns import cell_columns
 
 #: So many curves stay apart; so many groups of settings, of each at least so many to be worth a picture.
 _MOST_CURVES, _MOST_GROUPS, _LEAST_SETTINGS = 6, 4, 3

@@ -12,8 +12,8 @@ from pbdist.query.settings import neighbours_by_label
 from pbdist.report.pages.document import Block, Bullets, Column, Heading, Paragraph, Table, epsilon_text, named
 from pbdist.rounding import exact
 from pbdist.sizing.goal import Goal
-from pbdist.store.columns import composite_text
 from pbdist.study import StudySpec
+from pbdist.study.columns import composite_text
 from pbdist.study.spec import exponential
 from pbdist.types import JsonValue
 

@@ -44,16 +44,9 @@ from pbdist.mechanisms import (
     positive,
 )
 from pbdist.mechanisms.columns import columns_of_kind, known_columns
-from pbdist.store.columns import (
-    FilesStore,
-    array_files,
-    as_list_text,
-    cell_columns,
-    column_names,
-    composite_text,
-    list_text,
-)
+from pbdist.store.columns import FilesStore, array_files
 from pbdist.study import Cell, load_study
+from pbdist.study.columns import as_list_text, cell_columns, column_names, composite_text, list_text
 from pbdist.types import Adjacency
 from tests.studies import write_study
 from tests.study.grids import cells_of_every_kind, every_kind

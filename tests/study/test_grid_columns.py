@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pbdist.store.columns import cell_columns
+from pbdist.study.columns import cell_columns
 from pbdist.study.grid_cells import CellGrid, GridCells, LazyCells, columns_of_pairs
 from tests.study.grids import cells_of_every_kind, every_kind
 
