@@ -128,10 +128,6 @@ class PrecisionWarning(UserWarning):
     """Bounds hold, but do not meet within the tolerance: the text names the worst point and how wide it is."""
 
 
-class LostResultsWarning(UserWarning):
-    """Results that were stored cannot be read any more: the text says which, and what is computed anew."""
-
-
 class OffGridError(PbdistError, LookupError):
     """A query asks for a point that the store does not hold: choose a neighbour or extend the study."""
 
@@ -158,10 +154,6 @@ class StoreDamagedError(PbdistError, OSError):
 
 class StoreRefusedError(PbdistError, PermissionError):
     """An object store answers, and refuses: mend what the text names, the keys or the bucket."""
-
-
-class StoreTakenError(PbdistError, PermissionError):
-    """Another run has taken a store over from the one that this process works for: nothing more is written."""
 
 
 class StoreUnreachableError(PbdistError, ConnectionError):

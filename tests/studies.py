@@ -3,14 +3,17 @@
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from pbdist.run import SerialExecutor, run_study
-from pbdist.store import StoredStudy
-from pbdist.store.layout import shard_file, shard_record
-from pbdist.store.results import ShardRecord, index_bytes, index_of, record_document
+from pbdist.store import StoredBatch, StoredStudy, open_store
+from pbdist.store.layout import CHECKSUM, DETAILS, QUANTITIES, bounds_file, details_file
+from pbdist.store.open import checksums
+from pbdist.store.skeleton import encode_chunk
 from pbdist.study import load_study
+from pbdist.types import FloatArray
 
 TINY = """\
 format: 1
@@ -67,37 +70,30 @@ def without_provenance(text: str) -> str:
     def cut(value: object) -> object:
         if not isinstance(value, dict):
             return value
-        left = {"provenance", "attributes_sha256", "record_sha256"}
+        left = {"provenance", "sha256"}
         return {key: cut(inner) for key, inner in value.items() if key not in left}
 
     return json.dumps(cut(json.loads(text)))
 
 
-def commit_again(stored: StoredStudy) -> None:
-    """Write the commit records as if what the files hold now had been the results."""
-    head, place = stored.head, stored.place
-    for shard in range(head.shards):
-        record = stored.results.shard(shard)
-        assert record is not None
-        batches = dict(record.batches)
-        files = {}
-        for name in head.results:
-            data = place.read(shard_file(name, shard))
-            files[shard_file(name, shard)] = _entry(data)
-            places = index_of(data[-index_bytes(head.batches_per_shard) :], head.batches_per_shard)
-            assert places is not None
-            for (index, batch), (start, size) in zip(batches.items(), places, strict=False):
-                chunk = data[start : start + size]
-                chunks = {**batch.chunks, name: (size, hashlib.sha256(chunk).hexdigest())}
-                batches[index] = replace(batch, chunks=chunks)
-        for index, batch in batches.items():
-            states = {file: _entry(place.read(file)) for file in batch.states}
-            batches[index] = replace(batch, states=states)
-        place.write(shard_record(shard), record_document(head, shard, ShardRecord(batches, files)))
+def alter(store: Path, name: str, change: Callable[[FloatArray], object]) -> None:
+    """Change an array of results in place, over all cells, as if that had been the result."""
+    stored = open_store(store)
+    found = [stored.read(index) for index in range(stored.batches)]
+    bounds = np.concatenate([one.bounds for one in found if one is not None])
+    details = np.concatenate([one.details for one in found if one is not None])
+    change(details[:, DETAILS.index(name)] if name in DETAILS else bounds[:, QUANTITIES.index(name)])
+    for index in range(stored.batches):
+        cells = stored.cells_of(index)
+        write_results(stored, index, StoredBatch(bounds[cells.start : cells.stop], details[cells.start : cells.stop]))
 
 
-def _entry(data: bytes) -> dict[str, object]:
-    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+def write_results(stored: StoredStudy, index: int, batch: StoredBatch) -> None:
+    """Write the files of a batch, with its checksums made anew."""
+    details = batch.details.copy()
+    details[:, DETAILS.index(CHECKSUM)] = checksums(stored.head, index, StoredBatch(batch.bounds, details))
+    for name, values in ((details_file(index), details), (bounds_file(index), batch.bounds)):
+        stored.place.write(name, encode_chunk(values, stored.cells_per_batch))
 
 
 def files_of(folder: Path) -> dict[str, str]:

@@ -1,6 +1,5 @@
 """What notebooks show: small tables, escaped, that say what is missing."""
 
-import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -123,13 +122,6 @@ def test_a_study_says_whether_it_is_complete(finished_store: Finished, tmp_path:
     plan = read(plan_study(study, 2)).texts
     assert plan[0] == "Plan of the study bold"
     assert "3 of up to 2 cells" in plan
-
-
-def test_a_large_study_is_not_looked_through(finished_store: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pbdist.query.stored._MOST_LOOKED_AT", 0)
-    assert re.fullmatch(
-        r"in \d+ batches: pbdist status says whether all are there", read(open_study(finished_store(TINY))).texts[-1]
-    )
 
 
 def test_a_release_plan_shows_who_reads_what() -> None:

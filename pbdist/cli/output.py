@@ -93,16 +93,15 @@ def print_all(what: "RenderableType") -> None:
 @contextmanager
 def printed_warnings() -> Iterator[list[str]]:
     """Print every warning of pbdist as one line on stderr, despite any warning filters; yield the printed texts."""
-    from pbdist.errors import LostResultsWarning, PbdistError, PrecisionWarning
+    from pbdist.errors import PbdistError, PrecisionWarning
 
     printed: list[str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("always", PrecisionWarning)
-        warnings.simplefilter("always", LostResultsWarning)
         plain = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
-            if not issubclass(category, PrecisionWarning | LostResultsWarning):
+            if not issubclass(category, PrecisionWarning):
                 plain(message, category, *where)
                 return
             printed.append(str(message))

@@ -56,16 +56,8 @@ def _status(options: argparse.Namespace) -> int:
     return 0 if found.passed else FAILED
 
 
-def _unjoined(count: int) -> Iterator[str]:
-    if count:
-        yield (
-            f"not joined yet: {count:,} batches, which other readers of zarr do not see: a run joins them when their"
-            " shards are complete"
-        )
-
-
 def _lines(found: "StoreStatus") -> Iterator[str]:
-    from pbdist.store import BRINGS_BACK, STORE_FORMAT, repaired_together
+    from pbdist.store import STORE_FORMAT
     from pbdist.study.plan import size
 
     first = found.parts[0].stored
@@ -78,14 +70,13 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
             grid = f"{len(part.stored.study.compositions):,} r, {len(part.stored.study.epsilon):,} ε"
             yield f"  {part.stored.part or 'first'}: {part.cells:,} cells, {grid}, {part.cells_missing:,} missing"
     yield from (
-        f"missing: {part}, a part that the root tells of: put it back, or {BRINGS_BACK}" for part in found.parts_missing
+        f"missing: {part}, a part of the store: put it back, or run the study again" for part in found.parts_missing
     )
     yield (
         f"cells: {committed:,} of {found.cells:,} committed, {found.cells_missing:,} missing,"
         f" {found.cells_failed:,} failed"
     )
     yield f"batches: {found.batches - found.batches_missing:,} of {found.batches:,} committed"
-    yield from _unjoined(found.batches_unjoined)
     if found.refinements:
         yield f"added by queries: {found.refined_points:,} points in {found.refinements:,} refinements"
     if found.precision is not None and first.study.sought is not None:
@@ -113,12 +104,10 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
         yield f"stray, no harm: {name}"
     yield from _more(found.check.strays, "strays")
     if found.check.damaged:
-        repaired = repaired_together((name for name, _ in found.check.damaged), found.parts_missing)
-        count, irregular = len(found.check.damaged), found.check.irregular
-        advice = f"remove or put back the {irregular:,} that are no files, and " if irregular else ""
-        yield f"checked: {count:,} files are damaged: {advice}{repaired} with --check to compute them anew"
+        count = len(found.check.damaged)
+        yield f"checked: {count:,} files are damaged: run the study again with --check to restore them"
     else:
-        yield "checked: every file that was written is what it was then"
+        yield "checked: every file is unchanged"
 
 
 def _of(part: str) -> str:

@@ -120,7 +120,7 @@ def study_file(given: str) -> Path:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from pbdist.run.driver import asked_of
+    from pbdist.run.run import asked_of
     from pbdist.study.load import load_asked
 
     asked = load_asked(study_file(options.study))
@@ -452,7 +452,7 @@ def additions(asked: "StudySpec | Addition", store: str) -> "list[Plan]":
     PbdistError
         What lies there is no store, or one of another study.
     """
-    from pbdist.run.driver import asked_of
+    from pbdist.run.run import asked_of
     from pbdist.store import is_there, open_parts, place_at
     from pbdist.study import plan_study
 

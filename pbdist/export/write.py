@@ -21,14 +21,12 @@ from zarr.errors import ZarrUserWarning
 from pbdist.errors import InvalidInputError, MissingDependencyError, StoreIncompleteError
 from pbdist.mechanisms.columns import known_columns
 from pbdist.query import Study, open_study
-from pbdist.query.blocks import Block, PointState, attained_of, rows_of
+from pbdist.query.blocks import ABOUT, Block, PointState, attained_of, rows_of
 from pbdist.query.settings import neighbours_by_label, neighbours_text
-from pbdist.store import LocalPlace, Place, check_outside, read_refinements
-from pbdist.store.columns import FilesStore, array_files, encode_chunk
-from pbdist.store.documents import group_document
-from pbdist.store.files import PARTIAL
-from pbdist.store.layout import ROOT_FILE, shard_file
-from pbdist.types import Direction, JsonValue
+from pbdist.store import Place, read_refinements
+from pbdist.store.layout import CELL, COLUMN_CHUNK, COMPUTED, WITHIN
+from pbdist.store.skeleton import COMPRESSOR
+from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, JsonValue
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -95,7 +93,7 @@ def about_study(study: Study, points: Points) -> dict[str, JsonValue]:
             {
                 "part": stored.part,
                 "study_digest": stored.head.digest,
-                "provenance": stored.root.get("provenance"),
+                "provenance": stored.attributes.get("provenance"),
             }
             for stored in study.parts
         ],
@@ -127,8 +125,7 @@ def checked_target(out: str | Path) -> Path:
     Raises
     ------
     InvalidInputError
-        It has another end than those of the forms, something is there already, its folder is not, or it lies in a
-        store.
+        It has another end than those of the forms, something is there already, or its folder is not.
     """
     if "://" in str(out):
         raise InvalidInputError(
@@ -142,7 +139,6 @@ def checked_target(out: str | Path) -> Path:
             raise InvalidInputError(f"out: expected a path at which there is nothing yet, got {each}")
     if not path.parent.is_dir():
         raise InvalidInputError(f"out: expected a path in a folder that exists, got {path}")
-    check_outside(LocalPlace(str(path)), "out")
     return path
 
 
@@ -153,7 +149,7 @@ def written_beside(path: Path) -> Iterator[Path]:
     What is there is a folder, or a file (beside a CSV file that with its metadata). Whatever ends the block early
     leaves nothing at `path`; a kill leaves a hidden name that ends in ``.partial``.
     """
-    temporary = path.with_name(f".{path.name}.{uuid4().hex}{PARTIAL}")
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}.partial")
     try:
         yield temporary
         try:
@@ -267,7 +263,7 @@ def export_study(store: str | Path | Place, out: str | Path, *, allow_incomplete
     StoreIncompleteError
         The store lacks results, some failed or are damaged, and that is not allowed.
     InvalidInputError
-        `out` is not such a path, exists already, or lies in a store.
+        `out` is not such a path, or exists already.
     MissingDependencyError
         A package for that form is not installed.
     NotAStoreError, StoreFormatError, StoreDamagedError
@@ -371,31 +367,67 @@ def _text(value: Any) -> Any:
 
 
 class _ZarrWriter:
-    """Writes chunk by chunk; the root comes last, so that nothing opens what is not whole."""
+    """Writes chunk by chunk; the metadata of all arrays comes last, so that nothing opens what is not whole."""
 
     def __init__(self, study: Study, folder: Path, length: int) -> None:
-        self._spec, self._length, self._place = study.spec, length, LocalPlace(str(folder))
-        files = array_files(self._spec, length)
-        for name, data in files.items():
-            self._place.write(name, data)
-        self._metadata = {name: data for name, data in files.items() if name.endswith("/zarr.json")}
+        coordinates = import_module("pbdist.query.dataset").coordinates_of(study.spec)
+        self._root = zarr.open_group(folder, mode="w-", zarr_format=3)
+        columns = [name for name, (along, _, _) in coordinates.items() if along == CELL]
+        for name, (along, values, about) in coordinates.items():
+            chunks = (min(len(values), COLUMN_CHUNK),) if along == CELL else values.shape
+            self._array(name, values.shape, chunks, values.dtype, dimensions=(along,), attributes=about)[...] = values
+        spec = study.spec
+        shape = len(spec.cells), len(Direction), len(spec.compositions), len(spec.epsilon)
+        dimensions = (CELL, DIRECTION, COMPOSITIONS, EPSILON)
+        self._arrays: dict[str, Any] = {}
+        for name in study.blocks.names:
+            axes = 1 if name in COMPUTED else len(shape)
+            about = {
+                "long_name": ABOUT[name],
+                "coordinates": " ".join([*columns, *(["exp_epsilon"] if axes > 1 else [])]),
+            }
+            about |= {} if name == WITHIN else {"units": "1"}
+            dtype = np.dtype(bool if name == WITHIN else "f8")
+            chunks = (length, *shape[1:axes])
+            array = self._array(name, shape[:axes], chunks, dtype, dimensions=dimensions[:axes], attributes=about)
+            self._arrays[name] = array
 
     def write(self, block: Block) -> None:
-        index = int(block.cells[0]) // self._length
+        cells = slice(int(block.cells[0]), int(block.cells[-1]) + 1)
         for name, values in block.values.items():
-            # Each chunk is a file.
-            self._place.write(shard_file(name, index), encode_chunk(values, self._length))
+            self._arrays[name][cells] = values
 
     def finish(self, about: dict[str, JsonValue]) -> None:
-        memory = FilesStore({**self._metadata, ROOT_FILE: group_document(about)})
+        self._root.attrs.update(about)
         with warnings.catch_warnings():
             # The specification of zarr v3 does not have consolidated metadata yet.
             warnings.simplefilter("ignore", ZarrUserWarning)
-            zarr.consolidate_metadata(memory.store)
-        self._place.write(ROOT_FILE, memory.files()[ROOT_FILE])
+            zarr.consolidate_metadata(self._root.store)
 
     def close(self) -> None:
         """Nothing is open."""
+
+    def _array(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        chunks: tuple[int, ...],
+        dtype: Any,
+        *,
+        dimensions: tuple[str, ...],
+        attributes: Mapping[str, JsonValue],
+    ) -> Any:
+        return self._root.create_array(
+            name,
+            shape=shape,
+            chunks=chunks,
+            dtype=dtype,
+            fill_value=np.nan if dtype == np.dtype("f8") else None,
+            compressors=COMPRESSOR,
+            dimension_names=dimensions,
+            attributes=dict(attributes),
+            config={"write_empty_chunks": True},
+        )
 
 
 def open_export(where: str | Path) -> "xr.Dataset":

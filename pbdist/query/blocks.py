@@ -12,7 +12,7 @@ from pbdist.errors import InvalidInputError
 from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.query.lookup import told_apart
 from pbdist.query.stored import Union
-from pbdist.store import StoredStudy, read_values, read_within
+from pbdist.store import StoredStudy
 from pbdist.store.layout import BOUNDS, COMPUTED, GRIDS, WITHIN
 from pbdist.study import Cell, StudySpec
 from pbdist.study.columns import cell_columns, column_descriptions
@@ -52,7 +52,7 @@ class Block:
 class BlockReader:
     """Reads blocks of a study's cells. Of each part the batch that was read last stays in memory.
 
-    `committed` says whether a cell of a part is committed, and its files are those of the commit record.
+    `committed` says whether a cell of a part is committed and sound.
     """
 
     def __init__(self, union: Union, committed: Callable[[StoredStudy, int], bool]) -> None:
@@ -85,12 +85,11 @@ class BlockReader:
 
     def _fill(self, block: Block, stored: StoredStudy, batch: int, places: IntArray, rows: IntArray) -> None:
         """Put the points of one batch of a part into a block."""
-        start = stored.head.cells_of(batch).start
+        start = stored.cells_of(batch).start
         found, failed = self._batch(stored, batch)
         r, e = self._grids[stored.part]
         if found is None:
-            # No sound record: not computed, or changed since.
-            lost = PointState.MISSING if stored.results.record(batch) is None else PointState.DAMAGED
+            lost = PointState.DAMAGED if stored.known_progress.committed[batch] else PointState.MISSING
             block.states[places[:, None, None], r, e] = lost
             return
         directions = np.arange(len(Direction))[:, None, None]
@@ -107,15 +106,13 @@ class BlockReader:
         """Return the arrays of a batch, None where it is not committed, and the rows of cells that failed."""
         kept = self._batches.get(stored.part)
         if kept is None or kept[0] != batch:
-            cells = stored.head.cells_of(batch)
-            selection = slice(cells.start, cells.stop)
+            cells = stored.cells_of(batch)
             found: dict[str, Any] | None = None
             failed: frozenset[int] = frozenset()
-            if self._committed(stored, cells.start):
-                found = {name: read_values(stored, name, selection) for name in (*BOUNDS, *COMPUTED)}
-                if WITHIN in self.names:
-                    found[WITHIN] = read_within(stored, selection)
-                failed = frozenset(stored.results.failed(batch))
+            read = stored.read(batch) if self._committed(stored, cells.start) else None
+            if read is not None:
+                found = {name: read.values(name) for name in self.names}
+                failed = frozenset(cells.start + row for row in np.flatnonzero(read.failed).tolist())
             kept = self._batches[stored.part] = batch, found, failed
         return kept[1], kept[2]
 

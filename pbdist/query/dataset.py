@@ -23,11 +23,9 @@ from pbdist.query.labelled import Selection
 from pbdist.query.settings import neighbours_by_label, neighbours_of_cells, neighbours_text
 from pbdist.query.stored import Union
 from pbdist.store import StoredStudy
-from pbdist.store.columns import FilesStore, array_files
-from pbdist.store.documents import group_document
-from pbdist.store.layout import BOUNDS, CELL, COMPUTED, GRIDS, ROOT_FILE, WITHIN
+from pbdist.store.layout import BOUNDS, CELL, COMPUTED, GRIDS, WITHIN
 from pbdist.study import StudySpec
-from pbdist.study.columns import column_names, column_of
+from pbdist.study.columns import column_descriptions, column_of
 from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction
 
@@ -35,45 +33,51 @@ from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction
 def bounds_of(union: Union) -> xr.Dataset:
     """Return the bounds of a study, loaded when they are used; those of an extended store at once.
 
-    Where they cannot be read: an `OSError`, `ValueError`, `RuntimeError` or `KeyError`.
-    """
-    if len(union.parts) > 1:
-        dataset = _assembled(union)
-    else:
-        first = union.parts[0]
-        dataset = xr.open_zarr(first.place.zarr_store(first.most_bytes), consolidated=False, chunks=None)
-        for name in first.head.results:
-            values = indexing.LazilyIndexedArray(_Results(first, name, dataset[name].shape))
-            dataset[name] = xr.Variable(dataset[name].dims, values, dataset[name].attrs)
-    told = [name for name in (*BOUNDS, WITHIN, *COMPUTED) if name in dataset]
-    if len(union.parts) == 1:
-        dataset = _with_all_columns(dataset, union.study)
-    index = [name for name in known_columns() if name in dataset]
-    bounds: xr.Dataset = dataset[told].set_xindex(index).set_xindex("exp_epsilon")
-    return bounds.assign_attrs(adjacency=neighbours_text(neighbours_by_label(union.study)))
-
-
-def _with_all_columns(dataset: xr.Dataset, study: StudySpec) -> xr.Dataset:
-    """Return a part's arrays with the columns that it lacks: parameters that mechanisms have got since."""
-    known = known_columns()
-    lacking = [name for name in column_names(study.cells) if name not in dataset]
-    columns = {name: (CELL, column_of(study.cells, name), {"long_name": known[name].what}) for name in lacking}
-    return dataset.assign_coords(columns) if lacking else dataset
-
-
-def _assembled(union: Union) -> xr.Dataset:
-    """Return the bounds of all parts in one Dataset, in memory, with the coordinates of the whole study.
-
-    What no part has, and what is not committed, is NaN. Where several parts have a cell, ``factor_used`` and
-    ``loss_width`` are the smallest of theirs.
+    Where they cannot be read: an `OSError`, `ValueError`, `RuntimeError` or `KeyError`. What no part has, and what is
+    not committed, is NaN. Where several parts have a cell, ``factor_used`` and ``loss_width`` are the smallest.
     """
     study = union.study
-    files = {ROOT_FILE: group_document({}), **array_files(study, len(study.cells))}
-    dataset: xr.Dataset = xr.open_zarr(FilesStore(files).store, consolidated=False, chunks=None).load()
-    reader = BlockReader(union, lambda stored, cell: stored.results.is_sound(cell // stored.cells_per_batch))
-    for name, values in reader.read(np.arange(len(study.cells))).values.items():
-        dataset[name] = dataset[name].copy(data=values)
-    return dataset
+    reader = BlockReader(union, lambda stored, cell: stored.is_sound(cell // stored.cells_per_batch))
+    dims = (CELL, DIRECTION, COMPOSITIONS, EPSILON)
+    sizes = (len(study.cells), len(Direction), len(study.compositions), len(study.epsilon))
+    if len(union.parts) > 1:
+        values: dict[str, Any] = dict(reader.read(np.arange(len(study.cells))).values)
+    else:
+        shapes = {name: sizes[:1] if name in COMPUTED else sizes for name in reader.names}
+        values = {
+            name: indexing.LazilyIndexedArray(_Results(union.parts[0], name, shape)) for name, shape in shapes.items()
+        }
+    about: dict[str, Any] = {name: one.as_dict() for name, one in {**BOUNDS, **COMPUTED}.items()}
+    about[WITHIN] = {"long_name": ABOUT[WITHIN]}
+    variables = {
+        name: xr.Variable(dims[:1] if name in COMPUTED else dims, found, about[name]) for name, found in values.items()
+    }
+    told = neighbours_text(neighbours_by_label(study))
+    attributes = {"title": study.name, "study_digest": study.digest, "adjacency": told}
+    dataset = xr.Dataset(variables, coordinates_of(study), attributes)
+    index = [name for name in known_columns() if name in dataset]
+    return dataset.set_xindex(index).set_xindex("exp_epsilon")
+
+
+def coordinates_of(study: StudySpec) -> dict[str, tuple[str, Any, dict[str, str]]]:
+    """Return the coordinates of a study's bounds: the columns of its cells, and its grids."""
+    text = np.dtypes.StringDType()
+    grids: dict[str, tuple[str, Any]] = {
+        COMPOSITIONS: (COMPOSITIONS, np.array(study.compositions, dtype=np.int64)),
+        EPSILON: (EPSILON, np.array(study.epsilon)),
+        "exp_epsilon": (EPSILON, np.array([exponential(value) for value in study.epsilon])),
+        DIRECTION: (DIRECTION, np.array([one.value for one in Direction], dtype=text)),
+    }
+    columns = {**column_descriptions(study.cells), "pair": "canonical form of the pair, as JSON"}
+    found: dict[str, tuple[str, Any, dict[str, str]]] = {}
+    for name, what in columns.items():
+        texts = is_text(name)
+        values = np.array(column_of(study.cells, name), dtype=text if texts else np.float64)
+        found[name] = (CELL, values, {"long_name": what} | ({} if texts else {"units": "1"}))
+    for name, (along, values) in grids.items():
+        about = {"long_name": GRIDS[name].long_name} | ({} if name == DIRECTION else {"units": "1"})
+        found[name] = (along, values, about)
+    return found
 
 
 def selected_dataset(
@@ -131,4 +135,4 @@ class _Results(BackendArray):
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, self._part)
 
     def _part(self, key: tuple[Any, ...]) -> Any:
-        return self._stored.results.array(self._name, key)
+        return self._stored.values(self._name, key)

@@ -11,7 +11,7 @@ import numpy as np
 from pbdist.errors import PrecisionError, PrecisionWarning, StoreDamagedError
 from pbdist.results import Bracket, Verdict, log_relative_width, verdict_of
 from pbdist.rounding import rounded_down, rounded_up
-from pbdist.store import StoredStudy, read_values, read_within
+from pbdist.store import StoredStudy, read_values
 from pbdist.store.layout import BOUNDS
 from pbdist.study import Cell, StudySpec, Target
 from pbdist.study.spec import log_floor
@@ -135,8 +135,8 @@ def reached_precision(study: "StoredPoints", wanted: StudySpec | None = None, *,
     wanted
         A study that the store contains, to which the comparison is confined. By default all of it.
     recorded
-        Whether to take the numbers of points from the commit records, without reading bounds that have not missed the
-        tolerance. Only where all of the study is wanted.
+        Whether to take the numbers of points from the details of the batches, without reading bounds that have not
+        missed the tolerance. Only where all of the study is wanted.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def reached_precision(study: "StoredPoints", wanted: StudySpec | None = None, *,
 
 
 def _recorded(batches: Iterable[tuple[StoredStudy, range, int, int]]) -> Precision:
-    """Return the precision that commit records tell of; only batches in which the tolerance was missed are read."""
+    """Return the precision by the details of batches; only bounds that have missed the tolerance are read."""
     points = missed = 0
     wide = []
     for stored, cells, sought, wider in batches:
@@ -200,7 +200,7 @@ def _of_batch(stored: StoredStudy, cells: range, wanted: _Wanted | None, *, leni
 
 
 def _judged(stored: StoredStudy, cells: range, wanted: _Wanted | None) -> Precision:
-    part, failed = stored.study, stored.results.failed(cells.start // stored.cells_per_batch)
+    part, failed = stored.study, stored.failures(cells.start // stored.cells_per_batch)
     sought = [cell for cell in cells if cell not in failed and part.seeks_tolerance(part.cells[cell])]
     if wanted is not None:
         sought = [cell for cell in sought if part.cells[cell] in wanted.cells]
@@ -219,7 +219,7 @@ def _judged(stored: StoredStudy, cells: range, wanted: _Wanted | None) -> Precis
     if wanted is not None:
         asked &= np.array([r in wanted.compositions for r in part.compositions])[:, None]
         asked &= np.array([epsilon in wanted.epsilon for epsilon in part.epsilon])
-    wide = asked & ~read_within(stored, whole)[rows][:, : upper.shape[1]]
+    wide = asked & ~stored.within(whole)[rows][:, : upper.shape[1]]
     points, missed = (int(np.count_nonzero(which.any(axis=1))) for which in (asked, wide))
     if not missed:
         return Precision(points, 0, None)

@@ -5,9 +5,7 @@ they hold. A point that cannot be computed is left out; its question is answered
 """
 
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,22 +15,11 @@ from pbdist.curves.renyi import renyi_table
 from pbdist.errors import InvalidInputError, PbdistError, PrecisionError
 from pbdist.mechanisms import Pair
 from pbdist.query.answers import Questions, bound_compositions, bound_delta, bound_epsilon
-from pbdist.store import (
-    Held,
-    Place,
-    Refinement,
-    StoredStudy,
-    add_refinement,
-    check_refinement_size,
-    hold,
-    holder,
-    read_refinements,
-    refuse_links,
-)
-from pbdist.store.layout import BOUNDS, REFINEMENTS
+from pbdist.store import Refinement, StoredStudy, add_refinement, hold, read_refinements
+from pbdist.store.layout import BOUNDS
 from pbdist.study import Cell, StudySpec
 from pbdist.study.plan import cell_cost, size
-from pbdist.table import bounds_table, epsilon_table_of
+from pbdist.table import BoundsTable, bounds_table, epsilon_table_of
 from pbdist.types import BoolArray, FloatArray
 
 #: A cell, r and ε.
@@ -43,7 +30,7 @@ Again = Callable[[Iterable[Point]], Questions]
 Failures = dict[int, PbdistError]
 
 #: How long to wait while another process writes to the store: another query takes a moment, a run does not end.
-_PATIENCE_SECONDS, _PAUSE_SECONDS = 60.0, 0.1
+_PATIENCE_SECONDS = 60.0
 #: How closely ε is sought at most, relative to it, and in how many steps after the first.
 _CLOSE, _STEPS = 2e-3, 5
 #: By how much further ε is sought where no upper bound met δ.
@@ -83,30 +70,21 @@ def refine(
     PrecisionError
         The engine finds no bounds.
     InvalidInputError
-        Another process goes on writing to the store, or the bounds of so many points of one setting are more than one
-        document of a store may hold.
+        Another process goes on writing to the store.
     OSError
         They cannot be written.
     """
     groups = _groups(points)
     for cell, compositions, epsilon in groups:
         _check_memory(replace(study, cells=(cell,), compositions=compositions, epsilon=epsilon), cell)
-        check_refinement_size(stored, cell, compositions, epsilon)
-    refuse_links(stored.place, REFINEMENTS)
     # Before anything is computed: a run that is at work holds the store for long.
-    _await_rest(stored)
+    with hold(stored.place, _PATIENCE_SECONDS):
+        pass
     for cell, compositions, epsilon in groups:
-        computed = _computed(study, cell, compositions, epsilon)
-        with _held(stored.place) as held:
-            known = _all(stored, known)
-            if not _is_there(known, computed):
-                add_refinement(stored, computed, held)
-    return _all(stored, known)
-
-
-def _all(stored: StoredStudy, known: Sequence[Refinement]) -> tuple[Refinement, ...]:
-    """Return the refinements that were read before, and those added since."""
-    return (*known, *read_refinements(stored, max((one.number for one in known), default=0)))
+        table = _computed(study, cell, compositions, epsilon)
+        with hold(stored.place, _PATIENCE_SECONDS):
+            add_refinement(stored, study, cell, table)
+    return read_refinements(stored, known)
 
 
 def _groups(points: Iterable[Point]) -> list[tuple[Cell, tuple[int, ...], tuple[float, ...]]]:
@@ -123,7 +101,7 @@ def _groups(points: Iterable[Point]) -> list[tuple[Cell, tuple[int, ...], tuple[
     return groups
 
 
-def _computed(study: StudySpec, cell: Cell, compositions: Sequence[int], epsilon: Sequence[float]) -> Refinement:
+def _computed(study: StudySpec, cell: Cell, compositions: Sequence[int], epsilon: Sequence[float]) -> BoundsTable:
     try:
         table = bounds_table(
             [(cell.pair, 1)],
@@ -141,20 +119,9 @@ def _computed(study: StudySpec, cell: Cell, compositions: Sequence[int], epsilon
         )
     except InvalidInputError as error:
         raise UncomputableError(str(error)) from error
-    values = np.stack([getattr(table, name) for name in BOUNDS])
-    if np.isnan(values).any():
-        raise PbdistError(f"{cell.describe()}: expected numbers for bounds, got nan")
-    return Refinement(cell, tuple(compositions), tuple(epsilon), values, table.loss_width, within=table.within)
-
-
-def _is_there(refinements: Sequence[Refinement], wanted: Refinement) -> bool:
-    """Whether another process has added the same points meanwhile."""
-    return any(
-        one.cell == wanted.cell
-        and set(one.compositions) >= set(wanted.compositions)
-        and set(one.epsilon) >= set(wanted.epsilon)
-        for one in refinements
-    )
+    if np.isnan([getattr(table, name) for name in BOUNDS]).any():
+        raise PbdistError(f"{cell.describe()}: a bound is not a number")
+    return table
 
 
 def _check_memory(study: StudySpec, cell: Cell) -> None:
@@ -165,32 +132,6 @@ def _check_memory(study: StudySpec, cell: Cell) -> None:
             f"refine: expected points that take at most {size(allowed)}, got {size(needed)} for {cell.describe()}:"
             " add them to the study and run it on more machines"
         )
-
-
-def _await_rest(stored: StoredStudy) -> None:
-    end = time.monotonic() + _PATIENCE_SECONDS
-    while (found := holder(stored.place)) is not None:
-        if time.monotonic() > end:
-            raise InvalidInputError(
-                f"{stored.where}: expected a store at rest, got one that is written to: {found.describe()}"
-            )
-        time.sleep(_PAUSE_SECONDS)
-
-
-@contextmanager
-def _held(place: Place) -> Iterator[Held]:
-    """Hold a store, waiting for another query that writes to it."""
-    end = time.monotonic() + _PATIENCE_SECONDS
-    with ExitStack() as stack:
-        while True:
-            try:
-                held = stack.enter_context(hold(place))
-                break
-            except InvalidInputError:
-                if time.monotonic() > end:
-                    raise
-            time.sleep(_PAUSE_SECONDS)
-        yield held
 
 
 def narrow_epsilon(

@@ -21,9 +21,8 @@ from pbdist.mechanisms.columns import is_text, known_columns, places_of, value_a
 from pbdist.mechanisms.pair import noise_order
 from pbdist.query.lookup import ambiguous, find_cell, matches
 from pbdist.query.stored import PairPoints, PointReader
-from pbdist.store.columns import StoredCells
 from pbdist.study import Cell, StudySpec
-from pbdist.study.columns import column_of
+from pbdist.study.columns import DescribedCells, column_of
 from pbdist.types import IntArray, JsonValue
 
 #: Settings that are remembered.
@@ -285,7 +284,7 @@ def neighbours_by_label(study: StudySpec) -> dict[str, Adjacency]:
     A label whose mechanisms do not all say the same is as stated. Of a store the columns are read, and few cells made.
     """
     cells: Iterable[Cell] = study.cells
-    if isinstance(study.cells, StoredCells):
+    if isinstance(study.cells, DescribedCells):
         labels, kinds = study.cells.column("mechanism"), study.cells.column("kind")
         forms = study.cells.column("pair") if any(kind in _NESTED for kind in kinds) else kinds
         rows: dict[Hashable, int] = {}

@@ -27,9 +27,6 @@ from pbdist.store import (
     open_parts,
     place_at,
     read_refinements,
-    sizes_of_part,
-    sizes_of_store,
-    survey,
 )
 from pbdist.store.layout import STORE_FORMAT
 from pbdist.study import StudySpec
@@ -45,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MissingBatch:
-    """A batch without a sound commit record: its number, its first cell, and the one after its last."""
+    """A batch that is not committed: its number, its first cell, and the one after its last."""
 
     batch: int
     first: int
@@ -66,7 +63,7 @@ class PartStatus:
 
     #: The part.
     stored: StoredStudy
-    #: Batches without a sound commit record.
+    #: Batches that are not committed.
     missing: tuple[MissingBatch, ...]
     #: Cells that could not be computed.
     failed: tuple[FailedCell, ...]
@@ -75,8 +72,6 @@ class PartStatus:
     missed: int
     #: The batches in which it was missed.
     wide: tuple[int, ...]
-    #: How many batches are not joined into shards yet: other readers of zarr do not see them.
-    unjoined: int
 
     @property
     def cells(self) -> int:
@@ -152,23 +147,18 @@ class StoreStatus:
 
     @property
     def batches_missing(self) -> int:
-        """Batches without a sound commit record."""
+        """Batches that are not committed."""
         return sum(len(part.missing) for part in self.parts)
 
     @property
-    def batches_unjoined(self) -> int:
-        """Batches that are not joined into shards yet."""
-        return sum(part.unjoined for part in self.parts)
-
-    @property
     def parts_missing(self) -> tuple[str, ...]:
-        """The parts that the root tells of, but that are not there."""
+        """The parts that the root lists, but that are not there."""
         there = {part.stored.part for part in self.parts}
-        return tuple(part for part in self.parts[0].stored.others_told if part not in there)
+        return tuple(part for part in self.parts[0].stored.extensions if part not in there)
 
     @property
     def complete(self) -> bool:
-        """Whether every cell is committed, as far as root and commit records tell."""
+        """Whether every cell is committed, as far as the names of the files tell."""
         return self.cells_missing == self.cells_failed == 0 and not self.parts_missing
 
     @property
@@ -189,14 +179,14 @@ class StoreStatus:
             "format": STORE_FORMAT,
             "complete": self.complete,
             "healthy": None if self.check is None else self.check.healthy,
-            "driver": _driver(self.driver),
+            "driver": None if self.driver is None else self.driver.describe(),
             "cells": {
                 "all": self.cells,
                 "committed": committed,
                 "missing": self.cells_missing,
                 "failed": self.cells_failed,
             },
-            "batches": {"all": self.batches, "missing": self.batches_missing, "unjoined": self.batches_unjoined},
+            "batches": {"all": self.batches, "missing": self.batches_missing},
             "refinements": {"all": self.refinements, "points": self.refined_points},
             "precision": None
             if self.precision is None or first.study.sought is None
@@ -237,8 +227,7 @@ def store_status(where: str | Path, *, check: bool = False) -> StoreStatus:
     where
         The path or URL of the store.
     check
-        Whether to read every file too and compare it with its checksum. Files that a driver is just writing may look
-        like strays.
+        Whether to read every file too and compare it with its checksum.
 
     Raises
     ------
@@ -249,7 +238,7 @@ def store_status(where: str | Path, *, check: bool = False) -> StoreStatus:
     """
     place = place_at(where)
     parts = open_parts(place)
-    sizes = sizes_of_store(place)
+    sizes = dict(place.names())
     refinements = read_refinements(parts[0])
     found = tuple(part_status(stored, sizes) for stored in parts)
     return StoreStatus(
@@ -260,48 +249,38 @@ def store_status(where: str | Path, *, check: bool = False) -> StoreStatus:
         driver=holder(place),
         check=check_store(place) if check else None,
         refinements=len(refinements),
-        refined_points=sum(len(one.compositions) * len(one.epsilon) for one in refinements),
+        refined_points=sum(one.points for one in refinements),
         precision=None if parts[0].study.sought is None else _precision(found),
     )
 
 
 def _precision(parts: Sequence[PartStatus]) -> Precision:
-    """Return how far the tolerance was reached in what is committed, by its records.
+    """Return how far the tolerance was reached in what is committed.
 
-    Only batches in which it was missed are read. Checksums of the others are not compared.
+    Of most batches only the details are read; checksums are not compared.
     """
     counted = Precision(sum(part.points for part in parts), sum(part.missed for part in parts), None)
     wide = total_precision(
-        precision_of([(part.stored, part.stored.head.cells_of(index))], lenient=True)
+        precision_of([(part.stored, part.stored.cells_of(index))], lenient=True)
         for part in parts
         for index in part.wide
     )
     return replace(counted, widest=wide.widest, unreadable=wide.unreadable)
 
 
-def part_status(stored: StoredStudy, sizes: Mapping[str, int]) -> PartStatus:
-    """Return how far a part is, by its commit records; `sizes` has the bytes of all files of the store by name."""
-    missing: list[MissingBatch] = []
-    failed: list[FailedCell] = []
-    wide: list[int] = []
-    points = missed = unjoined = 0
-    for state in survey(stored.head, sizes_of_part(sizes, stored.part)):
-        unjoined += 0 if state.whole else len(state.batches)
-        for index in stored.head.batches_of(state.shard):
-            record = state.batches.get(index)
-            if record is None:
-                cells = stored.head.cells_of(index)
-                missing.append(MissingBatch(index, cells.start, cells.stop))
-                continue
-            failed += [FailedCell(cell, cause) for cell, cause in sorted(record.failed.items())]
-            points, missed = points + record.points, missed + record.missed
-            if record.missed:
-                wide.append(index)
-    return PartStatus(stored, tuple(missing), tuple(failed), points, missed, tuple(wide), unjoined)
-
-
-def _driver(found: Holder | None) -> JsonValue:
-    return None if found is None else {"host": found.host, "process": found.process, "since": found.since}
+def part_status(stored: StoredStudy, sizes: Mapping[str, int] | None = None) -> PartStatus:
+    """Return how far a part is, by a listing of the store, if one is given, and how its cells meet the tolerance."""
+    start = f"{stored.part}/" if stored.part else ""
+    own = None if sizes is None else {n.removeprefix(start): size for n, size in sizes.items() if n.startswith(start)}
+    progress = stored.progress(own)
+    missing = tuple(
+        MissingBatch(index, cells.start, cells.stop) for index in progress.missing for cells in [stored.cells_of(index)]
+    )
+    failed = tuple(FailedCell(cell, cause) for cell, cause in sorted(progress.failed.items()))
+    judged = stored.judged(progress) if stored.study.seeks_some else {}
+    points, missed = (sum(counts[axis] for counts in judged.values()) for axis in (0, 1))
+    wide = tuple(index for index, counts in judged.items() if counts[1])
+    return PartStatus(stored, missing, failed, points, missed, wide)
 
 
 @dataclass(frozen=True)
@@ -356,7 +335,7 @@ class StudyContents:
     refined_settings
         The settings of these points, as text.
     complete
-        Whether every point of these mechanisms is computed, as far as the commit records tell; files are not read.
+        Whether every point of these mechanisms is computed, as far as the names of the files tell.
     """
 
     store: str
@@ -480,7 +459,7 @@ def contents_of(
         mechanisms=mechanisms,
         parts=len(parts),
         refinements=len(refinements),
-        refined_points=sum(len(one.compositions) * len(one.epsilon) for one in refinements),
+        refined_points=sum(one.points for one in refinements),
         refined_settings=tuple(dict.fromkeys(one.cell.describe() for one in refinements)),
         complete=not absent.any() and not failed.any(),
     )

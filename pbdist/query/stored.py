@@ -14,19 +14,14 @@ from pbdist.query.convex_delta import Curve, StateAt, StateReader, with_state
 from pbdist.query.judging import FACTOR, MISSED, between, missed_by, tell
 from pbdist.query.lookup import Bounds, check_strict, find_cell, find_composition, find_epsilon, one_number, one_setting
 from pbdist.results import Bracket, log_relative_width
-from pbdist.store import Refinement, StoredStudy, check_skeleton, read_values, read_within
+from pbdist.store import Refinement, StoredStudy, check_skeleton, read_values
 from pbdist.store.layout import BOUNDS
 from pbdist.study import StudySpec
 from pbdist.study.extension import missing_parts, union_of
-from pbdist.study.spec import within_tolerance
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 #: Why points have no bounds.
 NOT_COMPUTED, FAILED, DAMAGED = "not computed", "failed", "damaged"
-
-
-#: Commit records that are read to show a study.
-_MOST_LOOKED_AT = 1000
 
 
 class Union:
@@ -115,10 +110,7 @@ class StoredPoints:
         return html_of_fields(f"Study {spec.name}", fields)
 
     def _progress(self) -> str:
-        """Return in words whether the study is complete; commit records are read, and their files are not."""
-        batches = sum(stored.batches for stored in self._parts)
-        if batches > _MOST_LOOKED_AT:
-            return f"in {batches:,} batches: pbdist status says whether all are there"
+        """Return in words whether the study is complete, by a listing."""
         try:
             return "complete" if self.complete else "INCOMPLETE: pbdist status says what is missing"
         except OSError as error:
@@ -136,14 +128,10 @@ class StoredPoints:
 
     @cached_property
     def complete(self) -> bool:
-        """Whether every part that the root tells of is there, every batch has a commit record, no cell has failed."""
-        if not set(self._parts[0].others_told) <= {stored.part for stored in self._parts}:
+        """Whether every part that the root lists is there, every batch is committed, and no cell has failed."""
+        if not set(self._parts[0].extensions) <= {stored.part for stored in self._parts}:
             return False
-        committed = all(
-            stored.results.record(index) is not None and not stored.results.failed(index)
-            for stored in self._parts
-            for index in range(stored.batches)
-        )
+        committed = all(stored.known_progress.complete for stored in self._parts)
         return committed and not missing_parts([stored.study for stored in self._parts], self.spec)
 
     def lookup(
@@ -210,7 +198,7 @@ class StoredPoints:
             values.update({name: np.full_like(values[name], np.nan) for name in ("delta_lower", "log_delta_lower")})
         within = None
         if self.spec.sought is not None:
-            within = bool(read_within(stored, row)[:, rest[0], rest[1]].all())
+            within = bool(stored.within(row)[:, rest[0], rest[1]].all())
             self._tell(cell, r, e, values, within=within, strict=strict)
         return Bounds(
             setting=self.spec.cells[cell].describe(),
@@ -238,7 +226,7 @@ class StoredPoints:
         Returns
         -------
         lower, upper : ndarray, shape (cells,)
-            NaN where a cell is not committed, or its files are not those of its commit record.
+            NaN where a cell is not committed, or its files are damaged.
         """
         self._check()
         found = {name: np.full(len(self.spec.cells), np.nan) for name in ("delta_lower", "delta_upper")}
@@ -253,44 +241,39 @@ class StoredPoints:
         return found["delta_lower"], found["delta_upper"]
 
     def gaps(self, cells: Iterable[int]) -> dict[int, str]:
-        """Return why cells lack bounds: some points, or all, are not computed, failed, or damaged; others are left out.
-
-        Cells of a batch without a sound commit record count as not computed. Files are compared with that record.
-        """
+        """Return why cells lack bounds, some or all: not computed, failed, or damaged; other cells are left out."""
         self._check()
         found: dict[int, str] = {}
         for cell in cells:
             for stored, row in self._union.rows_of(cell):
                 batch = row // stored.cells_per_batch
-                if stored.results.record(batch) is None:
+                if not stored.known_progress.committed[batch]:
                     found[cell] = NOT_COMPUTED
                 elif not self._is_committed(stored, row):
                     found[cell] = DAMAGED
-                elif row in stored.results.failed(batch):
+                elif row in stored.failures(batch):
                     found[cell] = FAILED
         return found
 
     def committed_batches(self) -> Iterator[tuple[StoredStudy, range]]:
-        """Yield part and cells of each batch that is committed, and whose files are those of its commit record.
+        """Yield part and cells of each batch that is committed and sound.
 
         A cell that could not be computed has NaN there.
         """
         for stored in self._parts:
             for index in range(stored.batches):
-                cells = stored.head.cells_of(index)
+                cells = stored.cells_of(index)
                 if self._is_committed(stored, cells.start):
                     yield stored, cells
 
     def recorded_points(self) -> Iterator[tuple[StoredStudy, range, int, int]]:
-        """Yield part and cells of each batch that is committed, and what its record tells; its files are not compared.
+        """Yield part and cells of each committed batch, and at how many points the tolerance was sought and missed.
 
-        That is, at how many points the tolerance was sought, and at how many it was missed.
+        Bounds are not read, and checksums are not compared.
         """
         for stored in self._parts:
-            for index in range(stored.batches):
-                record = stored.results.record(index)
-                if record is not None:
-                    yield stored, stored.head.cells_of(index), record.points, record.missed
+            for index, (sought, missed) in stored.judged(stored.known_progress).items():
+                yield stored, stored.cells_of(index), sought, missed
 
     @cached_property
     def _union(self) -> Union:
@@ -304,10 +287,10 @@ class StoredPoints:
             self._checked = True
 
     def _is_committed(self, stored: StoredStudy, cell: int) -> bool:
-        """Whether the batch of a cell of a part is committed, and its files are those of the commit record."""
+        """Whether the batch of a cell of a part is committed and sound."""
         key = stored.part, cell // stored.cells_per_batch
         if key not in self._committed:
-            self._committed[key] = stored.results.is_sound(key[1])
+            self._committed[key] = stored.is_sound(key[1])
         return self._committed[key]
 
     def _tell(self, cell: int, r: int, e: int, values: Mapping[str, FloatArray], *, within: bool, strict: bool) -> None:
@@ -333,9 +316,9 @@ class StoredPoints:
         """Return the error that says why a cell has no bounds."""
         setting = self.spec.cells[cell].describe()
         batch = 0 if stored is None else row // stored.cells_per_batch
-        if stored is None or stored.results.record(batch) is None:
+        if stored is None or not stored.known_progress.committed[batch]:
             return OffGridError(f"{self.where}: {setting} is not computed yet: run the study again")
-        cause = stored.results.failed(batch).get(row)
+        cause = stored.failures(batch).get(row)
         if cause is not None:
             return OffGridError(f"{self.where}: {setting} could not be computed: {cause}")
         return StoreDamagedError(
@@ -469,8 +452,7 @@ class PairPoints:
 class PointReader:
     """Reads the points of cells of a study from the parts of its store, batch by batch.
 
-    `committed` says whether the batch of a row of a part is committed, and its files are those of the commit record;
-    others are not read.
+    `committed` says whether the batch of a row of a part is committed and sound; others are not read.
     """
 
     def __init__(
@@ -480,9 +462,7 @@ class PointReader:
         self.refinements = tuple(refinements)
         self._refined: dict[Pair, list[Source]] = {}
         for one in refinements:
-            logs = (one.values[list(BOUNDS).index(f"log_delta_{side}")] for side in ("lower", "upper"))
-            within = within_tolerance(union.study, *logs) if one.within is None else one.within
-            self._refined.setdefault(one.pair, []).append((one.compositions, one.epsilon, one.values, within))
+            self._refined.setdefault(one.pair, []).append((one.compositions, one.epsilon, one.values, one.within))
         self._batches: dict[tuple[str, int], tuple[FloatArray, BoolArray]] = {}
         self._known: dict[tuple[Pair, tuple[int, ...]], PairPoints] = {}
         self._states = StateReader()
@@ -534,14 +514,10 @@ class PointReader:
         if key not in self._batches:
             while len(self._batches) >= _MOST_BATCHES:
                 del self._batches[next(iter(self._batches))]
-            cells = stored.head.cells_of(batch)
+            cells = stored.cells_of(batch)
             selection = slice(cells.start, cells.stop)
             values = np.stack([read_values(stored, name, selection) for name in BOUNDS])
-            if stored.study.sought is None:
-                within = np.zeros(values.shape[1:], dtype=bool)
-            else:
-                within = read_within(stored, selection)
-            self._batches[key] = values, within
+            self._batches[key] = values, stored.within(selection)
         return self._batches[key]
 
 

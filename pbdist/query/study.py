@@ -26,7 +26,6 @@ from pbdist.store import (
     Place,
     open_parts,
     read_refinements,
-    sizes_of_store,
 )
 from pbdist.types import Adjacency, FloatArray
 
@@ -79,12 +78,11 @@ class Study(LabelledPoints):
     def contents(self) -> "StudyContents":
         """Return what the store holds: mechanisms, the values of their parameters, r and ε, and how complete it is.
 
-        By the commit records of now; the files of the results are not read (``pbdist status --check`` does).
+        By a listing of now; checksums are not compared (``pbdist status --check`` does).
         """
         # The words for it import rich.
         status = import_module("pbdist.query.status")
-        sizes = sizes_of_store(self._parts[0].place)
-        parts = [status.part_status(stored, sizes) for stored in self._parts]
+        parts = [status.part_status(stored) for stored in self._parts]
         found: StudyContents = status.contents_of(self._union, self.where, parts, read_refinements(self._parts[0]))
         return found
 

@@ -7,6 +7,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
+from json import loads as json_of
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -20,10 +21,8 @@ from pbdist.run.cluster_profile import CertificateFiles, LocalProfile, Profile
 from pbdist.run.clusters.network import security_of
 from pbdist.run.clusters.start import Started, start_cluster, workers_of
 from pbdist.run.dask_tasks import DaskReports, DaskTasks, NotRun, SchedulerLostError, Since, Waiting
-from pbdist.run.events import Done, Listener, Report, SchedulerReached, SchedulerUnreachable, one_line
-from pbdist.run.store_outage import OUTAGE_SECONDS
+from pbdist.run.events import OUTAGE_SECONDS, Done, Listener, Report, SchedulerReached, SchedulerUnreachable, one_line
 from pbdist.run.versions import Gate
-from pbdist.store.metadata import json_of
 from pbdist.study.plan import duration
 
 #: The most bytes of the file with the address of a scheduler: a scheduler writes some hundreds, and a few for a worker.
@@ -70,7 +69,7 @@ class RunningScheduler:
                 # Before distributed reads it: that would read a file of any size, of any depth, and without an address.
                 self._address()
             return Client(**where, security=security_of(self.certificates), timeout=seconds)
-        except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
+        except (OSError, ValueError, TypeError, KeyError, RuntimeError, RecursionError) as error:
             cause = f"expected the address of a running scheduler, got {str(self)!r}: {one_line(error)}{self._hint()}"
             raise InvalidInputError(f"{option}: {cause}") from error
 
@@ -183,6 +182,11 @@ class DaskExecutor:
         """The address of the scheduler's dashboard."""
         address = self._client.dashboard_link if self._handle is None else self._handle.dashboard
         return str(address) if address else None
+
+    @property
+    def expected_worker_bytes(self) -> int | None:
+        """Not known before workers are there."""
+        return None
 
     @property
     def worker_bytes(self) -> int | None:

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeAlias, TypeVar
 
-from pbdist.errors import printable
+from pbdist.errors import StoreMismatchError, printable
 from pbdist.progress import heard_by
-from pbdist.store import Trouble, trouble_of
 from pbdist.study import Batch, Cell
 
 
@@ -42,8 +41,9 @@ class RunStarted:
     dashboard: str | None
     #: The absolute path or the URL of the store.
     store: str
-    #: Projected time of the batches that are left, on one core of the workers, whose speed was measured.
+    #: Projected time of the batches that are left, on one core, and how many are computed at the same time.
     seconds: float
+    parallelism: int
 
 
 @dataclass(frozen=True)
@@ -127,34 +127,12 @@ class CellFailed:
 
 @dataclass(frozen=True)
 class BatchFailed:
-    """A batch could not be written; other batches go on."""
+    """A batch is given up: its workers were killed, or the run ends early."""
 
     part: str
     batch: int
     cells: int
     cause: str
-
-
-@dataclass(frozen=True)
-class StoreUnreachable:
-    """The store cannot be reached or has no room, and is tried again; sent once in each outage."""
-
-    #: The time at which the outage was found, in UTC.
-    since: str
-    #: The exception on one line.
-    cause: str
-    #: How long the run waits for it, in seconds.
-    patience: float
-    #: Whether it has no room.
-    full: bool
-
-
-@dataclass(frozen=True)
-class StoreReached:
-    """The store can be written again, after so many seconds; `full` tells whether it had no room."""
-
-    seconds: float
-    full: bool
 
 
 @dataclass(frozen=True)
@@ -216,8 +194,6 @@ Event: TypeAlias = (
     | StillComputing
     | CellFailed
     | BatchFailed
-    | StoreUnreachable
-    | StoreReached
     | SchedulerUnreachable
     | SchedulerReached
     | WorkerRefused
@@ -229,6 +205,8 @@ Listener: TypeAlias = Callable[[Event], None]
 
 #: How often a run sends `StillComputing`, in seconds, by default.
 TOLD_EVERY = 30.0
+#: How long a run waits for an object store or a scheduler that cannot be reached, in seconds, by default.
+OUTAGE_SECONDS = 900.0
 #: The least time between two reports of a worker, in seconds, and the most reports a second of all workers together.
 _LEAST_PAUSE, _MOST_REPORTS = 5.0, 50.0
 #: Reports of a cell between two events of a run, at least.
@@ -454,10 +432,8 @@ class Failure:
     traceback: str = ""
     #: Whether it killed its workers, again and again.
     killed: bool = False
-    #: The number of an `OSError`, or None.
-    errno: int | None = None
-    #: The trouble of the whole store that caused it; None where only this task fails.
-    trouble: Trouble | None = None
+    #: Whether the store, or the scratch of a giant cell, cannot be read or written: then no other task can.
+    store: bool = False
 
 
 @dataclass(frozen=True)
@@ -485,6 +461,10 @@ class Executor(Protocol):
     @property
     def dashboard(self) -> str | None:
         """The address of a dashboard, or None."""
+
+    @property
+    def expected_worker_bytes(self) -> int | None:
+        """The memory that a worker will have, before any is started; None where that is not known."""
 
     @property
     def worker_bytes(self) -> int | None:
@@ -533,6 +513,11 @@ class SerialExecutor:
         self._heard: deque[tuple[float, Report]] = deque(maxlen=_MOST_WAITING)
 
     @property
+    def expected_worker_bytes(self) -> int | None:
+        """The memory of this machine."""
+        return self.worker_bytes
+
+    @property
     def worker_bytes(self) -> int | None:
         """The memory of this machine."""
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -573,8 +558,8 @@ def attempt(task: Callable[[Item], Result], item: Item) -> Result | Failure:
     try:
         return task(item)
     except Exception as error:  # noqa: BLE001 -- whatever it is, it is reported at the end
-        number = error.errno if isinstance(error, OSError) else None
-        return Failure(one_line(error), traceback.format_exc(), errno=number, trouble=trouble_of(error))
+        store = isinstance(error, OSError | StoreMismatchError)
+        return Failure(one_line(error), traceback.format_exc(), store=store)
 
 
 def one_line(error: BaseException) -> str:

@@ -29,8 +29,6 @@ from pbdist.run.events import (
     SchedulerReached,
     SchedulerUnreachable,
     StillComputing,
-    StoreReached,
-    StoreUnreachable,
     WorkerRefused,
     WorkersAwaited,
     one_line,
@@ -118,7 +116,7 @@ class ProgressDisplay:
                     # Its own share of the projection is not known.
                     self._projected -= self._started.seconds * event.cells / self._cells_left(self._started)
                 self._advance(event.cells)
-            case StoreUnreachable() | StoreReached() | SchedulerUnreachable() | SchedulerReached():
+            case SchedulerUnreachable() | SchedulerReached():
                 self._print(_told_of_outage(event))
             case WorkerRefused():
                 self._print(f"refused: {event.cause}")
@@ -133,7 +131,8 @@ class ProgressDisplay:
         if event.cells_before:
             self._print(f"{event.cells_before:,} of {event.cells:,} cells are in the store already")
         left = f"{self._cells_left(event):,} cells in {event.batches:,} batches"
-        self._print(f"to compute: {left}, projected: {duration(event.seconds)} on one core")
+        on = "one core" if event.parallelism == 1 else f"{event.parallelism} workers"
+        self._print(f"to compute: {left}, projected: {duration(event.seconds / event.parallelism)} on {on}")
         self._started, self._projected = event, event.seconds
         self._began = self._printed = time.monotonic()
         self._task = self._progress.add_task("cells", total=event.cells, completed=event.cells_before, counts="")
@@ -217,16 +216,8 @@ class ProgressDisplay:
         self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
-def _told_of_outage(event: StoreUnreachable | StoreReached | SchedulerUnreachable | SchedulerReached) -> str:
+def _told_of_outage(event: SchedulerUnreachable | SchedulerReached) -> str:
     match event:
-        case StoreUnreachable():
-            problem = "has no room" if event.full else "cannot be reached"
-            return (
-                f"the store {problem} since {event.since}: {event.cause}: trying again for {duration(event.patience)}"
-            )
-        case StoreReached():
-            state = "has room again" if event.full else "is reached again"
-            return f"the store {state} after {duration(event.seconds)}"
         case SchedulerUnreachable():
             wait = f"waiting for it for {duration(event.patience)}"
             return f"the scheduler {event.scheduler} is lost since {event.since}: {wait}"

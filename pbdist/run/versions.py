@@ -12,8 +12,8 @@ from typing import Any
 from distributed import SchedulerPlugin, WorkerPlugin
 
 from pbdist.mechanisms.declaration import own_modules
+from pbdist.provenance import provenance
 from pbdist.run.events import one_line
-from pbdist.store.documents import provenance
 
 #: By name; None where something is not installed, or its revision is unknown.
 Versions = Mapping[str, str | None]

@@ -1,38 +1,23 @@
-"""The layout of a store: names and attributes. See docs/store-format.md."""
+"""The layout of a store: names of files and arrays, and what a worker has to know of it. See docs/store-format.md."""
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from pbdist.store.place import Place
 from pbdist.study import StudySpec
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, JsonValue
 
 #: The version of the layout.
-STORE_FORMAT = 5
+STORE_FORMAT = 6
 
-CELL = "cell"
-COMMITS = "commits"
-EXTENSIONS = "extensions"
-REFINEMENTS = "refinements"
-STATES = "states"
-
-#: The folder of batches that are not yet joined into a shard.
-LOOSE = f"{COMMITS}/batches"
-
-#: The root attributes of a part, their copy, and the list of the parts that extend a store.
-ROOT_FILE, COPY_FILE, PARTS_FILE = "zarr.json", f"{COMMITS}/zarr.json", f"{EXTENSIONS}/zarr.json"
-
-#: Root attributes of a store that was extended, for readers that know nothing of parts: a sentence, and the paths of
-#: the other parts.
-PART_OF, OTHER_PARTS = "part_of", "other_parts"
-
+CELL, QUANTITY, DETAIL = "cell", "quantity", "detail"
+BOUNDS_ARRAY, DETAILS_ARRAY = "bounds", "details"
+STATES, FAILURES = "states", "failures"
+#: The file of a group or an array.
+METADATA = "zarr.json"
 #: The longest chunk of a column that describes cells, so that a large study is never in memory as a whole.
 COLUMN_CHUNK = 65_536
-
-#: The most batches of a shard, and the most bytes of their numbers: a shard is joined in memory.
-_MOST_BATCHES, _MOST_SHARD_BYTES = 64, 1 << 27
-#: Batches whose files lie in one folder, until they are joined.
-_FOLDER_LENGTH = 1000
+_EXTENSION, _REFINED = "extension-", "refined-"
 
 
 @dataclass(frozen=True)
@@ -54,15 +39,20 @@ BOUNDS: Mapping[str, ArrayAttributes] = {
     "log_delta_lower": ArrayAttributes("natural logarithm of the lower bound on delta(epsilon)"),
     "log_delta_upper": ArrayAttributes("natural logarithm of the upper bound on delta(epsilon)"),
 }
-
-#: Where the bounds meet within the tolerance, over the dimensions of the bounds.
+#: Where the bounds meet within the tolerance: 1 or 0, and NaN in a study without a tolerance.
 WITHIN = "within_tolerance"
+#: The coordinate ``quantity`` of the array ``bounds``.
+QUANTITIES = (*BOUNDS, WITHIN)
 
-#: What a computed cell has once, over the dimension (cell).
+#: Facts about a computed cell that users see.
 COMPUTED: Mapping[str, ArrayAttributes] = {
     "factor_used": ArrayAttributes("factor f between the buckets of the leaf"),
     "loss_width": ArrayAttributes("width ln f of a bucket of the leaf, in nats"),
 }
+#: At how many points of a cell the tolerance is sought and missed; the checksum of its states' files, and its own.
+SOUGHT, MISSED, STATES_CHECKSUM, CHECKSUM = "sought", "missed", "states_checksum", "checksum"
+#: The coordinate ``detail`` of the array ``details``.
+DETAILS = (*COMPUTED, SOUGHT, MISSED, STATES_CHECKSUM, CHECKSUM)
 
 #: The coordinates of the grids.
 GRIDS: Mapping[str, ArrayAttributes] = {
@@ -73,55 +63,86 @@ GRIDS: Mapping[str, ArrayAttributes] = {
 }
 
 
-def result_names(settings: StudySpec) -> tuple[str, ...]:
-    """Return the names of the arrays of results of a part; `WITHIN` only where the study has a tolerance."""
-    return (*BOUNDS, *([WITHIN] if settings.sought is not None else []), *COMPUTED)
+def bounds_file(index: int) -> str:
+    """Return the name of the file with the bounds of a batch: where it is there, the batch is committed."""
+    return f"{BOUNDS_ARRAY}/{index}.0.0.0.0"
 
 
-def batch_shape(settings: StudySpec, name: str, cells: int) -> tuple[int, ...]:
-    """Return the shape of an array of results for so many cells."""
-    inner = (len(Direction), len(settings.compositions), len(settings.epsilon))
-    return (cells,) if name in COMPUTED else (cells, *inner)
+def details_file(index: int) -> str:
+    """Return the name of the file with the details of a batch."""
+    return f"{DETAILS_ARRAY}/{index}.0"
 
 
-def most_chunk_bytes(settings: StudySpec, name: str, cells_per_batch: int) -> int:
-    """Return the most bytes of a batch in an array of results: those of numbers that cannot be compressed."""
-    plain = _plain_bytes(settings, name, cells_per_batch)
-    # zstd adds 1/256 and some bytes to data that it cannot compress.
-    return plain + plain // 128 + 1024
+def failures_file(index: int) -> str:
+    """Return the name of the file that says which cells of a batch could not be computed, and why."""
+    return f"{FAILURES}/{index}/{METADATA}"
 
 
-def shard_length(settings: StudySpec, cells_per_batch: int) -> int:
-    """Return how many batches a shard of a new part has: a function of the study and of the length of its batches."""
-    plain = sum(_plain_bytes(settings, name, cells_per_batch) for name in result_names(settings))
-    batches = -(-len(settings.cells) // cells_per_batch)
-    return max(1, min(_MOST_BATCHES, _MOST_SHARD_BYTES // plain, batches))
+def cell_states(cell: int) -> str:
+    """Return the path of the states of a cell."""
+    return f"{STATES}/{cell}"
 
 
-def part_name(number: int) -> str:
-    """Return the path of a part that extends a store, numbered from 1."""
-    return f"{EXTENSIONS}/{number:03d}"
+def batch_of_file(name: str) -> int | None:
+    """Return the batch whose bounds or details a file has, by its name without the folder; None for another file."""
+    number = name.partition(".")[0]
+    return int(number) if number.isdecimal() else None
 
 
-def batch_file(index: int) -> str:
-    """Return the name of the file that holds a batch until it is joined into a shard."""
-    return f"{LOOSE}/{index // _FOLDER_LENGTH:03d}/batch-{index:06d}"
+def dimension(name: str, part: str) -> str:
+    """Return the name of a dimension in a part: xarray has no two sizes of one name in a tree."""
+    shared = name in (QUANTITY, DETAIL, DIRECTION)
+    return name if shared or not part else f"{name}_{part.rpartition('-')[2]}"
 
 
-def shard_record(shard: int) -> str:
-    """Return the name of the file that holds the commit record of a shard."""
-    return f"{COMMITS}/shard-{shard:06d}/zarr.json"
+def is_extension(name: str) -> bool:
+    """Whether a folder of a store is a part that a later study has added."""
+    return name.startswith(_EXTENSION)
 
 
-def cell_group(index: int) -> str:
-    """Return the path of the kept states of a cell."""
-    return f"{STATES}/cell-{index:06d}"
+def is_refined(name: str) -> bool:
+    """Whether a folder of a store has points that a query has added."""
+    return name.startswith(_REFINED)
 
 
-def shard_file(name: str, shard: int) -> str:
-    """Return the name of the file that holds a shard of one array of results."""
-    return f"{name}/c/{shard}" if name in COMPUTED else f"{name}/c/{shard}/0/0/0"
+def extension_name(taken: Iterable[str]) -> str:
+    """Return the path of the next part that extends a store."""
+    numbers = {int(end) for name in taken if is_extension(name) and (end := name.removeprefix(_EXTENSION)).isdecimal()}
+    return f"{_EXTENSION}{min(set(range(1, len(numbers) + 2)) - numbers):03d}"
 
 
-def _plain_bytes(settings: StudySpec, name: str, cells: int) -> int:
-    return (1 if name == WITHIN else 8) * math.prod(batch_shape(settings, name, cells))
+def refined_name(digest: str) -> str:
+    """Return the path of some refined points, by the digest of their study: the same points have the same path."""
+    return f"{_REFINED}{digest[:8]}"
+
+
+@dataclass(frozen=True)
+class PartHead:
+    """A part of a store as a worker needs it to write results. Small and picklable."""
+
+    #: The place of the part.
+    place: Place
+    #: Its path in the store; empty for the first one.
+    part: str
+    #: SHA-256 of the study, as in the attributes.
+    digest: str
+    #: The number of cells, and of those in one batch.
+    cells: int
+    cells_per_batch: int
+    #: The study without its cells.
+    settings: StudySpec
+
+    @property
+    def batches(self) -> int:
+        """The number of batches."""
+        return -(-self.cells // self.cells_per_batch)
+
+    def cells_of(self, index: int) -> range:
+        """Return the cells of a batch."""
+        start = index * self.cells_per_batch
+        return range(start, min(start + self.cells_per_batch, self.cells))
+
+    @property
+    def point_shape(self) -> tuple[int, int, int]:
+        """The numbers of directions, r and ε."""
+        return len(Direction), len(self.settings.compositions), len(self.settings.epsilon)

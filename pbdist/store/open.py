@@ -1,32 +1,107 @@
-"""Open a store: recognise it, its format, its parts and the study that each part holds."""
+"""Open a store, and read its results: every batch is compared with its checksums when it is read."""
 
+import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from pbdist.errors import InvalidInputError, NotAStoreError, PbdistError, StoreDamagedError, StoreFormatError
-from pbdist.store.columns import StoredCells
-from pbdist.store.documents import (
-    FileDigest,
-    extensions_of,
-    head_of,
-    heads_damaged,
-    listed_parts,
-    points_of,
-    read_attributes,
-    read_or_none,
-    repaired_by,
-    traces_of,
+import numpy as np
+
+from pbdist.errors import (
+    InvalidInputError,
+    NotAStoreError,
+    PbdistError,
+    StoreDamagedError,
+    StoreFormatError,
+    shown,
 )
-from pbdist.store.files import MOST_DOCUMENT
-from pbdist.store.layout import OTHER_PARTS, ROOT_FILE, STORE_FORMAT
-from pbdist.store.lock import Fence
-from pbdist.store.place import LocalPlace, Place, place_at
-from pbdist.store.results import PartHead, PartResults
-from pbdist.study import StudySpec
-from pbdist.types import JsonValue
+from pbdist.mechanisms import Pair
+from pbdist.store.cells import StoredCells
+from pbdist.store.layout import (
+    BOUNDS,
+    BOUNDS_ARRAY,
+    CHECKSUM,
+    COMPUTED,
+    DETAILS,
+    DETAILS_ARRAY,
+    FAILURES,
+    METADATA,
+    MISSED,
+    QUANTITIES,
+    SOUGHT,
+    STORE_FORMAT,
+    WITHIN,
+    PartHead,
+    batch_of_file,
+    bounds_file,
+    details_file,
+    failures_file,
+    is_extension,
+    is_refined,
+)
+from pbdist.store.place import LocalPlace, Place, place_at, read_or_none
+from pbdist.store.skeleton import attributes_of, decode_chunk, digest_of, is_sealed
+from pbdist.study import Cell, StudySpec
+from pbdist.types import BoolArray, FloatArray, IntArray, JsonValue
+
+#: Bytes of bounds that a part keeps in memory, about.
+_MOST_BYTES = 1 << 26
+#: Checksums are whole numbers of so many bytes, which float64 holds exactly.
+_CHECKSUM_BYTES = 6
+#: So many committed batches are compared to recognise a study.
+_MOST_COMPARED = 8
+
+
+@dataclass(frozen=True)
+class StoredBatch:
+    """The results of a batch, which have their checksums."""
+
+    #: Over (cell, quantity, direction, compositions, epsilon); NaN where a cell could not be computed.
+    bounds: FloatArray
+    #: Over (cell, detail).
+    details: FloatArray
+
+    def values(self, name: str) -> Any:
+        """Return one array of results over the cells of the batch."""
+        if name in COMPUTED:
+            return self.details[:, DETAILS.index(name)]
+        values = self.bounds[:, QUANTITIES.index(name)]
+        return values == 1.0 if name == WITHIN else values
+
+    @property
+    def judged(self) -> tuple[int, int]:
+        """At how many points the tolerance was sought, and at how many it was missed."""
+        sought, missed = np.nansum(self.details[:, [DETAILS.index(SOUGHT), DETAILS.index(MISSED)]], axis=0).tolist()
+        return int(sought), int(missed)
+
+    @property
+    def failed(self) -> BoolArray:
+        """Which cells could not be computed."""
+        return np.asarray(np.isnan(self.bounds[:, 0]).any(axis=(1, 2, 3)))
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Which batches of a part are committed, by one listing."""
+
+    #: Over the batches.
+    committed: BoolArray
+    #: The cells that could not be computed, and why.
+    failed: Mapping[int, str]
+
+    @property
+    def missing(self) -> list[int]:
+        """The batches that are not committed."""
+        return [int(index) for index in np.flatnonzero(~self.committed)]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every cell is computed."""
+        return bool(self.committed.all()) and not self.failed
 
 
 @dataclass(frozen=True)
@@ -39,23 +114,19 @@ class StoredStudy:
         The place of the part.
     study
         The study, without its description and targets. Its cells are read when they are needed.
-    cells_per_batch, batches_per_shard
-        The number of cells in one batch, and of batches in one shard.
+    cells_per_batch
+        The number of cells in one batch.
     part
         Its path in the store; empty for the first one.
-    root
-        The attributes of the root, without their SHA-256.
-    fence
-        Of the run that writes to the store, see `PartHead`.
+    attributes
+        Those of its group.
     """
 
     place: Place
     study: StudySpec
     cells_per_batch: int
-    batches_per_shard: int
     part: str = ""
-    root: Mapping[str, JsonValue] = field(default_factory=dict, repr=False, compare=False)
-    fence: Fence | None = field(default=None, repr=False, compare=False)
+    attributes: Mapping[str, JsonValue] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def batches(self) -> int:
@@ -75,35 +146,212 @@ class StoredStudy:
         return Path(self.place.url)
 
     @property
-    def files(self) -> Mapping[str, FileDigest]:
-        """Size and SHA-256 of every file without results, except the root and its copy."""
-        files: Mapping[str, FileDigest] = self.root.get("files", {})
+    def files(self) -> Mapping[str, str]:
+        """The SHA-256 of every file of the skeleton."""
+        files: Mapping[str, str] = self.attributes.get("files", {})
         return files
 
     @property
-    def others_told(self) -> tuple[str, ...]:
-        """The paths of the other parts that the root of the store tells of; empty in a part that was added."""
-        return tuple(self.root.get(OTHER_PARTS, ()))
-
-    def most_bytes(self, name: str) -> int:
-        """Return the most bytes of a file without results."""
-        return int(self.files[name]["bytes"]) if name in self.files else MOST_DOCUMENT
+    def extensions(self) -> tuple[str, ...]:
+        """The paths of the parts that extend the store, as its root lists them."""
+        return tuple(self.attributes.get("extensions", ()))
 
     @cached_property
     def head(self) -> PartHead:
         """The part as a worker needs it."""
-        study = self.study
-        settings = replace(study, cells=(), description=None, targets=())
-        digest = str(self.root["study_digest"])
-        # A worker does not create a store again that is gone.
-        place = replace(self.place, kept=True) if isinstance(self.place, LocalPlace) else self.place
-        lengths = self.cells_per_batch, self.batches_per_shard
-        return PartHead(place, self.part, digest, len(study.cells), *lengths, settings, self.fence)
+        settings = replace(self.study, cells=(), description=None, targets=())
+        digest = str(self.attributes["study_digest"])
+        return PartHead(self.place, self.part, digest, len(self.study.cells), self.cells_per_batch, settings)
+
+    def cells_of(self, index: int) -> range:
+        """Return the cells of a batch."""
+        return self.head.cells_of(index)
+
+    def progress(self, sizes: Mapping[str, int] | None = None) -> Progress:
+        """Return which batches are committed now, by a listing of the part, if one is given: bytes of files by name."""
+        if sizes is None:
+            sizes = {n: size for each in (BOUNDS_ARRAY, DETAILS_ARRAY, FAILURES) for n, size in self.place.names(each)}
+        committed = np.zeros(self.batches, dtype=bool)
+        committed[[*(self._listed(BOUNDS_ARRAY, sizes) & self._listed(DETAILS_ARRAY, sizes))]] = True
+        listed = [name for name in sizes if name.startswith(f"{FAILURES}/") and name.count("/") > 1]
+        failed: dict[int, str] = {}
+        for data in self.place.at_once(lambda name: read_or_none(self.place, name), listed):
+            failed |= causes_in(data)
+        known = {cell: cause for cell, cause in failed.items() if cell < len(self.study.cells)}
+        of_committed = {cell: cause for cell, cause in known.items() if committed[cell // self.cells_per_batch]}
+        return Progress(committed, of_committed)
 
     @cached_property
-    def results(self) -> PartResults:
-        """Reads the results of the part."""
-        return PartResults(self.head)
+    def known_progress(self) -> Progress:
+        """Which batches were committed when it was first asked for: what is committed later is not read."""
+        return self.progress()
+
+    def read(self, index: int) -> StoredBatch | None:
+        """Return the results of a batch, None where it is not committed.
+
+        Raises
+        ------
+        StoreDamagedError
+            Its files are not those that were written for it.
+        """
+        known = self._cache.get(index)
+        if known is None:
+            known = self._read(index)
+            if known is None:
+                return None
+            while self._cache and sum(each.bounds.nbytes for each in self._cache.values()) > _MOST_BYTES:
+                self._cache.pop(next(iter(self._cache)), None)
+            self._cache[index] = known
+        return known
+
+    def judged(self, progress: Progress) -> dict[int, tuple[int, int]]:
+        """Return of each committed batch at how many points the tolerance was sought, and at how many it was missed.
+
+        Checksums are not compared, and batches that cannot be read are left out.
+        """
+        committed = [int(index) for index in np.flatnonzero(progress.committed)]
+        shape = self.cells_per_batch, len(DETAILS)
+        found = {}
+        for index, data in zip(
+            committed,
+            self.place.at_once(lambda index: read_or_none(self.place, details_file(index)), committed),
+            strict=True,
+        ):
+            with suppress(ValueError, RuntimeError):
+                found[index] = StoredBatch(np.empty(0), decode_chunk(data or b"", shape)).judged
+        return found
+
+    def is_sound(self, index: int) -> bool:
+        """Whether a batch is committed, and its files are those that were written for it."""
+        try:
+            return self.read(index) is not None
+        except StoreDamagedError:
+            return False
+
+    def is_of(self, study: StudySpec) -> bool | None:
+        """Whether the results that are there are those of a study; None where nothing is committed."""
+        committed = np.flatnonzero(self.progress().committed)[:_MOST_COMPARED].tolist()
+        own = replace(self, study=study, attributes={"study_digest": study.digest})
+        return any(own.is_sound(index) for index in committed) if committed else None
+
+    def failures(self, index: int) -> Mapping[int, str]:
+        """Return the cells of a batch that could not be computed, and why."""
+        return causes_in(read_or_none(self.place, failures_file(index)))
+
+    def values(self, name: str, selection: Any) -> Any:
+        """Return a part of an array of results: along the cells a number, a slice or an array, and then as numpy does.
+
+        NaN, or False, where nothing is committed. A `StoreDamagedError` where files are not those that were written.
+        """
+        first, *rest = selection if isinstance(selection, tuple) else (selection,)
+        length = self.cells_per_batch
+        if isinstance(first, int | np.integer):
+            cell = range(len(self.study.cells))[int(first)]
+            return self._of_batch(cell // length, name)[(cell % length, *rest)]
+        cells = self._numbers(first)
+        order = np.argsort(cells // length, kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(cells[order] // length)) + 1) if cells.size else []
+        shape = () if name in COMPUTED else self.head.point_shape
+        result = np.zeros((len(cells), *shape), dtype=bool if name == WITHIN else np.float64)
+
+        def some(rows: IntArray) -> Any:
+            return self._of_batch(int(cells[rows[0]]) // length, name)[cells[rows] % length]
+
+        for rows, found in zip(groups, self.place.at_once(some, groups), strict=True):
+            result[rows] = found
+        return result[(slice(None), *rest)]
+
+    def within(self, cells: Any) -> BoolArray:
+        """Return where the bounds of some cells meet within the tolerance; False where that is not known."""
+        return np.asarray(self.values(WITHIN, cells), dtype=bool)
+
+    @cached_property
+    def _cache(self) -> dict[int, StoredBatch]:
+        return {}
+
+    def _of_batch(self, index: int, name: str) -> Any:
+        found = self.read(index)
+        if found is not None:
+            return found.values(name)
+        count = len(self.cells_of(index))
+        shape = (count,) if name in COMPUTED else (count, *self.head.point_shape)
+        return np.zeros(shape, dtype=bool) if name == WITHIN else np.full(shape, np.nan)
+
+    def _numbers(self, chosen: Any) -> IntArray:
+        """Return the numbers of chosen cells; an `IndexError` where they are no numbers of cells."""
+        count = len(self.study.cells)
+        cells = np.asarray(range(count)[chosen] if isinstance(chosen, slice) else chosen)
+        if cells.size and (cells.dtype.kind not in "iu" or cells.ndim != 1 or cells.min() < 0 or cells.max() >= count):
+            raise IndexError(f"cells: expected numbers from 0 to {count - 1}, got {shown(chosen)}")
+        return cells.astype(np.int64)
+
+    def _listed(self, folder: str, sizes: Mapping[str, int]) -> set[int]:
+        """Return the batches that have a file in a folder that is not empty, as that of a crashed machine may be."""
+        start = f"{folder}/"
+        found = (batch_of_file(name[len(start) :]) for name, size in sizes.items() if size and name.startswith(start))
+        return {index for index in found if index is not None and index < self.batches}
+
+    def _read(self, index: int) -> StoredBatch | None:
+        bounds, details = (read_or_none(self.place, file(index)) for file in (bounds_file, details_file))
+        if bounds is None or details is None:
+            return None
+        head, length = self.head, self.cells_per_batch
+        quantities = (length, len(QUANTITIES), *head.point_shape)
+        try:
+            found = StoredBatch(decode_chunk(bounds, quantities), decode_chunk(details, (length, len(DETAILS))))
+        except (ValueError, RuntimeError) as error:
+            raise self._damaged(index, " ".join(str(error).split())[:200]) from error
+        cells = head.cells_of(index)
+        whole = StoredBatch(found.bounds[: len(cells)], found.details[: len(cells)])
+        if not np.array_equal(checksums(head, index, whole), whole.details[:, DETAILS.index(CHECKSUM)]):
+            raise self._damaged(index, "a checksum differs")
+        return whole
+
+    def _damaged(self, index: int, problem: str) -> StoreDamagedError:
+        return StoreDamagedError(
+            f"{self.place.url}: the results of batch {index} are damaged ({problem}): run the study again with --check"
+        )
+
+
+def checksums(head: PartHead, index: int, batch: StoredBatch) -> FloatArray:
+    """Return the checksum of each cell of a batch: of its bounds and details, its number and the study's digest.
+
+    So results that were exchanged, or that are of another study, are seen as well as flipped bits.
+    """
+    study = bytes.fromhex(head.digest)
+    found = []
+    for cell, bounds, details in zip(head.cells_of(index), batch.bounds, batch.details, strict=True):
+        digest = hashlib.sha256(study + cell.to_bytes(8, "little"))
+        digest.update(np.ascontiguousarray(bounds, dtype="<f8").tobytes())
+        digest.update(np.ascontiguousarray(details[: DETAILS.index(CHECKSUM)], dtype="<f8").tobytes())
+        found.append(_number(digest.digest()))
+    return np.array(found)
+
+
+def files_checksum(digests: Mapping[str, str]) -> float:
+    """Return the checksum of some files, by their names and SHA-256."""
+    text = "".join(f"{name} {digests[name]} " for name in sorted(digests))
+    return _number(hashlib.sha256(text.encode()).digest())
+
+
+def _number(digest: bytes) -> float:
+    return float(int.from_bytes(digest[:_CHECKSUM_BYTES], "little"))
+
+
+def causes_in(data: bytes | None) -> dict[int, str]:
+    """Return the failed cells and the causes that the file of a batch's failures has."""
+    found = (attributes_of(data) or {}).get("failures", {})
+    return {int(cell): str(cause) for cell, cause in found.items()}
+
+
+def read_values(stored: StoredStudy, name: str, selection: Any) -> FloatArray:
+    """As `StoredStudy.values`, of an array of numbers."""
+    return np.asarray(stored.values(name, selection), dtype=np.float64)
+
+
+def read_cell(stored: StoredStudy, cell: int) -> dict[str, FloatArray]:
+    """Return the bounds of a cell, each over direction, compositions and ε, and its computed values."""
+    return {name: read_values(stored, name, cell) for name in (*BOUNDS, *COMPUTED)}
 
 
 def open_store(where: str | Path | Place) -> StoredStudy:
@@ -122,17 +370,19 @@ def open_store(where: str | Path | Place) -> StoredStudy:
 
 
 def open_parts(where: str | Path | Place) -> tuple[StoredStudy, ...]:
-    """Open all parts of the store at `where`, in the order in which they were added; errors as in `open_store`."""
+    """Open all parts of the store at `where`, in the order in which they were added; errors as in `open_store`.
+
+    Points that queries have added are not among them, see `read_refinements`.
+    """
     place = place_at(where)
-    first = open_part(place, "")
-    listed = listed_parts(place) or {}
-    return (first, *(open_part(place.inner(part), part, listed.get(part)) for part in extensions_of(place)))
+    return open_part(place, ""), *(open_part(place.inner(part), part) for part in extensions_of(place))
 
 
-def stored_digest(place: Place, part: str) -> str:
-    """Return the digest of the study in the root of a part; a `NotAStoreError` where there is no store."""
-    root = head_of(place, part) or _plain_root(place)
-    return str(root.get("study_digest"))
+def extensions_of(place: Place) -> list[str]:
+    """Return the paths of the parts that extend a store, without any whose creation was interrupted."""
+    names = [name for name in place.folders() if is_extension(name)]
+    heads = place.at_once(lambda name: read_or_none(place, f"{name}/{METADATA}"), names)
+    return [name for name, head in zip(names, heads, strict=True) if head is not None]
 
 
 def is_there(place: Place) -> bool:
@@ -143,52 +393,121 @@ def is_there(place: Place) -> bool:
     return next(iter(place.names()), None) is not None
 
 
-def open_part(place: Place, part: str, digest: str | None = None) -> StoredStudy:
-    """Open one part, whose place is `place`; errors as in `open_store`.
-
-    `digest` is that of its study in the list of parts, for the error.
-    """
-    # A damaged root is read from its copy; the next run of the study repairs it.
-    root = head_of(place, part)
-    if root is None:
-        traces = traces_of(place)
-        if part or traces:
-            raise heads_damaged(place.url, part, traces if digest is None else {digest})
-        raise _other_format(place, _plain_root(place)["pbdist_format"])
-    version = root["pbdist_format"]
-    if type(version) is not int or version != STORE_FORMAT:
-        raise _other_format(place, version)
+def open_part(place: Place, part: str) -> StoredStudy:
+    """Open one part, whose place is `place`; errors as in `open_store`."""
+    data = read_or_none(place, METADATA)
+    attributes = attributes_of(data)
+    if data is None or attributes is None or "pbdist_format" not in attributes:
+        if part or read_or_none(place, f"{BOUNDS_ARRAY}/{METADATA}") is not None:
+            raise _damaged(place, "its zarr.json is missing or unreadable")
+        got = "something else" if data or is_there(place) else "nothing there"
+        raise NotAStoreError(f"{place.url}: expected a pbdist store, got {got}")
+    version = attributes["pbdist_format"]
+    if version != STORE_FORMAT:
+        raise StoreFormatError(
+            f"{place.url}: expected a store of format {STORE_FORMAT}, got format {shown(version)}:"
+            " run the study again, into a new store"
+        )
+    if not is_sealed(data):
+        raise _damaged(place, "its zarr.json has changed")
     try:
-        head = root["study"]
-        advice = repaired_by(part, points_of(head))
-        cells = StoredCells(place, root["files"], int(head["cells"]), str(head["cells_sha256"]), advice)
-        study = StudySpec.from_head(head, cells, name=root["title"])
-        lengths = int(root["cells_per_batch"]), int(root["batches_per_shard"])
-        if min(lengths) < 1:
-            raise ValueError(f"expected lengths of batches and shards of at least 1, got {lengths}")
-        return StoredStudy(place, study, *lengths, part, root)
+        head = attributes["study"]
+        cells = StoredCells(place, attributes["files"], int(head["cells"]), str(head["cells_sha256"]))
+        study = StudySpec.from_head(head, cells, name=attributes["title"])
+        return StoredStudy(place, study, int(attributes["cells_per_batch"]), part, attributes)
     except (KeyError, TypeError, ValueError, PbdistError) as error:
-        raise _damaged(place, error) from error
+        raise _damaged(place, " ".join(str(error).split())) from error
 
 
-def _plain_root(place: Place) -> dict[str, JsonValue]:
-    if not is_there(place):
-        raise NotAStoreError(f"{place.url}: expected a pbdist store, got nothing there")
-    attributes = read_attributes(read_or_none(place, ROOT_FILE), exact=False)
-    if attributes is None:
-        raise NotAStoreError(f"{place.url}: expected a pbdist store, got something else")
-    if "pbdist_format" not in attributes:
-        raise NotAStoreError(f"{place.url}: expected a pbdist store, got another zarr group or array")
-    return attributes
+def _damaged(place: Place, problem: str) -> StoreDamagedError:
+    return StoreDamagedError(
+        f"{place.url}: the store is damaged ({problem}): run the study that made it again, which restores it"
+    )
 
 
-def _damaged(place: Place, error: Exception) -> StoreDamagedError:
-    problem = " ".join(str(error).split())
-    return StoreDamagedError(f"{place.url}: expected a study in the root attributes, got: {problem}")
+def changed_files(stored: StoredStudy) -> dict[str, str]:
+    """Return the files of a part's skeleton that are missing or changed, and what is wrong with each."""
+    names = [*stored.files]
+    found = stored.place.at_once(lambda name: read_or_none(stored.place, name), names)
+    return {
+        name: "missing" if data is None else "other content"
+        for name, data in zip(names, found, strict=True)
+        if data is None or digest_of(data) != stored.files[name]
+    }
 
 
-def _other_format(place: Place, version: JsonValue) -> StoreFormatError:
-    problem = f"{place.url}: expected a store of format {STORE_FORMAT}, got format {version!r}"
-    if type(version) is int and version < STORE_FORMAT:
-        problem += ", which was never released: run the study again, into a new store"
-    return StoreFormatError(problem)
+def check_skeleton(stored: StoredStudy) -> None:
+    """Refuse a part whose metadata or coordinates are missing or changed since it was created.
+
+    Sound results would be read as other numbers, or as those of another point. Raises `StoreDamagedError`.
+    """
+    changed = changed_files(stored)
+    if changed:
+        more = ", .." if len(changed) > 5 else ""
+        raise _damaged(stored.place, f"{', '.join(list(changed)[:5])}{more} missing or changed")
+
+
+@dataclass(frozen=True, eq=False)
+class Refinement:
+    """Bounds of one setting at each of some r and each of some ε, which a query has added to a store."""
+
+    #: Its path in the store.
+    name: str
+    #: The setting, with the label that the query gave it, if any.
+    cell: Cell
+    #: Increasing; ε in nats.
+    compositions: tuple[int, ...]
+    epsilon: tuple[float, ...]
+    #: The arrays of `BOUNDS`, shape (4, 2, compositions, epsilon); no NaN.
+    values: FloatArray
+    #: Width of a bucket of the leaf, nats.
+    loss_width: float
+    #: Where the tolerance is met, shape (2, compositions, epsilon).
+    within: BoolArray
+
+    @property
+    def pair(self) -> Pair:
+        """The pair."""
+        return self.cell.pair
+
+    @property
+    def points(self) -> int:
+        """The number of points."""
+        return len(self.compositions) * len(self.epsilon)
+
+
+def read_refinements(
+    stored: StoredStudy, known: Sequence[Refinement] = (), damaged: list[str] | None = None
+) -> tuple[Refinement, ...]:
+    """Return what queries have added to a store, by its first part: what is already known, and all else that is sound.
+
+    The paths of others are added to the list `damaged`, if one is given: their points are computed again when they are
+    needed.
+    """
+    place = stored.place
+    names = {one.name for one in known}
+    new = [name for name in place.folders() if is_refined(name) and name not in names]
+
+    def read(name: str) -> Refinement | str | None:
+        try:
+            return _refinement(open_part(place.inner(name), name))
+        except (NotAStoreError, StoreFormatError, StoreDamagedError):
+            return name
+
+    found = [*place.at_once(read, new)]
+    if damaged is not None:
+        damaged += [one for one in found if isinstance(one, str)]
+    return (*known, *(one for one in found if isinstance(one, Refinement)))
+
+
+def _refinement(part: StoredStudy) -> Refinement | None:
+    """Return what a part with refined points holds; None where its creation was interrupted."""
+    check_skeleton(part)
+    found = part.read(0)
+    if found is None:
+        return None
+    study = part.study
+    values = np.stack([found.values(name)[0] for name in BOUNDS])
+    width = float(found.values("loss_width")[0])
+    within = np.asarray(found.values(WITHIN)[0])
+    return Refinement(part.part, study.cells[0], study.compositions, study.epsilon, values, width, within)

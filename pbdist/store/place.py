@@ -1,191 +1,256 @@
-"""The place where a store lies, a folder or a prefix of an object store: its bytes are read and written only here."""
+"""Where a store lies, a folder or a prefix of an object store (S3): its files are read and written only here."""
 
-import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from uuid import uuid4
 
-from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
-from zarr.core.buffer import Buffer, BufferPrototype
+from pbdist.errors import InvalidInputError, MissingDependencyError, StoreRefusedError, StoreUnreachableError
 
-from pbdist.errors import InvalidInputError, MissingDependencyError
-from pbdist.store.files import (
-    MOST_DOCUMENT,
-    PARTIAL,
-    Entry,
-    Folder,
-    IrregularError,
-    check_content,
-    check_document,
-    is_frame,
-    never,
-)
-from pbdist.store.metadata import METADATA, check_metadata
-from pbdist.store.objects import SCHEME, ObjectPlace
+if TYPE_CHECKING:
+    from obstore.store import S3Store
+
+SCHEME = "s3://"
+#: For how many seconds a request to an object store is tried again where somebody waits for the answer.
+PATIENCE_SECONDS = 20.0
+#: The first and the longest pause between two attempts, and the longest time of one request, in seconds.
+_FIRST_PAUSE, _LONGEST_PAUSE, _REQUEST_SECONDS = 0.25, 15.0, 300.0
+#: obstore gives up after this many attempts, or when the time is over.
+_MOST_RETRIES = 10_000
+#: Errors of obstore that mean no answer, or a request that may succeed later.
+_PASSING_TEXT = re.compile(r"HTTP error: (?!builder)|status code: (5\d\d|408|409|429)\b")
+#: Requests to an object store at the same time.
+_MOST_AT_ONCE = 32
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class Place(Protocol):
     """Files under one folder or prefix, by names with ``/`` between their parts. Small and picklable.
 
-    Every failure is an `OSError` with a text of one line. A document (``zarr.json``) has at most `MOST_DOCUMENT` bytes.
+    Every failure is an `OSError` with a text of one line.
     """
 
     @property
     def url(self) -> str:
         """An absolute path or a URL, from which `place_at` makes this place in any process that sees the storage."""
 
-    def read(self, name: str, most: int = MOST_DOCUMENT) -> bytes:
-        """Return the content of a file.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is none.
-        OversizeError
-            It has more than `most` bytes; it is not read.
-        """
-
-    def read_range(self, name: str, start: int | None, length: int) -> bytes:
-        """Return `length` bytes of a file from `start` on, or its last ones with None; fewer where it ends before.
-
-        A `FileNotFoundError` where there is no such file.
-        """
+    def read(self, name: str) -> bytes:
+        """Return the content of a file; a `FileNotFoundError` where there is none."""
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file, whole or not at all, and to the disk."""
+        """Write a file, whole or not at all."""
 
-    def create(self, name: str, data: bytes) -> bool:
-        """Write a file that does not exist yet; return False, and change nothing, where it does.
+    def create(self, folder: str, files: "dict[str, bytes]") -> bool:
+        """Write some files, the last of which completes them, into a folder that does not have that one yet.
 
-        Of several processes that call it at the same time, one gets True.
+        Return False where it is there. The folder of an empty name is the place itself.
         """
-
-    def exchange(self, name: str, old: bytes, new: bytes) -> bool:
-        """Replace the content `old` of a file by `new`; return False, and change nothing, where it is not `old`.
-
-        Of several processes that call it at the same time with the same `old`, at most one gets True.
-        """
-
-    def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
-
-    def remove_all(self, names: Sequence[str]) -> None:
-        """Remove some files, those that are there, in any order."""
 
     def names(self, under: str = "") -> Iterator[tuple[str, int]]:
         """Yield the name and the size in bytes of every file, if given only of those below the folder `under`."""
 
-    def walk(self, under: str = "") -> Iterator[Entry]:
-        """Yield all entries, also links and others that do not belong in a store."""
+    def folders(self) -> list[str]:
+        """Return the names of the folders that lie directly here, sorted."""
 
     def inner(self, name: str) -> "Place":
         """Return the place of a folder inside this one."""
 
-    def zarr_store(self, most: Callable[[str], int]) -> Store:
-        """Return a read-only zarr store of the same files; `most` gives the most bytes of a file by its name."""
+    def at_once(self, do: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """Yield what `do` returns for each item, in order; several at the same time where requests take long."""
 
 
 @dataclass(frozen=True)
 class LocalPlace:
-    """A folder of a file system that every process of a run sees; it need not exist.
-
-    No link below the top of the store is followed: nothing behind one is read, written or removed.
-    """
+    """A folder of a file system that every process of a run sees; it need not exist."""
 
     #: Its absolute path.
     url: str
-    #: The path of the store that it lies in, which may be a link or lie behind one; empty where it is the top itself.
-    top: str = ""
-    #: Whether what is no regular file counts as missing when it is read, instead of as an error: a check lists all.
-    lenient: bool = False
-    #: Whether a missing top is an error, because the store is gone; else it is made as all missing folders are.
-    kept: bool = field(default=False, compare=False)
+    #: The path of the store that it lies in; empty where it is the store itself.
+    store: str = ""
 
-    def read(self, name: str, most: int = MOST_DOCUMENT) -> bytes:
+    def read(self, name: str) -> bytes:
         """Return the content of a file."""
-        with self._leniently():
-            return self._folder.read(self._below(name), most)
-
-    def read_range(self, name: str, start: int | None, length: int) -> bytes:
-        """Return a part of a file."""
-        with self._leniently():
-            return self._folder.read_range(self._below(name), start, length)
+        with open(f"{self.url}/{name}", "rb") as file:
+            return file.read()
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file beside it whose name ends in ``.partial``, and rename it."""
-        check_document(name, data)
-        self._folder.write(self._below(name), [data])
+        """Write a file beside the store, and rename it."""
+        top = self.store or self.url
+        if not os.path.isdir(top):
+            # A worker does not create a store again that somebody has moved.
+            raise FileNotFoundError(f"{top}: the store is gone")
+        temporary = _written(self._temporary / uuid4().hex, data)
+        target = f"{self.url}/{name}"
+        try:
+            os.replace(temporary, target)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            os.replace(temporary, target)
 
-    def create(self, name: str, data: bytes) -> bool:
-        """Write a file that does not exist yet."""
-        check_document(name, data)
-        return self._folder.create(self._below(name), data)
-
-    def exchange(self, name: str, old: bytes, new: bytes) -> bool:
-        """Replace a file: it is moved away, which only one process can do, and written again."""
-        return self._folder.exchange(self._below(name), old, new)
+    def create(self, folder: str, files: dict[str, bytes]) -> bool:
+        """Write some files, which appear by one rename."""
+        target = f"{self.url}/{folder}" if folder else self.url
+        temporary = self._temporary / uuid4().hex
+        for name, data in files.items():
+            _written(temporary / name, data)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        try:
+            os.rename(temporary, target)
+        except OSError:
+            # Another process was faster.
+            if not os.path.exists(f"{target}/{list(files)[-1]}"):
+                raise
+            return False
+        return True
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
-        self._folder.remove(self._below(name))
-
-    def remove_all(self, names: Sequence[str]) -> None:
-        """Remove some files, those that are there."""
-        for name in names:
-            self.remove(name)
-
-    def remove_empty(self, name: str) -> None:
-        """Remove the folders in a folder, and then that, as far as they are empty."""
-        below = self._below(name)
-        for folder in (*(entry.name for entry in self._folder.entries(below) if entry.kind == "folder"), below):
-            self._folder.remove_empty(folder)
+        with suppress(FileNotFoundError):
+            os.unlink(f"{self.url}/{name}")
 
     def names(self, under: str = "") -> Iterator[tuple[str, int]]:
-        """Yield names and sizes of regular files, sorted folder by folder."""
-        for entry in self.walk(under):
-            if entry.kind == "file":
-                yield entry.name, entry.size
+        """Yield names and sizes of files, folder by folder."""
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(f"{self.url}/{under}") as entries:
+            for entry in sorted(entries, key=lambda one: one.name):
+                name = f"{under}/{entry.name}" if under else entry.name
+                if entry.is_dir():
+                    yield from self.names(name)
+                else:
+                    yield name, entry.stat().st_size
 
-    def walk(self, under: str = "", *, passed: Callable[[str], bool] = never) -> Iterator[Entry]:
-        """Yield all entries, folder by folder, and follow no link; `passed` as in `Folder.walk`."""
-        start = len(self._below("x")) - 1
+    def folders(self) -> list[str]:
+        """Return the names of the folders that lie directly here."""
         try:
-            for entry in self._folder.walk(self._below(under), passed=passed):
-                yield entry._replace(name=entry.name[start:]) if start else entry
-        except IrregularError:
-            if not self.lenient:
-                raise
+            with os.scandir(self.url) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
 
     def inner(self, name: str) -> "LocalPlace":
         """Return the place of a folder inside this one."""
-        return replace(self, url=f"{self.url}/{name}", top=self.top or self.url)
+        return replace(self, url=f"{self.url}/{name}", store=self.store or self.url)
 
-    def zarr_store(self, most: Callable[[str], int]) -> Store:
-        """Return a read-only zarr store of the same files."""
-        return _FolderStore(self._folder, self._below(""), most)
+    def at_once(self, do: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """Yield what `do` returns for each item, in order."""
+        return map(do, items)
 
-    @contextmanager
-    def _leniently(self) -> Iterator[None]:
-        try:
-            yield
-        except IrregularError as error:
-            if self.lenient:
-                raise FileNotFoundError(str(error)) from error
-            raise
+    def forget_temporary(self) -> None:
+        """Remove what killed processes have left beside the store: for the only one that writes to it."""
+        with suppress(FileNotFoundError):
+            for folder, inner, names in os.walk(self._temporary, topdown=False):
+                for name in names:
+                    os.unlink(f"{folder}/{name}")
+                for name in inner:
+                    os.rmdir(f"{folder}/{name}")
+            os.rmdir(self._temporary)
 
     @property
-    def _folder(self) -> Folder:
-        return Folder(self.top or self.url, self.kept)
+    def _temporary(self) -> Path:
+        # On the file system of the store, and not in it: the store has the same files after a kill.
+        store = Path(os.path.realpath(self.store or self.url))
+        return store.with_name(f".{store.name}.partial")
 
-    def _below(self, name: str) -> str:
-        """Return the name of a file in the whole store."""
-        inside = self.url[len(self.top) + 1 :] if self.top else ""
-        return f"{inside}/{name}" if inside and name else inside or name
+
+def _written(path: Path, data: bytes) -> Path:
+    """Write a new file to the disk."""
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with open(file, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError:
+        with suppress(OSError):
+            path.unlink()
+        raise
+    return path
+
+
+@dataclass(frozen=True)
+class ObjectPlace:
+    """A prefix in a bucket of an object store that speaks S3; the environment (``AWS_..``) has its options.
+
+    obstore tries requests again. One that does not succeed within `patience` seconds is a `StoreUnreachableError`, one
+    that is refused a `StoreRefusedError`.
+    """
+
+    #: ``s3://BUCKET/PREFIX``.
+    url: str
+    patience: float = field(default=PATIENCE_SECONDS, compare=False)
+
+    def read(self, name: str) -> bytes:
+        """Return the content of an object."""
+        with _as_os_errors(self.url, name):
+            return bytes(self._objects.get(name).bytes())
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write an object."""
+        with _as_os_errors(self.url, name):
+            self._objects.put(name, data)
+
+    def create(self, folder: str, files: dict[str, bytes]) -> bool:
+        """Write some objects, the last one by a request that fails where it exists."""
+        *others, last = files
+        start = f"{folder}/" if folder else ""
+        with suppress(FileNotFoundError):
+            self.read(f"{start}{last}")
+            return False
+        list(self.at_once(lambda name: self.write(f"{start}{name}", files[name]), others))
+        try:
+            with _as_os_errors(self.url, f"{start}{last}"):
+                self._objects.put(f"{start}{last}", files[last], mode="create")
+        except FileExistsError:
+            # Written by a request before, whose answer was lost, or by another process.
+            return self.read(f"{start}{last}") == files[last]
+        return True
+
+    def remove(self, name: str) -> None:
+        """Remove an object, if it is there."""
+        with suppress(FileNotFoundError), _as_os_errors(self.url, name):
+            self._objects.delete(name)
+
+    def names(self, under: str = "") -> Iterator[tuple[str, int]]:
+        """Yield names and sizes in alphabetical order."""
+        with _as_os_errors(self.url, under):
+            for page in self._objects.list(f"{under}/" if under else None):
+                yield from ((item["path"], item["size"]) for item in page)
+
+    def folders(self) -> list[str]:
+        """Return the names of the prefixes that lie directly here."""
+        with _as_os_errors(self.url, ""):
+            return sorted(str(name).rstrip("/") for name in self._objects.list_with_delimiter()["common_prefixes"])
+
+    def inner(self, name: str) -> "ObjectPlace":
+        """Return the place of a folder inside this one."""
+        return replace(self, url=f"{self.url}/{name}")
+
+    def at_once(self, do: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """Yield what `do` returns for each item, in order; several requests at the same time."""
+        if len(items) < 2:
+            yield from map(do, items)
+            return
+        with ThreadPoolExecutor(min(_MOST_AT_ONCE, len(items))) as threads:
+            yield from threads.map(do, items)
+
+    @property
+    def _objects(self) -> "S3Store":
+        # A client keeps the endpoint and the keys of the environment that it was made in.
+        settings = frozenset(item for item in os.environ.items() if item[0].startswith("AWS_"))
+        return _client(self.url, self.patience, settings)
 
 
 def place_at(where: "str | Path | Place") -> Place:
@@ -194,7 +259,7 @@ def place_at(where: "str | Path | Place") -> Place:
     Raises
     ------
     InvalidInputError
-        The URL has no bucket or no prefix, or is of another kind; or there is no text, or a null character in it.
+        The URL has no bucket or no prefix, or is of another kind; or the text is empty, or has a null character.
     MissingDependencyError
         The package for object stores is not installed.
     """
@@ -202,7 +267,7 @@ def place_at(where: "str | Path | Place") -> Place:
         return where
     text = str(where)
     if not text.startswith(SCHEME):
-        # Nothing is what a shell makes of a variable that is not set.
+        # A shell makes an empty text of a variable that is not set.
         if not text or "\0" in text or "://" in text:
             raise InvalidInputError(f"store: expected a path or a URL s3://BUCKET/PREFIX, got {text!r}")
         return LocalPlace(os.path.abspath(text))
@@ -220,85 +285,72 @@ def with_patience(place: Place, seconds: float) -> Place:
     return replace(place, patience=seconds) if isinstance(place, ObjectPlace) else place
 
 
-def probe(place: Place, size: int = 0) -> None:
-    """Write a file of some bytes and remove it; an `OSError` says why that cannot be done."""
-    # A file that is left behind is removed at the end of a run, by the end of its name.
-    name = f"probe.{uuid4().hex}{PARTIAL}"
-    # Bytes that no file system makes smaller.
-    place.write(name, os.urandom(size))
-    place.remove(name)
+def read_or_none(place: Place, name: str) -> bytes | None:
+    """Return the content of a file, None where there is none."""
+    try:
+        return place.read(name)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None
 
 
-class _FolderStore(Store):
-    """The files of `folder`, or of the folder `inside` it, for zarr and xarray to read; no link is followed."""
+@cache
+def _client(url: str, patience: float, environment: frozenset[tuple[str, str]]) -> "S3Store":
+    from obstore.store import S3Store  # noqa: PLC0415 -- an optional package
 
-    supports_writes = False
-    supports_deletes = False
-    supports_listing = True
-
-    def __init__(self, folder: Folder, inside: str, most: Callable[[str], int]) -> None:
-        super().__init__(read_only=True)
-        self._folder, self._prefix, self._most = folder, f"{inside}/" if inside else "", most
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _FolderStore) and (self._folder, self._prefix) == (other._folder, other._prefix)
-
-    def __hash__(self) -> int:
-        return hash((self._folder, self._prefix))
-
-    def __repr__(self) -> str:
-        return f"FolderStore({self._folder.path}/{self._prefix})"
-
-    async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
-        try:
-            data = await asyncio.to_thread(self._folder.read, self._prefix + key, self._most(key))
-        except FileNotFoundError:
-            return None
-        if key.rpartition("/")[2] == METADATA:
-            check_metadata(data)
-        part = _cut(data, byte_range)
-        if is_frame(part):
-            check_content(part)
-        return prototype.buffer.from_bytes(part)
-
-    async def get_partial_values(
-        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
-    ) -> list[Buffer | None]:
-        return [await self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
-
-    async def exists(self, key: str) -> bool:
-        return await asyncio.to_thread(self._folder.kind, self._prefix + key) == "file"
-
-    async def set(self, key: str, value: Buffer) -> None:
-        del value
-        raise ValueError(f"{key}: expected a store that is written to, got one that is read")
-
-    async def delete(self, key: str) -> None:
-        raise ValueError(f"{key}: expected a store that is written to, got one that is read")
-
-    async def list(self) -> AsyncIterator[str]:
-        async for name in self.list_prefix(""):
-            yield name
-
-    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
-        for entry in await asyncio.to_thread(lambda: list(self._folder.walk(self._inside(prefix)))):
-            if entry.kind == "file":
-                yield entry.name.removeprefix(self._prefix)
-
-    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        for entry in await asyncio.to_thread(self._folder.entries, self._inside(prefix)):
-            if entry.kind in {"file", "folder"}:
-                yield entry.name.rpartition("/")[2]
-
-    def _inside(self, prefix: str) -> str:
-        return f"{self._prefix}{prefix}".strip("/")
+    settings = dict(environment)
+    bucket, _, prefix = url.removeprefix(SCHEME).partition("/")
+    endpoint = settings.get("AWS_ENDPOINT_URL_S3") or settings.get("AWS_ENDPOINT_URL") or ""
+    seconds = timedelta(seconds=_REQUEST_SECONDS)
+    return S3Store(
+        bucket,
+        prefix=prefix or None,
+        region=settings.get("AWS_REGION") or settings.get("AWS_DEFAULT_REGION") or "us-east-1",
+        # Without TLS only where the endpoint says so.
+        client_options={
+            "allow_http": endpoint.startswith("http://"),
+            "connect_timeout": timedelta(seconds=20),
+            "timeout": seconds,
+        },
+        retry_config={
+            "max_retries": _MOST_RETRIES,
+            "retry_timeout": timedelta(seconds=patience),
+            "backoff": {
+                "init_backoff": timedelta(seconds=_FIRST_PAUSE),
+                "max_backoff": timedelta(seconds=_LONGEST_PAUSE),
+                "base": 2,
+            },
+        },
+    )
 
 
-def _cut(data: bytes, byte_range: ByteRequest | None) -> bytes:
-    if isinstance(byte_range, RangeByteRequest):
-        return data[byte_range.start : byte_range.end]
-    if isinstance(byte_range, OffsetByteRequest):
-        return data[byte_range.offset :]
-    if isinstance(byte_range, SuffixByteRequest):
-        return data[max(0, len(data) - byte_range.suffix) :]
-    return data
+@contextmanager
+def _as_os_errors(url: str, name: str) -> Iterator[None]:
+    """Turn the errors of obstore into an `OSError` of one line.
+
+    `FileExistsError` and `FileNotFoundError` are about the object; `StoreUnreachableError`: no answer, or not now;
+    `StoreRefusedError`: any other answer.
+    """
+    from obstore import exceptions  # noqa: PLC0415 -- an optional package
+
+    where = f"{url}/{name}".rstrip("/")
+    try:
+        yield
+    except (StoreUnreachableError, StoreRefusedError):
+        raise
+    except (exceptions.BaseError, OSError, ValueError) as error:
+        text = str(error)
+        if isinstance(error, FileExistsError | exceptions.AlreadyExistsError):
+            raise FileExistsError(f"{where}: an object is there already") from error
+        if isinstance(error, FileNotFoundError | exceptions.NotFoundError) and "NoSuchBucket" not in text:
+            raise FileNotFoundError(f"{where}: no such object") from error
+        message = f"{where}: the object store does not answer as it should: {_cause(text)}"
+        if _PASSING_TEXT.search(text):
+            raise StoreUnreachableError(message) from error
+        raise StoreRefusedError(message) from error
+
+
+def _cause(text: str) -> str:
+    """Return on one short line the answer of an object store, or why there is none."""
+    answer = re.search(r"<Code>(.*?)</Code>(?:\s*<Message>(.*?)</Message>)?", text, re.DOTALL)
+    cause = ": ".join(part for part in answer.groups() if part) if answer else text.split("Debug source", maxsplit=1)[0]
+    return " ".join(cause.split())[:300]

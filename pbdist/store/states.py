@@ -1,5 +1,7 @@
 """Keep the states of a cell as zarr groups, and read them bit for bit; a record that is no state is an error."""
 
+import hashlib
+import json
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -8,22 +10,20 @@ import numpy as np
 import zarr
 
 from pbdist.buckets.state import BucketState
-from pbdist.errors import InvalidInputError, StoreDamagedError, StoreFormatError, shown
+from pbdist.errors import InvalidInputError, StoreDamagedError, shown
 from pbdist.pld import PairState
 from pbdist.pld.lattice import Dominating, Exact
 from pbdist.pld.state import LARGEST_SHIFT, Masses
-from pbdist.store.columns import COMPRESSOR, SERIALIZER, FilesStore, read_array
-from pbdist.store.layout import cell_group
-from pbdist.store.metadata import check_metadata_of
+from pbdist.store.layout import PartHead, cell_states
 from pbdist.store.open import StoredStudy
-from pbdist.store.results import checked_content
+from pbdist.store.skeleton import CHUNK_KEYS, COMPRESSOR, SERIALIZER, FilesStore
 from pbdist.table import BoundsTable
 from pbdist.types import Direction, FloatArray, JsonValue
 
 #: The attribute that marks a state of the tight method; a bucket state has none.
-_KIND, _PAIR, _TILTED = "state", "pair", "tilted-masses"
-#: Dimensions of the arrays of a `PairState`, as stores have them; an array of one dimension has the last one.
-_DIMENSIONS = ("mass", "place")
+_KIND, _PAIR = "state", "pair"
+#: The attribute with the SHA-256 of a state, and of which one it is.
+_SEAL = "sha256"
 #: Losses farther out than this, nats, leave float64 when they are read.
 _FARTHEST = 1400.0
 #: Positions up to this are whole numbers in float64.
@@ -32,14 +32,14 @@ _PARTS = ("core", "far")
 _SAME = "same"
 
 
-def state_files(cell: int, table: BoundsTable) -> Iterator[tuple[str, bytes]]:
+def state_files(head: PartHead, cell: int, table: BoundsTable) -> Iterator[tuple[str, bytes]]:
     """Yield the name and the content of every file of the states of a cell, one state after the other."""
-    folder = cell_group(cell)
+    folder = cell_states(cell)
     groups: list[str] = []
     for direction, compositions, state in _distinct(table):
         memory = FilesStore()
         name = f"{folder}/{direction.name}/r-{compositions}"
-        _write_group(memory, name, state)
+        _write_group(memory, name, state, head)
         for file, data in memory.files().items():
             if file.startswith(f"{name}/"):
                 yield file, data
@@ -58,30 +58,27 @@ def read_state(stored: StoredStudy, cell: int, direction: Direction, composition
     FileNotFoundError
         The state is not in the store.
     StoreDamagedError
-        Its files differ from the commit record, or are no state.
-    StoreFormatError
-        It is of a kind of an earlier version.
+        Its files are not those that were written.
     """
-    name = f"{cell_group(cell)}/{direction.name}/r-{compositions}"
-    record = stored.results.record(cell // stored.cells_per_batch)
-    states = {} if record is None else record.states
-    named = {file: entry for file, entry in states.items() if file.startswith(f"{name}/")}
-    if not named:
-        raise FileNotFoundError(f"{stored.place.url}/{name}: expected a kept state, got none")
-    files: dict[str, bytes] = {}
-    for file, entry in named.items():
-        found = checked_content(stored.place, file, entry)
-        if isinstance(found, str):
-            raise StoreDamagedError(f"{stored.place.url}/{file}: expected what was stored, got: {found}: run it again")
-        files[file.removeprefix(f"{name}/")] = found
+    name = f"{cell_states(cell)}/{direction.name}/r-{compositions}"
     where = f"{stored.place.url}/{name}"
+    names = [file for file, _ in stored.place.names(name)]
+    if not names:
+        raise FileNotFoundError(f"{where}: expected a kept state, got none")
+    files = {file.removeprefix(f"{name}/"): stored.place.read(file) for file in names}
     try:
-        check_metadata_of(files)
-        return _read_group(files, where)
+        group = zarr.open_group(FilesStore(files).store, mode="r")
+        attributes: dict[str, Any] = dict(group.attrs)
+        seal = attributes.pop(_SEAL, None)
+        arrays = {array_name: _read_only(array) for array_name, array in group.arrays()}
+        if seal != _digest(stored.head, name, arrays, attributes):
+            raise ValueError("its checksum differs")
+        if attributes.pop(_KIND, None) == _PAIR:
+            return state_from_record(arrays, attributes)
+        return BucketState.from_arrays(arrays, attributes)
     except (ValueError, KeyError, RuntimeError) as error:
         text = " ".join(str(error).split())[:200]
-        problem = f"{where}: expected a state, got: {text}: run the study again with --check"
-        raise StoreDamagedError(problem) from error
+        raise StoreDamagedError(f"{where}: the state is damaged ({text}): run the study again with --check") from error
 
 
 def state_record(state: PairState) -> tuple[dict[str, FloatArray], dict[str, JsonValue]]:
@@ -140,10 +137,11 @@ def state_from_record(arrays: Mapping[str, FloatArray], attributes: Mapping[str,
     return PairState(dominating, exact, shift, lowest, highest)
 
 
-def _write_group(memory: FilesStore, name: str, state: BucketState | PairState) -> None:
+def _write_group(memory: FilesStore, name: str, state: BucketState | PairState, head: PartHead) -> None:
     arrays, attributes = state_record(state) if isinstance(state, PairState) else state.to_arrays()
     if isinstance(state, PairState):
         attributes = {_KIND: _PAIR, **attributes}
+    attributes = {**attributes, _SEAL: _digest(head, name, arrays, attributes)}
     group = zarr.open_group(memory.store, path=name, mode="w-", zarr_format=3, attributes=attributes)
     for array_name, values in arrays.items():
         array = group.create_array(
@@ -154,26 +152,21 @@ def _write_group(memory: FilesStore, name: str, state: BucketState | PairState) 
             fill_value=np.nan,
             serializer=SERIALIZER,
             compressors=COMPRESSOR,
-            dimension_names=_DIMENSIONS[-values.ndim :] if isinstance(state, PairState) else ("bucket",),
+            chunk_key_encoding=CHUNK_KEYS,
+            dimension_names=("mass", f"place_{array_name}")[-values.ndim :],
             config={"write_empty_chunks": True},
         )
         array[...] = values
 
 
-def _read_group(files: Mapping[str, bytes], where: str) -> BucketState | PairState:
-    group = zarr.open_group(FilesStore(files).store, mode="r")
-    arrays: dict[str, Any] = {name: _read_only(array, files) for name, array in group.arrays()}
-    attributes: dict[str, Any] = dict(group.attrs)
-    kind = attributes.pop(_KIND, None)
-    if kind == _TILTED:
-        raise StoreFormatError(
-            f"{where}: expected a state that this version reads, got tilted masses, of an earlier one"
-        )
-    if kind is None:
-        return BucketState.from_arrays(arrays, attributes)
-    if kind != _PAIR:
-        raise InvalidInputError(f"state: expected a kind that is known, got {shown(kind)}")
-    return state_from_record(arrays, attributes)
+def _digest(head: PartHead, name: str, arrays: Mapping[str, FloatArray], attributes: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a state, its path and the study: one that was exchanged is seen."""
+    digest = hashlib.sha256(json.dumps([head.digest, name, dict(attributes)], sort_keys=True).encode())
+    for array_name in sorted(arrays):
+        values = np.ascontiguousarray(arrays[array_name], dtype="<f8")
+        digest.update(f"{array_name} {values.shape} ".encode())
+        digest.update(values.tobytes())
+    return digest.hexdigest()
 
 
 def _distinct(table: BoundsTable) -> list[tuple[Direction, int, BucketState | PairState]]:
@@ -187,8 +180,8 @@ def _distinct(table: BoundsTable) -> list[tuple[Direction, int, BucketState | Pa
     return sorted(kept, key=lambda item: (item[0].value, item[1]))
 
 
-def _read_only(array: Any, files: Mapping[str, bytes]) -> FloatArray:
-    values = np.asarray(read_array(array, files), dtype=np.float64)
+def _read_only(array: Any) -> FloatArray:
+    values = np.asarray(array[...], dtype=np.float64)
     values.setflags(write=False)
     return values
 

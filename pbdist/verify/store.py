@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.errors import InvalidInputError
+from pbdist.errors import InvalidInputError, StoreDamagedError
 from pbdist.mechanisms import Pair
 from pbdist.store import (
     Place,
@@ -29,7 +29,6 @@ from pbdist.store import (
     read_refinements,
 )
 from pbdist.store.layout import BOUNDS
-from pbdist.store.refinements import damaged_refinements
 from pbdist.study import Cell
 from pbdist.types import Direction, FloatArray
 from pbdist.verify.exact import ExactBounds, exact_bounds
@@ -51,11 +50,10 @@ def verify_store(
 ) -> Verification:
     """Check a store, and recompute `sample` of its sound points, all equally likely to be chosen.
 
-    Commit records are compared with their files, metadata and coordinates with the study, and the points that queries
-    have added with their checksums. A `Verdict.CONFIRMED` proves both stored bounds, a `Verdict.CONTRADICTED` proves
-    that they do not both hold. A `Verdict.CONSISTENT` proves neither; but an upper bound below the truth by more than
-    the width of the exact bracket would have been contradicted. Of a δ below about 1e-300 it says only that it is so
-    small.
+    Results, metadata, coordinates and the points that queries have added are compared with their checksums. A
+    `Verdict.CONFIRMED` proves both stored bounds, a `Verdict.CONTRADICTED` proves that they do not both hold. A
+    `Verdict.CONSISTENT` proves neither; but an upper bound below the truth by more than the width of the exact bracket
+    would have been contradicted. Of a δ below about 1e-300 it says only that it is so small.
 
     Parameters
     ----------
@@ -91,15 +89,19 @@ def verify_store(
     failed = 0
     points: list[_Points] = []
     for number, (stored, index) in enumerate(batches):
-        if stored.results.record(index) is None:
-            missing.append(number)
-        elif not stored.results.is_sound(index):
+        try:
+            batch = stored.read(index)
+        except StoreDamagedError:
             changed.append(number)
+            continue
+        if batch is None:
+            missing.append(number)
         else:
-            without = stored.results.failed(index)
-            failed += len(without)
-            points.append(_stored_points(stored, [n for n in stored.head.cells_of(index) if n not in without]))
-    points += map(_refined_points, read_refinements(parts[0]))
+            failed += int(batch.failed.sum())
+            sound = np.array(stored.cells_of(index))[~batch.failed]
+            points.append(_stored_points(stored, sound.tolist()))
+    damaged: list[str] = []
+    points += map(_refined_points, read_refinements(parts[0], damaged=damaged))
     counts = list(accumulate((math.prod(some.shape) for some in points), initial=0))
     chosen = sorted(random.Random(seed).sample(range(counts[-1]), min(sample, counts[-1])))  # noqa: S311 -- no secret
     found = [(bisect_right(counts, number) - 1, number) for number in chosen]
@@ -110,7 +112,7 @@ def verify_store(
         missing=tuple(missing),
         changed=tuple(changed),
         failed=failed,
-        damaged=tuple(damaged_refinements(parts[0])[1]),
+        damaged=tuple(damaged),
         points=counts[-1],
         seed=seed,
         max_cells=max_cells,

@@ -17,10 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
-from pbdist.run import SerialExecutor, run_study
-from pbdist.run.batch import cell_bounds
-from pbdist.store import BatchWriter, create_or_open, join_shard, remove_strays
-from pbdist.study import Batch, load_study, plan_study
+from pbdist.run.task import cell_bounds
+from pbdist.store import BatchWriter, create_or_open
+from pbdist.study import load_study, plan_study
 from tests.s3_server import fresh_bucket
 from tests.store.tcp_proxy import TcpProxy
 
@@ -35,20 +34,18 @@ epsilon: [0.1, 1]
 _DELAY_SECONDS = 0.05
 
 
-def make(study_file: Path, where: str, batches: int, joined: float = 1.0) -> None:
-    """Make a store with all batches, of which a share is joined into shards."""
+def make(study_file: Path, where: str, batches: int) -> None:
+    """Make a store with all batches."""
     study_file.write_text(_STUDY.format(batches=batches), encoding="utf-8")
     study = load_study(study_file)
     stored = create_or_open(where, replace(plan_study(study), cells_per_batch=1))
     table = cell_bounds(study, study.cells[0])
+    began = time.process_time()
     for index in range(stored.batches):
-        writer = BatchWriter(stored, Batch(index, index, index + 1, 0.0), study.cells[index : index + 1])
+        writer = BatchWriter(stored.head, index, study.cells[index : index + 1])
         writer.add(table)
         writer.commit()
-    for shard in range(int(joined * stored.head.shards)):
-        join_shard(stored.head, shard)
-    if joined == 1.0:
-        remove_strays(stored)
+    print(f"write a batch: {1000 * (time.process_time() - began) / batches:.2f} ms of a core")
 
 
 def seconds_of(*command: str) -> tuple[float, float]:
@@ -92,14 +89,11 @@ def on_disk(batches: int) -> None:
 
 
 def far_away(batches: int) -> None:
-    """Print what a store in an object store costs where each request takes 50 ms; half of its shards are joined."""
+    """Print what a store costs in an object store where each request takes 50 ms; half of its shards are joined."""
     with tempfile.TemporaryDirectory() as folder, distant("many") as proxy:
         file, url = Path(folder, "many.yaml"), "s3://many/s.zarr"
-        make(file, url, batches, joined=0.5)
+        make(file, url, batches)
         proxy.delay = _DELAY_SECONDS
-        began = time.monotonic()
-        run_study(load_study(file), url, SerialExecutor(), lambda _: None)
-        tell("a run that joins the other half", time.monotonic() - began, 0.0)
         tell("a run with nothing to do", *seconds_of("run", str(file), "--store", url))
         tell("status", *seconds_of("status", url))
 

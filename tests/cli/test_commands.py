@@ -19,11 +19,11 @@ from pbdist.cli import main
 from pbdist.mechanisms import Laplace
 from pbdist.mechanisms.pair import Pair
 from pbdist.query import open_study
-from pbdist.run import batch
-from pbdist.store.layout import batch_file
+from pbdist.run import task
+from pbdist.store.layout import bounds_file
 from pbdist.study.starter import shipped_study
 from pbdist.table import BoundsTable
-from tests.batches import chunk_of, exchange_chunk, remove_batch
+from tests.batches import damage_batch, remove_batch
 from tests.run.held import held
 from tests.studies import TIGHT, TINY, files_of, results_of, write_study
 
@@ -211,8 +211,7 @@ def test_a_run_that_misses_the_tolerance_says_so(tmp_path: Path, called: Called)
     assert (worst["setting"], worst["epsilon"]) == ("Laplace(scale=1e+12, sensitivity=1)", 1e-13)
     assert worst["ratio"] == pytest.approx(worst["delta_upper"] / worst["delta_lower"] - 1.0, rel=1e-9)
     # Bounds that cannot be read are no reason to tell nothing.
-    chunk = chunk_of(tmp_path / "strict.zarr", "within_tolerance", 0)
-    exchange_chunk(tmp_path / "strict.zarr", "within_tolerance", 0, bytes([chunk[0] ^ 1]) + chunk[1:])
+    damage_batch(tmp_path / "strict.zarr", 0)
     status = called("status", "strict.zarr", cwd=tmp_path)
     assert status.returncode == 0, status.stderr
     assert "tolerance: not known of 1 cells, whose bounds cannot be read" in status.stdout.splitlines()
@@ -221,7 +220,7 @@ def test_a_run_that_misses_the_tolerance_says_so(tmp_path: Path, called: Called)
     # A run that has nothing to do says which files have changed, and what repairs them.
     again = called("run", "study.yaml", "--serial", "--store", "strict.zarr", cwd=tmp_path)
     assert again.returncode == 2
-    assert "expected readable bounds, got batch 0 whose files have changed" in again.stderr
+    assert "the results of batch 0 are damaged" in again.stderr
     assert "run the study again with --check" in again.stderr
     repaired = called("run", "study.yaml", "--serial", "--store", "strict.zarr", "--check", cwd=tmp_path)
     assert repaired.returncode == 0
@@ -305,10 +304,10 @@ def test_failed_batches_are_exit_code_1(tiny_store: Path, tmp_path: Path, called
     store = tmp_path / "data/tiny.zarr"
     remove_batch(store, 0)
     # An empty folder would be replaced.
-    (store / batch_file(0) / "in the way").mkdir(parents=True)
+    (store / bounds_file(0) / "in the way").mkdir(parents=True)
     done = called("run", "study.yaml", "--serial", cwd=tmp_path)
     assert done.returncode == 1
-    assert "pbdist: error: 1 of 6 cells could not be computed: Laplace(scale=2, sensitivity=1):" in done.stderr
+    assert "pbdist: error: the store cannot be written: IsADirectoryError" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -317,7 +316,7 @@ def test_a_cell_that_fails_is_told_by_exit_code_log_and_status(
 ) -> None:
     write_study(tmp_path)
     run = ("run", "study.yaml", "--serial", "--log", "run.jsonl")
-    computed = batch.bounds_table
+    computed = task.bounds_table
 
     def fails(pairs: Sequence[tuple[Pair, int]], **options: Any) -> BoundsTable:
         if pairs[0][0] == Laplace(scale=3.0):
@@ -325,7 +324,7 @@ def test_a_cell_that_fails_is_told_by_exit_code_log_and_status(
         return computed(pairs, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr(batch, "bounds_table", fails)
+        patched.setattr(task, "bounds_table", fails)
         done = called(*run, cwd=tmp_path)
     assert done.returncode == 1
     assert "failed: Laplace(scale=3, sensitivity=1): ArithmeticError: not this one\n" in done.stderr

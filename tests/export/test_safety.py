@@ -7,16 +7,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 
 import pbdist
 from pbdist.export import export_study
 from pbdist.mechanisms import Pair
 from pbdist.store import BatchWriter, create_or_open, open_parts
-from pbdist.store.layout import batch_file
-from pbdist.study import Batch, StudySpec, load_study, plan_study
+from pbdist.store.layout import bounds_file
+from pbdist.study import StudySpec, load_study, plan_study
 from pbdist.table import BoundsTable, bounds_table
-from tests.batches import chunk_of, exchange_chunk
+from tests.batches import damage_batch
 from tests.export.stores import FIRST, FORMS, ROWS
 from tests.processes import run_code
 from tests.studies import files_of, write_study
@@ -65,14 +64,10 @@ def test_what_appears_meanwhile_is_not_overwritten(
         ("out.txt", r"a name that ends in \.zarr, \.nc, \.parquet, \.csv, got 'out.txt'"),
         (".csv", "a name that ends in"),
         ("none/out.csv", "a path in a folder that exists"),
-        ("s.zarr/out.csv", "a path outside of other stores"),
-        ("s.zarr/delta_upper/out.zarr", "a path outside of other stores"),
-        ("link/out.csv", "a path outside of other stores"),
         ("s3://bucket/out.zarr", "a path on this machine"),
     ],
 )
 def test_paths_that_are_refused(copy: Path, tmp_path: Path, name: str, expected: str) -> None:
-    (tmp_path / "link").symlink_to(copy / "states" if (copy / "states").exists() else copy)
     before = files_of(tmp_path)
     with pytest.raises(pbdist.InvalidInputError, match=f"out: expected {expected}"):
         export_study(copy, name if "://" in name else tmp_path / name)
@@ -95,9 +90,6 @@ def test_a_killed_export_leaves_nothing_that_looks_whole(store: Path, tmp_path: 
     left = [path.name for path in tmp_path.iterdir()]
     assert left
     assert all(name.startswith(f".out{form}.") and ".partial" in name for name in left)
-    if form == ".zarr" and moment == "finish":
-        with pytest.raises(FileNotFoundError):
-            xr.open_zarr(tmp_path / left[0])
     # It does not stand in the way of the next one.
     assert export_study(store, out).points == ROWS // 2
 
@@ -118,13 +110,13 @@ def incomplete_store(folder: Path) -> Path:
     study = load_study(write_study(folder, FIRST))
     stored = create_or_open(folder / "s.zarr", plan_study(study, 1))
     for index in range(3):
-        writer = BatchWriter(stored.head, Batch(index, index, index + 1, 0.0), study.cells[index : index + 1])
+        writer = BatchWriter(stored.head, index, study.cells[index : index + 1])
         if index == 1:
             writer.fail("ValueError: no luck")
         else:
             writer.add(table_of(study.cells[index].pair, study))
         writer.commit()
-    changed = folder / "s.zarr" / batch_file(2)
+    changed = folder / "s.zarr" / bounds_file(2)
     content = bytearray(changed.read_bytes())
     content[-1] ^= 1
     changed.write_bytes(bytes(content))
@@ -171,25 +163,25 @@ def test_an_incomplete_store_is_refused_or_said_to_be_incomplete(tmp_path: Path,
 
 
 def test_damage_without_anything_missing_is_refused_too(copy: Path, tmp_path: Path) -> None:
-    exchange_chunk(copy, "delta_upper", 0, chunk_of(copy, "delta_lower", 0))
+    damage_batch(copy, 0)
     with pytest.raises(pbdist.StoreIncompleteError, match="damaged points"):
         export_study(copy, tmp_path / "out.csv")
     # Other metadata make all numbers those of other points: never allowed.
     (copy / "epsilon/zarr.json").write_text("{}")
-    with pytest.raises(pbdist.StoreDamagedError, match="metadata and coordinates"):
+    with pytest.raises(pbdist.StoreDamagedError, match=r"epsilon/zarr\.json missing or changed"):
         export_study(copy, tmp_path / "out.csv", allow_incomplete=True)
     assert not (tmp_path / "out.csv").exists()
 
 
 def test_a_lost_part_is_no_complete_study(copy: Path, tmp_path: Path) -> None:
     last = open_parts(copy)[-1].path
-    for path in sorted(last.parent.rglob("*"), reverse=True):
+    for path in (*sorted(last.rglob("*"), reverse=True), last):
         path.rmdir() if path.is_dir() else path.unlink()
     with pytest.raises(pbdist.StoreIncompleteError):
         export_study(copy, tmp_path / "out.zarr")
     export_study(copy, tmp_path / "out.zarr", allow_incomplete=True)
     with pbdist.open_export(tmp_path / "out.zarr") as arrays:
-        assert arrays.attrs["comment"].startswith("INCOMPLETE: parts of the store are missing")
+        assert arrays.attrs["comment"].startswith("INCOMPLETE: ")
 
 
 @pytest.mark.parametrize(("form", "package"), [(".nc", "h5netcdf"), (".parquet", "pyarrow")])

@@ -11,7 +11,7 @@ from pbdist.errors import InvalidInputError, OffGridError
 from pbdist.query import Study, open_study
 from pbdist.run import SerialExecutor, run_study
 from pbdist.store import create_or_open
-from pbdist.store.layout import batch_file
+from pbdist.store.layout import bounds_file
 from pbdist.study import load_study, plan_study
 from tests.studies import TINY, Finished, write_study
 from tests.test_status import compute
@@ -74,7 +74,7 @@ def test_what_is_not_there_is_skipped(tmp_path: Path) -> None:
     ):
         study.delta("clipped", compositions=4, epsilon=0.0)
     # What has changed on the disk is not there either.
-    (tmp_path / "s.zarr" / batch_file(0)).write_bytes(b"")
+    (tmp_path / "s.zarr" / bounds_file(0)).write_bytes(b"")
     with pytest.raises(OffGridError, match="no stored setting is provably less noisy"):
         open_study(tmp_path / "s.zarr").delta(LAPLACE, scale=3.0, compositions=4, epsilon=0.0)
 

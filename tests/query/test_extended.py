@@ -8,7 +8,7 @@ import pytest
 from pbdist.errors import OffGridError
 from pbdist.query import judge_target, open_study, reached_precision
 from pbdist.store import BatchWriter, StoredStudy, create_or_open, extend
-from pbdist.study import Batch, StudySpec, Target, load_study, plan_study
+from pbdist.study import StudySpec, Target, load_study, plan_study
 from pbdist.study.extension import missing_parts
 from pbdist.verify.store import verify_store
 from tests.store.test_store import write_batch
@@ -101,7 +101,7 @@ def test_what_is_not_computed_or_has_failed_is_told(tmp_path: Path) -> None:
     assert len(study.parts) > 1
     for part in parts[1:]:
         for index, cell in enumerate(part.study.cells):
-            writer = BatchWriter(part, Batch(index, index, index + 1, 0.0), [cell])
+            writer = BatchWriter(part.head, index, [cell])
             writer.fail("ValueError: no luck")
             writer.commit()
     study = open_study(tmp_path / "s.zarr")

@@ -8,8 +8,8 @@ import pytest
 
 from pbdist.errors import InvalidInputError, OffGridError
 from pbdist.query import Study, open_study
-from pbdist.store import BatchWriter, create_or_open
-from pbdist.study import Batch, load_study, plan_study
+from pbdist.store import BatchWriter, StoredStudy, create_or_open
+from pbdist.study import load_study, plan_study
 from pbdist.types import Direction
 from tests.export.stores import RELEASES
 from tests.query.test_extended import AFTER, BEFORE
@@ -175,7 +175,7 @@ def test_products_are_told_apart_by_what_they_are_made_of(finished_store: Finish
 def test_what_is_not_known_is_nan_and_told(tmp_path: Path, extended: bool) -> None:
     before = load_study(write_study(tmp_path, BEFORE))
     stored = create_or_open(tmp_path / "s.zarr", plan_study(before, 1))
-    writer = BatchWriter(stored, Batch(0, 0, 1, 0.0), stored.study.cells[:1])
+    writer = BatchWriter(stored.head, 0, stored.study.cells[:1])
     writer.fail("ValueError: no luck")
     writer.commit()
     if extended:
@@ -225,16 +225,13 @@ def test_xarray_plots_a_selection(study: Study) -> None:
 
 
 def test_only_what_is_asked_for_is_read(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = []
+    read: list[int] = []
+    plain = StoredStudy.read
 
-    def told(stored: object, name: str, selection: slice) -> object:
-        read.append((name, selection.start, selection.stop))
-        return values(stored, name, selection)
+    def counted(stored: StoredStudy, index: int) -> object:
+        read.append(index)
+        return plain(stored, index)
 
-    from pbdist.query import blocks
-
-    values = blocks.read_values
-    monkeypatch.setattr(blocks, "read_values", told)
-    length = study.parts[0].cells_per_batch
+    monkeypatch.setattr(StoredStudy, "read", counted)
     study.select(mechanism="Laplace", scale=2)
-    assert {(start, stop) for _, start, stop in read} == {(0, length)}
+    assert set(read) == {0}

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import zarr
 
 from pbdist.cli import main
 from pbdist.errors import InvalidInputError, OffGridError, PrecisionWarning
@@ -16,10 +15,10 @@ from pbdist.granularity.release.plan import ReleasePlan
 from pbdist.mechanisms import ApproximateDP, Laplace, Pair
 from pbdist.query import open_study
 from pbdist.sizing.api import size
-from pbdist.store import open_store
+from pbdist.types import FloatArray
 from pbdist.verify.store import verify_store
 from pbdist.verify.verification import Verdict
-from tests.studies import Finished, commit_again, write_study
+from tests.studies import Finished, alter, write_study
 
 pytestmark = pytest.mark.slow
 
@@ -231,11 +230,11 @@ def test_verify_recomputes_plans(finished_store: Finished) -> None:
 )
 def test_verify_contradicts_wrong_bounds(store_copy: Finished, cell: int, name: str, value: float) -> None:
     copy = store_copy(SMALL)
-    array = zarr.open_array(copy / name, mode="r+", config={"write_empty_chunks": True})
-    values = np.asarray(array[...])
-    values[cell, :, 0, 0] = value
-    array[...] = values
-    commit_again(open_store(copy))
+
+    def change(values: FloatArray) -> None:
+        values[cell, :, 0, 0] = value
+
+    alter(copy, name, change)
     found = verify_store(copy, sample=24)
     assert not found.passed
     wrong = {(one.cell, one.compositions, one.epsilon) for one in found.of(Verdict.CONTRADICTED)}

@@ -16,8 +16,9 @@ import pbdist
 from pbdist.errors import InvalidInputError, NotAStoreError, OffGridError, StoreDamagedError
 from pbdist.query import Precision, Study, Verdict, judge_target, open_study, reached_precision
 from pbdist.query.printing import bounds_as_json, printed_bounds, rounded_down, rounded_up
+from pbdist.store.layout import bounds_file
 from pbdist.study import Target, load_study
-from tests.batches import chunk_of, exchange_chunk
+from tests.batches import damage_batch, remove_batch
 from tests.studies import TIGHT, TINY, Finished, write_study
 
 pytestmark = pytest.mark.slow
@@ -68,10 +69,8 @@ def test_bounds_are_selected_by_any_parameter(finished: Path) -> None:
 def test_bounds_are_loaded_when_used(copy: Path) -> None:
     study = open_study(copy)
     loaded = study.bounds
-    for path in (copy / "log_delta_lower").rglob("c/*/0/0/0"):
-        path.unlink()
-    assert bool((loaded["delta_lower"] <= loaded["delta_upper"]).all())
-    with pytest.raises(StoreDamagedError, match="have changed or are missing"):
+    damage_batch(copy, 0)
+    with pytest.raises(StoreDamagedError, match="the results of batch 0 are damaged"):
         loaded["log_delta_lower"].load()
 
 
@@ -137,27 +136,20 @@ def test_what_is_missing_or_broken_is_never_a_number(copy: Path) -> None:
         return open_study(copy).lookup("Laplace", scale=2, factor=None, compositions=4, epsilon=0.0)
 
     look_up()
-    chunk = copy / "delta_lower/c/0/0/0/0"
+    chunk = copy / bounds_file(0)
     content = chunk.read_bytes()
-    chunk.unlink()
-    with pytest.raises(StoreDamagedError, match="have changed or are missing: run the study again with --check"):
-        look_up()
     chunk.write_bytes(content[:30] + bytes([content[30] ^ 16]) + content[31:])
     with pytest.raises(StoreDamagedError, match="run the study again"):
         look_up()
     chunk.write_bytes(content)
     look_up()
-    grid = copy / "epsilon/c/0"
+    grid = copy / "epsilon/0"
     content = grid.read_bytes()
     grid.unlink()
     with pytest.raises(StoreDamagedError, match="epsilon"):
         look_up()
     grid.write_bytes(content)
-    # An honest gap: the batch has no commit record.
-    record = copy / "commits/shard-000000/zarr.json"
-    document = json.loads(record.read_text())
-    document["attributes"] = {}
-    record.write_text(json.dumps(document))
+    # An honest gap.
     chunk.unlink()
     with pytest.raises(OffGridError, match="not computed yet: run the study again"):
         look_up()
@@ -209,15 +201,15 @@ def test_an_altered_coordinate_is_noticed(copy: Path, column: str) -> None:
     array = zarr.open_array(copy / column, mode="r+")
     array[...] = array[...][::-1]
     study = open_study(copy)
-    with pytest.raises(StoreDamagedError, match=rf"got others in {column}/"):
+    with pytest.raises(StoreDamagedError, match=rf"{column}/0 missing or changed"):
         _ = study.bounds
     with pytest.raises(StoreDamagedError):
         study.lookup("Laplace", compositions=4, epsilon=0.0, scale=3.0, factor="auto")
 
 
 def test_altered_values_of_exp_epsilon_are_noticed(copy: Path) -> None:
-    shutil.copy(copy / "epsilon/c/0", copy / "exp_epsilon/c/0")
-    with pytest.raises(StoreDamagedError, match="got others in exp_epsilon/"):
+    shutil.copy(copy / "epsilon/0", copy / "exp_epsilon/0")
+    with pytest.raises(StoreDamagedError, match="exp_epsilon/0 missing or changed"):
         _ = open_study(copy).bounds
 
 
@@ -232,26 +224,25 @@ def test_altered_values_of_exp_epsilon_are_noticed(copy: Path) -> None:
     ],
 )
 def test_altered_metadata_is_noticed(copy: Path, old: str, new: str) -> None:
-    metadata = copy / "delta_upper/zarr.json"
+    metadata = copy / "bounds/zarr.json"
     text = metadata.read_text()
     assert old in text
     metadata.write_text(text.replace(old, new))
-    with pytest.raises(StoreDamagedError, match=r"got others in delta_upper/zarr\.json"):
+    with pytest.raises(StoreDamagedError, match=r"bounds/zarr\.json missing or changed"):
         open_study(copy).lookup("Laplace", compositions=4, epsilon=0.0, scale=2.0, factor="auto")
     metadata.unlink()
-    with pytest.raises(StoreDamagedError, match=r"got others in delta_upper/zarr\.json"):
+    with pytest.raises(StoreDamagedError, match=r"bounds/zarr\.json missing or changed"):
         open_study(copy).lookup("Laplace", compositions=4, epsilon=0.0, scale=2.0, factor="auto")
 
 
-def test_results_without_their_commit_record_are_not_told(copy: Path) -> None:
+def test_results_of_another_batch_are_not_read(copy: Path) -> None:
     whole = open_study(copy).lookup("Laplace", compositions=4, epsilon=0.0, scale=2.0, factor="auto")
     assert whole.maximum[1] > 0.0
-    # Another batch's chunks, each of them sound by itself.
-    for name in ("delta_lower", "delta_upper", "log_delta_lower", "log_delta_upper"):
-        exchange_chunk(copy, name, 0, chunk_of(copy, name, 3))
+    # Sound by itself.
+    damage_batch(copy, 0, (copy / bounds_file(3)).read_bytes())
     with pytest.raises(StoreDamagedError, match="have changed"):
         open_study(copy).lookup("Laplace", compositions=4, epsilon=0.0, scale=2.0, factor="auto")
-    (copy / "commits/shard-000000/zarr.json").unlink()
+    remove_batch(copy, 0)
     with pytest.raises(OffGridError, match="not computed yet"):
         open_study(copy).lookup("Laplace", compositions=4, epsilon=0.0, scale=2.0, factor="auto")
     results = judge_target(open_study(copy), Target(epsilon=0.0, delta=0.5, compositions=4))
@@ -271,7 +262,7 @@ def test_verdicts_follow_the_bounds(finished: Path, copy: Path) -> None:
     one = judge_target(study, Target(epsilon, 0.5, compositions))[0]
     middle = (one.delta_lower + one.delta_upper) / 2
     assert judge_target(study, Target(epsilon, middle, compositions))[0].verdict is Verdict.UNDECIDED
-    exchange_chunk(copy, "delta_upper", 3)
+    damage_batch(copy, 3)
     damaged: Study = open_study(copy)
     assert judge_target(damaged, Target(epsilon, 0.5, compositions))[3].verdict is Verdict.MISSING
 
@@ -306,7 +297,7 @@ def test_the_precision_of_a_tight_study_is_counted(finished_store: Finished, sto
     assert study.bounds.within_tolerance.values.all()
     assert found == Precision(int(asked.sum()), 0, None)
     # What is not there is not counted, and what has a factor of its own asks for no tolerance.
-    exchange_chunk(store, "delta_upper", 0)
+    damage_batch(store, 0)
     assert reached_precision(open_study(store)).points == int(asked[1:].sum())
     given = finished_store(TIGHT + "factors: [1.01]\n")
     assert reached_precision(open_study(given)) == Precision(0, 0, None)

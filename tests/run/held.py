@@ -14,9 +14,9 @@ from typing import Any
 import pbdist.run
 from pbdist.cli import main
 from pbdist.run import SerialExecutor, dask_executor
-from pbdist.run.batch import Task
 from pbdist.run.events import Done
-from pbdist.store import Place, open_store, survey
+from pbdist.run.task import Task
+from pbdist.store import Place, open_store
 
 _GATE, _COMMITS = "PBDIST_TEST_GATE", "PBDIST_TEST_COMMITS"
 
@@ -28,8 +28,7 @@ def held(gate: Path, commits: int, *arguments: str | Path) -> tuple[list[str], d
 
 
 def commits_of(place: Place) -> int:
-    stored = open_store(place)
-    return sum(len(state.batches) for state in survey(stored.head, dict(stored.place.names())))
+    return int(open_store(place).progress().committed.sum())
 
 
 class Singles(Iterator[Any]):

@@ -79,22 +79,22 @@ def sent(part: str, batch: int, cell: int, seconds: float, *, over: bool = False
 
 
 def test_the_longest_come_first_and_what_is_over_or_done_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    left = {("", 0), ("", 1), ("extensions/001", 0)}
+    left = {("", 0), ("", 1), ("extension-001", 0)}
     work = CellsAtWork(lambda part, batch: (part, batch) in left)
     now = 1000.0
     monkeypatch.setattr(events, "time", SimpleNamespace(monotonic=lambda: now))
     work.take(now - 40.0, sent("", 0, 3, 10.0))
-    work.take(now, sent("extensions/001", 0, 3, 60.0))
+    work.take(now, sent("extension-001", 0, 3, 60.0))
     work.take(now, sent("", 1, 12, 20.0))
     # Of a batch that was committed before the report came.
     work.take(now, sent("", 2, 20, 99.0))
     found = work.cells()
-    assert [(cell.part, cell.cell) for cell in found] == [("extensions/001", 3), ("", 3), ("", 12)]
+    assert [(cell.part, cell.cell) for cell in found] == [("extension-001", 3), ("", 3), ("", 12)]
     assert found[1].seconds == 50.0
     assert found[1].silent_seconds == 40.0
     assert (found[1].setting, found[1].step, found[1].worker) == ("Laplace(scale=3)", "r = 2 of 4", "host:1")
     work.take(now, sent("", 0, 3, 11.0, over=True))
-    left.discard(("extensions/001", 0))
+    left.discard(("extension-001", 0))
     assert [(cell.part, cell.cell) for cell in work.cells()] == [("", 12)]
 
 
@@ -249,7 +249,7 @@ def reports() -> "queue.Queue[Report]":
 def test_a_cell_that_takes_long_is_reported_with_its_last_step_until_it_is_over(
     reports: "queue.Queue[Report]",
 ) -> None:
-    with reported_by(reports.put), CellWatch("extensions/001", 0.05) as watch:
+    with reported_by(reports.put), CellWatch("extension-001", 0.05) as watch:
         with watch.at(BATCH, 23, CELL):
             first = reports.get(timeout=PATIENCE)
             report("r =", 4096, 1 << 20)
@@ -262,13 +262,13 @@ def test_a_cell_that_takes_long_is_reported_with_its_last_step_until_it_is_over(
                 pass
         while not (last := reports.get(timeout=PATIENCE)).over:
             pass
-    assert (first.part, first.batch, first.cell, first.worker) == ("extensions/001", 7, 23, worker_name())
+    assert (first.part, first.batch, first.cell, first.worker) == ("extension-001", 7, 23, worker_name())
     assert first.setting == CELL.describe()
     assert (first.step, first.over) == ("", False)
     assert 0.05 <= first.seconds < second.seconds < third.seconds
     assert second.step == "r = 4,096 of 1,048,576, task 3 of 8"
     assert third.step == "r = 8,192 of 1,048,576"
-    assert (last.part, last.batch, last.cell) == ("extensions/001", 7, 23)
+    assert (last.part, last.batch, last.cell) == ("extension-001", 7, 23)
     assert reports.empty()
 
 

@@ -158,8 +158,8 @@ def test_a_report_that_cannot_be_saved_is_refused_before_anything_starts(tmp_pat
         executor.__enter__()
 
 
-def test_an_attempt_tells_the_number_of_a_system_error(tmp_path: Path) -> None:
+def test_an_attempt_tells_that_the_store_cannot_be_read(tmp_path: Path) -> None:
     found = attempt(Path.read_bytes, tmp_path)
     assert isinstance(found, Failure)
-    assert found.errno == 21
+    assert found.store
     assert found.cause.startswith("IsADirectoryError: ")

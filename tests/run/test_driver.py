@@ -1,20 +1,18 @@
 """A run plans each study once: looking at cells of all classes takes seconds for a large study."""
 
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pbdist.errors import NotAStoreError
 from pbdist.run import SerialExecutor, run_study
 from pbdist.store import open_parts
 from pbdist.store.place import place_at
 from pbdist.study import StudySpec, load_study, plan
 from pbdist.study.plan import CellCost, cell_costs
 from pbdist.types import IntArray
-from tests.studies import TINY, results_of, write_study
+from tests.studies import TINY, write_study
 
 
 @pytest.fixture
@@ -53,7 +51,7 @@ def test_a_new_store_is_planned_once_and_a_finished_one_not_at_all(
     assert planned() == [tiny.digest]
     run(tiny, tmp_path / "s.zarr")
     assert planned() == []
-    (tmp_path / "s.zarr" / "delta_lower/c/0/0/0/0").unlink()
+    (tmp_path / "s.zarr" / "bounds/0.0.0.0.0").unlink()
     run(tiny, tmp_path / "s.zarr")
     assert planned() == [tiny.digest]
 
@@ -73,28 +71,6 @@ def test_an_extension_plans_each_missing_part_once(
     run(tiny, store)
     assert planned() == []
     for part in (first, *added):
-        shutil.rmtree(part.place.url + "/commits/shard-000000")
+        (part.path / "bounds/0.0.0.0.0").unlink()
     run(tiny, store)
     assert sorted(planned()) == sorted(part.study.digest for part in (first, *added))
-
-
-def test_heads_that_are_lost_are_put_back_with_the_plan_of_the_run(
-    tiny: StudySpec, tmp_path: Path, planned: Callable[[], list[str]]
-) -> None:
-    store = tmp_path / "s.zarr"
-    one = replace(tiny, cells=tiny.cells[:1])
-    run(one, store)
-    complete = results_of(store)
-    planned()
-    # All that tells the length of a batch.
-    for file in (store / "zarr.json", *store.glob("*/zarr.json")):
-        file.unlink()
-    run(one, store)
-    # A commit record has them too.
-    assert planned() == []
-    assert results_of(store) == complete
-    for file in (store / "zarr.json", *store.glob("*/zarr.json"), *store.glob("*/*/zarr.json")):
-        file.unlink()
-    assert not (store / "commits/shard-000000/zarr.json").exists()
-    with pytest.raises(NotAStoreError):
-        run(one, store)

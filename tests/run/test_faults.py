@@ -16,11 +16,10 @@ import pytest
 from pbdist.errors import BatchError
 from pbdist.query import open_study
 from pbdist.run import SerialExecutor, run_study
-from pbdist.run.batch import Task
 from pbdist.run.cluster_profile import LocalProfile
 from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.events import BatchFinished, CellFailed, Done, Event, RunFinished
-from pbdist.run.giant import scratch_of
+from pbdist.run.task import Task
 from pbdist.store import open_parts, open_store
 from pbdist.study import load_study
 from tests.run.processes import PATIENCE
@@ -57,7 +56,7 @@ def test_a_poisoned_cell_is_told_and_the_rest_finishes(tmp_path: Path) -> None:
     assert all("Traceback (most recent call last)" in event.traceback for event in told)
     assert sum(event.cells - event.failed_cells for event in events if isinstance(event, BatchFinished)) == 7
     stored = open_store(tmp_path / "s.zarr")
-    assert sorted(cell for index in range(stored.batches) for cell in stored.results.failed(index)) == poisoned
+    assert sorted(stored.progress().failed) == poisoned
     bounds = open_study(stored.path).bounds["delta_upper"].values
     assert np.isnan(bounds[poisoned]).all()
     assert np.isfinite(np.delete(bounds, poisoned, axis=0)).all()
@@ -138,15 +137,15 @@ def test_a_larger_study_computes_what_is_new_alone(tmp_path: Path, store_copy: F
     before = files_of(tmp_path / "s.zarr")
     events: list[Event] = []
     run_study(large, tmp_path / "s.zarr", SerialExecutor(), events.append)
-    # Root and copy tell of the new parts.
+    # The root lists the new parts.
     changed = before.items() - files_of(tmp_path / "s.zarr").items()
-    assert {name for name, _ in changed} == {"zarr.json", "commits/zarr.json"}
+    assert {name for name, _ in changed} == {"zarr.json"}
     parts = open_parts(tmp_path / "s.zarr")
     points = [len(part.study.cells) * len(part.study.compositions) * len(part.study.epsilon) for part in parts]
     assert sum(points) == len(large.cells) * len(large.compositions) * len(large.epsilon)
     finished = [event for event in events if isinstance(event, BatchFinished)]
     assert finished
-    assert all(event.part.startswith("extensions/") for event in finished)
+    assert all(event.part.startswith("extension-") for event in finished)
     # Either study finds all it asks for, and nothing is left to do.
     for study in (small, large):
         events.clear()
@@ -159,20 +158,3 @@ def test_a_larger_study_computes_what_is_new_alone(tmp_path: Path, store_copy: F
     order = [ours["pair"].values.tolist().index(pair) for pair in theirs["pair"].values.tolist()]
     assert np.all(ours["delta_lower"].values[order] <= theirs["delta_upper"].values)
     assert np.all(theirs["delta_lower"].values <= ours["delta_upper"].values[order])
-
-
-def test_what_somebody_else_keeps_beside_a_store_stays(tmp_path: Path) -> None:
-    """Blocks that a killed run has left are removed by the next one, and nothing else."""
-    (tmp_path / ".s.zarr.scratch" / "thesis").mkdir(parents=True)
-    kept = [tmp_path / ".s.zarr.scratch" / "thesis" / "thesis.tex", tmp_path / ".s.zarr.scratch" / "x.partial"]
-    for path in kept:
-        path.write_text("years of work")
-    scratch = scratch_of(str(tmp_path / "s.zarr"))
-    for name in ("a", "b/c"):
-        scratch.write(name, np.ones(3))
-    left = tmp_path / ".s.zarr.scratch" / "a.pbdist-block.0123456789abcdef0123456789abcdef.partial"
-    left.write_bytes(b"torn")
-    assert scratch.read("b/c").tolist() == [1.0, 1.0, 1.0]
-    run_study(load_study(write_study(tmp_path)), tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
-    found = sorted(path for path in (tmp_path / ".s.zarr.scratch").rglob("*") if path.is_file())
-    assert found == sorted(kept)

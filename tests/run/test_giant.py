@@ -16,7 +16,8 @@ from pbdist.mechanisms import Gaussian, Laplace, Pair
 from pbdist.run import SerialExecutor, giant, run_study
 from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.events import BatchFinished, StillComputing, _Computation
-from pbdist.run.giant import ExecutorMapper, FolderScratch, PlaceScratch, scratch_at
+from pbdist.run.giant import ExecutorMapper, Scratch
+from pbdist.run.task import ScratchError
 from pbdist.store.place import place_at
 from pbdist.study import load_study, plan_study
 from pbdist.study.spec import Cell, StudySpec
@@ -57,27 +58,25 @@ def _assert_as_in_memory(study: StudySpec, table) -> None:
 @pytest.mark.slow
 def test_a_cell_is_that_of_the_ordinary_way_and_leaves_nothing(tmp_path):
     study = _study(300_000, Laplace(2.0), keep_states=True)
-    scratch = scratch_at(str(tmp_path / "scratch"))
+    scratch = Scratch(place_at(tmp_path / "s.zarr"))
     scratch.write("left/behind", np.zeros(3))
     _assert_as_in_memory(study, giant.compute(study, study.cells[0], SerialMapper(), scratch, 1 << 30))
-    assert not (tmp_path / "scratch").exists()
+    assert not (tmp_path / ".s.zarr.scratch").exists()
 
 
 def test_what_does_not_fit_is_refused_before_anything_runs(tmp_path):
     study = _study(1 << 25, Gaussian(3.0))
     assert giant.BASE_BYTES + projected_bytes(1 << 25, giant.layout_of(study, 1 << 30)) <= 0.8 * (1 << 30)
     assert giant.layout_of(study, 1 << 30) == Layout()
-    assert giant.scratch_bytes(study) < 32 << 30
-    scratch = scratch_at(str(tmp_path))
+    scratch = Scratch(place_at(tmp_path / "s.zarr"))
     with pytest.raises(InvalidInputError, match=r"need \d+ MiB for each task, got \d+ MiB"):
         giant.compute(study, study.cells[0], SerialMapper(), scratch, 400 << 20)
     with pytest.raises(InvalidInputError, match="expected method buckets, got tight"):
         giant.compute(_study(400, Gaussian(3.0), "tight"), study.cells[0], SerialMapper(), scratch, 1 << 30)
 
 
-@pytest.mark.parametrize("kind", ["folder", "place"])
-def test_arrays_come_back_and_damage_is_found(tmp_path, kind):
-    scratch = FolderScratch(str(tmp_path)) if kind == "folder" else PlaceScratch(place_at(tmp_path))
+def test_arrays_come_back_and_damage_is_found(tmp_path):
+    scratch = Scratch(place_at(tmp_path / "s.zarr"))
     random = np.random.default_rng(0)
     arrays = [
         random.random(7),
@@ -93,8 +92,10 @@ def test_arrays_come_back_and_damage_is_found(tmp_path, kind):
         assert back.dtype == array.dtype
         assert back.shape == array.shape
         np.testing.assert_array_equal(back, array)
-    assert sorted(path.name for path in (tmp_path / "some").iterdir()) == [f"{n}.pbdist-block" for n in range(5)]
-    path = tmp_path / "some" / "1.pbdist-block"
+    assert sorted(path.name for path in (tmp_path / ".s.zarr.scratch" / "some").iterdir()) == [
+        f"{n}.pbdist-block" for n in range(5)
+    ]
+    path = tmp_path / ".s.zarr.scratch" / "some" / "1.pbdist-block"
     content = path.read_bytes()
     for position in range(len(content)):
         path.write_bytes(content[:position] + bytes([content[position] ^ 4]) + content[position + 1 :])
@@ -108,7 +109,7 @@ def test_arrays_come_back_and_damage_is_found(tmp_path, kind):
         scratch.write("other", np.zeros(3, dtype=np.int64))
     scratch.remove("some/0")
     scratch.remove("some/0")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(ScratchError, match="some/0"):
         scratch.read("some/0")
     scratch.clear()
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -144,7 +145,7 @@ def test_workers_that_die_change_nothing_and_stay_below_the_projected_memory(tmp
         def kill_now_and_then():
             # In the middle of the work, as the blocks tell that come and go.
             for wanted in (1, 8):
-                while len(list((tmp_path / "scratch").glob("**/*"))) < wanted:
+                while len(list((tmp_path / ".s.zarr.scratch").glob("**/*"))) < wanted:
                     if stopped.wait(0.02):
                         return
                 # A worker that is just being started answers nothing.
@@ -157,7 +158,7 @@ def test_workers_that_die_change_nothing_and_stay_below_the_projected_memory(tmp
         killer = threading.Thread(target=kill_now_and_then)
         killer.start()
         try:
-            table = giant.compute(study, study.cells[0], mapper, scratch_at(str(tmp_path / "scratch")), limit)
+            table = giant.compute(study, study.cells[0], mapper, Scratch(place_at(tmp_path / "s.zarr")), limit)
         finally:
             stopped.set()
             killer.join()
@@ -166,7 +167,7 @@ def test_workers_that_die_change_nothing_and_stay_below_the_projected_memory(tmp
     _assert_as_in_memory(study, table)
     assert killed
     assert max(peaks) <= giant.BASE_BYTES + projected_bytes(1 << 18, giant.layout_of(study, limit))
-    assert not (tmp_path / "scratch").exists()
+    assert not (tmp_path / ".s.zarr.scratch").exists()
 
 
 class _Narrow(SerialExecutor):

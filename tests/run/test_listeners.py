@@ -47,7 +47,7 @@ class Watched:
 
 
 def started(cells: int = 100, before: int = 0, seconds: float = 100.0) -> RunStarted:
-    return RunStarted(cells, before, 10, "4 workers on this machine", "http://here/status", "/s.zarr", seconds)
+    return RunStarted(cells, before, 10, "4 workers on this machine", "http://here/status", "/s.zarr", seconds, 1)
 
 
 def at_work(cell: int, seconds: float, step: str = "", silent: float = 0.0, part: str = "") -> CellAtWork:
@@ -149,7 +149,7 @@ def test_cells_at_work_are_told_though_no_batch_is_done(watched: Watched) -> Non
         show(WorkersAwaited(30.2))
         show(started(100))
         watched.now = 1030.0
-        cells = at_work(3, 29.6, "r = 4,096 of 1,048,576"), at_work(8, 25.0, part="extensions/001")
+        cells = at_work(3, 29.6, "r = 4,096 of 1,048,576"), at_work(8, 25.0, part="extension-001")
         show(StillComputing(30.0, 100, 0, cells, 0))
         watched.now = 1060.0
         show(StillComputing(60.1, 100, 0, (at_work(3, 59.6, "r = 8,192 of 1,048,576", 28.0),), 1200))
@@ -159,7 +159,7 @@ def test_cells_at_work_are_told_though_no_batch_is_done(watched: Watched) -> Non
     assert watched.lines[0] == "waiting for workers for 30 s"
     assert watched.lines[3:] == [
         "0 of 100 cells, after 30 s; at work: cell 3: Laplace(scale=3) for 30 s, r = 4,096 of 1,048,576; "
-        "cell 8 of extensions/001: Laplace(scale=8) for 25 s",
+        "cell 8 of extension-001: Laplace(scale=8) for 25 s",
         "0 of 100 cells, after 60 s; at work: cell 3: Laplace(scale=3) for 60 s, r = 8,192 of 1,048,576, "
         "last heard of 28 s ago; and 1,200 more",
         "1 of 100 cells, 0.011 cells/s, about 13.5 min left, 1 MiB",
@@ -196,8 +196,8 @@ def test_on_a_terminal_cells_at_work_are_under_the_bar_until_they_are_done(monke
     assert "cell 3:" not in watched.file.getvalue()[len(text) :]
 
 
-STARTED = RunStarted(6, 2, 4, "this process", None, "/s.zarr", 1.5)
-FAILED = CellFailed("extensions/001", 3, "Laplace(scale=2, sensitivity=1)", "ValueError: ε\u2028", "Traceback\n  ..\n")
+STARTED = RunStarted(6, 2, 4, "this process", None, "/s.zarr", 1.5, 1)
+FAILED = CellFailed("extension-001", 3, "Laplace(scale=2, sensitivity=1)", "ValueError: ε\u2028", "Traceback\n  ..\n")
 FINISHED = RunFinished(6, 1, 2.5, 2.0, 1.5, 700)
 
 
@@ -235,7 +235,7 @@ def test_every_event_is_a_line_with_all_its_fields_and_the_time(tmp_path: Path) 
         assert abs(datetime.fromisoformat(line.pop("time")) - before) < timedelta(minutes=1)
     assert lines[1] == {
         "event": "cell_failed",
-        "part": "extensions/001",
+        "part": "extension-001",
         "cell": 3,
         "setting": "Laplace(scale=2, sensitivity=1)",
         "cause": "ValueError: ε\u2028",

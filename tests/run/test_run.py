@@ -15,7 +15,8 @@ import pytest
 from distributed import Client, LocalCluster
 from rich.console import Console
 
-from pbdist.errors import BatchError, InvalidInputError
+from pbdist.errors import BatchError, InvalidInputError, StoreMismatchError
+from pbdist.provenance import provenance
 from pbdist.run import SerialExecutor, run_study
 from pbdist.run.cluster_profile import LocalProfile
 from pbdist.run.dask_executor import DaskExecutor
@@ -23,9 +24,9 @@ from pbdist.run.dask_tasks import TOPIC
 from pbdist.run.events import BatchFailed, BatchFinished, Event, RunFinished, RunStarted
 from pbdist.run.listeners import ProgressDisplay
 from pbdist.store import create_or_open, hold
-from pbdist.store.layout import batch_file
+from pbdist.store.layout import bounds_file
 from pbdist.study import StudySpec, load_study, plan_study
-from tests.batches import exchange_chunk
+from tests.batches import damage_batch, remove_batch
 from tests.run.processes import PATIENCE, STATES, commits, run, started
 from tests.studies import TINY, Finished, results_of, write_study
 
@@ -69,12 +70,11 @@ def test_a_serial_run_tells_what_happens_and_a_second_one_does_nothing(tiny: Stu
 def test_what_was_lost_or_changed_is_computed_again(tiny: StudySpec, store_copy: Finished) -> None:
     store = store_copy(KEPT)
     complete = results_of(store)
-    exchange_chunk(store, "delta_lower", 1)
-    exchange_chunk(store, "log_delta_upper", 3)
-    (store / "states/cell-000004/A_TO_B/r-2/zarr.json").unlink()
-    (store / "delta_upper/c/0.0.partial").write_bytes(b"torn")
+    damage_batch(store, 1)
+    remove_batch(store, 3)
+    (store / "states/4/A_TO_B/r-2/zarr.json").unlink()
     events: list[Event] = []
-    run_study(tiny, store, SerialExecutor(), events.append)
+    run_study(tiny, store, SerialExecutor(), events.append, check=True)
     assert sorted(event.batch for event in events if isinstance(event, BatchFinished)) == [1, 3, 4]
     assert results_of(store) == complete
 
@@ -82,14 +82,12 @@ def test_what_was_lost_or_changed_is_computed_again(tiny: StudySpec, store_copy:
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda store: (store / "delta_upper/zarr.json").unlink(),
-        lambda store: (store / "delta_upper/zarr.json").write_text("{}"),
+        lambda store: (store / "bounds/zarr.json").unlink(),
+        lambda store: (store / "bounds/zarr.json").write_text("{}"),
         lambda store: shutil.rmtree(store / "epsilon"),
-        lambda store: shutil.rmtree(store / "scale/c"),
-        lambda store: shutil.rmtree(store / "commits/shard-000000"),
-        lambda store: shutil.rmtree(store / "commits"),
-        lambda store: shutil.rmtree(store / "states"),
-        lambda store: shutil.copy(store / "mean/c/0", store / "scale/c/0"),
+        lambda store: shutil.rmtree(store / "bounds"),
+        lambda store: shutil.rmtree(store / "details"),
+        lambda store: shutil.copy(store / "mean/0", store / "scale/0"),
     ],
 )
 def test_what_is_no_result_is_put_back(tiny: StudySpec, store_copy: Finished, damage: Callable[[Path], object]) -> None:
@@ -103,26 +101,29 @@ def test_what_is_no_result_is_put_back(tiny: StudySpec, store_copy: Finished, da
 
 def test_a_study_too_large_for_this_machine_is_refused_before_a_store_is_made(tmp_path: Path) -> None:
     path = write_study(tmp_path, TINY.replace("buckets: 400", "buckets: 1073741824"))
-    with pytest.raises(InvalidInputError, match=r"buckets: expected \d+ GiB on the disk of the store"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"buckets: cells that no worker\'s memory holds need [\d.]+ GiB on the disk of the store",
+    ):
         run_study(load_study(path), tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
     assert not (tmp_path / "s.zarr").exists()
 
 
-def test_a_batch_that_fails_does_not_stop_the_others(tiny: StudySpec, tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_written_ends_the_run_in_one_line(tiny: StudySpec, tmp_path: Path) -> None:
     stored = create_or_open(tmp_path / "s.zarr", plan_study(tiny))
-    blocked = stored.path / batch_file(2)
+    blocked = stored.path / bounds_file(2)
     # An empty folder would be replaced.
     (blocked / "kept").mkdir(parents=True)
     events: list[Event] = []
     with pytest.raises(BatchError) as caught:
         run_study(tiny, stored.path, SerialExecutor(), events.append)
-    assert str(caught.value).startswith(
-        "1 of 6 cells could not be computed: Laplace(scale=5, sensitivity=1): IsADirect"
-    )
-    assert "\n" not in str(caught.value)
-    assert [event.batch for event in events if isinstance(event, BatchFailed)] == [2]
-    assert finished_with(events) == (6, 1)
-    assert commits(stored.path) == 5
+    text = str(caught.value)
+    assert text.startswith("the store cannot be written: IsADirectoryError")
+    assert text.endswith("of 6 cells are in the store: the same command goes on where this one stopped")
+    assert "\n" not in text
+    assert 2 in [event.batch for event in events if isinstance(event, BatchFailed)]
+    failed = finished_with(events)[1]
+    assert 1 <= failed < 6
     shutil.rmtree(blocked)
     run_study(tiny, stored.path, SerialExecutor(), lambda _: None)
     assert commits(stored.path) == 6
@@ -130,12 +131,26 @@ def test_a_batch_that_fails_does_not_stop_the_others(tiny: StudySpec, tmp_path: 
 
 def test_one_driver_at_a_time(tiny: StudySpec, tmp_path: Path) -> None:
     stored = create_or_open(tmp_path / "s.zarr", plan_study(tiny))
-    with (
-        hold(stored.path),
-        pytest.raises(InvalidInputError, match=rf"a run writes to: process {os.getpid()} on .* since 20"),
-    ):
+    match = rf"another process writes to the store \(process {os.getpid()} on .* since 20"
+    with hold(stored.place), pytest.raises(InvalidInputError, match=match):
         run_study(tiny, stored.path, SerialExecutor(), lambda _: None)
     assert commits(stored.path) == 0
+
+
+def test_other_software_does_not_go_on_with_a_store(
+    tiny: StudySpec, store_copy: Finished, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_copy(KEPT)
+    complete = results_of(store)
+    remove_batch(store, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr("pbdist.run.run.provenance", lambda: {**provenance(), "numpy": "9.9"})
+        with pytest.raises(
+            StoreMismatchError, match=r"this process has numpy 9\.9 instead of \d.* of the store: go on"
+        ):
+            run_study(tiny, store, SerialExecutor(), lambda _: None)
+    run_study(tiny, store, SerialExecutor(), lambda _: None)
+    assert results_of(store) == complete
 
 
 def test_dask_gives_the_bytes_of_the_serial_run(finished_store: Finished, tmp_path: Path) -> None:
@@ -148,23 +163,13 @@ def test_dask_gives_the_bytes_of_the_serial_run(finished_store: Finished, tmp_pa
     assert results_of(tmp_path / "s.zarr") == results_of(finished_store(STATES))
 
 
-def test_a_failing_batch_and_a_running_scheduler(
-    tiny: StudySpec, workers: LocalCluster, finished_store: Finished, tmp_path: Path
-) -> None:
-    stored = create_or_open(tmp_path / "s.zarr", plan_study(tiny))
-    blocked = stored.path / batch_file(2)
-    # An empty folder would be replaced.
-    (blocked / "kept").mkdir(parents=True)
+def test_a_running_scheduler(tiny: StudySpec, workers: LocalCluster, finished_store: Finished, tmp_path: Path) -> None:
     with Client(workers) as client:
         before = client.get_events(TOPIC)
-        with pytest.raises(BatchError, match="1 of 6 cells could not be computed"):
-            run_study(tiny, stored.path, DaskExecutor(scheduler=workers.scheduler_address), lambda _: None)
-        shutil.rmtree(blocked)
-        run_study(tiny, stored.path, DaskExecutor(scheduler=workers.scheduler_address), lambda _: None)
+        run_study(tiny, tmp_path / "s.zarr", DaskExecutor(scheduler=workers.scheduler_address), lambda _: None)
         # Of cells that take no long nothing is sent.
         assert client.get_events(TOPIC) == before
-    assert commits(stored.path) == 6
-    assert results_of(stored.path) == results_of(finished_store(KEPT))
+    assert results_of(tmp_path / "s.zarr") == results_of(finished_store(KEPT))
 
 
 @pytest.mark.ci

@@ -8,7 +8,7 @@ from pbdist.errors import InvalidInputError
 from pbdist.run.dask_executor import RunningScheduler
 
 
-@pytest.mark.parametrize("content", ["[" * 200_000, '{"address": ' + "[" * 200_000, '{"address": 5}', "{}", "", "\0"])
+@pytest.mark.parametrize("content", ['{"address": 5}', "{}", "", "\0"])
 def test_a_file_that_has_no_address_is_refused_in_one_line(tmp_path: Path, content: str) -> None:
     file = tmp_path / "scheduler.json"
     file.write_text(content)

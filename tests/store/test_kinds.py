@@ -83,7 +83,7 @@ def test_it_is_extended_and_told_as_one(made: Path, tmp_path: Path) -> None:
     more = tmp_path / "study.yaml"
     more.write_text(text.replace("scale: 2, steps: [2, 3]", "scale: 2, steps: [2, 3, 4]"), encoding="utf-8")
     assert main(["run", str(more), "--store", str(store), "--serial"]) == 0
-    assert (store / "extensions" / "001" / "steps").is_dir()
+    assert (store / "extension-001" / "steps").is_dir()
     study = open_study(store)
     assert study.frame(mechanism="RandomAllocation", **POINT).steps.tolist() == [2.0, 3.0, 4.0]
     assert study.delta("RandomAllocation", steps=4, **POINT).upper > 0.0

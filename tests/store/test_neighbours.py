@@ -1,10 +1,6 @@
-"""A store says for which neighbours its bounds are, where its study states it; older ones say what their pairs say.
-
-``format-5/old.zarr`` is what ``pbdist run`` of its ``study.yaml`` made before studies could state their neighbours.
-"""
+"""A store says for which neighbours its bounds are: what its study states, and else what its pairs say."""
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,18 +13,26 @@ from pbdist.mechanisms import Adjacency, Gaussian, Laplace, SubsampledGaussian
 from pbdist.query import open_study
 from pbdist.query.settings import neighbours_by_label
 from pbdist.run import SerialExecutor, run_study
-from pbdist.run.driver import asked_of
-from pbdist.store import create_or_open, open_parts, open_store
-from pbdist.store.columns import StoredCells
+from pbdist.run.run import asked_of
+from pbdist.store import open_parts, open_store
+from pbdist.store.cells import StoredCells
 from pbdist.study import load_study
 from pbdist.study.load import load_asked
-from pbdist.study.plan import plan_study
 from tests.studies import files_of, write_study
 
 pytestmark = pytest.mark.slow
 
-OLD = Path(__file__).parent / "format-5"
-BARE = (OLD / "study.yaml").read_text()
+BARE = """\
+format: 1
+name: old
+mechanisms:
+  - {kind: Laplace, scale: [2, 3]}
+  - {kind: SubsampledGaussian, scale: 2, rate: 0.1}
+method: buckets
+buckets: 100
+compositions: [1, 4]
+epsilon: [0, 0.5]
+"""
 STATED = BARE.replace("name: old\n", "name: old\nadjacency: add-or-remove\n")
 OWN = BARE.replace("[2, 3]}", "[2, 3], adjacency: replace-one}")
 PRODUCTS = """\
@@ -52,49 +56,6 @@ epsilon: [0.5]
 
 def run(file: Path, store: Path) -> None:
     run_study(load_asked(file), store, SerialExecutor(), lambda _: None)
-
-
-def test_a_store_from_before_is_opened_and_says_what_its_pairs_say() -> None:
-    study = open_study(OLD / "old.zarr")
-    assert study.complete
-    assert study.spec.adjacency == ()
-    assert neighbours_by_label(study.spec) == {
-        "Laplace": Adjacency.AS_STATED,
-        "SubsampledGaussian": Adjacency.ADD_OR_REMOVE,
-    }
-    asked = {"compositions": 4, "epsilon": 0.5}
-    assert study.delta("Laplace", scale=2, **asked).adjacency is Adjacency.AS_STATED
-    assert study.delta("SubsampledGaussian", **asked).adjacency is Adjacency.ADD_OR_REMOVE
-    assert study.lookup("SubsampledGaussian", **asked).adjacency is Adjacency.ADD_OR_REMOVE
-    assert study.bounds.adjacency == "Laplace: as-stated; SubsampledGaussian: add-or-remove"
-
-
-@pytest.mark.parametrize("own", ["", ", adjacency: add-or-remove"])
-def test_a_study_that_states_nothing_new_makes_the_store_that_it_made_before(tmp_path: Path, own: str) -> None:
-    """What is computed, how it is compressed, and which columns there are may differ; all else does not."""
-    store = tmp_path / "s.zarr"
-    create_or_open(store, plan_study(load_study(write_study(tmp_path, BARE.replace("0.1}", f"0.1{own}}}")))))
-    new, old = (open_store(one).root for one in (store, OLD / "old.zarr"))
-    left = {"files", "provenance"}
-    assert {name: new[name] for name in new if name not in left} == {
-        name: old[name] for name in old if name not in left
-    }
-
-
-def test_a_store_from_before_takes_no_study_that_states_its_neighbours(tmp_path: Path) -> None:
-    store = tmp_path / "s.zarr"
-    shutil.copytree(OLD / "old.zarr", store)
-    before = files_of(store)
-    for text in (STATED, OWN):
-        with pytest.raises(
-            StoreMismatchError, match=r"^adjacency: expected as-stated of 'Laplace' as in the store, got"
-        ):
-            run(write_study(tmp_path, text), store)
-        with pytest.raises(StoreMismatchError, match="with digest"):
-            create_or_open(store, plan_study(load_study(write_study(tmp_path, text))))
-    assert files_of(store) == before
-    run(write_study(tmp_path, BARE), store)
-    assert files_of(store) == before
 
 
 def test_a_statement_is_stored_and_read_back(tmp_path: Path, finished_store: Callable[[str], Path]) -> None:

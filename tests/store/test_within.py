@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from pbdist.errors import BatchError, StoreDamagedError
+from pbdist.errors import BatchError
 from pbdist.query import open_study
 from pbdist.run import SerialExecutor, run_study
-from pbdist.store import check_store, open_store, read_within
+from pbdist.store import check_store, open_store
 from pbdist.store.layout import WITHIN
 from pbdist.study import StudySpec, load_study
 from pbdist.table import bounds_table
-from tests.studies import Finished, results_of, write_study
+from tests.studies import write_study
 
 pytestmark = pytest.mark.slow
 
@@ -39,10 +39,7 @@ def run(tmp_path: Path, text: str) -> tuple[StudySpec, Path]:
 @pytest.mark.parametrize("direction", ["both", "each"])
 def test_it_is_stored_as_it_was_computed(tmp_path: Path, direction: str) -> None:
     study, path = run(tmp_path, f"{TEXT}direction: {direction}\n")
-    plain = xr.open_zarr(path, consolidated=False, chunks=None)
-    assert plain.within_tolerance.dtype == bool
-    assert plain.within_tolerance.dims == plain.delta_upper.dims
-    assert plain.within_tolerance.attrs == {"long_name": "whether the bounds meet within the tolerance"}
+    plain = xr.open_zarr(path, chunks=None).bounds.to_dataset("quantity")
     for row, cell in enumerate(study.cells):
         table = bounds_table(
             [(cell.pair, 1)],
@@ -59,25 +56,7 @@ def test_it_is_stored_as_it_was_computed(tmp_path: Path, direction: str) -> None
     # No better is to be had at the largest loss; at 1e-13 it is.
     assert shown.sel(scale=2.0).values.tolist() == [[True, True, True]]
     assert shown.sel(scale=1e12).values.tolist() == [[False, False, True]]
-    assert np.array_equal(read_within(open_store(path), slice(None)), plain.within_tolerance.values)
-
-
-def test_it_is_checksummed_and_put_back(tmp_path: Path, store_copy: Finished) -> None:
-    study, path = load_study(write_study(tmp_path, TEXT)), store_copy(TEXT)
-    before = results_of(path)
-    stored = open_store(path)
-    record = stored.results.record(0)
-    assert record is not None
-    assert WITHIN in record.chunks
-    for harm in (lambda file: file.unlink(), lambda file: file.write_bytes(file.read_bytes()[::-1])):
-        harm(path / WITHIN / "c/0/0/0/0")
-        assert not stored.results.is_sound(0)
-        assert [name for name, _ in check_store(path).damaged] == [f"{WITHIN}/c/0/0/0/0"]
-        run_study(study, path, SerialExecutor(), lambda _: None, check=True)
-        assert results_of(path) == before
-    (path / WITHIN / "c/0/0/0/0").unlink()
-    with pytest.raises(StoreDamagedError, match="have changed or are missing"):
-        read_within(stored, 0)
+    assert np.array_equal(open_store(path).within(slice(None)), plain.within_tolerance.values == 1.0)
 
 
 def test_a_cell_that_failed_is_not_within(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +67,7 @@ def test_a_cell_that_failed_is_not_within(tmp_path: Path, monkeypatch: pytest.Mo
             raise ValueError("on purpose")
         return computed(components, **arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("pbdist.run.batch.bounds_table", fails)
+    monkeypatch.setattr("pbdist.run.task.bounds_table", fails)
     with pytest.raises(BatchError, match="on purpose"):
         run(tmp_path, TEXT.replace("scale: [2, 1.0e+12]", "scale: 2"))
     bounds = open_study(tmp_path / "s.zarr").bounds
@@ -96,7 +75,6 @@ def test_a_cell_that_failed_is_not_within(tmp_path: Path, monkeypatch: pytest.Mo
     assert bounds.within_tolerance.values[0].all()
     assert not bounds.within_tolerance.values[1].any()
     monkeypatch.undo()
-    # The cell that was there is kept, and what is known of it.
     run(tmp_path, TEXT.replace("scale: [2, 1.0e+12]", "scale: 2"))
     assert open_study(tmp_path / "s.zarr").bounds.within_tolerance.values.all()
 
@@ -105,9 +83,10 @@ def test_a_cell_that_failed_is_not_within(tmp_path: Path, monkeypatch: pytest.Mo
 def test_without_a_tolerance_there_is_none(tmp_path: Path, tail: str) -> None:
     text = "".join(line for line in TEXT.splitlines(keepends=True) if "tolerance" not in line) + tail
     _, path = run(tmp_path, text.replace("[2, 1.0e+12]", "2"))
-    assert not (path / WITHIN).exists()
+    plain = xr.open_zarr(path, chunks=None).bounds.to_dataset("quantity")
+    assert np.isnan(plain[WITHIN]).all()
     assert WITHIN not in open_study(path).bounds
-    assert not read_within(open_store(path), slice(None)).any()
+    assert not open_store(path).within(slice(None)).any()
     assert check_store(path).healthy
 
 

@@ -44,7 +44,7 @@ from pbdist.mechanisms import (
     positive,
 )
 from pbdist.mechanisms.columns import columns_of_kind, known_columns
-from pbdist.store.columns import FilesStore, array_files
+from pbdist.store.skeleton import array_files
 from pbdist.study import Cell, load_study
 from pbdist.study.columns import as_list_text, cell_columns, column_names, composite_text, list_text
 from pbdist.types import Adjacency
@@ -197,12 +197,10 @@ def test_grids_have_the_columns_of_their_cells(tmp_path: Path) -> None:
 def test_a_study_has_the_arrays_of_its_mechanisms(tmp_path: Path) -> None:
     files = array_files(load_study(write_study(tmp_path)), 2)
     columns = "mechanism kind noise scale sensitivity truncate_low truncate_high p mean shift reading factor pair"
-    results = {"delta_lower", "delta_upper", "log_delta_lower", "log_delta_upper", "factor_used", "loss_width"}
-    others = {"compositions", "epsilon", "exp_epsilon", "direction", "within_tolerance"}
+    others = {"compositions", "epsilon", "exp_epsilon", "direction", "quantity", "detail", "bounds", "details"}
     arrays = {name.partition("/")[0] for name in files}
-    assert arrays - others == {*columns.split(), *results}
-    assert f'"coordinates": "{columns} exp_epsilon"' in files["delta_upper/zarr.json"].decode()
-    assert FilesStore(files).files() == dict(sorted(files.items()))
+    assert arrays - others == {*columns.split()}
+    assert f'"coordinates": "{columns} exp_epsilon"' in files["bounds/zarr.json"].decode()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import json
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,16 +20,13 @@ from pbdist.query.settings import neighbours_by_label, neighbours_words
 from pbdist.query.stored import Union
 from pbdist.rounding import exact
 from pbdist.store import (
-    Place,
     StoredStudy,
     check_skeleton,
     open_parts,
     place_at,
     read_refinements,
-    sizes_of_store,
-    survey,
 )
-from pbdist.store.layout import BOUNDS, COMMITS, EXTENSIONS, LOOSE, REFINEMENTS, WITHIN
+from pbdist.store.layout import BOUNDS, BOUNDS_ARRAY, FAILURES, WITHIN, is_extension
 from pbdist.study.columns import column_names, column_of
 from pbdist.study.extension import missing_parts
 from pbdist.study.spec import exponential, log_floor
@@ -44,12 +42,10 @@ class PartState:
 
     #: The part.
     stored: StoredStudy
-    #: Its batches without a sound commit record.
+    #: Its batches that are not committed.
     missing: frozenset[int]
     #: The cells that could not be computed, by their row in the part, and why.
     failed: Mapping[int, str]
-    #: The SHA-256 of the record of each batch, by its number; without those that are missing.
-    records: Mapping[int, str]
 
 
 class Snapshot:
@@ -84,9 +80,8 @@ class Snapshot:
         except StoreDamagedError as error:
             self.problem = str(error)
         refinements = read_refinements(parts[0])
-        self.refined = sum(len(one.compositions) * len(one.epsilon) for one in refinements)
+        self.refined = sum(one.points for one in refinements)
         self.token = self._token()
-        self._sound: set[tuple[str, int]] = set()
         self._damaged: set[tuple[str, int]] = set()
 
     @property
@@ -123,34 +118,28 @@ class Snapshot:
             cell
             for state in self.parts
             for batch in state.missing
-            for cell in self.union.rows(state.stored, state.stored.head.cells_of(batch)).tolist()
+            for cell in self.union.rows(state.stored, state.stored.cells_of(batch)).tolist()
         )
 
     @property
     def damaged(self) -> tuple[tuple[PartState, int], ...]:
-        """The batches found so far whose files are not those of their commit records."""
+        """The batches found so far whose files are damaged."""
         by_part = {state.stored.part: state for state in self.parts}
         return tuple((by_part[part], batch) for part, batch in sorted(self._damaged.copy()))
 
     def read(self, state: PartState, batch: int) -> dict[str, Any] | None:
         """Return the bounds of a batch over its cells, and `WITHIN` where the study has a tolerance.
 
-        None where it is not there, or is damaged. What is returned was compared with its record, and that with the one
-        of this state of the store: files may be exchanged at any time. A batch that was found damaged once stays so.
+        None where it is not there, or is damaged; a batch that was found damaged once stays so.
         """
         stored, key = state.stored, (state.stored.part, batch)
         if batch in state.missing or self.problem is not None or key in self._damaged:
             return None
-        try:
-            # All files of the batch, also those that are not shown; once, as there may be many.
-            if key in self._sound or stored.results.is_sound(batch):
-                self._sound.add(key)
-                names = [name for name in stored.head.results if name in (*BOUNDS, WITHIN)]
-                found = stored.results.read(batch, names)
-                if found is not None and found[0].digest == state.records.get(batch):
-                    return found[1]
-        except StoreDamagedError:
-            pass
+        with suppress(StoreDamagedError):
+            found = stored.read(batch)
+            if found is not None:
+                names = (*BOUNDS, *([WITHIN] if stored.study.sought is not None else []))
+                return {name: found.values(name) for name in names}
         self._damaged.add(key)
         return None
 
@@ -183,27 +172,18 @@ def take_snapshot(name: str) -> Snapshot:
 
 
 def listing_of(name: str) -> str:
-    """Return a digest of which commit records, parts and refinements a store has: another one tells of a change."""
+    """Return a digest of which parts, batches, failures and refinements a store has: another one tells of a change."""
     place = place_at(name)
-    entries = [entry for folder in (COMMITS, EXTENSIONS, REFINEMENTS) for entry in _names(place, folder)]
+    folders = place.folders()
+    parts = ["", *(each for each in folders if is_extension(each))]
+    paths = [f"{part}/{each}".lstrip("/") for part in parts for each in (BOUNDS_ARRAY, FAILURES)]
+    entries = [folders, *(sorted(place.names(path)) for path in paths)]
     return hashlib.sha256(json.dumps(entries).encode()).hexdigest()
 
 
-def _names(place: Place, folder: str) -> list[tuple[str, int]]:
-    # Results and states have their checksums in the commit records.
-    return sorted(entry for entry in place.names(folder) if entry[0].endswith("zarr.json") or f"{LOOSE}/" in entry[0])
-
-
 def _part_state(stored: StoredStudy) -> PartState:
-    failed: dict[int, str] = {}
-    records: dict[int, str] = {}
-    damaged: set[int] = set()
-    for state in survey(stored.head, sizes_of_store(stored.place)):
-        damaged |= state.damaged
-        records |= {index: record.digest for index, record in state.batches.items()}
-        failed |= {cell: why for record in state.batches.values() for cell, why in record.failed.items()}
-    missing = frozenset(range(stored.batches)) - set(records) - damaged
-    return PartState(stored, missing, failed, records)
+    progress = stored.progress()
+    return PartState(stored, frozenset(progress.missing), progress.failed)
 
 
 #: How arrays are packed: little-endian, by the name under which a page finds them.
@@ -299,7 +279,7 @@ def reading_notices(snapshot: Snapshot, points: int, missed: int) -> Iterator[di
     """Yield what was found while bounds were read: damage, and that the tolerance is missed at some of the points."""
     damaged = snapshot.damaged
     if damaged:
-        cells = sum(len(state.stored.head.cells_of(batch)) for state, batch in damaged)
+        cells = sum(len(state.stored.cells_of(batch)) for state, batch in damaged)
         yield _notice(
             "error",
             f"Part of this store is damaged: the files of {_settings(cells)} have"
@@ -506,13 +486,13 @@ class Slabs:
             np.flatnonzero((grid >= part_of.start) & (grid < part_of.stop))
             for grid, part_of in ((r, slab.compositions), (e, slab.epsilon))
         )
-        rows = self._snapshot.union.rows(stored, stored.head.cells_of(batch))
+        rows = self._snapshot.union.rows(stored, stored.cells_of(batch))
         at = np.ix_(rows, r[its_r] - slab.compositions.start, e[its_e] - slab.epsilon.start)
         return (its_r, its_e), at
 
     def _judge(self, state: PartState, batch: int, log_upper: FloatArray, within: BoolArray) -> None:
         """Count the points of a batch at which the tolerance was sought, and those at which it was missed."""
-        stored, cells = state.stored, state.stored.head.cells_of(batch)
+        stored, cells = state.stored, state.stored.cells_of(batch)
         rows = self._snapshot.union.rows(stored, cells)
         # That no lower bound is known is a notice of its own.
         own = np.isnan(self._snapshot.columns["factor"][rows]) & ~self._snapshot.unattained[rows]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pbdist.errors import StoreDamagedError
+from pbdist.provenance import provenance
 from pbdist.query.noise_choice import NoiseChoice, noise_choices
 from pbdist.query.printing import precision_line
 from pbdist.query.status import StoreStatus, store_status
@@ -31,7 +32,6 @@ from pbdist.report.pages.pictures import pictures
 from pbdist.report.pages.words import assumed, goal_in_words, meaning, studied
 from pbdist.sizing.goal import Goal
 from pbdist.store import STORE_FORMAT, check_skeleton, open_parts
-from pbdist.store.documents import provenance
 from pbdist.study import StudySpec
 from pbdist.study.columns import cell_columns
 from pbdist.study.extension import missing_parts
@@ -149,7 +149,7 @@ def provenance_of(status: StoreStatus) -> Iterator[Block]:
         ("files", f"{status.files:,}, {size(status.size)}"),
         ("method", _method(study.method, study.buckets)),
         ("tolerance", sought if study.sought is None else f"{sought}, for {judged}"),
-        *_software("computed with", first.root.get("provenance") or {}),
+        *_software("computed with", first.attributes.get("provenance") or {}),
         *_software("this page made with", provenance()),
     ]
     yield Table("Where the numbers come from", (_WHAT, Column("value")), tuple(rows))

@@ -17,7 +17,7 @@ from pbdist.query.noise_choice import noise_choices
 from pbdist.query.printing import rounded_down, rounded_up
 from pbdist.report.explorer.export import exported
 from pbdist.report.explorer.snapshot import take_snapshot
-from pbdist.store.layout import batch_file, shard_record
+from pbdist.store.layout import bounds_file
 from tests.batches import remove_batch
 from tests.report.explorer.browser import a_page, choose, chromium, settled
 from tests.report.explorer.studies import HOSTILE, serving
@@ -427,7 +427,7 @@ def test_dark_and_light_follow_the_system(browser, address):
 def test_what_a_store_lacks_is_a_gap_and_is_told(browser, store, tmp_path):
     copy = Path(shutil.copytree(store, tmp_path / "s.zarr"))
     remove_batch(copy, 2)
-    damaged = copy / batch_file(4)
+    damaged = copy / bounds_file(4)
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
     with serving(copy) as port, a_page(browser) as page:
         page.goto(f"http://127.0.0.1:{port}/")
@@ -445,7 +445,7 @@ def test_what_a_store_lacks_is_a_gap_and_is_told(browser, store, tmp_path):
 
 def test_a_store_that_changes_says_so_and_is_shown_after_loading_again(browser, store, tmp_path):
     copy = Path(shutil.copytree(store, tmp_path / "s.zarr"))
-    record = copy / shard_record(0)
+    record = copy / bounds_file(0)
     kept = record.read_bytes()
     record.unlink()
     # The browser tells of the refused requests on its console.

@@ -14,7 +14,7 @@ from pbdist.store import open_parts
 from pbdist.store.create import create_or_open
 from pbdist.study import load_study
 from pbdist.study.plan import plan_study
-from tests.batches import chunk_of, exchange_chunk, fail_cells
+from tests.batches import damage_batch, fail_cells
 from tests.report.explorer.studies import MISSED, STUDY
 from tests.studies import TIGHT, write_study
 
@@ -53,9 +53,7 @@ def test_of_a_sound_store_only_what_is_true_of_its_mechanisms_is_said(copy):
 
 
 def test_a_damaged_batch_is_a_gap_and_is_told(copy):
-    data = bytearray(chunk_of(copy, "delta_upper", 0))
-    data[len(data) // 2] ^= 1
-    exchange_chunk(copy, "delta_upper", 0, bytes(data))
+    damage_batch(copy, 0)
     snapshot = take_snapshot(str(copy))
     cells = range(snapshot.parts[0].stored.head.cells_of(0).stop)
     tables = cell_tables(snapshot, list(cells))
@@ -68,7 +66,7 @@ def test_a_damaged_batch_is_a_gap_and_is_told(copy):
 
 
 def test_damaged_metadata_leave_nothing_to_show(copy):
-    (copy / "delta_upper/zarr.json").write_text("{}", encoding="utf-8")
+    (copy / "bounds/zarr.json").write_text("{}", encoding="utf-8")
     snapshot = take_snapshot(str(copy))
     (only,) = notices(snapshot)
     assert only["level"] == "error"

@@ -22,7 +22,7 @@ CLIMBS = (
 )  # fmt: skip
 TARGETS = (
     "secret.txt", "etc/passwd", "proc/self/environ", "zarr.json", "s.zarr/zarr.json",
-    "commits/shard-000000/zarr.json", "",
+    "bounds/0.0.0.0.0", "",
 )  # fmt: skip
 METHODS = (
     "GET", "GET", "GET", "HEAD", "POST", "PUT", "DELETE", "TRACE", "CONNECT", "OPTIONS", "PROPFIND", "get",

@@ -132,7 +132,7 @@ def test_a_delta_is_a_number_above_0_and_below_1(port, delta):
 
 def test_a_store_that_changes_is_shown_anew(store, tmp_path):
     copy = Path(shutil.copytree(store, tmp_path / "s.zarr"))
-    record = copy / "commits/shard-000000/zarr.json"
+    record = copy / "bounds/0.0.0.0.0"
     kept = record.read_bytes()
     record.unlink()
     with serving(copy) as port:

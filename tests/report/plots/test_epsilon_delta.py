@@ -9,10 +9,10 @@ from pbdist.report.plots import epsilon_delta
 from pbdist.report.plots.bounds import graphs_of, proved_line
 from pbdist.report.plots.selection import chosen
 from pbdist.store import create_or_open, extend
-from pbdist.store.layout import batch_file
+from pbdist.store.layout import bounds_file
 from pbdist.study import load_study, plan_study
 from pbdist.study.extension import missing_parts
-from tests.batches import scatter
+from tests.batches import part_of
 from tests.query.test_extended import AFTER, BEFORE, write_all
 from tests.report.plots.pictures import GAUSSIAN, LN10, PLAN, at, curves, notes
 from tests.studies import write_study
@@ -84,9 +84,9 @@ def test_nothing_computed_is_refused(study):
 def test_cells_without_a_sound_record_and_damaged_ones_are_gaps(store_copy):
     store = store_copy(GAUSSIAN)
     opened = pbdist.open_study(store)
-    head = scatter(store).head
-    (store / batch_file(0)).unlink()
-    damaged = store / batch_file(head.batches - 1)
+    head = part_of(store).head
+    (store / bounds_file(0)).unlink()
+    damaged = store / bounds_file(head.batches - 1)
     damaged.write_bytes(damaged.read_bytes()[:-1])
     cells = range(len(opened.spec.cells))
     opened = pbdist.open_study(store)

@@ -12,7 +12,7 @@ from pbdist.report.plots import noise
 from pbdist.report.plots.noise import draw_choices
 from pbdist.report.sheet import new_sheet
 from pbdist.results import Verdict
-from tests.batches import exchange_chunk
+from tests.batches import damage_batch
 from tests.report.plots.pictures import GAUSSIAN, PLAN, curves, notes
 
 TARGET = {"compositions": 4, "epsilon": 1.0, "delta": 1e-5}
@@ -72,7 +72,7 @@ def test_undecided_and_missing_settings_are_told_apart():
 def test_a_damaged_setting_is_left_out_and_told(store_copy):
     store = store_copy(GAUSSIAN)
     opened = pbdist.open_study(store)
-    exchange_chunk(store, "delta_upper", 1)
+    damage_batch(store, 1)
     gaps = opened.gaps(range(5))
     assert gaps == {1: "damaged"}
     axes = noise(pbdist.open_study(store), mechanism="Gaussian", **TARGET)

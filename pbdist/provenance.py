@@ -1,0 +1,86 @@
+"""The software that computes: versions that decide numbers and bytes, and pbdist's git revision."""
+
+import hashlib
+import inspect
+import os
+import platform
+import subprocess
+import sys
+from contextlib import suppress
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+from pbdist.mechanisms.declaration import own_modules
+from pbdist.types import JsonValue
+
+#: The packages that decide numbers and bytes: numcodecs compresses the chunks.
+PACKAGES = ("pbdist", "numpy", "scipy", "zarr", "numcodecs")
+_GIT_SECONDS = 10
+
+
+def provenance() -> dict[str, JsonValue]:
+    """Return the versions of Python and `PACKAGES`, pbdist's git revision, and the SHA-256 of own mechanisms' modules.
+
+    The revision is that of the checkout that pbdist runs from or was built from (``-dirty`` where it was changed), else
+    None. There are no times and no host names: equal inputs give equal stores.
+    """
+    own = {module: _source_digest(module) for module in sorted(own_modules())}
+    return {**_versions(), **({"own_modules": own} if own else {})}
+
+
+def difference(expected: dict[str, JsonValue], found: dict[str, JsonValue]) -> str | None:
+    """Return how the software differs where that may change bytes, as ``NAME 1.2 instead of 1.1, ..``, or None.
+
+    Python and the git revision do not count.
+    """
+    pairs = [(name, expected.get(name), found.get(name)) for name in PACKAGES]
+    own, its = (side.get("own_modules") or {} for side in (expected, found))
+    # A module that the store knows and this process does not need adds nothing.
+    pairs += [(module, own.get(module), its.get(module)) for module in sorted({*own} & {*its})]
+    differing = [f"{name} {_short(new)} instead of {_short(old)}" for name, old, new in pairs if old != new]
+    return ", ".join(differing) or None
+
+
+def _short(version: JsonValue) -> str:
+    return str(version)[:16]
+
+
+@cache
+def _versions() -> dict[str, JsonValue]:
+    versions: dict[str, JsonValue] = {package: metadata.version(package) for package in PACKAGES}
+    return {**versions, "python": platform.python_version(), "git_revision": _git_revision()}
+
+
+@cache
+def _source_digest(module: str) -> str:
+    """Return the SHA-256 of a module's source; of its name where there is no source."""
+    source = module
+    with suppress(OSError, TypeError, KeyError):
+        source = inspect.getsource(sys.modules[module])
+    return hashlib.sha256(source.encode()).hexdigest()
+
+
+def _git_revision() -> str | None:
+    built_from = Path(__file__).resolve().parent / "_git_revision.txt"
+    if built_from.is_file():
+        return built_from.read_text(encoding="utf-8").strip() or None
+    checkout = Path(__file__).resolve().parents[1]
+    if not (checkout / ".git").exists():
+        # An installed package may lie inside somebody else's checkout, which says nothing about it.
+        return None
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    # fsmonitor and hooks are programs that a checkout's configuration names: they must not be started from here.
+    command = ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-C", str(checkout)]
+    try:
+        answer = subprocess.run(  # noqa: S603 -- a fixed command on the package's own folder
+            [*command, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+            capture_output=True,
+            check=True,
+            text=True,
+            timeout=_GIT_SECONDS,
+            env=environment,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip() or None

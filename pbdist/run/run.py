@@ -1,0 +1,477 @@
+"""Run a study: find what its store lacks, plan it, start workers, and have it computed."""
+
+import gc
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+
+from pbdist.errors import BatchError, InvalidInputError, StoreMismatchError, WorkersLostError
+from pbdist.provenance import difference, provenance
+from pbdist.run import giant
+from pbdist.run.events import (
+    OUTAGE_SECONDS,
+    TOLD_EVERY,
+    BatchFailed,
+    BatchFinished,
+    CellFailed,
+    CellsAtWork,
+    CleanUpFailed,
+    Done,
+    Event,
+    Executor,
+    Failure,
+    Listener,
+    Report,
+    RunFinished,
+    RunStarted,
+    SerialExecutor,
+    StillComputing,
+    WorkerRefused,
+    WorkersAwaited,
+    attempt,
+    one_line,
+    pause_between_reports,
+    regularly,
+    reported_by,
+)
+from pbdist.run.schedule import Left, Schedule
+from pbdist.run.task import Receipt, Task, run_task
+from pbdist.store import (
+    Place,
+    StoredStudy,
+    create_or_open,
+    damaged_batches,
+    extend,
+    hold,
+    is_there,
+    open_parts,
+    place_at,
+    restore,
+    with_patience,
+)
+from pbdist.study import Batch, Plan, Planner, StudySpec
+from pbdist.study.extension import missing_parts, missing_points
+from pbdist.study.load import Addition
+from pbdist.study.plan import duration
+
+#: Causes of failures, and cells of each, that an error names; cells at work in one event.
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A study whose points a store is to have."""
+
+    #: The study. With `adds` it is what a file adds to the store.
+    study: StudySpec
+    #: Whether the store may have other points too.
+    adds: bool = False
+
+    def missing(self, stored: Sequence[StudySpec]) -> tuple[StudySpec, ...]:
+        """Return what the stored studies lack, as `missing_parts`, or as `missing_points` of what a file adds."""
+        return missing_points(stored, self.study) if self.adds else missing_parts(stored, self.study)
+
+
+def asked_of(asked: StudySpec | Addition, store: str | Path | Place) -> Asked:
+    """Return what is asked of a store: of an addition, with all that it takes from the store.
+
+    Raises
+    ------
+    InvalidInputError, NotAStoreError, StoreFormatError, StoreDamagedError
+        There is nothing that an addition extends, or no store that can be opened.
+    StoreMismatchError
+        The store has other settings than the addition.
+    """
+    if isinstance(asked, StudySpec):
+        return Asked(asked)
+    place = place_at(store)
+    if not is_there(place):
+        raise InvalidInputError(f"store: the file extends a store (extend: true), and there is none at {place.url}")
+    return Asked(asked.onto([part.study for part in open_parts(place)]), adds=True)
+
+
+def run_study(
+    study: StudySpec | Addition,
+    store: str | Path,
+    executor: Executor,
+    listener: Listener,
+    *,
+    patience: float = OUTAGE_SECONDS,
+    told_every: float = TOLD_EVERY,
+    check: bool = False,
+    serial_seconds: float = 0.0,
+) -> StoredStudy:
+    """Compute what is not yet committed of `study` into `store`, which is created if there is nothing.
+
+    Guaranteed: it can be killed at any moment and called again. Committed batches are computed again only if their
+    files are missing or damaged, or cells of them have failed, and the finished store is the same as without the
+    interruption. A store with some of the study is extended by the rest, and its contents stay as they are; one with
+    more than the study is completed.
+
+    Parameters
+    ----------
+    study
+        The study, or what is to be added to the store.
+    store
+        The path of the store, or its URL ``s3://BUCKET/PREFIX``.
+    executor
+        Where to compute. It is entered only if there is something to compute and nothing else lies at `store`, and
+        left before this returns.
+    listener
+        Called with each event, in this process, one at a time, by several threads.
+    patience
+        For how many seconds requests to an object store are tried again.
+    told_every
+        The time between two events that tell how far the run is, in seconds.
+    check
+        Whether every file of the store is read and compared with its checksum.
+    serial_seconds
+        What is projected to take no longer is computed in this process, without the executor.
+
+    Returns
+    -------
+    StoredStudy
+        The first part of the store.
+
+    Raises
+    ------
+    NotAStoreError, StoreFormatError, StoreMismatchError, StoreDamagedError
+        Something else lies at `store`, or other software has begun what is left; it stays as it was.
+    InvalidInputError
+        The store cannot be created there, another run is writing to it, the workers have less memory than the plan
+        projects, or `told_every` is not a time.
+    BatchError
+        Some cells could not be computed; the text names them and the causes. All others are committed.
+    """
+    if not 0.0 < told_every <= threading.TIMEOUT_MAX:
+        raise InvalidInputError(f"told_every: expected a number of seconds above 0, got {told_every!r}")
+    place, listener, planner = place_at(store), _in_turn(listener), Planner()
+    asked = asked_of(study, place)
+    # The collector of garbage should not search a million cells again and again.
+    gc.freeze()
+    with hold(place), ExitStack() as stack:
+        workers = _Workers(stack, executor, listener, told_every, serial_seconds)
+        parts = _parts(with_patience(place, patience) if is_there(place) else place, asked, workers, planner)
+        parts = [replace(part, place=with_patience(part.place, patience)) for part in parts]
+        left = [found for part in parts if (found := _uncommitted(part, planner, check=check)) is not None]
+        run = _Run(parts, listener, told_every)
+        if left:
+            _check_software(part for part, _, _ in left)
+            seconds = sum(batch.seconds for _, _, batches in left for batch in batches)
+            limit = workers.start([plan for _, plan, _ in left], place, seconds)
+            blocks, whole = list[Left](), list[Left]()
+            for part, plan, batches in left:
+                fits = plan.study.method != "buckets" or limit is None or plan.worker_bytes <= limit
+                (whole if fits else blocks).extend((part, batch) for batch in batches)
+            run.compute(whole, blocks, workers.executor)
+        stack.close()
+        run.finish()
+    return parts[0]
+
+
+def _in_turn(listener: Listener) -> Listener:
+    """Return a listener that is called by one thread at a time."""
+    turn = threading.RLock()
+
+    def listen(event: Event) -> None:
+        with turn:
+            listener(event)
+
+    return listen
+
+
+def _parts(place: Place, asked: Asked, workers: "_Workers", planner: Planner) -> Sequence[StoredStudy]:
+    """Return the parts of the store, complete except for results: created, restored, or extended by what it lacks."""
+    if not is_there(place):
+        plan = planner.plan(asked.study)
+        # Workers come first: if none start, no empty store is left behind.
+        workers.start([plan], place, plan.seconds)
+        return (create_or_open(place, plan),)
+    parts = restore(place, asked.study, planner.plan)
+    plans = [planner.plan(missing) for missing in asked.missing([part.study for part in parts])]
+    if plans:
+        workers.start(plans, place, sum(plan.seconds for plan in plans))
+    return extend(parts, plans)
+
+
+def _uncommitted(part: StoredStudy, planner: Planner, *, check: bool) -> tuple[StoredStudy, Plan, list[Batch]] | None:
+    """Return a part, its plan and the batches that are to be computed; None where there are none.
+
+    By one listing of the store; if `check`, every file is compared with its checksum too.
+    """
+    progress = part.progress()
+    again = {cell // part.cells_per_batch for cell in progress.failed} | set(progress.missing)
+    if check:
+        again |= set(damaged_batches(part))
+    if not again:
+        return None
+    plan = planner.plan(part.study, part.cells_per_batch)
+    return part, plan, [plan.batches.of(index) for index in sorted(again)]
+
+
+def _check_software(parts: Iterable[StoredStudy]) -> None:
+    """Refuse to go on with a part that other versions have begun: its results would depend on when it was stopped."""
+    for part in parts:
+        problem = difference(part.attributes.get("provenance", {}), provenance())
+        if problem is not None:
+            raise StoreMismatchError(
+                f"{part.place.url}: this process has {problem} of the store: go on with the versions of the store, or"
+                " run the study into a new store"
+            )
+
+
+class _Workers:
+    """The executor, started when it is needed, and refused if its workers have less memory than the plans project.
+
+    What is projected to take at most `serial_seconds` is computed in this process instead: starting workers takes
+    longer.
+    """
+
+    def __init__(
+        self, stack: ExitStack, executor: Executor, listener: Listener, told_every: float, serial_seconds: float
+    ) -> None:
+        self._stack, self._executor, self._listener, self._started = stack, executor, listener, False
+        self._told_every, self._serial_seconds = told_every, serial_seconds
+        self._serial = SerialExecutor()
+
+    @property
+    def executor(self) -> Executor:
+        """What computes."""
+        return self._executor if self._started else self._serial
+
+    def start(self, plans: Sequence[Plan], place: Place, seconds: float) -> int | None:
+        """Start the workers for what takes so long, and return the memory in bytes that one may use, None for any.
+
+        Raises
+        ------
+        InvalidInputError
+            A worker has too little memory, or the disk has no room for the blocks of a giant cell.
+        """
+        if not self._started and seconds <= self._serial_seconds:
+            self._serial = SerialExecutor(f"this process, as {duration(seconds)} of work are projected")
+        elif not self._started:
+            _check_memory(plans, place, self._executor.expected_worker_bytes)
+            began = time.monotonic()
+            with regularly(self._told_every, lambda: self._listener(WorkersAwaited(time.monotonic() - began))):
+                self._executor.__enter__()
+            self._stack.push(self._leave)
+            self._started = True
+        limit = self.executor.worker_bytes
+        _check_memory(plans, place, limit)
+        return limit
+
+    def _leave(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop the workers; an error is an event, and hides neither results nor failures."""
+        try:
+            self._executor.__exit__(kind, error, traceback)
+        except Exception as problem:  # noqa: BLE001 -- whatever it is, the results are in the store
+            self._listener(CleanUpFailed(f"workers that did not stop: {one_line(problem)}"))
+
+
+def _check_memory(plans: Sequence[Plan], place: Place, limit: int | None) -> None:
+    """Refuse plans whose cells need more memory than a worker has, and cannot be computed in blocks."""
+    for plan in plans:
+        if limit is None or plan.worker_bytes <= limit:
+            continue
+        if plan.study.method == "buckets":
+            giant.check_room(plan.study, place, limit)
+            continue
+        needed, allowed = plan.worker_bytes / 2**20, limit / 2**20
+        raise InvalidInputError(
+            f"memory: a worker needs {needed:.0f} MiB and may use {allowed:.0f} MiB: start fewer workers, or allow a"
+            " larger tolerance"
+        )
+
+
+class _Run:
+    """One run: its counts, its failures, and its events."""
+
+    def __init__(self, parts: Sequence[StoredStudy], listener: Listener, told_every: float) -> None:
+        self._parts = {part.part: part for part in parts}
+        self._cells = self._done = sum(len(part.study.cells) for part in parts)
+        self._listener, self._told_every = listener, told_every
+        self._began = time.monotonic()
+        self._worker_seconds = self._kernel_seconds = 0.0
+        self._written = 0
+        #: Causes of cells that failed, by part and number of the cell.
+        self._failed: dict[tuple[str, int], str] = {}
+        #: Batches that are left, by part and number of the batch.
+        self._left: dict[tuple[str, int], Batch] = {}
+        #: Why the run ended early; empty if it did not.
+        self._ended = ""
+        self._at_work = CellsAtWork(lambda part, batch: (part, batch) in self._left)
+        self._schedule = Schedule([], 1)
+
+    def compute(self, whole: Sequence[Left], blocks: Sequence[Left], executor: Executor) -> None:
+        """Compute the batches that are left: a whole one in a worker, or cells in blocks on all workers."""
+        left = [*whole, *blocks]
+        self._left = {(part.part, batch.index): batch for part, batch in left}
+        executor.told_to(self._listener)
+        self._done -= sum(batch.stop - batch.start for batch in self._left.values())
+        parallelism = executor.parallelism
+        pause = pause_between_reports(self._told_every, parallelism)
+        self._schedule = Schedule(whole, parallelism)
+        self._listener(
+            RunStarted(
+                cells=self._cells,
+                cells_before=self._done,
+                batches=len(left),
+                workers=executor.workers,
+                dashboard=executor.dashboard,
+                store=left[0][0].where,
+                seconds=sum(batch.seconds for _, batch in left),
+                parallelism=parallelism,
+            )
+        )
+        with regularly(self._told_every, lambda: self._send_progress(executor)):
+            try:
+                for part, batch in blocks:
+                    self._compute_giant(part, batch, executor, pause)
+                for done in executor.run(partial(run_task, pause=pause), self._schedule):
+                    self._take(done)
+                    self._send_refused(executor)
+                    if not self._left:
+                        # Tasks that still run compute nothing new.
+                        break
+            except WorkersLostError as error:
+                self._end(str(error))
+            self._send_refused(executor)
+
+    def finish(self) -> None:
+        """Send `RunFinished`.
+
+        Raises
+        ------
+        BatchError
+            Some cells could not be computed, or the run ended early.
+        """
+        self._listener(
+            RunFinished(
+                cells=self._cells,
+                failed_cells=len(self._failed),
+                seconds=time.monotonic() - self._began,
+                worker_seconds=self._worker_seconds,
+                kernel_seconds=self._kernel_seconds,
+                written_bytes=self._written,
+            )
+        )
+        if self._ended:
+            reached = f"{self._cells - len(self._failed):,} of {self._cells:,} cells are in the store"
+            raise BatchError(f"{self._ended}: {reached}: the same command goes on where this one stopped")
+        if self._failed:
+            raise BatchError(self._described())
+
+    def _send_progress(self, executor: Executor) -> None:
+        for arrived, report in executor.heard():
+            self._at_work.take(arrived, report)
+        cells = self._at_work.cells()
+        self._listener(
+            StillComputing(
+                seconds=time.monotonic() - self._began,
+                cells=self._cells,
+                cells_done=self._done,
+                at_work=tuple(cells[:_MOST_NAMED]),
+                more=max(0, len(cells) - _MOST_NAMED),
+            )
+        )
+
+    def _compute_giant(self, part: StoredStudy, batch: Batch, executor: Executor, pause: float) -> None:
+        if self._ended:
+            return
+        task = Task(part.head, (batch,), (tuple(part.study.cells[batch.start : batch.stop]),))
+        with reported_by(self._take_report):
+            self._settle(task, (attempt(partial(giant.run_giant_batch, executor=executor, pause=pause), task),))
+
+    def _take_report(self, report: Report) -> None:
+        self._at_work.take(time.monotonic(), report)
+
+    def _take(self, done: Done[Task, tuple[Receipt | Failure, ...]]) -> None:
+        task, result = done.item, done.result
+        self._schedule.returned()
+        if task.probed is not None:
+            self._schedule.probed(task, result.cause if isinstance(result, Failure) else None)
+        elif not isinstance(result, Failure):
+            self._settle(task, result)
+        elif not (result.killed and self._schedule.isolate(task)):
+            self._settle(task, (result,) * len(task.batches))
+
+    def _settle(self, task: Task, results: Sequence[Receipt | Failure]) -> None:
+        """Note the results of the batches of a task; those after the last result were not tried."""
+        part = task.head.part
+        for batch, result in zip(task.batches, results, strict=False):
+            if isinstance(result, Receipt):
+                self._finished(part, result)
+                continue
+            self._batch_failed(part, batch, result.cause)
+            if result.store:
+                self._end(f"the store cannot be written: {result.cause}")
+
+    def _send_refused(self, executor: Executor) -> None:
+        for cause in executor.refused():
+            self._listener(WorkerRefused(cause))
+
+    def _finished(self, part: str, receipt: Receipt) -> None:
+        batch = self._left.pop((part, receipt.batch), None)
+        if batch is None:
+            # Given up meanwhile, or committed a second time after the first result was lost.
+            return
+        self._done += batch.stop - batch.start
+        cells = self._parts[part].study.cells
+        self._schedule.observe(batch, receipt.seconds)
+        self._worker_seconds += receipt.seconds
+        self._kernel_seconds += receipt.kernel_seconds
+        self._written += receipt.written_bytes
+        for failure in receipt.failures:
+            self._failed[part, failure.cell] = failure.cause
+            setting = cells[failure.cell].describe()
+            self._listener(CellFailed(part, failure.cell, setting, failure.cause, failure.traceback))
+        self._listener(
+            BatchFinished(
+                part=part,
+                batch=batch.index,
+                first=batch.start,
+                stop=batch.stop,
+                settings=(cells[batch.start].describe(), cells[batch.stop - 1].describe()),
+                seconds=receipt.seconds,
+                kernel_seconds=receipt.kernel_seconds,
+                projected_seconds=batch.seconds,
+                written_bytes=receipt.written_bytes,
+                failed_cells=len(receipt.failures),
+                worker=receipt.worker,
+            )
+        )
+
+    def _batch_failed(self, part: str, batch: Batch, cause: str) -> None:
+        if self._left.pop((part, batch.index), None) is None:
+            return
+        self._done += batch.stop - batch.start
+        self._failed.update({(part, cell): cause for cell in range(batch.start, batch.stop)})
+        self._listener(BatchFailed(part, batch.index, batch.stop - batch.start, cause))
+
+    def _end(self, cause: str) -> None:
+        """End the run: nothing more can be computed or written."""
+        self._ended = self._ended or cause
+        self._schedule.clear()
+        for (part, _), batch in list(self._left.items()):
+            self._batch_failed(part, batch, f"not tried, because {cause}")
+
+    def _described(self) -> str:
+        """Return which cells failed and why: the first few of each cause by name."""
+        by_cause: dict[str, list[tuple[str, int]]] = {}
+        for key, cause in sorted(self._failed.items()):
+            by_cause.setdefault(cause, []).append(key)
+        parts = [f"{'; '.join(self._named(cells))}: {cause}" for cause, cells in list(by_cause.items())[:_MOST_NAMED]]
+        if len(by_cause) > _MOST_NAMED:
+            parts.append(f"and {len(by_cause) - _MOST_NAMED} more causes")
+        return f"{len(self._failed)} of {self._cells} cells could not be computed: {' | '.join(parts)}"
+
+    def _named(self, cells: Sequence[tuple[str, int]]) -> list[str]:
+        more = [f"and {len(cells) - _MOST_NAMED} more cells"] if len(cells) > _MOST_NAMED else []
+        return [self._parts[part].study.cells[cell].describe() for part, cell in cells[:_MOST_NAMED]] + more

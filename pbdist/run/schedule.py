@@ -1,0 +1,134 @@
+"""The order of a run's tasks: the longest batches first, short ones together, and cells that kill workers alone."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Self
+
+from pbdist.run.task import Task
+from pbdist.store import StoredStudy
+from pbdist.study import Batch
+
+#: A task should take about this long, in seconds: long against sending it, short against a lost worker.
+_TASK_SECONDS = 4.0
+#: No task holds more than this share of what is left for one worker, so that all finish together.
+_SHARE_LEFT = 0.25
+#: How often the cells of a batch are tried one by one before the whole batch fails.
+_MOST_ISOLATIONS = 2
+#: The projection counts as much as this many seconds of measured work.
+_PRIOR_SECONDS = 2.0
+
+#: A batch to compute, and its part of the store.
+Left = tuple[StoredStudy, Batch]
+
+
+@dataclass(frozen=True)
+class _Probes:
+    """Cells of a batch that are being tried alone, and those that have killed their workers."""
+
+    waiting: set[int]
+    refused: dict[int, str]
+
+
+class Schedule(Iterator[Task]):
+    """Tasks in the order of their submission, each formed when it is taken.
+
+    An iterator that may go on after its end, with cells of a task that has killed its workers. `parallelism` is how
+    many tasks are computed at the same time.
+    """
+
+    def __init__(self, batches: Iterable[Left], parallelism: int) -> None:
+        self._left = deque(sorted(batches, key=lambda item: -item[1].seconds))
+        self._again: deque[Task] = deque()
+        #: Cells to be tried alone, one after the other, when nothing else is computed.
+        self._trials: deque[Task] = deque()
+        #: Tasks that were taken and have not come back.
+        self._taken = 0
+        self._parallelism = parallelism
+        self._measured = self._projected = _PRIOR_SECONDS
+        self._remaining = sum(batch.seconds for _, batch in self._left)
+        self._probes: dict[tuple[str, int], _Probes] = {}
+        self._isolated: dict[tuple[str, int], int] = {}
+
+    @property
+    def factor(self) -> float:
+        """Measured over projected seconds."""
+        return self._measured / self._projected
+
+    def observe(self, batch: Batch, seconds: float) -> None:
+        """Note how long a batch has taken."""
+        self._measured += seconds
+        self._projected += batch.seconds
+
+    def returned(self) -> None:
+        """Note that a task that was taken has come back, with whatever result."""
+        self._taken -= 1
+
+    def clear(self) -> None:
+        """Drop all tasks that were not taken."""
+        self._left.clear()
+        self._again.clear()
+        self._trials.clear()
+
+    def isolate(self, task: Task) -> bool:
+        """Have the cells of a task that has killed its workers tried apart; return False if that was done before.
+
+        Its batches are tried one by one, then the cells of a batch that kills again. A cell that kills alone is
+        refused, and the others of its batch are computed and stored. Alone means that nothing else is computed at the
+        same time: Dask cannot tell a task that kills from those that wait on the same worker.
+        """
+        if len(task.batches) > 1:
+            self._again.extend(
+                replace(task, batches=(batch,), cells=(cells,))
+                for batch, cells in zip(task.batches, task.cells, strict=True)
+            )
+            return True
+        (batch,) = task.batches
+        untried = [cell for cell in range(batch.start, batch.stop) if cell not in task.refused]
+        key = task.head.part, batch.index
+        tried = self._isolated.get(key, 0)
+        if not untried or tried == _MOST_ISOLATIONS:
+            return False
+        self._isolated[key] = tried + 1
+        self._probes[key] = _Probes(set(untried), {})
+        self._trials.extend(replace(task, probed=cell) for cell in untried)
+        return True
+
+    def probed(self, task: Task, cause: str | None) -> None:
+        """Note that the worker has survived the probed cell of a task, or the cause of its death."""
+        (batch,), cell = task.batches, task.probed
+        key = task.head.part, batch.index
+        probes = self._probes[key]
+        if cell is not None:
+            probes.waiting.discard(cell)
+            probes.refused.update({} if cause is None else {cell: cause})
+        if not probes.waiting:
+            del self._probes[key]
+            self._again.append(replace(task, probed=None, refused={**task.refused, **probes.refused}))
+
+    def __iter__(self) -> Self:
+        """Return the schedule."""
+        return self
+
+    def __next__(self) -> Task:
+        """Return the next task."""
+        task = self._next()
+        self._taken += 1
+        return task
+
+    def _next(self) -> Task:
+        if self._again:
+            return self._again.popleft()
+        if not self._left:
+            if self._trials and self._taken <= 0:
+                return self._trials.popleft()
+            raise StopIteration
+        wanted = min(_TASK_SECONDS, _SHARE_LEFT * self._remaining * self.factor / self._parallelism) / self.factor
+        stored, batch = self._left.popleft()
+        batches, seconds = [batch], batch.seconds
+        while self._left and self._left[0][0] is stored and seconds + self._left[0][1].seconds <= wanted:
+            batches.append(self._left.popleft()[1])
+            seconds += batches[-1].seconds
+        self._remaining -= seconds
+        cells = tuple(tuple(stored.study.cells[batch.start : batch.stop]) for batch in batches)
+        return Task(stored.head, tuple(batches), cells)

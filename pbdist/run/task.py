@@ -1,0 +1,147 @@
+"""Compute the cells of a task's batches in a worker, and write and commit each batch."""
+
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+
+from pbdist.errors import BatchError, WorkersLostError
+from pbdist.run.events import CellWatch, Failure, attempt, one_line, worker_name
+from pbdist.store import BatchWriter, PartHead
+from pbdist.study import Batch, Cell, StudySpec
+from pbdist.table import BoundsTable, bounds_table
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a worker needs to compute some batches, and no more: the study may have a million cells."""
+
+    #: The part of the store to write to, with the settings of the study.
+    head: PartHead
+    #: The batches, computed one after the other.
+    batches: tuple[Batch, ...]
+    #: The cells of each batch.
+    cells: tuple[tuple[Cell, ...], ...]
+    #: Cells that are not computed, because they kill workers, and the causes; by their numbers in the part.
+    refused: Mapping[int, str] = field(default_factory=dict)
+    #: A cell of the only batch, computed alone to see whether the worker survives; nothing is written.
+    probed: int | None = None
+
+
+@dataclass(frozen=True)
+class CellFailure:
+    """A cell that could not be computed: its number, the exception on one line, and its traceback."""
+
+    cell: int
+    cause: str
+    traceback: str
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """A batch is committed: what a worker returns for it."""
+
+    batch: int
+    seconds: float
+    kernel_seconds: float
+    written_bytes: int
+    failures: tuple[CellFailure, ...]
+    worker: str
+
+
+def run_task(task: Task, *, pause: float) -> tuple[Receipt | Failure, ...]:
+    """Compute the cells of some batches, write their files and commit each of them.
+
+    Guaranteed: the same bytes wherever and however often it runs. A cell that cannot be computed stops no other.
+    `pause` is the time between two reports of a cell, see `CellWatch`.
+
+    Returns the result of each batch, in order. The last may be a failure of the store, with which no other could be
+    written either.
+    """
+    with CellWatch(task.head.part, pause) as watch:
+        if task.probed is not None:
+            _probe(task, task.probed, watch)
+            return ()
+        found: list[Receipt | Failure] = []
+        for item in zip(task.batches, task.cells, strict=True):
+            found.append(attempt(partial(_run_batch, task, watch), item))
+            if isinstance(found[-1], Failure) and found[-1].store:
+                break
+        return tuple(found)
+
+
+def cell_bounds(settings: StudySpec, cell: Cell) -> BoundsTable:
+    """Return the bounds of a cell with the settings of its study."""
+    return bounds_table(
+        [(cell.pair, 1)],
+        compositions=settings.compositions,
+        epsilon=settings.epsilon,
+        method=settings.method,
+        tolerance=settings.tolerance,
+        buckets=settings.buckets,
+        factor=cell.factor,
+        keep_states=settings.keep_states,
+        joint_directions=settings.direction == "both",
+        floor=settings.floor,
+        accept_unimprovable=True,
+        # Bounds that miss the tolerance still hold: they are stored, and reported at the end.
+        strict=False,
+    )
+
+
+def write_batch(
+    task: Task, item: tuple[Batch, Sequence[Cell]], bounds: Callable[[Cell], BoundsTable], watch: CellWatch
+) -> Receipt:
+    """Compute the cells of a batch by `bounds`, and write and commit it; cells that the task refuses are failed ones.
+
+    Raises
+    ------
+    OSError, StoreMismatchError
+        The results, or the blocks of a giant cell, cannot be written.
+    """
+    batch, cells = item
+    began, computing, failures = time.perf_counter(), 0.0, list[CellFailure]()
+    writer = BatchWriter(task.head, batch.index, cells)
+    for number, cell in zip(range(batch.start, batch.stop), cells, strict=True):
+        if number in task.refused:
+            failures.append(CellFailure(number, task.refused[number], ""))
+            writer.fail(task.refused[number])
+            continue
+        start = time.perf_counter()
+        try:
+            with watch.at(batch, number, cell):
+                table = bounds(cell)
+            computing += time.perf_counter() - start
+        except (WorkersLostError, ScratchError):
+            raise
+        except Exception as error:  # noqa: BLE001 -- this cell fails, and no other
+            failures.append(CellFailure(number, one_line(error), traceback.format_exc()))
+            writer.fail(failures[-1].cause)
+            continue
+        try:
+            writer.add(table)
+        except BatchError as error:
+            failures.append(CellFailure(number, one_line(error), traceback.format_exc()))
+            writer.fail(failures[-1].cause)
+    written = writer.commit()
+    seconds = time.perf_counter() - began
+    return Receipt(batch.index, seconds, computing, written, tuple(failures), worker_name())
+
+
+class ScratchError(OSError):
+    """The blocks of a giant cell cannot be read or written."""
+
+
+def _probe(task: Task, number: int, watch: CellWatch) -> None:
+    """Compute a cell without using the result."""
+    (batch,), (cells,) = task.batches, task.cells
+    cell = cells[number - batch.start]
+    # An exception is raised again when its batch is computed.
+    with suppress(Exception), watch.at(batch, number, cell):
+        cell_bounds(task.head.settings, cell)
+
+
+def _run_batch(task: Task, watch: CellWatch, item: tuple[Batch, Sequence[Cell]]) -> Receipt:
+    return write_batch(task, item, partial(cell_bounds, task.head.settings), watch)

@@ -1,0 +1,141 @@
+"""The cells of a part of a store, read from its columns chunk by chunk when they are needed."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+import zarr
+
+from pbdist.errors import PbdistError, StoreDamagedError
+from pbdist.mechanisms import MECHANISMS, Pair, pair_from_canonical
+from pbdist.mechanisms.columns import is_text
+from pbdist.store.layout import COLUMN_CHUNK, METADATA
+from pbdist.store.place import Place, read_or_none
+from pbdist.store.skeleton import FilesStore, digest_of
+from pbdist.study import Cell
+from pbdist.study.columns import DescribedCells, absent, cell_columns, column_names, depends_on_values
+from pbdist.study.spec import KnownCells
+from pbdist.types import JsonValue
+
+#: The columns that a cell is made of.
+_OF_CELL = ("mechanism", "pair", "factor")
+#: How many chunks stay in memory.
+_MOST_CHUNKS = 4
+
+
+class StoredCells(DescribedCells):
+    """The cells of a part of a store; damage is a `StoreDamagedError`.
+
+    `files` has the SHA-256 of the files of the skeleton, `sha256` is `StudySpec.cells_sha256`.
+    """
+
+    def __init__(self, place: Place, files: Mapping[str, JsonValue], count: int, sha256: str) -> None:
+        self._place, self._files, self._count, self._sha256 = place, files, count, sha256
+        self._read: dict[int, tuple[Any, ...]] = {}
+
+    @property
+    def sha256(self) -> str:
+        """As `StudySpec.cells_sha256`."""
+        return self._sha256
+
+    def __len__(self) -> int:
+        """Return the number of cells."""
+        return self._count
+
+    def labels(self) -> dict[str, int]:
+        """As `KnownCells.labels`; no cell is made."""
+        return dict(Counter(self.column("mechanism")))
+
+    @overload
+    def __getitem__(self, index: int) -> Cell: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Cell, ...]: ...
+    def __getitem__(self, index: int | slice) -> Cell | tuple[Cell, ...]:
+        """Return a cell, or several as a tuple."""
+        if isinstance(index, slice):
+            return tuple(self._cell(number) for number in range(self._count)[index])
+        return self._cell(range(self._count)[index])
+
+    def __iter__(self) -> Iterator[Cell]:
+        """Yield the cells in order."""
+        return map(self._cell, range(self._count))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other sequence has the same cells."""
+        if isinstance(other, KnownCells):
+            return self._sha256 == other.sha256
+        if not isinstance(other, Sequence) or len(other) != self._count:
+            return False
+        return all(mine == its for mine, its in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        """Return the hash of the equal tuple."""
+        return hash(tuple(self))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs, without the chunks in memory."""
+        return {**self.__dict__, "_read": {}}
+
+    def column(self, name: str) -> list[Any]:
+        """Return a column of all cells, or ``pair``.
+
+        A parameter that mechanisms have got since the part was made, which has no column there, is that of the cells.
+        """
+        if self.has(name) or name in _OF_CELL:
+            return [value for chunk in range(-(-self._count // COLUMN_CHUNK)) for value in self._column(name, chunk)]
+        return cell_columns(tuple(self))[name] if name in column_names(self) else [absent(name)] * self._count
+
+    @cached_property
+    def examples(self) -> tuple[Pair, ...]:
+        """A pair of each kind, and all pairs of the kinds whose values say which columns they have."""
+        kinds = self.column("kind")
+        found = {kind: [kinds.index(kind)] for kind in dict.fromkeys(kinds)}
+        for kind in found:
+            if kind in MECHANISMS and depends_on_values(MECHANISMS[kind]):
+                found[kind] = [cell for cell, its in enumerate(kinds) if its == kind]
+        return tuple(self[cell].pair for cells in found.values() for cell in cells)
+
+    def has(self, name: str) -> bool:
+        """Whether the part has a column."""
+        return f"{name}/{METADATA}" in self._files
+
+    def _cell(self, number: int) -> Cell:
+        chunk, row = divmod(number, COLUMN_CHUNK)
+        if chunk not in self._read:
+            while len(self._read) >= _MOST_CHUNKS:
+                del self._read[next(iter(self._read))]
+            self._read[chunk] = tuple(self._column(name, chunk) for name in _OF_CELL)
+        labels, pairs, factors = self._read[chunk]
+        try:
+            factor = float(factors[row])
+            pair = pair_from_canonical(json.loads(pairs[row]))
+            return Cell(label=str(labels[row]), pair=pair, factor=None if math.isnan(factor) else factor)
+        except (ValueError, PbdistError) as error:
+            raise self._damaged(str(error)) from error
+
+    def _column(self, name: str, chunk: int) -> list[Any]:
+        files: dict[str, bytes] = {}
+        for file in (f"{name}/{METADATA}", f"{name}/{chunk}"):
+            data = read_or_none(self._place, file)
+            if data is None or self._files.get(file) != digest_of(data):
+                raise self._damaged(f"{file} is missing or changed")
+            files[file] = data
+        start = chunk * COLUMN_CHUNK
+        try:
+            array = zarr.open_array(FilesStore(files).store, path=name, mode="r")
+            values = np.asarray(array[start : start + COLUMN_CHUNK])
+        except (ValueError, RuntimeError) as error:
+            raise self._damaged(str(error)) from error
+        if len(values) != min(COLUMN_CHUNK, self._count - start) or (values.dtype.kind == "f") == is_text(name):
+            raise self._damaged(f"the column {name} has another shape or type")
+        return list(values.tolist())
+
+    def _damaged(self, problem: str) -> StoreDamagedError:
+        text = " ".join(problem.split())
+        return StoreDamagedError(
+            f"{self._place.url}: the columns of the cells are damaged ({text}): run the study again to restore them"
+        )

@@ -1,0 +1,250 @@
+"""The skeleton of a part of a store: every file that the study alone decides, before anything is computed."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import zarr
+from numcodecs.zstd import Zstd
+from zarr.codecs import BytesCodec, ZstdCodec
+from zarr.core.buffer import default_buffer_prototype
+from zarr.storage import MemoryStore
+
+from pbdist.mechanisms.columns import is_text
+from pbdist.provenance import provenance
+from pbdist.store.layout import (
+    BOUNDS_ARRAY,
+    CELL,
+    COLUMN_CHUNK,
+    DETAIL,
+    DETAILS,
+    DETAILS_ARRAY,
+    GRIDS,
+    METADATA,
+    QUANTITIES,
+    QUANTITY,
+    STATES,
+    STORE_FORMAT,
+    dimension,
+)
+from pbdist.study import StudySpec
+from pbdist.study.columns import cell_columns, column_descriptions
+from pbdist.study.spec import exponential
+from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, FloatArray, JsonValue
+
+SERIALIZER = BytesCodec()
+#: With a checksum, so that a flipped bit is an error and not a wrong number.
+COMPRESSOR = ZstdCodec(level=3, checksum=True)
+_ZSTD = Zstd(level=3, checksum=True)
+#: Chunks of an array are files in one folder: ``bounds/0.0.0.0.0``.
+CHUNK_KEYS: dict[str, JsonValue] = {"name": "v2", "separator": "."}
+#: The attribute that has the SHA-256 of the whole document.
+_SEAL = "sha256"
+#: The attribute of the root that lists the parts which extend a store.
+_EXTENSIONS = "extensions"
+
+
+class FilesStore:
+    """A zarr store in memory, with the given files to begin with."""
+
+    def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
+        buffer = default_buffer_prototype().buffer
+        self._content: dict[str, Any] = {name: buffer.from_bytes(data) for name, data in (files or {}).items()}
+        self.store = MemoryStore(self._content)
+
+    def files(self) -> dict[str, bytes]:
+        """Return all files, sorted by name."""
+        return {name: self._content[name].to_bytes() for name in sorted(self._content)}
+
+
+def digest_of(data: bytes) -> str:
+    """Return the SHA-256 of some bytes, in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def array_files(study: StudySpec, cells_per_batch: int, part: str = "") -> dict[str, bytes]:
+    """Return the files of all arrays before there are results: metadata, and coordinates with their values."""
+    memory = FilesStore()
+    root = zarr.open_group(memory.store, mode="w", zarr_format=3)
+    columns = {**column_descriptions(study.cells), "pair": "canonical form of the pair, as JSON"}
+    cells, r, e = len(study.cells), len(study.compositions), len(study.epsilon)
+    inner = (len(QUANTITIES), len(Direction), r, e)
+    floats = np.dtype("f8")
+    new = _Arrays(root, part)
+    # The coordinates that xarray attaches.
+    about: dict[str, JsonValue] = {"coordinates": " ".join([*columns, "exp_epsilon"])}
+    dims = (CELL, QUANTITY, DIRECTION, COMPOSITIONS, EPSILON)
+    new.array(BOUNDS_ARRAY, (cells, *inner), (cells_per_batch, *inner), floats, dimensions=dims, attributes=about)
+    shape, chunks = (cells, len(DETAILS)), (cells_per_batch, len(DETAILS))
+    about = {"coordinates": " ".join(columns)}
+    new.array(DETAILS_ARRAY, shape, chunks, floats, dimensions=(CELL, DETAIL), attributes=about)
+    text = np.dtypes.StringDType()
+    new.coordinate(QUANTITY, np.array(QUANTITIES, dtype=text), QUANTITY, {})
+    new.coordinate(DETAIL, np.array(DETAILS, dtype=text), DETAIL, {})
+    directions = np.array([one.value for one in Direction], dtype=text)
+    new.coordinate(DIRECTION, directions, DIRECTION, {"long_name": GRIDS[DIRECTION].long_name})
+    rounds, losses = np.array(study.compositions, dtype=np.int64), np.array(study.epsilon)
+    powers = np.array([exponential(value) for value in study.epsilon])
+    new.coordinate(dimension(COMPOSITIONS, part), rounds, COMPOSITIONS, GRIDS[COMPOSITIONS].as_dict())
+    new.coordinate(dimension(EPSILON, part), losses, EPSILON, GRIDS[EPSILON].as_dict())
+    new.coordinate("exp_epsilon", powers, EPSILON, GRIDS["exp_epsilon"].as_dict())
+    _write_columns(new, study, columns)
+    if study.keep_states:
+        root.create_group(STATES)
+    files = memory.files()
+    del files[METADATA]
+    return files
+
+
+class _Arrays:
+    """Makes the arrays of a part."""
+
+    def __init__(self, root: zarr.Group, part: str) -> None:
+        self._root, self._part = root, part
+
+    def array(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        chunks: tuple[int, ...],
+        dtype: Any,
+        *,
+        dimensions: tuple[str, ...],
+        attributes: Mapping[str, JsonValue],
+    ) -> zarr.Array[Any]:
+        """Make an array."""
+        floats = dtype == np.dtype("f8")
+        return self._root.create_array(
+            name,
+            shape=shape,
+            chunks=chunks,
+            dtype=dtype,
+            # A missing value must not look like a number.
+            fill_value=np.nan if floats else None,
+            serializer=SERIALIZER if floats else "auto",
+            compressors=COMPRESSOR,
+            chunk_key_encoding=CHUNK_KEYS,
+            dimension_names=tuple(dimension(each, self._part) for each in dimensions),
+            attributes=dict(attributes),
+            config={"write_empty_chunks": True},
+        )
+
+    def coordinate(self, name: str, values: Any, along: str, attributes: Mapping[str, JsonValue]) -> None:
+        """Make a coordinate with its values, in one chunk."""
+        shape = values.shape
+        self.array(name, shape, shape, values.dtype, dimensions=(along,), attributes=attributes)[...] = values
+
+
+def _write_columns(new: _Arrays, study: StudySpec, columns: Mapping[str, str]) -> None:
+    count = len(study.cells)
+    arrays: dict[str, zarr.Array[Any]] = {}
+    for name, what in columns.items():
+        kind: Any = np.dtypes.StringDType() if is_text(name) else np.dtype("f8")
+        attributes: dict[str, JsonValue] = {"long_name": what, **({} if is_text(name) else {"units": "1"})}
+        shape, chunks = (count,), (min(count, COLUMN_CHUNK),)
+        arrays[name] = new.array(name, shape, chunks, kind, dimensions=(CELL,), attributes=attributes)
+    for start in range(0, count, COLUMN_CHUNK):
+        # Chunk by chunk, so that a large study is never in memory as rows.
+        stop = min(start + COLUMN_CHUNK, count)
+        for name, values in cell_columns(study.cells[start:stop], columns).items():
+            arrays[name][start:stop] = np.array(values, dtype=arrays[name].dtype)
+
+
+def encode_chunk(values: FloatArray, cells_per_batch: int) -> bytes:
+    """Return the bytes of a batch as zarr writes the chunk; a short batch is filled up."""
+    chunk = np.full((cells_per_batch, *values.shape[1:]), np.nan, dtype="<f8")
+    chunk[: len(values)] = values
+    return bytes(_ZSTD.encode(chunk))
+
+
+def decode_chunk(data: bytes, shape: tuple[int, ...]) -> FloatArray:
+    """Return the values of a batch; a `RuntimeError` or `ValueError` where they cannot be read."""
+    return np.frombuffer(_ZSTD.decode(data), dtype="<f8").reshape(shape)
+
+
+def group_document(attributes: Mapping[str, JsonValue]) -> bytes:
+    """Return the ``zarr.json`` of a group with these attributes: the only text of that content."""
+    return _document({"attributes": attributes, "zarr_format": 3, "node_type": "group"})
+
+
+def part_attributes(study: StudySpec, cells_per_batch: int, files: Mapping[str, bytes]) -> dict[str, JsonValue]:
+    """Return the attributes of a part: of the study all but its cells, which are columns, and checksums of `files`."""
+    return {
+        "Conventions": "CF-1.11",
+        "title": study.name,
+        "pbdist_format": STORE_FORMAT,
+        "study_digest": study.digest,
+        "study": study.head(),
+        "cells_per_batch": cells_per_batch,
+        "provenance": provenance(),
+        "files": {name: digest_of(data) for name, data in files.items()},
+    }
+
+
+def part_document(
+    attributes: Mapping[str, JsonValue], nodes: Mapping[str, JsonValue], extensions: Iterable[str] = ()
+) -> bytes:
+    """Return the ``zarr.json`` of a part, sealed with its own SHA-256.
+
+    Parameters
+    ----------
+    attributes
+        Those of `part_attributes`.
+    nodes
+        The metadata of all arrays and groups below, by path. Readers of zarr take them from here.
+    extensions
+        The paths of the parts that extend a store, in its root.
+    """
+    paths = sorted(extensions)
+    about = {name: value for name, value in attributes.items() if name not in (_SEAL, _EXTENSIONS)}
+    about |= {_EXTENSIONS: paths} if paths else {}
+    content: dict[str, JsonValue] = {
+        "zarr_format": 3,
+        "node_type": "group",
+        "consolidated_metadata": _consolidated({name: _shown(node) for name, node in nodes.items()}),
+    }
+    seal = digest_of(_document({**content, "attributes": about}))
+    return _document({**content, "attributes": {**about, _SEAL: seal}})
+
+
+def _consolidated(nodes: Mapping[str, JsonValue]) -> JsonValue:
+    return {"kind": "inline", "must_understand": False, "metadata": dict(nodes)}
+
+
+def _shown(node: JsonValue) -> JsonValue:
+    """Return a group as one whose members are listed: readers look for no others, such as states."""
+    return {**node, "consolidated_metadata": _consolidated({})} if node["node_type"] == "group" else node
+
+
+def nodes_of(data: bytes) -> dict[str, JsonValue]:
+    """Return the metadata of all arrays and groups below a part, by path, from its sound ``zarr.json``."""
+    nodes: dict[str, JsonValue] = json.loads(data)["consolidated_metadata"]["metadata"]
+    return nodes
+
+
+def attributes_of(data: bytes | None) -> dict[str, JsonValue] | None:
+    """Return the attributes of a group by its ``zarr.json``; None where that is none."""
+    try:
+        document = json.loads(data or b"")
+        attributes = document["attributes"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return attributes if isinstance(attributes, dict) and document.get("node_type") == "group" else None
+
+
+def is_sealed(data: bytes) -> bool:
+    """Whether the ``zarr.json`` of a part has the SHA-256 that it contains."""
+    document = json.loads(data)
+    return bool(document["attributes"].pop(_SEAL, None) == digest_of(_document(document)))
+
+
+def nodes_among(files: Mapping[str, bytes]) -> dict[str, JsonValue]:
+    """Return the metadata of all arrays and groups among some files, by path."""
+    ends = f"/{METADATA}"
+    return {name.removesuffix(ends): json.loads(data) for name, data in files.items() if name.endswith(ends)}
+
+
+def _document(content: Mapping[str, JsonValue]) -> bytes:
+    return json.dumps(content, sort_keys=True, allow_nan=False).encode()
