@@ -9,7 +9,6 @@ from pbdist.store.layout import (
     BOUNDS,
     CHECKSUM,
     DETAILS,
-    FAILURES,
     METADATA,
     QUANTITIES,
     STATES_CHECKSUM,
@@ -112,13 +111,12 @@ class BatchWriter:
         return self._written
 
     def _write_failures(self) -> None:
-        """Record the causes, before what they are the causes of; empty ones in place of those of an earlier attempt."""
+        """Record the causes, before the bounds that they explain; forget those of an earlier attempt."""
         place, name = self._head.place, failures_file(self._index)
         if self._failed:
-            place.write(f"{FAILURES}/{METADATA}", group_document({}))
             place.write(name, failure_document(self._failed))
-        elif read_or_none(place, name) is not None:
-            place.write(name, failure_document({}))
+        else:
+            place.remove(name)
 
 
 def failure_document(failed: Mapping[int, str]) -> bytes:

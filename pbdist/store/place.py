@@ -56,6 +56,9 @@ class Place(Protocol):
         Return False where it is there. The folder of an empty name is the place itself.
         """
 
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there, and its folder if that is empty then."""
+
     def names(self, under: str = "") -> Iterator[tuple[str, int]]:
         """Yield the name and the size in bytes of every file, if given only of those below the folder `under`."""
 
@@ -114,9 +117,13 @@ class LocalPlace:
         return True
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it is there, and its folder if that is empty then."""
+        path = Path(f"{self.url}/{name}")
         with suppress(FileNotFoundError):
-            os.unlink(f"{self.url}/{name}")
+            path.unlink()
+            # Not empty, or shared with others.
+            with suppress(OSError):
+                path.parent.rmdir()
 
     def names(self, under: str = "") -> Iterator[tuple[str, int]]:
         """Yield names and sizes of files, folder by folder."""

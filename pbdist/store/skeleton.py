@@ -21,6 +21,7 @@ from pbdist.store.layout import (
     DETAIL,
     DETAILS,
     DETAILS_ARRAY,
+    FAILURES,
     GRIDS,
     METADATA,
     QUANTITIES,
@@ -91,8 +92,8 @@ def array_files(study: StudySpec, cells_per_batch: int, part: str = "") -> dict[
     new.coordinate(dimension(EPSILON, part), losses, EPSILON, GRIDS[EPSILON].as_dict())
     new.coordinate("exp_epsilon", powers, EPSILON, GRIDS["exp_epsilon"].as_dict())
     _write_columns(new, study, columns)
-    if study.keep_states:
-        root.create_group(STATES)
+    for name in (FAILURES, *([STATES] if study.keep_states else [])):
+        root.create_group(name)
     files = memory.files()
     del files[METADATA]
     return files
