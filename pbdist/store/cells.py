@@ -126,8 +126,7 @@ class StoredCells(DescribedCells):
             files[file] = data
         start = chunk * COLUMN_CHUNK
         try:
-            array = zarr.open_array(FilesStore(files).store, path=name, mode="r")
-            values = np.asarray(array[start : start + COLUMN_CHUNK])
+            values = read_array(files, name, slice(start, start + COLUMN_CHUNK))
         except (ValueError, RuntimeError) as error:
             raise self._damaged(str(error)) from error
         if len(values) != min(COLUMN_CHUNK, self._count - start) or (values.dtype.kind == "f") == is_text(name):
@@ -139,3 +138,11 @@ class StoredCells(DescribedCells):
         return StoreDamagedError(
             f"{self._place.url}: the columns of the cells are damaged ({text}): run the study again to restore them"
         )
+
+
+def read_array(files: Mapping[str, bytes], name: str, selection: Any = ...) -> Any:
+    """Return a part of an array, from its metadata and chunks among some files.
+
+    Raises `ValueError`, `RuntimeError` or `OSError` where they cannot be read.
+    """
+    return np.asarray(zarr.open_array(FilesStore(files).store, path=name, mode="r")[selection])

@@ -9,9 +9,11 @@ from typing import Any
 
 from pbdist.errors import InvalidInputError, PbdistError, StoreDamagedError, StoreMismatchError
 from pbdist.store.batches import BatchWriter
+from pbdist.store.cells import StoredCells, read_array
 from pbdist.store.layout import (
     BOUNDS_ARRAY,
     METADATA,
+    dimension,
     extension_name,
     is_extension,
     is_refined,
@@ -29,6 +31,7 @@ from pbdist.store.place import Place, place_at, read_or_none
 from pbdist.store.skeleton import (
     array_files,
     attributes_of,
+    digest_of,
     group_document,
     is_sealed,
     nodes_among,
@@ -40,7 +43,7 @@ from pbdist.study import Cell, Plan, StudySpec
 from pbdist.study.columns import column_names, column_of
 from pbdist.study.extension import missing_points
 from pbdist.table import BoundsTable
-from pbdist.types import JsonValue
+from pbdist.types import COMPOSITIONS, EPSILON, JsonValue
 
 #: Of a part, in the root: readers of zarr need to know that it is there.
 _SHOWN = ("title", "study_digest")
@@ -160,7 +163,7 @@ def restore(place: Place, wanted: StudySpec, plan: Callable[[StudySpec], Plan]) 
         try:
             parts.append(_restored(open_part(inner, name), candidates, wanted))
         except StoreDamagedError as error:
-            found = _recognised(inner, name, candidates, plan)
+            found = _recognised(inner, name, [*candidates, *_as_stored(inner, name, wanted)], plan)
             if found is not None:
                 parts.append(found)
             elif not name or read_or_none(inner, METADATA) is not None:
@@ -233,6 +236,21 @@ def _recognised(
             place.write(METADATA, part_document(attributes, nodes_among(files)))
             return replace(open_part(place, name), study=study)
     return None
+
+
+def _as_stored(place: Place, name: str, wanted: StudySpec) -> list[StudySpec]:
+    """Return the study that a part with lost attributes seems to hold, by its columns and grids; none if unreadable."""
+    try:
+        files = {file: place.read(file) for file, _ in place.names() if file.count("/") == 1}
+        rounds, losses = (read_array(files, dimension(each, name)).tolist() for each in (COMPOSITIONS, EPSILON))
+        count = len(read_array(files, "kind"))
+        stored = StoredCells(place, {file: digest_of(data) for file, data in files.items()}, count, "")
+        cells = tuple(stored)
+        labels = {cell.label for cell in cells}
+        stated = tuple(one for one in wanted.adjacency if one[0] in labels)
+        return [replace(wanted, cells=cells, compositions=tuple(rounds), epsilon=tuple(losses), adjacency=stated)]
+    except (OSError, PbdistError, ValueError, RuntimeError, KeyError):
+        return []
 
 
 def _batch_length(place: Place) -> int | None:
