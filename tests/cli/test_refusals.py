@@ -49,16 +49,8 @@ REFUSED = [
     (f"run study.yaml --serial --log {STORE}/x", "--log: expected a path outside the store"),
     ("run study.yaml --report data/../data/tiny.zarr", "--report: expected a path outside the store"),
     ("run study.yaml --serial --log absent/x", "--log: expected the path of a file to append to"),
-    ("run study.yaml --store x.zarr --scheduler-file absent", "--scheduler-file: expected"),
-    ("run study.yaml --scheduler-file f --cluster f", "--cluster: expected a run that starts w"),
-    ("run study.yaml --serial --cluster study.yaml", "--cluster: expected"),
-    ("run study.yaml --scheduler tls://h:1 --tls-ca f", "--tls-certificate: expected --tls-ca, "),
-    ("run study.yaml --tls-ca f --tls-certificate f --tls-key f", "--tls-ca: expected it"),
-    (
-        "run study.yaml --scheduler h --tls-ca f --tls-certificate f --tls-key f",
-        "--tls-ca: expected a file that can be read",
-    ),
-    ("run study.yaml --cluster study.yaml", "study.yaml:1: kind: expected one of local, ssh, slurm"),
+    ("run study.yaml --store x.zarr --scheduler absent", "--scheduler: there is no scheduler file absent; an address"),
+    ("run study.yaml --cluster study.yaml", "study.yaml:1: format: expected one of class, options, scale, adapt"),
     # epsilon and delta
     ("epsilon --compositions 3 --delta 1e-5", "error: --family: expected a kind of mechanism, got none"),
     (f"epsilon {DPSGD} --delta 1e-5", "error: --compositions: expected a value, got none"),
