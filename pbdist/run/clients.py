@@ -3,10 +3,10 @@
 import ast
 import importlib
 import inspect
+import json
 import logging
 import os
 import re
-import resource
 import signal
 import socket
 import sys
@@ -17,7 +17,7 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context, resource_tracker
 from pathlib import Path
-from types import FrameType, MappingProxyType
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import dask
@@ -30,9 +30,7 @@ from distributed.deploy.spec import SpecCluster
 from distributed.worker_memory import parse_memory_limit
 
 from pbdist.errors import InvalidInputError, MissingDependencyError, PbdistError
-from pbdist.input_files import read_input
 from pbdist.run.events import one_line
-from pbdist.store.metadata import json_of
 from pbdist.study.document import Document, read_document, shown
 from pbdist.suggestions import did_you_mean
 
@@ -51,8 +49,6 @@ WORKER_ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType(
 )
 #: How long a start or an end may take that an interrupt cuts short: pods take half a minute to go.
 _CLOSE_SECONDS = 30.0
-#: The most bytes of a scheduler file: some hundreds, and a few for each worker.
-_MOST_BYTES = 1 << 26
 _LONGEST_CAUSE = 300
 _SERIAL = "or compute without workers: --serial"
 
@@ -85,41 +81,27 @@ class RunningScheduler:
         yield
 
     def connect(self, seconds: float) -> Any:
-        """Return a new client, within some seconds.
-
-        Raises
-        ------
-        InvalidInputError
-            There is no scheduler, or it refuses this process.
-        """
-        address = self._given if "://" in self._given else _address_in(Path(self._given))
+        """Return a new client, within some seconds; an `InvalidInputError` says why there is none."""
+        address = self._address()
         try:
             return Client(address, timeout=seconds)
         except (OSError, ValueError, TypeError, RuntimeError) as error:
-            hint = ": certificates come from Dask's configuration, distributed.comm.tls" * address.startswith("tls://")
-            raise InvalidInputError(
-                f"--scheduler: no scheduler answers at {self._given}: {_cause(error)}{hint}"
-            ) from error
+            cause = _cause(error)
+            hint = ": certificates come from Dask's configuration, distributed.comm.tls" * ("TLS" in cause)
+            raise InvalidInputError(f"--scheduler: no scheduler answers at {self._given}: {cause}{hint}") from error
 
     def problems(self) -> tuple[Sequence[str], bool]:
         """Return why workers are missing, and whether no more can come."""
         return (), False
 
-
-def _address_in(file: Path) -> str:
-    """Return the address in a scheduler file."""
-    if not file.exists():
-        raise InvalidInputError(
-            f"--scheduler: there is no scheduler file {file}; an address begins with tcp:// or tls://"
-        )
-    try:
-        # Not left to distributed, which reads a file of any size and depth.
-        content: Any = json_of(read_input(file, _MOST_BYTES))
-        if not isinstance(content, dict) or not isinstance(content.get("address"), str):
-            raise ValueError("it has no address")
-    except (OSError, ValueError) as error:
-        raise InvalidInputError(f"--scheduler: {file} is no scheduler file: {_cause(error)}") from error
-    return str(content["address"])
+    def _address(self) -> str:
+        if "://" in self._given:
+            return self._given
+        try:
+            return str(json.loads(Path(self._given).read_text(encoding="utf-8"))["address"])
+        except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
+            text = f"{self._given} is no address, such as tcp://host:8786, and no scheduler file: {_cause(error)}"
+            raise InvalidInputError(f"--scheduler: {text}") from error
 
 
 def _refused(keys: tuple[str | int, ...], problem: str) -> PbdistError:
@@ -186,13 +168,7 @@ class Cluster:
 
     @contextmanager
     def started(self) -> Iterator[None]:
-        """Start the cluster, without waiting for its workers, and end it with the block.
-
-        Raises
-        ------
-        PbdistError
-            It cannot be started; the text says why.
-        """
+        """Start the cluster, without waiting for its workers, and end it with the block."""
         if self._is_local:
             _check_machine()
         try:
@@ -222,37 +198,36 @@ class Cluster:
         return [*dict.fromkeys(causes), *where], bool(jobs) and len(causes) == len(jobs)
 
     def _start(self) -> Any:
-        options = dict(self._options)
-        if self._is_local:
-            # Also in the workers, which would say that they are killed.
-            options["silence_logs"] = logging.CRITICAL
+        # Of the workers, too, which would say that they are killed.
+        options = self._options | ({"silence_logs": logging.CRITICAL} if self._is_local else {})
         jobs = getattr(self._make, "job_cls", None)
         if isinstance(jobs, type):
             options["job_cls"] = _noting(jobs)
-        with _worker_environment():
+        pinned = dask.config.set({"distributed.nanny.pre-spawn-environ": dict(WORKER_ENVIRONMENT)})
+        # Nannies would prefer what this process has.
+        with _environment(dict.fromkeys(WORKER_ENVIRONMENT)), pinned:
             cluster = self._make(**options)
+        if not _is_cluster(cluster):
+            raise self._error(("class",), f"{self.where} gives no Dask cluster, but {shown(cluster)}")
         try:
             self._size(cluster)
         except BaseException:
-            if _is_cluster(cluster):
-                _close(cluster)
+            _close(cluster)
             raise
         return cluster
 
     def _size(self, cluster: Any) -> None:
-        if not _is_cluster(cluster):
-            raise self._error(("class",), f"{self.where} gives no Dask cluster, but {shown(cluster)}")
+        """Start workers, and have lost jobs replaced, which Dask forgets."""
         replaced = isinstance(cluster, SpecCluster) and not self._is_local
-        if self._adapt is not None:
-            cluster.adapt(**({"Adaptive": _Replacing} if replaced else {}), **self._adapt)
-        elif self._scale is not None:
+        adapt = self._adapt
+        if self._scale is not None:
             cluster.scale(**self._scale) if isinstance(self._scale, Mapping) else cluster.scale(self._scale)
             if replaced:
-                # Dask itself forgets jobs that end.
-                workers = len(cluster.plan)
-                cluster.adapt(Adaptive=_Replacing, minimum=workers, maximum=workers)
-        elif isinstance(cluster, SpecCluster) and not cluster.plan:
+                adapt = dict.fromkeys(("minimum", "maximum"), len(cluster.plan))
+        elif adapt is None and isinstance(cluster, SpecCluster) and not cluster.plan:
             raise self._error(("scale",), "say how many workers to start, as in scale: {jobs: 4}")
+        if adapt is not None:
+            cluster.adapt(**({"Adaptive": _Replacing} if replaced else {}), **adapt)
 
     def _explained(self, error: Exception) -> PbdistError:
         """Return an error that names the option, or the package to install."""
@@ -274,7 +249,9 @@ def local_cluster(workers: int | None = None, memory_limit: str | None = None) -
     Each has an equal share of the memory, or `memory_limit`, such as ``"2GiB"``.
     """
     options = {"n_workers": workers or CPU_COUNT, "threads_per_worker": 1, "host": "127.0.0.1"}
-    options |= {"dashboard_address": f"127.0.0.1:{_free_port(8787)}"}
+    with socket.socket() as probe:
+        in_use = probe.connect_ex(("127.0.0.1", 8787)) == 0
+    options |= {"dashboard_address": f"127.0.0.1:{0 if in_use else 8787}"}
     options |= {} if memory_limit is None else {"memory_limit": memory_limit}
     return Cluster(LocalCluster, options, start_timeout=60.0)
 
@@ -327,17 +304,23 @@ def _imported(document: Document, name: Any) -> Any:
     module, _, attribute = name.rpartition(".") if isinstance(name, str) else ("", "", "")
     if not module:
         raise document.error(("class",), f"expected a class such as dask_jobqueue.SLURMCluster, got {shown(name)}")
+    before = signal.getsignal(signal.SIGINT)
     try:
-        with _own_interrupts():
-            imported = importlib.import_module(module)
+        imported = importlib.import_module(module)
     except ModuleNotFoundError as error:
         package = module.partition(".")[0]
         if error.name is None or error.name.partition(".")[0] != package:
             raise document.error(("class",), f"cannot import {module}: {_cause(error)}") from error
         install = f"'pbdist[{_EXTRAS[package]}]'" if package in _EXTRAS else package.replace("_", "-")
         raise MissingDependencyError(f"class: there is no module {module} here: pip install {install}") from error
+    except SystemExit:
+        raise KeyboardInterrupt from None
     except Exception as error:  # whatever the module does
         raise document.error(("class",), f"cannot import {module}: {_cause(error)}") from error
+    finally:
+        if signal.getsignal(signal.SIGINT) is not before:
+            # The import of dask-jobqueue makes Ctrl-C an exit with code 0.
+            signal.signal(signal.SIGINT, before)
     found = getattr(imported, attribute, None)
     if found is None:
         raise document.error(("class",), f"{module} has no {attribute}{did_you_mean(attribute, dir(imported))}")
@@ -355,19 +338,6 @@ def _options_of(make: Any) -> set[str]:
     """Return the names of the options of a class of clusters, and of its jobs."""
     classes = [*getattr(make, "__mro__", ()), *getattr(getattr(make, "job_cls", None), "__mro__", ())]
     return {name for one in classes for name in inspect.signature(one.__init__).parameters}
-
-
-@contextmanager
-def _own_interrupts() -> Iterator[None]:
-    """Restore the handler of Ctrl-C, which the import of dask-jobqueue replaces by an exit with code 0."""
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    except SystemExit:
-        raise KeyboardInterrupt from None
-    finally:
-        if signal.getsignal(signal.SIGINT) is not before:
-            signal.signal(signal.SIGINT, before)
 
 
 #: By then a worker is back that its nanny restarts, or that was cut off for a moment.
@@ -478,92 +448,54 @@ def _block_signals() -> None:
 
     The tracker removes what a killed process leaves behind, and would warn of it.
     """
-    before = os.environ.get("PYTHONWARNINGS")
-    quiet = "ignore:resource_tracker:UserWarning"
-    os.environ["PYTHONWARNINGS"] = f"{before},{quiet}" if before else quiet
-    try:
+    filters = [os.environ.get("PYTHONWARNINGS"), "ignore:resource_tracker:UserWarning"]
+    with _environment({"PYTHONWARNINGS": ",".join(filter(None, filters))}):
         resource_tracker.ensure_running()
-    finally:
-        if before is None:
-            del os.environ["PYTHONWARNINGS"]
-        else:
-            os.environ["PYTHONWARNINGS"] = before
     signal.pthread_sigmask(signal.SIG_BLOCK, SHELTERED)
 
 
 @contextmanager
-def _worker_environment() -> Iterator[None]:
-    """Have nannies give their workers `WORKER_ENVIRONMENT`; they would prefer what this process has."""
-    hidden = {name: os.environ.pop(name) for name in WORKER_ENVIRONMENT if name in os.environ}
+def _environment(variables: Mapping[str, str | None]) -> Iterator[None]:
+    """Set variables of the environment, or remove those that are None, until the block is left."""
+    before = {name: os.environ.pop(name) for name in variables if name in os.environ}
     try:
-        with dask.config.set({"distributed.nanny.pre-spawn-environ": dict(WORKER_ENVIRONMENT)}):
-            yield
+        os.environ.update({name: value for name, value in variables.items() if value is not None})
+        yield
     finally:
-        os.environ.update(hidden)
-
-
-def _free_port(wanted: int) -> int:
-    """Return `wanted`, or 0 for any port where something else listens on it."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", wanted))
-        except OSError:
-            return 0
-    return wanted
+        for name in variables:
+            os.environ.pop(name, None)
+        os.environ.update(before)
 
 
 def _check_machine() -> None:
     """Refuse to start worker processes where they cannot start, or would run the caller's script again."""
     _check_main_guard()
     try:
+        problem = "processes of this machine cannot reach each other at 127.0.0.1: switch its loopback interface on"
         with socket.create_server(("127.0.0.1", 0)) as server:
             socket.create_connection(server.getsockname(), timeout=5).close()
-    except OSError as error:
-        raise InvalidInputError(
-            f"workers: processes of this machine cannot reach each other at 127.0.0.1 ({error.strerror or error}): "
-            f"switch the loopback interface on (ip link set lo up), {_SERIAL}"
-        ) from error
-    try:
+        problem = "there is no shared memory for processes: mount /dev/shm, or make room (docker run --shm-size=64m)"
         get_context("spawn").Lock()
     except OSError as error:
-        raise InvalidInputError(
-            f"workers: there is no room in the shared memory of this machine, /dev/shm ({error.strerror or error}): "
-            f"mount it, or make room in it (docker run --shm-size=64m), {_SERIAL}"
-        ) from error
-    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if soft != resource.RLIM_INFINITY and soft < 2**30:
-        raise InvalidInputError(
-            f"workers: a process may use {soft / 2**20:.0f} MiB of addresses here and a worker needs 1 GiB: "
-            f"raise the limit (ulimit -v unlimited), {_SERIAL}"
-        )
+        raise InvalidInputError(f"workers: {problem}, {_SERIAL} ({error.strerror or error})") from error
 
 
 def _check_main_guard() -> None:
     """Refuse a script that calls this outside of ``if __name__ == "__main__":``: each worker would run it again."""
-    main = sys.modules["__main__"]
-    path, specification = getattr(main, "__file__", None), getattr(main, "__spec__", None)
-    if path is None or (specification is not None and specification.name.endswith("__main__")):
-        return
-    if dask.config.get("distributed.worker.multiprocessing-method") == "fork":
-        return
-    frame: FrameType | None = sys._getframe()
-    while frame is not None and not (frame.f_code.co_name == "<module>" and frame.f_globals is vars(main)):
+    main, frame = sys.modules["__main__"], sys._getframe()
+    while frame.f_back is not None and not (frame.f_code.co_name == "<module>" and frame.f_globals is vars(main)):
         frame = frame.f_back
-    if frame is None or frame.f_code.co_filename != path:
+    path, module = frame.f_code.co_filename, getattr(main.__spec__, "name", "")
+    forked = dask.config.get("distributed.worker.multiprocessing-method") == "fork"
+    if forked or path != getattr(main, "__file__", None) or module.endswith("__main__"):
         return
-    with suppress(OSError, SyntaxError, ValueError):
-        for statement in ast.parse(Path(path).read_bytes()).body:
-            if statement.lineno <= frame.f_lineno <= (statement.end_lineno or 0) and not (
-                isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
-            ):
-                break
-        else:
-            return
-    raise InvalidInputError(
-        f'workers: each worker runs {path} again: put line {frame.f_lineno} below if __name__ == "__main__":, '
-        "or compute with a SerialExecutor"
-    )
+    for statement in ast.parse(Path(path).read_bytes()).body:
+        guarded = isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
+        if not guarded and statement.lineno <= frame.f_lineno <= (statement.end_lineno or 0):
+            raise InvalidInputError(
+                f"workers: each worker runs {path} again: put line {frame.f_lineno} below "
+                'if __name__ == "__main__":, or compute with a SerialExecutor'
+            )
 
 
 def _cause(error: BaseException) -> str:

@@ -4,7 +4,7 @@ import logging
 import queue
 import time
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
@@ -217,8 +217,6 @@ class DaskExecutor:
                 self._reconnect(len(waiting.again))
             else:
                 return
-            finally:
-                tasks.clear()
 
     def _run(self, tasks: "_Tasks[Item]", waiting: "_Waiting[Item]") -> Iterator[Done[Item, Result]]:
         """Yield results until there is nothing left to compute, on one connection."""
@@ -230,7 +228,7 @@ class DaskExecutor:
             if isinstance(result, _NotRun):
                 refused = self._gate is not None and self._gate.refuse()
                 if refused or result.problem is None:
-                    waiting.submitted_to(tasks, [item])
+                    tasks.submit([item])
                     continue
                 result = result.problem
             yield Done(item, result)
@@ -244,7 +242,7 @@ class DaskExecutor:
             some = list(islice(waiting, room))
             if not some:
                 return
-            waiting.submitted_to(tasks, some)
+            tasks.submit(some)
 
     def _connect(self, seconds: float, *, first: bool = True) -> None:
         """Connect to the scheduler, and watch over the workers; the `first` time wait for a worker."""
@@ -282,13 +280,7 @@ class DaskExecutor:
             time.sleep(0.2)
 
     def _reconnect(self, again: int) -> None:
-        """Wait until a lost scheduler is back, and connect to it; `again` is how many tasks it gets once more.
-
-        Raises
-        ------
-        WorkersLostError
-            It does not come back in time.
-        """
+        """Wait until a lost scheduler is back, and connect to it; `again` is how many tasks it gets once more."""
         began, pause = time.monotonic(), _FIRST_PAUSE
         since = datetime.now(UTC).isoformat(timespec="seconds")
         self._listener(SchedulerUnreachable(since, str(self._source), self._patience))
@@ -336,35 +328,34 @@ class _Watch:
         #: When a worker was first seen, by its address, which changes with each start.
         self._known: dict[str, float] = {}
         self._fine = time.monotonic()
+        #: Names and addresses that were seen since then.
+        self._starts: set[tuple[str, str]] = set()
 
     def result(self) -> None:
         """Note that a result came."""
         self._fine = time.monotonic()
+        self._starts.clear()
 
     def look(self) -> None:
-        """Look at the workers; called again and again while no result comes.
-
-        Raises
-        ------
-        WorkersLostError
-            No worker has worked for too long; the text names the workers and the likely cause.
-        """
+        """Look at the workers while no result comes; the error names them and the likely cause."""
         now, workers = time.monotonic(), _workers_of(self._client)
         self._known = {address: self._known.get(address, now) for address in workers}
+        self._starts |= {(str(worker["name"]), address) for address, worker in workers.items()}
         if any(now - self._known[address] >= self._settled and _can_work(one) for address, one in workers.items()):
-            self._fine = now
+            self.result()
         elif now - self._fine > self._longest:
             raise WorkersLostError(f"{self._problem(workers)}; {_GO_ON}")
 
     def _problem(self, workers: Mapping[str, Mapping[str, Any]]) -> str:
-        if not workers:
+        starts = Counter(name for name, _ in self._starts)
+        again = [name for name, count in starts.items() if count > 1]
+        names = again or [str(worker["name"]) for worker in workers.values()]
+        if not names:
             return f"no worker is left on {self._where}, for {self._longest:g} s"
-        names = [str(worker["name"]) for worker in workers.values()]
-        named = ", ".join(names[:_MOST_NAMED]) + (f" and {len(names) - _MOST_NAMED} more" * (len(names) > _MOST_NAMED))
-        paused = all(worker["status"] == "paused" for worker in workers.values())
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         return (
-            f"no result on {self._where} for {self._longest:g} s: workers {named} "
-            f"{'are paused' if paused else 'start again and again'}, most likely for want of memory: "
+            f"no result on {self._where} for {self._longest:g} s: workers {', '.join(names[:_MOST_NAMED])}{more} "
+            f"{'start again and again' if again else 'are paused'}, most likely for want of memory: "
             "start fewer workers, or give them more memory"
         )
 
@@ -384,14 +375,6 @@ class _Waiting(Iterator[Item]):
     def __next__(self) -> Item:
         return self.again.popleft() if self.again else next(self._items)
 
-    def submitted_to(self, tasks: "_Tasks[Item]", items: Sequence[Item]) -> None:
-        """Submit items that were taken from here; if that fails they are here again."""
-        try:
-            tasks.submit(items)
-        except SchedulerLostError:
-            self.again.extend(items)
-            raise
-
 
 @dataclass(frozen=True)
 class _NotRun:
@@ -406,6 +389,8 @@ class _Tasks(Generic[Item]):
     def __init__(self, client: Any, task: Callable[[Item], Any], watch: _Watch) -> None:
         self._client, self._task, self._watch = client, task, watch
         self._running: dict[str, tuple[Any, Item]] = {}
+        #: Items that are being submitted.
+        self._unsent: Sequence[Item] = ()
         self._finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
         #: Results that were fetched and not yet returned.
         self._fetched: deque[tuple[Item, Any]] = deque()
@@ -415,14 +400,9 @@ class _Tasks(Generic[Item]):
         return len(self._running) + len(self._fetched)
 
     def submit(self, items: Sequence[Item]) -> None:
-        """Have some items computed.
-
-        Raises
-        ------
-        SchedulerLostError
-            The connection to the scheduler is lost.
-        """
+        """Have some items computed."""
         # Driver and scheduler remember their last 1,000 messages to every other process, with the items in them.
+        self._unsent = items
         packed = [zlib.compress(pickle.dumps(item), _COMPRESSION) for item in items]
         common = {"task": self._task, "expected": own_versions(), "run": str(self._client.id)}
         try:
@@ -433,15 +413,10 @@ class _Tasks(Generic[Item]):
         for future, item in zip(futures, items, strict=True):
             self._running[future.key] = future, item
             future.add_done_callback(self._finished.put)
+        self._unsent = ()
 
     def next(self) -> tuple[Item, Any]:
-        """Return an item that is done, and its result: what the task returned, a `Failure` or a `_NotRun`.
-
-        Raises
-        ------
-        WorkersLostError
-            The connection to the scheduler is lost, or no worker works.
-        """
+        """Return an item that is done, and its result: what the task returned, a `Failure` or a `_NotRun`."""
         while not self._fetched:
             self._fetch()
         self._watch.result()
@@ -449,12 +424,7 @@ class _Tasks(Generic[Item]):
 
     def items(self) -> list[Item]:
         """Return the items that have not been returned yet."""
-        return [item for _, item in self._running.values()] + [item for item, _ in self._fetched]
-
-    def clear(self) -> None:
-        """Give up what is not done."""
-        self._running.clear()
-        self._fetched.clear()
+        return [*(item for _, item in self._running.values()), *(item for item, _ in self._fetched), *self._unsent]
 
     def _fetch(self) -> None:
         futures = [self._one_finished()]

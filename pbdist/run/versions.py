@@ -87,18 +87,15 @@ class Gate:
     def unfit(self) -> Mapping[str, str]:
         """Return the workers with other versions, and what differs."""
         found: Mapping[str, Any] = self._client.run(inquiry(), on_error="return")
-        problems = {}
-        for worker, versions in found.items():
-            if isinstance(versions, OSError):
-                continue  # It has just left.
-            problem = (
-                f"expected an answer, got {one_line(versions)}"
-                if isinstance(versions, Exception)
-                else difference(own_versions(), versions)
-            )
-            if problem is not None:
-                problems[worker] = problem
-        return problems
+        # One that has just left is no problem.
+        there = {worker: versions for worker, versions in found.items() if not isinstance(versions, OSError)}
+        problems = {
+            worker: f"expected an answer, got {one_line(versions)}"
+            if isinstance(versions, Exception)
+            else difference(own_versions(), versions)
+            for worker, versions in there.items()
+        }
+        return {worker: problem for worker, problem in problems.items() if problem is not None}
 
     def close(self, *, until_client_leaves: bool) -> None:
         """Let no unfit worker in from now on.

@@ -49,7 +49,10 @@ REFUSED = [
     (f"run study.yaml --serial --log {STORE}/x", "--log: expected a path outside the store"),
     ("run study.yaml --report data/../data/tiny.zarr", "--report: expected a path outside the store"),
     ("run study.yaml --serial --log absent/x", "--log: expected the path of a file to append to"),
-    ("run study.yaml --store x.zarr --scheduler absent", "--scheduler: there is no scheduler file absent; an address"),
+    (
+        "run study.yaml --store x.zarr --scheduler absent",
+        "--scheduler: absent is no address, such as tcp://host:8786, and no",
+    ),
     ("run study.yaml --cluster study.yaml", "study.yaml:1: format: expected one of class, options, scale, adapt"),
     # epsilon and delta
     ("epsilon --compositions 3 --delta 1e-5", "error: --family: expected a kind of mechanism, got none"),

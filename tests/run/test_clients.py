@@ -8,7 +8,6 @@ import logging
 import multiprocessing
 import os
 import re
-import resource
 import signal
 import socket
 import subprocess
@@ -338,15 +337,7 @@ def test_no_kubernetes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_file_that_has_no_address_is_refused_in_one_line(tmp_path: Path, content: str) -> None:
     file = tmp_path / "scheduler.json"
     file.write_text(content)
-    with pytest.raises(InvalidInputError, match=rf"^--scheduler: {file} is no scheduler file: .+$"):
-        RunningScheduler(file).connect(1.0)
-
-
-def test_a_file_beyond_all_measure_is_not_read(tmp_path: Path) -> None:
-    file = tmp_path / "scheduler.json"
-    with file.open("wb") as sparse:
-        sparse.truncate(10 << 40)
-    with pytest.raises(InvalidInputError, match="more than the 67,108,864 that are allowed"):
+    with pytest.raises(InvalidInputError, match=rf"^--scheduler: (no scheduler answers at )?{file}.+: .+$"):
         RunningScheduler(file).connect(1.0)
 
 
@@ -542,12 +533,16 @@ def test_a_configuration_of_dask_that_cannot_be_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("namespace", "before", "words"),
     [
-        ("--net", "true", "cannot reach each other at 127.0.0.1 (Network is unreachable): switch the loopback"),
-        ("--mount", "mount -t tmpfs -o ro tmpfs /dev/shm", "shm (Read-only file system)"),
+        ("--net", "true", "reach each other at 127.0.0.1: switch its loopback interface on, or compute"),
+        (
+            "--mount",
+            "mount -t tmpfs -o ro tmpfs /dev/shm",
+            "no shared memory for processes: mount /dev/shm, or make room",
+        ),
         (
             "--mount",
             "mount -t tmpfs -o size=4k tmpfs /dev/shm && (yes > /dev/shm/x 2>&- || true)",
-            "shm (No space left on device): mount it, or make room in it",
+            "--serial (No space left on device)",
         ),
     ],
 )
@@ -555,18 +550,13 @@ def test_a_machine_on_which_no_workers_can_start(namespace: str, before: str, wo
     line = refusal(write_study(tmp_path, LIGHT), before, within=["unshare", namespace])
     assert line.startswith("pbdist: error: workers: ")
     assert words in line
-    assert line.endswith("or compute without workers: --serial")
+    assert "or compute without workers: --serial (" in line
 
 
 @pytest.mark.slow
-def test_too_little_address_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write_study(tmp_path, LIGHT)
-    line = refusal(path, "ulimit -v 153600")
+def test_too_little_address_space(tmp_path: Path) -> None:
+    line = refusal(write_study(tmp_path, LIGHT), "ulimit -v 153600")
     assert line.startswith("pbdist: error: memory: this process may use 150 MiB of addresses, and a run needs 1024 MiB")
-    # In Python, where numpy is there already.
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (150 << 20, 150 << 20))
-    with pytest.raises(InvalidInputError, match="150 MiB of addresses"), local_cluster(1).started():
-        pass
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from pbdist.run import dask_executor
 from pbdist.run.clients import local_cluster
 from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.events import Failure, SerialExecutor, attempt
-from tests.run.processes import PATIENCE
+from tests.run.processes import PATIENCE, until
 
 pytestmark = pytest.mark.slow
 
@@ -128,7 +128,9 @@ def test_what_is_put_back_while_the_last_items_run_is_computed(workers: LocalClu
 
 def test_no_worker_any_more_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, gate = tmp_path / "scheduler.json", tmp_path / "never"
-    with pytest.raises(InvalidInputError, match="--scheduler: there is no scheduler file"):
+    with pytest.raises(
+        InvalidInputError, match=r"--scheduler: .* is no address, .* and no scheduler file: FileNotFoundError"
+    ):
         DaskExecutor(scheduler=file).__enter__()
     monkeypatch.setattr(dask_executor, "_LOOK_SECONDS", 0.1)
 
@@ -155,12 +157,12 @@ def test_no_worker_any_more_ends_the_run(tmp_path: Path, monkeypatch: pytest.Mon
                 next(results)
 
 
-@pytest.mark.slow(reason="starts clusters of its own")
+@pytest.mark.slow(reason="starts a cluster of its own")
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"worker.memory.pause": 0.001, "worker.memory.terminate": False}, r"workers 0, 1 are paused"),
-        ({"scheduler.allowed-failures": 10**6}, r"workers \d(, \d)? start again and again"),
+        ({"worker.memory.pause": 0.001, "worker.memory.terminate": False}, "workers 0 are paused"),
+        ({"scheduler.allowed-failures": 10**6}, "workers 0 start again and again"),
     ],
 )
 def test_workers_that_finish_nothing_end_the_run(
@@ -172,19 +174,21 @@ def test_workers_that_finish_nothing_end_the_run(
         os.kill(os.getpid(), signal.SIGKILL)
         return item
 
-    cluster = local_cluster(2, "4GiB")
-    cluster.start_timeout = 0.0
-    # Longer than a worker lives here.
-    executor = DaskExecutor(cluster, lost_seconds=6.0)
+    cluster = local_cluster(1, "4GiB")
+    cluster.start_timeout = 30.0
+    told = f"no result on this machine for 6 s: {words}, most likely for want of memory: start fewer workers"
     with (
         dask.config.set({f"distributed.{name}": value for name, value in settings.items()}),
-        executor,
-        pytest.raises(
-            WorkersLostError,
-            match=rf"^no result on this machine for 6 s: {words}, most likely for want of memory: start fewer workers",
-        ),
+        DaskExecutor(cluster, lost_seconds=6.0) as executor,
     ):
-        list(executor.run(deadly, range(4)))
+        if "paused" in words:
+            until(
+                lambda: all(one["status"] == "paused" for one in dask_executor._workers_of(executor._client).values())
+            )
+        # Longer than a worker lives here.
+        cluster.start_timeout = 6.0
+        with pytest.raises(WorkersLostError, match=f"^{told}"):
+            list(executor.run(deadly, range(4)))
 
 
 def test_a_report_that_cannot_be_saved_is_refused_before_anything_starts(tmp_path: Path) -> None:
