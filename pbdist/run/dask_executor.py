@@ -7,7 +7,7 @@ import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -34,7 +34,7 @@ from pbdist.run.events import (
     reported_by,
 )
 from pbdist.run.store_outage import OUTAGE_SECONDS
-from pbdist.run.versions import Gate, Versions, difference, own_versions
+from pbdist.run.versions import Gate
 from pbdist.study.plan import duration
 
 Item = TypeVar("Item")
@@ -60,6 +60,7 @@ _CLOSE_SECONDS = 5
 #: The level of zlib: the fastest, which makes 4,096 cells a tenth of their size.
 _COMPRESSION = 1
 _MOST_NAMED = 5
+_DIED = "the workers that computed it died: "
 _GO_ON = "the same command goes on where this one stopped"
 #: One topic for all runs: a scheduler that outlives them keeps the last events of every topic.
 TOPIC = "pbdist-cells-at-work"
@@ -209,39 +210,23 @@ class DaskExecutor:
             longest = max(self._lost_seconds, 0.0 if self._source.outlives_run else self._source.start_timeout)
             tasks: _Tasks[Item] = _Tasks(self._client, task, _Watch(self._client, self._source.where, longest))
             try:
-                yield from self._run(tasks, waiting)
+                self._fill(tasks, waiting)
+                while tasks:
+                    yield tasks.next()
+                    self._fill(tasks, waiting)
+                return
             except SchedulerLostError:
                 if not self._source.outlives_run:
                     raise
                 waiting.again.extendleft(reversed(tasks.items()))
-                self._reconnect(len(waiting.again))
-            else:
-                return
-
-    def _run(self, tasks: "_Tasks[Item]", waiting: "_Waiting[Item]") -> Iterator[Done[Item, Result]]:
-        """Yield results until there is nothing left to compute, on one connection."""
-        while True:
-            self._fill(tasks, waiting)
-            if not tasks:
-                return
-            item, result = tasks.next()
-            if isinstance(result, _NotRun):
-                refused = self._gate is not None and self._gate.refuse()
-                if refused or result.problem is None:
-                    tasks.submit([item])
-                    continue
-                result = result.problem
-            yield Done(item, result)
+            self._reconnect(len(waiting.again))
 
     def _fill(self, tasks: "_Tasks[Item]", waiting: "_Waiting[Item]") -> None:
         """Submit items up to the window: several at once, as long as no worker is idle."""
         window = _WINDOW_PER_WORKER * self.parallelism
         if len(tasks) > window - min(_MOST_SUBMITTED, max(1, window // 8)):
             return
-        while room := min(_MOST_SUBMITTED, window - len(tasks)):
-            some = list(islice(waiting, room))
-            if not some:
-                return
+        while some := list(islice(waiting, min(_MOST_SUBMITTED, window - len(tasks)))):
             tasks.submit(some)
 
     def _connect(self, seconds: float, *, first: bool = True) -> None:
@@ -253,9 +238,7 @@ class DaskExecutor:
                 self._wait_for_worker()
                 for worker, problem in gate.unfit().items():
                     raise InvalidInputError(f"workers: {problem} on {worker}")
-            gate.close(until_client_leaves=self._source.outlives_run)
-            if not first:
-                gate.refuse()
+            gate.close()
             self._gate = gate
             self._client.subscribe_topic(TOPIC, self._take_report)
             if self._report is not None:
@@ -341,7 +324,9 @@ class _Watch:
         now, workers = time.monotonic(), _workers_of(self._client)
         self._known = {address: self._known.get(address, now) for address in workers}
         self._starts |= {(str(worker["name"]), address) for address, worker in workers.items()}
-        if any(now - self._known[address] >= self._settled and _can_work(one) for address, one in workers.items()):
+        settled = [one for address, one in workers.items() if now - self._known[address] >= self._settled]
+        # A paused worker takes no tasks, but ends those that it computes.
+        if any(one["status"] == "running" or one["metrics"].get("executing") for one in settled):
             self.result()
         elif now - self._fine > self._longest:
             raise WorkersLostError(f"{self._problem(workers)}; {_GO_ON}")
@@ -360,11 +345,6 @@ class _Watch:
         )
 
 
-def _can_work(worker: Mapping[str, Any]) -> bool:
-    """Whether a worker takes tasks, or still computes one."""
-    return worker["status"] == "running" or bool(worker["metrics"].get("executing"))
-
-
 class _Waiting(Iterator[Item]):
     """Items to submit: those in `again` first. Like what it is made from, it may go on after its end."""
 
@@ -374,13 +354,6 @@ class _Waiting(Iterator[Item]):
 
     def __next__(self) -> Item:
         return self.again.popleft() if self.again else next(self._items)
-
-
-@dataclass(frozen=True)
-class _NotRun:
-    """Stands for the result of a task that was not begun, as on a worker with other versions."""
-
-    problem: Failure | None = None
 
 
 class _Tasks(Generic[Item]):
@@ -393,7 +366,7 @@ class _Tasks(Generic[Item]):
         self._unsent: Sequence[Item] = ()
         self._finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
         #: Results that were fetched and not yet returned.
-        self._fetched: deque[tuple[Item, Any]] = deque()
+        self._fetched: deque[Done[Item, Any]] = deque()
 
     def __len__(self) -> int:
         """Return how many items have not been returned yet."""
@@ -404,10 +377,9 @@ class _Tasks(Generic[Item]):
         # Driver and scheduler remember their last 1,000 messages to every other process, with the items in them.
         self._unsent = items
         packed = [zlib.compress(pickle.dumps(item), _COMPRESSION) for item in items]
-        common = {"task": self._task, "expected": own_versions(), "run": str(self._client.id)}
         try:
             # Not pure: an earlier result of the same task does not mean that its files exist.
-            futures = self._client.map(_attempt_if_fit, packed, pure=False, **common)
+            futures = self._client.map(_attempt_packed, packed, pure=False, task=self._task, run=str(self._client.id))
         except ClosedClientError as error:
             raise SchedulerLostError from error
         for future, item in zip(futures, items, strict=True):
@@ -415,8 +387,8 @@ class _Tasks(Generic[Item]):
             future.add_done_callback(self._finished.put)
         self._unsent = ()
 
-    def next(self) -> tuple[Item, Any]:
-        """Return an item that is done, and its result: what the task returned, a `Failure` or a `_NotRun`."""
+    def next(self) -> Done[Item, Any]:
+        """Return an item that is done, and its result: what the task returned, or a `Failure`."""
         while not self._fetched:
             self._fetch()
         self._watch.result()
@@ -424,7 +396,7 @@ class _Tasks(Generic[Item]):
 
     def items(self) -> list[Item]:
         """Return the items that have not been returned yet."""
-        return [*(item for _, item in self._running.values()), *(item for item, _ in self._fetched), *self._unsent]
+        return [*(item for _, item in self._running.values()), *(done.item for done in self._fetched), *self._unsent]
 
     def _fetch(self) -> None:
         futures = [self._one_finished()]
@@ -436,7 +408,10 @@ class _Tasks(Generic[Item]):
             if future.key in results:
                 (result,) = results[future.key]
             elif future.status == "error":
-                result = _failure(future.exception(timeout=_ANSWER_SECONDS))
+                # An exception in a task is a result: this one killed its workers, or was not even begun.
+                error = future.exception(timeout=_ANSWER_SECONDS)
+                killed = isinstance(error, KilledWorker)
+                result = Failure(f"{_DIED * killed}{one_line(error)}", killed=killed)
             elif future.status == "cancelled" or self._client.status != "running":
                 # Not by this process.
                 raise SchedulerLostError
@@ -444,7 +419,7 @@ class _Tasks(Generic[Item]):
                 # The worker that held the result died before it sent it: it is computed again.
                 future.add_done_callback(self._finished.put)
                 continue
-            self._fetched.append((self._running.pop(future.key)[1], result))
+            self._fetched.append(Done(self._running.pop(future.key)[1], result))
 
     def _one_finished(self) -> Any:
         while True:
@@ -472,22 +447,11 @@ class _Tasks(Generic[Item]):
         return {key: result for key, result in found.items() if result is not None}
 
 
-def _failure(error: BaseException) -> Failure | _NotRun:
-    if isinstance(error, KilledWorker):
-        return Failure(f"the workers that computed it died: {one_line(error)}", killed=True)
-    # An exception in a task is a result: this is a task that the worker could not even read.
-    return _NotRun(Failure(one_line(error)))
+def _attempt_packed(packed: bytes, *, task: Callable[[Item], Result], run: str) -> tuple[Result | Failure]:
+    """Attempt a task with an item that is packed, and send its reports to the client `run`.
 
-
-def _attempt_if_fit(
-    packed: bytes, *, task: Callable[[Item], Result], expected: Versions, run: str
-) -> tuple[Result | Failure | _NotRun]:
-    """Attempt a task with an item that is packed, unless this worker has other versions than the driver.
-
-    Its reports go to the client `run`. The result is in a tuple, so that it is never None.
+    The result is in a tuple, so that it is never None.
     """
-    if difference(expected, own_versions()) is not None:
-        return (_NotRun(),)
     item: Item = pickle.loads(zlib.decompress(packed))
     worker = get_worker()
     send: Send = lambda report: worker.log_event(TOPIC, {"run": run, "report": asdict(report)})  # noqa: E731
