@@ -18,10 +18,8 @@ python=${PBDIST_PYTHON:-python}
 # Of each worker, somewhat below --mem-per-cpu: the process that watches over it needs some too.
 memory=${PBDIST_WORKER_MEMORY:-2GiB}
 
-# The network that scheduler and workers listen on, such as ib0; else the address with which a node reaches the others.
+# The network that scheduler and workers listen on, such as ib0; else all of them.
 interface=${PBDIST_INTERFACE:-}
-# Anything but nothing: certificates are made for this job, and only who has them is let in (pip install 'pbdist[tls]').
-tls=${PBDIST_TLS:-}
 
 if [[ $# -eq 0 || -z ${SLURM_JOB_ID:-} ]]; then
   echo "usage: sbatch ${BASH_SOURCE[0]} STUDY.yaml [options of pbdist run]" >&2
@@ -50,29 +48,15 @@ trap finish EXIT
 # SLURM asks two minutes before the time is over: the driver then stops in good order.
 trap '[[ -z $driver ]] || kill -INT "$driver" 2>/dev/null || true' TERM INT
 
-if [[ -n $interface ]]; then
-  here=(--interface "$interface")
-else
-  here=(--host "$("$python" -c 'from distributed.utils import get_ip; print(get_ip())')")
-fi
-certificates=() trusted=()
-if [[ -n $tls ]]; then
-  # Into the job's folder, which only you may enter.
-  made=$("$python" -m pbdist.run.clusters.security "$folder")
-  certificates=(--protocol tls --tls-ca-file "$made/ca.pem" --tls-cert "$made/certificate.pem" --tls-key "$made/key.pem")
-  trusted=(--tls-ca "$made/ca.pem" --tls-certificate "$made/certificate.pem" --tls-key "$made/key.pem")
-fi
+here=()
+[[ -z $interface ]] || here=(--interface "$interface")
 dashboard=(--dashboard-address 127.0.0.1:0)
 
 "$python" -m distributed.cli.dask_scheduler --scheduler-file "$folder/scheduler.json" --port 0 "${here[@]}" \
-  "${dashboard[@]}" "${certificates[@]}" >>"$log" 2>&1 &
+  "${dashboard[@]}" >>"$log" 2>&1 &
 scheduler=$!
-# Each worker listens on the address with which its node reaches the scheduler, or on the interface.
-route='import socket, sys; s = socket.socket(type=socket.SOCK_DGRAM); s.connect((sys.argv[1], 80)); print(s.getsockname()[0])'
-listen='if [[ $1 == --host ]]; then there=$("$3" -c "$4" "$2"); else there=$2; fi; here=$1; shift 4; exec "$@" "$here" "$there"'
 srun --ntasks="$workers" --kill-on-bad-exit=0 --export=ALL --overlap --open-mode=append --output="$log" \
-  bash -c "$listen" worker "${here[@]}" "$python" "$route" \
-  "$python" -m distributed.cli.dask_worker --scheduler-file "$folder/scheduler.json" "${certificates[@]}" \
+  "$python" -m distributed.cli.dask_worker --scheduler-file "$folder/scheduler.json" "${here[@]}" \
   --nthreads 1 --memory-limit "$memory" --nanny --no-dashboard "${dashboard[@]}" --death-timeout 300 &
 srun=$!
 
@@ -83,7 +67,7 @@ for _ in {1..600}; do
 done
 # With job control, which lets it hear SIGINT.
 set -m
-"$python" -m pbdist run "$@" --scheduler-file "$folder/scheduler.json" "${trusted[@]}" &
+"$python" -m pbdist run "$@" --scheduler "$folder/scheduler.json" &
 set +m
 driver=$!
 code=0

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from pbdist.run import Executor
-    from pbdist.run.cluster_profile import CertificateFiles
     from pbdist.run.events import Event
     from pbdist.run.listeners import RunLog
     from pbdist.store import Place
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
 
 #: Workers take about so long to start, in seconds.
 _SERIAL_SECONDS = 3.0
-#: Options that name files of certificates.
-_TLS = {"ca": "who signs certificates", "certificate": "your certificate", "key": "its private key"}
+#: What numpy, scipy and zarr take of the address space, in bytes; with less, OpenBLAS may hang.
+_ADDRESS_SPACE = 2**30
 _STUDY = "a study file, or the name of a study that comes with pbdist, such as quickstart"
 
 
@@ -56,12 +55,13 @@ def add_run(commands: Commands) -> None:
     parser.add_argument("--store", help="the store: a path or s3://BUCKET/PREFIX (default: data/NAME.zarr)")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--workers", metavar="N", type=int, help="worker processes (default: one a core)")
-    where.add_argument("--scheduler", metavar="ADDRESS", help="use the workers of a running Dask scheduler")
-    where.add_argument("--scheduler-file", metavar="PATH", type=Path, help="the file with that scheduler's address")
+    where.add_argument(
+        "--scheduler", metavar="ADDRESS|FILE", help="use a running Dask scheduler: its address or its scheduler file"
+    )
+    where.add_argument(
+        "--cluster", metavar="FILE", type=Path, help="start the Dask cluster of a file, such as cluster/slurm.yaml"
+    )
     where.add_argument("--serial", action="store_true", help="compute in this process, without Dask")
-    for name, what in _TLS.items():
-        parser.add_argument(f"--tls-{name}", metavar="FILE", type=Path, help=f"{what}, for a scheduler with TLS")
-    parser.add_argument("--cluster", metavar="FILE", type=Path, help="a cluster profile, such as cluster/local.yaml")
     parser.add_argument(
         "--patience",
         metavar="SECONDS",
@@ -120,6 +120,7 @@ def study_file(given: str) -> Path:
 
 
 def _run(options: argparse.Namespace) -> int:
+    _check_address_space()
     from pbdist.run.run import asked_of
     from pbdist.study.load import load_asked
 
@@ -170,7 +171,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _serial_seconds(options: argparse.Namespace) -> float:
     """Return how much projected work is computed without workers: some, where none are named."""
-    named = (options.workers, options.cluster, options.scheduler, options.scheduler_file, options.report)
+    named = (options.workers, options.cluster, options.scheduler, options.report)
     return _SERIAL_SECONDS if all(option is None for option in named) else 0.0
 
 
@@ -185,61 +186,40 @@ def _check_outside(store: str, option: str, path: Path | None) -> None:
         raise InvalidInputError(f"{option}: expected a path outside the store, got {path}")
 
 
+def _check_address_space() -> None:
+    """Refuse a run for which this process may have too little memory, before anything large is imported."""
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if soft != resource.RLIM_INFINITY and soft < _ADDRESS_SPACE:
+        raise InvalidInputError(
+            f"memory: this process may use {soft / 2**20:.0f} MiB of addresses, and a run needs 1024 MiB: "
+            "raise the limit (ulimit -v unlimited)"
+        )
+
+
 def _executor(options: argparse.Namespace) -> "Executor":
     """Return the executor that the options name; nothing is started yet."""
-    elsewhere = options.serial or options.scheduler or options.scheduler_file
-    if options.cluster is not None and elsewhere:
-        got = "--serial" if options.serial else "--scheduler" if options.scheduler else "--scheduler-file"
-        raise InvalidInputError(f"--cluster: expected a run that starts workers, got {got} too")
     if options.workers is not None and not 1 <= options.workers <= 4096:
         raise InvalidInputError(f"--workers: expected an integer from 1 to 4096, got {options.workers}")
     if options.serial and options.report is not None:
         raise InvalidInputError("--report: expected a run on Dask workers, got --serial too")
-    certificates = _certificates(options)
     if options.serial:
         from pbdist.run import SerialExecutor
 
         return SerialExecutor()
-    from pbdist.run.cluster_profile import LocalProfile, load_profile
-
-    profile = LocalProfile() if options.cluster is None else load_profile(options.cluster)
-    if options.workers is not None:
-        if "workers" not in type(profile).model_fields:
-            raise InvalidInputError(f"--workers: expected a profile that has workers, got one of kind {profile.kind}")
-        profile = profile.model_copy(update={"workers": options.workers})
     from pbdist.run import OUTAGE_SECONDS
-    from pbdist.run.dask_executor import DaskExecutor
 
-    return DaskExecutor(
-        profile,
-        options.scheduler,
-        options.scheduler_file,
-        options.report,
-        certificates=certificates,
-        patience=OUTAGE_SECONDS if options.patience is None else options.patience,
-    )
-
-
-def _certificates(options: argparse.Namespace) -> "CertificateFiles | None":
-    """Return the certificates that the options name, checked; None without any."""
-    given = {name: getattr(options, f"tls_{name}") for name in _TLS}
-    if not any(given.values()):
-        return None
-    for name, path in given.items():
-        if path is None:
-            raise InvalidInputError(
-                f"--tls-{name}: expected --tls-ca, --tls-certificate and --tls-key together, got none"
-            )
-    if not options.scheduler and not options.scheduler_file:
-        raise InvalidInputError("--tls-ca: expected it with --scheduler or --scheduler-file, got neither")
-    from pbdist.run.cluster_profile import CertificateError, CertificateFiles, check_certificates
-
-    files = CertificateFiles(**{name: str(path.absolute()) for name, path in given.items()})
     try:
-        check_certificates(files)
-    except CertificateError as error:
-        raise InvalidInputError(f"--tls-{error}") from error
-    return files
+        from pbdist.run.clients import load_cluster, local_cluster
+        from pbdist.run.dask_executor import DaskExecutor
+    except ValueError as error:
+        # Dask reads its configuration when it is imported.
+        text = " ".join(str(error).split())
+        raise InvalidInputError(f"{text}: correct that file, or compute without Dask: --serial") from error
+    cluster = local_cluster(options.workers) if options.cluster is None else load_cluster(options.cluster)
+    patience = OUTAGE_SECONDS if options.patience is None else options.patience
+    return DaskExecutor(cluster, options.scheduler, options.report, patience=patience)
 
 
 def _print_targets(console: "Console", study: "StudySpec", store: "Place") -> None:

@@ -1,116 +1,78 @@
-"""Compute on Dask workers: those of a cluster started here, or of a scheduler that is already running."""
+"""Compute items on Dask workers: submit tasks, collect their results, and notice lost schedulers and stuck workers."""
 
 import logging
+import queue
 import time
+import zlib
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
-from json import loads as json_of
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
-from distributed import Client, performance_report
+from distributed import get_worker, performance_report
 from distributed.client import ClosedClientError
+from distributed.protocol import pickle
+from distributed.scheduler import KilledWorker
 
 from pbdist.errors import InvalidInputError, WorkersLostError
-from pbdist.input_files import read_input
-from pbdist.run.cluster_profile import CertificateFiles, LocalProfile, Profile
-from pbdist.run.clusters.network import security_of
-from pbdist.run.clusters.start import Started, start_cluster, workers_of
-from pbdist.run.dask_tasks import DaskReports, DaskTasks, NotRun, SchedulerLostError, Since, Waiting
-from pbdist.run.events import OUTAGE_SECONDS, Done, Listener, Report, SchedulerReached, SchedulerUnreachable, one_line
+from pbdist.run.clients import Cluster, RunningScheduler, local_cluster
+from pbdist.run.events import (
+    OUTAGE_SECONDS,
+    Done,
+    Failure,
+    Listener,
+    Report,
+    SchedulerReached,
+    SchedulerUnreachable,
+    Send,
+    attempt,
+    one_line,
+    reported_by,
+)
 from pbdist.run.versions import Gate
 from pbdist.study.plan import duration
-
-#: The most bytes of the file with the address of a scheduler: a scheduler writes some hundreds, and a few for a worker.
-_MOST_BYTES = 1 << 26
-_NOISY_LOGGERS = tuple(
-    f"distributed.{part}" for part in ("client", "comm", "comm.tcp", "core", "batched", "utils_comm")
-)
-
-
-@dataclass(frozen=True)
-class RunningScheduler:
-    """Where a scheduler is: its address, or the file that has it; and the certificate that it wants to see.
-
-    The file is read again at each connection, so that a scheduler may come back at another address.
-    """
-
-    address: str | None = None
-    file: Path | None = None
-    certificates: CertificateFiles | None = None
-
-    def __str__(self) -> str:
-        """Return the address or the file."""
-        return str(self.address or self.file)
-
-    def connect(self, seconds: float) -> Any:
-        """Return a client, within some seconds.
-
-        Raises
-        ------
-        InvalidInputError
-            There is no scheduler, or it refuses this process.
-        """
-        # The run reports a lost scheduler; what distributed logs of it says no more.
-        for name in ("distributed", *_NOISY_LOGGERS):
-            logging.getLogger(name).setLevel(logging.CRITICAL)
-        if self.file is not None and not self.file.is_file():
-            raise InvalidInputError(
-                f"--scheduler-file: expected the file of a running scheduler, got none at {str(self.file)!r}"
-            )
-        option = "--scheduler" if self.address else "--scheduler-file"
-        where = {"address": self.address} if self.address else {"scheduler_file": str(self.file)}
-        try:
-            if self.file is not None:
-                # Before distributed reads it: that would read a file of any size, of any depth, and without an address.
-                self._address()
-            return Client(**where, security=security_of(self.certificates), timeout=seconds)
-        except (OSError, ValueError, TypeError, KeyError, RuntimeError, RecursionError) as error:
-            cause = f"expected the address of a running scheduler, got {str(self)!r}: {one_line(error)}{self._hint()}"
-            raise InvalidInputError(f"{option}: {cause}") from error
-
-    def _address(self) -> str:
-        """Return the address in the file; an error says why there is none that can be read."""
-        content: Any = json_of(read_input(self.file or Path(), _MOST_BYTES))
-        if not isinstance(content, dict) or not isinstance(content.get("address"), str):
-            raise ValueError("no address in it")
-        return str(content["address"])
-
-    def _hint(self) -> str:
-        """Return what the address says about certificates that do not go with it."""
-        address = self.address or ""
-        if self.file is not None:
-            with suppress(OSError, ValueError):
-                address = self._address()
-        if address.startswith("tls://") and self.certificates is None:
-            return ": a scheduler with TLS takes --tls-ca, --tls-certificate and --tls-key"
-        if not address.startswith("tls://") and self.certificates is not None:
-            return ": certificates go with an address tls://HOST:PORT"
-        return ""
-
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 #: Tasks submitted and not yet done, for each worker: enough that none is idle, few enough to hold in memory.
 _WINDOW_PER_WORKER = 3
-#: Tasks that are submitted together, at most: a call costs the same for any number of them.
-_MOST_SUBMITTED = 64
-_CONNECT_SECONDS = 20
-#: How long to wait for the first worker of a running scheduler.
-_WORKER_SECONDS = 60
-#: How long there may be no worker at all during a run; the start timeout of the profile, if that is longer.
+#: Tasks submitted together, and results fetched together, at most: a call costs the same for any number of them.
+_MOST_SUBMITTED, _MOST_FETCHED = 64, 256
+_CONNECT_SECONDS = 20.0
+#: How long there may be no result and no worker that works; the start timeout of a cluster, if that is longer.
 _LOST_SECONDS = 300.0
+#: How often the workers are looked at while no result comes, and how long one has to live to count as working.
+_LOOK_SECONDS, _SETTLED_SECONDS = 10.0, 60.0
 #: How long a count of the workers is used: it changes in seconds, tasks are done in milliseconds.
 _COUNT_SECONDS = 2.0
+#: Results are small: a scheduler that has not sent them by then is gone.
+_ANSWER_SECONDS = 60
 #: The pause after the first try to reach a lost scheduler, and the longest: each is twice the one before.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
-#: What is lost already is not waited for.
+#: A lost connection is not waited for.
 _CLOSE_SECONDS = 5
+#: The level of zlib: the fastest, which makes 4,096 cells a tenth of their size.
+_COMPRESSION = 1
+_MOST_NAMED = 5
+_DIED = "the workers that computed it died: "
+_GO_ON = "the same command goes on where this one stopped"
+#: One topic for all runs: a scheduler that outlives them keeps the last events of every topic.
+TOPIC = "pbdist-cells-at-work"
+#: Reports that wait to be read, at most: the oldest are dropped.
+_MOST_WAITING = 10_000
+
+
+class SchedulerLostError(WorkersLostError):
+    """The connection to the scheduler is lost."""
+
+    def __init__(self) -> None:
+        super().__init__(f"the connection to the scheduler was lost: {_GO_ON}")
 
 
 class DaskExecutor:
@@ -121,100 +83,91 @@ class DaskExecutor:
 
     Parameters
     ----------
-    profile
-        The cluster to start, unless a scheduler is given.
+    cluster
+        The cluster to start; by default one worker for each core of this machine.
     scheduler
-        The address of a running scheduler.
-    scheduler_file
-        The file with the address of a running scheduler (``dask scheduler --scheduler-file``).
+        A running scheduler instead: its address, or the path of its scheduler file.
     report
         Where to save Dask's performance report, an HTML page.
     lost_seconds
-        How long there may be no worker at all before the run ends.
-    certificates
-        What a running scheduler with TLS wants to see.
+        How long there may be no result and no worker that works before the run ends.
     patience
         How long to wait for a running scheduler that was lost, in seconds.
     """
 
     def __init__(
         self,
-        profile: Profile | None = None,
-        scheduler: str | None = None,
-        scheduler_file: str | Path | None = None,
+        cluster: Cluster | None = None,
+        scheduler: str | Path | None = None,
         report: str | Path | None = None,
         lost_seconds: float = _LOST_SECONDS,
         *,
-        certificates: CertificateFiles | None = None,
         patience: float = OUTAGE_SECONDS,
     ) -> None:
-        self._profile = profile or LocalProfile()
-        self._running: RunningScheduler | None = None
-        if scheduler is not None or scheduler_file is not None:
-            file = None if scheduler_file is None else Path(scheduler_file)
-            self._running = RunningScheduler(scheduler, file, certificates)
+        self._source = RunningScheduler(scheduler) if scheduler is not None else cluster or local_cluster()
         self._report = None if report is None else Path(report)
         self._lost_seconds, self._patience = lost_seconds, patience
         self._listener: Listener = lambda _: None
-        self._handle: Started | None = None
         self._client: Any = None
         self._stack, self._connection = ExitStack(), ExitStack()
         self._gate: Gate | None = None
-        self._reports: DaskReports | None = None
+        self._reports: deque[tuple[float, Report]] = deque(maxlen=_MOST_WAITING)
         self._threads, self._counted = 1, -_COUNT_SECONDS
 
     @property
     def workers(self) -> str:
         """The number of workers, and where they run."""
-        count = len(workers_of(self._client))
-        return f"{count} worker{'' if count == 1 else 's'} on {self._where()}"
+        count = len(_workers_of(self._client))
+        return f"{count} worker{'' if count == 1 else 's'} on {self._source.where}"
 
     @property
     def parallelism(self) -> int:
         """How many tasks the present workers compute at the same time, as counted a moment ago."""
         now = time.monotonic()
         if now - self._counted >= _COUNT_SECONDS:
-            self._threads, self._counted = max(1, int(self._totals()["total_threads"])), now
+            # The totals of all workers, which are cheap for any number of them.
+            totals = self._client.scheduler_info(n_workers=0)
+            self._threads, self._counted = max(1, int(totals["total_threads"])), now
         return self._threads
 
     @property
     def dashboard(self) -> str | None:
         """The address of the scheduler's dashboard."""
-        address = self._client.dashboard_link if self._handle is None else self._handle.dashboard
-        return str(address) if address else None
-
-    @property
-    def expected_worker_bytes(self) -> int | None:
-        """Not known before workers are there."""
-        return None
+        return str(self._client.dashboard_link or "") or None
 
     @property
     def worker_bytes(self) -> int | None:
         """The smallest memory limit of a worker thread: threads of a worker share its memory."""
         limits = [
             int(worker["memory_limit"]) // max(1, int(worker.get("nthreads", 1)))
-            for worker in workers_of(self._client).values()
+            for worker in _workers_of(self._client).values()
             if worker["memory_limit"]
         ]
         return min(limits, default=None)
 
+    @property
+    def expected_worker_bytes(self) -> int | None:
+        """What `worker_bytes` will be, before the workers start; None where that is not known."""
+        return self._source.expected_worker_bytes
+
     def __enter__(self) -> Self:
-        """Start or find the cluster.
+        """Start or find the workers.
 
         Raises
         ------
         InvalidInputError
-            There is no scheduler at the address, no worker joins in time, or the profile cannot be started.
+            There is no scheduler at the address, no worker joins in time, one has other versions, or the cluster cannot
+            be started.
         MissingDependencyError
             The package that starts such a cluster is not installed.
         """
         if self._report is not None:
             _check_writable(self._report)
+        # The run reports what goes wrong, in a line.
+        for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         with ExitStack() as stack:
-            if self._running is None:
-                self._handle = stack.enter_context(start_cluster(self._profile))
-                # It logs tasks whose results were lost with a killed worker; they are computed again.
-                logging.getLogger("distributed.scheduler").setLevel(logging.CRITICAL)
+            stack.enter_context(self._source.started())
             stack.push(lambda *error: self._connection.__exit__(*error))  # noqa: PLW0108 -- the last connection
             self._connect(_CONNECT_SECONDS)
             self._stack = stack.pop_all()
@@ -228,10 +181,9 @@ class DaskExecutor:
             # Interrupted callbacks log errors while the cluster is closed.
             logging.getLogger("tornado.application").setLevel(logging.CRITICAL)
         try:
-            # With the error, so that workers whose results are given up are not waited for.
             self._stack.__exit__(kind, error, traceback)
         finally:
-            self._client, self._handle, self._counted = None, None, -_COUNT_SECONDS
+            self._client, self._counted = None, -_COUNT_SECONDS
 
     def told_to(self, listener: Listener) -> None:
         """Send events of a lost scheduler to `listener` from now on."""
@@ -243,7 +195,7 @@ class DaskExecutor:
 
     def heard(self) -> Sequence[tuple[float, Report]]:
         """Return the reports of tasks since the last call, and when they came."""
-        return () if self._reports is None else self._reports.heard()
+        return [self._reports.popleft() for _ in range(len(self._reports))]
 
     def run(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Done[Item, Result]]:
         """Yield each item with its result as it comes; a bounded number of items is submitted.
@@ -251,138 +203,94 @@ class DaskExecutor:
         Raises
         ------
         WorkersLostError
-            The connection to the scheduler is lost, or there is no worker for too long.
+            The connection to the scheduler is lost, or no worker works for too long.
         """
-        waiting = Waiting(items)
+        waiting = _Waiting(items)
         while True:
-            lost_since = Since()
-            resources = None if self._handle is None else self._handle.resources
-            tasks: DaskTasks[Item] = DaskTasks(self._client, task, resources, self._looking(lost_since))
+            longest = max(self._lost_seconds, 0.0 if self._source.outlives_run else self._source.start_timeout)
+            tasks: _Tasks[Item] = _Tasks(self._client, task, _Watch(self._client, self._source.where, longest))
             try:
-                yield from self._run(tasks, waiting, lost_since)
+                self._fill(tasks, waiting)
+                while tasks:
+                    yield tasks.next()
+                    self._fill(tasks, waiting)
+                return
             except SchedulerLostError:
-                if self._running is None:
+                if not self._source.outlives_run:
                     raise
                 waiting.again.extendleft(reversed(tasks.items()))
-                self._wait_for_scheduler(self._running, len(waiting.again))
-            else:
-                return
-            finally:
-                tasks.clear()
+            self._reconnect(len(waiting.again))
 
-    def _run(self, tasks: DaskTasks[Item], waiting: Waiting[Item], lost_since: Since) -> Iterator[Done[Item, Result]]:
-        """Yield results until there is nothing left to compute, on one connection."""
-        while True:
-            self._fill(tasks, waiting)
-            if not tasks:
-                return
-            item, result = tasks.next()
-            lost_since.forget()
-            if isinstance(result, NotRun):
-                refused = self._gate is not None and self._gate.refuse()
-                if refused or result.problem is None:
-                    waiting.submitted_to(tasks, [item])
-                    continue
-                result = result.problem
-            yield Done(item, result)
-
-    def _fill(self, tasks: DaskTasks[Item], waiting: Waiting[Item]) -> None:
+    def _fill(self, tasks: "_Tasks[Item]", waiting: "_Waiting[Item]") -> None:
         """Submit items up to the window: several at once, as long as no worker is idle."""
         window = _WINDOW_PER_WORKER * self.parallelism
         if len(tasks) > window - min(_MOST_SUBMITTED, max(1, window // 8)):
             return
-        while room := min(_MOST_SUBMITTED, window - len(tasks)):
-            some = list(islice(waiting, room))
-            if not some:
-                return
-            waiting.submitted_to(tasks, some)
-
-    def _looking(self, lost: Since) -> Callable[[], None]:
-        """Return a function that raises `WorkersLostError` where there was no worker for too long."""
-        longest = self._lost_seconds if self._handle is None else max(self._lost_seconds, self._handle.start_timeout)
-
-        def look() -> None:
-            if self._totals()["n_workers"]:
-                lost.forget()
-            elif lost.seconds() > longest:
-                raise WorkersLostError(
-                    f"expected a worker on {self._where()}, got none for {longest:g} s: "
-                    "the same command goes on where this one stopped"
-                )
-
-        return look
-
-    def _where(self) -> str:
-        return f"scheduler {self._running}" if self._handle is None else self._handle.where
-
-    def _totals(self) -> Mapping[str, Any]:
-        """Return the scheduler's totals of all workers: cheap for any number of them."""
-        totals: Mapping[str, Any] = self._client.scheduler_info(n_workers=0)
-        return totals
+        while some := list(islice(waiting, min(_MOST_SUBMITTED, window - len(tasks)))):
+            tasks.submit(some)
 
     def _connect(self, seconds: float, *, first: bool = True) -> None:
-        """Connect to the scheduler, and have what watches over the workers; the `first` time wait for a worker."""
+        """Connect to the scheduler, and watch over the workers; the `first` time wait for a worker."""
         with ExitStack() as stack:
-            if self._running is None and self._handle is not None:
-                self._client = stack.enter_context(Client(self._handle.cluster))
-                self._handle.wait(self._client)
-            elif self._running is not None:
-                self._client = stack.enter_context(self._running.connect(seconds))
-            if self._running is not None and first:
-                self._wait_for_worker()
+            self._client = stack.enter_context(self._source.connect(seconds))
             gate = Gate(self._client)
             if first:
+                self._wait_for_worker()
                 for worker, problem in gate.unfit().items():
                     raise InvalidInputError(f"workers: {problem} on {worker}")
-            gate.close(until_client_leaves=self._handle is None)
-            if not first:
-                gate.refuse()
-            self._gate, self._reports = gate, DaskReports(self._client)
+            gate.close()
+            self._gate = gate
+            self._client.subscribe_topic(TOPIC, self._take_report)
             if self._report is not None:
                 stack.enter_context(performance_report(str(self._report)))
             self._connection, self._counted = stack.pop_all(), -_COUNT_SECONDS
 
+    def _take_report(self, event: tuple[float, Mapping[str, Any]]) -> None:
+        _, message = event
+        if message["run"] == self._client.id:
+            self._reports.append((time.monotonic(), Report(**message["report"])))
+
     def _wait_for_worker(self) -> None:
-        try:
-            self._client.wait_for_workers(1, timeout=_WORKER_SECONDS)
-        except TimeoutError as error:
-            raise InvalidInputError(f"cluster: expected a worker within {_WORKER_SECONDS} s, got none") from error
+        """Wait for the first worker; the error says why there is none, if that is known."""
+        timeout = self._source.start_timeout
+        deadline = time.monotonic() + timeout
+        while not _workers_of(self._client):
+            causes, hopeless = self._source.problems()
+            if hopeless or time.monotonic() > deadline:
+                within = "" if hopeless else f" within {timeout:g} s"
+                why = f": {' | '.join(causes[:_MOST_NAMED])}" if causes else ""
+                raise InvalidInputError(f"workers: no worker came from {self._source.where}{within}{why}")
+            time.sleep(0.2)
 
-    def _wait_for_scheduler(self, scheduler: RunningScheduler, again: int) -> None:
-        """Wait until a lost scheduler is back, and connect to it; `again` is how many tasks it gets once more.
-
-        Raises
-        ------
-        WorkersLostError
-            It does not come back in time.
-        """
+    def _reconnect(self, again: int) -> None:
+        """Wait until a lost scheduler is back, and connect to it; `again` is how many tasks it gets once more."""
         began, pause = time.monotonic(), _FIRST_PAUSE
         since = datetime.now(UTC).isoformat(timespec="seconds")
-        self._listener(SchedulerUnreachable(since, str(scheduler), self._patience))
-        self._disconnect()
+        self._listener(SchedulerUnreachable(since, str(self._source), self._patience))
+        self._connection.pop_all()
+        with suppress(Exception):
+            self._client.close(timeout=_CLOSE_SECONDS)
         while True:
             left = max(0.0, began + self._patience - time.monotonic())
             try:
                 self._connect(max(1.0, min(_CONNECT_SECONDS, left)), first=False)
+                break
             except (InvalidInputError, OSError, ClosedClientError) as error:
                 if not left:
                     waited = duration(time.monotonic() - began)
                     cause = str(error) if isinstance(error, InvalidInputError) else one_line(error)
                     raise WorkersLostError(
-                        f"the scheduler was lost and did not come back for {waited}: {cause}: "
-                        "the same command goes on where this one stopped"
+                        f"the scheduler was lost and did not come back for {waited}: {cause}: {_GO_ON}"
                     ) from error
-            else:
-                break
             time.sleep(min(pause, left))
             pause = min(2.0 * pause, _LONGEST_PAUSE)
         self._listener(SchedulerReached(time.monotonic() - began, again))
 
-    def _disconnect(self) -> None:
-        """Give up a connection that is lost, and the report on it."""
-        self._connection.pop_all()
-        with suppress(Exception):
-            self._client.close(timeout=_CLOSE_SECONDS)
+
+def _workers_of(client: Any) -> Mapping[str, Mapping[str, Any]]:
+    """Return the scheduler's information on each worker, by address."""
+    workers: Mapping[str, Mapping[str, Any]] = client.scheduler_info(n_workers=-1)["workers"]
+    return workers
 
 
 def _check_writable(report: Path) -> None:
@@ -392,3 +300,160 @@ def _check_writable(report: Path) -> None:
             pass
     except OSError as error:
         raise InvalidInputError(f"--report: expected a file that can be written, got: {error}") from error
+
+
+class _Watch:
+    """Notices that no worker works: there is none, all are paused, or they start again and again."""
+
+    def __init__(self, client: Any, where: str, longest: float) -> None:
+        self._client, self._where, self._longest = client, where, longest
+        self._settled = min(_SETTLED_SECONDS, longest / 2)
+        #: When a worker was first seen, by its address, which changes with each start.
+        self._known: dict[str, float] = {}
+        self._fine = time.monotonic()
+        #: Names and addresses that were seen since then.
+        self._starts: set[tuple[str, str]] = set()
+
+    def result(self) -> None:
+        """Note that a result came."""
+        self._fine = time.monotonic()
+        self._starts.clear()
+
+    def look(self) -> None:
+        """Look at the workers while no result comes; the error names them and the likely cause."""
+        now, workers = time.monotonic(), _workers_of(self._client)
+        self._known = {address: self._known.get(address, now) for address in workers}
+        self._starts |= {(str(worker["name"]), address) for address, worker in workers.items()}
+        settled = [one for address, one in workers.items() if now - self._known[address] >= self._settled]
+        # A paused worker takes no tasks, but ends those that it computes.
+        if any(one["status"] == "running" or one["metrics"].get("executing") for one in settled):
+            self.result()
+        elif now - self._fine > self._longest:
+            raise WorkersLostError(f"{self._problem(workers)}; {_GO_ON}")
+
+    def _problem(self, workers: Mapping[str, Mapping[str, Any]]) -> str:
+        starts = Counter(name for name, _ in self._starts)
+        again = [name for name, count in starts.items() if count > 1]
+        names = again or [str(worker["name"]) for worker in workers.values()]
+        if not names:
+            return f"no worker is left on {self._where}, for {self._longest:g} s"
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        return (
+            f"no result on {self._where} for {self._longest:g} s: workers {', '.join(names[:_MOST_NAMED])}{more} "
+            f"{'start again and again' if again else 'are paused'}, most likely for want of memory: "
+            "start fewer workers, or give them more memory"
+        )
+
+
+class _Waiting(Iterator[Item]):
+    """Items to submit: those in `again` first. Like what it is made from, it may go on after its end."""
+
+    def __init__(self, items: Iterable[Item]) -> None:
+        self._items = iter(items)
+        self.again: deque[Item] = deque()
+
+    def __next__(self) -> Item:
+        return self.again.popleft() if self.again else next(self._items)
+
+
+class _Tasks(Generic[Item]):
+    """Items that are computed by Dask workers, and the results of those that are done."""
+
+    def __init__(self, client: Any, task: Callable[[Item], Any], watch: _Watch) -> None:
+        self._client, self._task, self._watch = client, task, watch
+        self._running: dict[str, tuple[Any, Item]] = {}
+        #: Items that are being submitted.
+        self._unsent: Sequence[Item] = ()
+        self._finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        #: Results that were fetched and not yet returned.
+        self._fetched: deque[Done[Item, Any]] = deque()
+
+    def __len__(self) -> int:
+        """Return how many items have not been returned yet."""
+        return len(self._running) + len(self._fetched)
+
+    def submit(self, items: Sequence[Item]) -> None:
+        """Have some items computed."""
+        # Driver and scheduler remember their last 1,000 messages to every other process, with the items in them.
+        self._unsent = items
+        packed = [zlib.compress(pickle.dumps(item), _COMPRESSION) for item in items]
+        try:
+            # Not pure: an earlier result of the same task does not mean that its files exist.
+            futures = self._client.map(_attempt_packed, packed, pure=False, task=self._task, run=str(self._client.id))
+        except ClosedClientError as error:
+            raise SchedulerLostError from error
+        for future, item in zip(futures, items, strict=True):
+            self._running[future.key] = future, item
+            future.add_done_callback(self._finished.put)
+        self._unsent = ()
+
+    def next(self) -> Done[Item, Any]:
+        """Return an item that is done, and its result: what the task returned, or a `Failure`."""
+        while not self._fetched:
+            self._fetch()
+        self._watch.result()
+        return self._fetched.popleft()
+
+    def items(self) -> list[Item]:
+        """Return the items that have not been returned yet."""
+        return [*(item for _, item in self._running.values()), *(done.item for done in self._fetched), *self._unsent]
+
+    def _fetch(self) -> None:
+        futures = [self._one_finished()]
+        with suppress(queue.Empty):
+            while len(futures) < _MOST_FETCHED:
+                futures.append(self._finished.get_nowait())
+        results = self._gathered([future for future in futures if future.status == "finished"])
+        for future in futures:
+            if future.key in results:
+                (result,) = results[future.key]
+            elif future.status == "error":
+                # An exception in a task is a result: this one killed its workers, or was not even begun.
+                error = future.exception(timeout=_ANSWER_SECONDS)
+                killed = isinstance(error, KilledWorker)
+                result = Failure(f"{_DIED * killed}{one_line(error)}", killed=killed)
+            elif future.status == "cancelled" or self._client.status != "running":
+                # Not by this process.
+                raise SchedulerLostError
+            else:
+                # The worker that held the result died before it sent it: it is computed again.
+                future.add_done_callback(self._finished.put)
+                continue
+            self._fetched.append(Done(self._running.pop(future.key)[1], result))
+
+    def _one_finished(self) -> Any:
+        while True:
+            try:
+                return self._finished.get(timeout=_LOOK_SECONDS)
+            except queue.Empty:
+                if self._client.status not in ("running", "connecting"):
+                    raise SchedulerLostError() from None
+                self._watch.look()
+
+    def _gathered(self, futures: Sequence[Any]) -> Mapping[str, Any]:
+        """Return the results of finished tasks by their keys; some are missing if their workers died."""
+
+        async def gather() -> Mapping[str, Any]:
+            named = {future.key: future for future in futures}
+            found: Mapping[str, Any] = await self._client.gather(named, errors="skip", asynchronous=True)
+            return found
+
+        try:
+            found: Mapping[str, Any] = self._client.sync(gather, callback_timeout=_ANSWER_SECONDS)
+        except TimeoutError:
+            return {}
+        except OSError as error:
+            raise SchedulerLostError from error
+        return {key: result for key, result in found.items() if result is not None}
+
+
+def _attempt_packed(packed: bytes, *, task: Callable[[Item], Result], run: str) -> tuple[Result | Failure]:
+    """Attempt a task with an item that is packed, and send its reports to the client `run`.
+
+    The result is in a tuple, so that it is never None.
+    """
+    item: Item = pickle.loads(zlib.decompress(packed))
+    worker = get_worker()
+    send: Send = lambda report: worker.log_event(TOPIC, {"run": run, "report": asdict(report)})  # noqa: E731
+    with reported_by(send):
+        return (attempt(task, item),)

@@ -87,39 +87,24 @@ class Gate:
     def unfit(self) -> Mapping[str, str]:
         """Return the workers with other versions, and what differs."""
         found: Mapping[str, Any] = self._client.run(inquiry(), on_error="return")
-        problems = {}
-        for worker, versions in found.items():
-            if isinstance(versions, OSError):
-                continue  # It has just left.
-            problem = (
-                f"expected an answer, got {one_line(versions)}"
-                if isinstance(versions, Exception)
-                else difference(own_versions(), versions)
-            )
-            if problem is not None:
-                problems[worker] = problem
-        return problems
+        # One that has just left is no problem.
+        there = {worker: versions for worker, versions in found.items() if not isinstance(versions, OSError)}
+        problems = {
+            worker: f"expected an answer, got {one_line(versions)}"
+            if isinstance(versions, Exception)
+            else difference(own_versions(), versions)
+            for worker, versions in there.items()
+        }
+        return {worker: problem for worker, problem in problems.items() if problem is not None}
 
-    def close(self, *, until_client_leaves: bool) -> None:
-        """Let no unfit worker in from now on.
-
-        With `until_client_leaves`, for a scheduler that outlives this client, the gate ends when the client is gone.
-        """
+    def close(self) -> None:
+        """Let no unfit worker in from now on, until this client leaves the scheduler."""
         self._client.subscribe_topic(self._name, self._take_note)
-        if until_client_leaves:
-            self._client.register_plugin(_leaving(self._name, str(self._client.id)))
+        self._client.register_plugin(_leaving(self._name, str(self._client.id)))
         modules = own_modules()
         if modules:
             self._client.register_plugin(_importer(modules, os.getcwd()))
         self._client.register_plugin(_gatekeeper(self._name, dict(own_versions())))
-
-    def refuse(self) -> bool:
-        """Close unfit workers that joined all the same; return whether there were any."""
-        unfit = self.unfit()
-        self._refused.extend(f"worker {worker}: {problem}" for worker, problem in unfit.items())
-        if unfit:
-            self._client.retire_workers(workers=list(unfit), close_workers=True)
-        return bool(unfit)
 
     def refused(self) -> Sequence[str]:
         """Return which workers were refused since the last call, and why, one line each."""

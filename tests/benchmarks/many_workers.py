@@ -80,7 +80,7 @@ class Measured:
 
 def measure(workers: int, tasks: int, working: int) -> Measured:
     """Have trivial tasks done, after as many as fill the window of the executor."""
-    with _cluster(workers, working) as (file, processes), DaskExecutor(scheduler_file=file) as executor:
+    with _cluster(workers, working) as (file, processes), DaskExecutor(scheduler=file) as executor:
         known = executor.parallelism
         results = executor.run(abs, range(3 * known + 3 * tasks))
         # The first ones fill the window and meet every worker, and the last ones empty it: neither says how a long run

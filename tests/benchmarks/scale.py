@@ -59,7 +59,7 @@ def run(kind: str, cells: int, workers: int) -> Measured:
         study, log = Path(folder, "study.yaml"), Path(folder, "log.jsonl")
         study.write_text(_STUDIES[kind].format(cells=cells), encoding="utf-8")
         arguments = [str(study), "--store", str(Path(folder, "s.zarr")), "--log", str(log)]
-        arguments += ["--scheduler-file", str(Path(folder, "scheduler.json"))]
+        arguments += ["--scheduler", str(Path(folder, "scheduler.json"))]
         command = [sys.executable, "-m", "pbdist", "run", *arguments]
         memory: list[tuple[float, float, float]] = []
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as client:

@@ -55,7 +55,7 @@ IMPORTS = {
     ),
     "run": (
         "main(['run', 'study.yaml', '--serial', '--store', 'new.zarr'])\n"
-        "import pbdist.run.dask_executor, pbdist.run.giant, pbdist.run.clusters.local",
+        "import pbdist.run.dask_executor, pbdist.run.giant, pbdist.run.clients",
         ("xarray", "pandas"),
     ),
 }

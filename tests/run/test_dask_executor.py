@@ -8,15 +8,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import dask
 import pytest
 from distributed import Client, LocalCluster, protocol
 
 from pbdist.errors import InvalidInputError, WorkersLostError
-from pbdist.run import dask_executor, dask_tasks
-from pbdist.run.cluster_profile import LocalProfile
+from pbdist.run import dask_executor
+from pbdist.run.clients import local_cluster
 from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.events import Failure, SerialExecutor, attempt
-from tests.run.processes import PATIENCE
+from tests.run.processes import PATIENCE, until
 
 pytestmark = pytest.mark.slow
 
@@ -99,7 +100,7 @@ def test_no_task_asks_for_all_workers(workers: LocalCluster, monkeypatch: pytest
         monkeypatch.setattr(Client, "scheduler_info", counted)
         # Now and then, whatever is done meanwhile: here the clock stands still.
         monkeypatch.setattr(dask_executor, "time", SimpleNamespace(monotonic=lambda: 1000.0))
-        monkeypatch.setattr(dask_tasks, "_LOOK_SECONDS", PATIENCE)
+        monkeypatch.setattr(dask_executor, "_LOOK_SECONDS", PATIENCE)
         assert len(list(executor.run(abs, range(300)))) == 300
     assert asked == [0]
 
@@ -127,9 +128,11 @@ def test_what_is_put_back_while_the_last_items_run_is_computed(workers: LocalClu
 
 def test_no_worker_any_more_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, gate = tmp_path / "scheduler.json", tmp_path / "never"
-    with pytest.raises(InvalidInputError, match="--scheduler-file: expected the file of a running scheduler"):
-        DaskExecutor(scheduler_file=file).__enter__()
-    monkeypatch.setattr(dask_tasks, "_LOOK_SECONDS", 0.1)
+    with pytest.raises(
+        InvalidInputError, match=r"--scheduler: .* is no address, .* and no scheduler file: FileNotFoundError"
+    ):
+        DaskExecutor(scheduler=file).__enter__()
+    monkeypatch.setattr(dask_executor, "_LOOK_SECONDS", 0.1)
 
     def task(item: int) -> int:
         while item and not gate.exists():
@@ -141,19 +144,55 @@ def test_no_worker_any_more_ends_the_run(tmp_path: Path, monkeypatch: pytest.Mon
         Client(cluster) as client,
     ):
         client.write_scheduler_file(file)
-        with DaskExecutor(scheduler_file=file, lost_seconds=0.5) as executor:
+        with DaskExecutor(scheduler=file, lost_seconds=0.5) as executor:
             results = executor.run(task, [0, 1])
             pid = next(results).result
             assert isinstance(pid, int)
             for nanny in cluster.workers.values():
                 nanny.close_gracefully()  # It does not start another one.
             os.kill(pid, signal.SIGKILL)
-            with pytest.raises(WorkersLostError, match=r"expected a worker on scheduler .*, got none for 0.5 s"):
+            with pytest.raises(
+                WorkersLostError, match=r"no worker is left on scheduler .*, for 0.5 s; the same command"
+            ):
                 next(results)
 
 
+@pytest.mark.slow(reason="starts a cluster of its own")
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"worker.memory.pause": 0.001, "worker.memory.terminate": False}, "workers 0 are paused"),
+        ({"scheduler.allowed-failures": 10**6}, "workers 0 start again and again"),
+    ],
+)
+def test_workers_that_finish_nothing_end_the_run(
+    settings: dict[str, float], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dask_executor, "_LOOK_SECONDS", 0.2)
+
+    def deadly(item: int) -> int:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return item
+
+    cluster = local_cluster(1, "4GiB")
+    cluster.start_timeout = 30.0
+    told = f"no result on this machine for 6 s: {words}, most likely for want of memory: start fewer workers"
+    with (
+        dask.config.set({f"distributed.{name}": value for name, value in settings.items()}),
+        DaskExecutor(cluster, lost_seconds=6.0) as executor,
+    ):
+        if "paused" in words:
+            until(
+                lambda: all(one["status"] == "paused" for one in dask_executor._workers_of(executor._client).values())
+            )
+        # Longer than a worker lives here.
+        cluster.start_timeout = 6.0
+        with pytest.raises(WorkersLostError, match=f"^{told}"):
+            list(executor.run(deadly, range(4)))
+
+
 def test_a_report_that_cannot_be_saved_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    executor = DaskExecutor(LocalProfile(workers=1), report=tmp_path / "none" / "report.html")
+    executor = DaskExecutor(local_cluster(1), report=tmp_path / "none" / "report.html")
     with pytest.raises(InvalidInputError, match="--report: expected a file that can be written"):
         executor.__enter__()
 

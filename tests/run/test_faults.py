@@ -16,7 +16,7 @@ import pytest
 from pbdist.errors import BatchError
 from pbdist.query import open_study
 from pbdist.run import SerialExecutor, run_study
-from pbdist.run.cluster_profile import LocalProfile
+from pbdist.run.clients import local_cluster
 from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.events import BatchFinished, CellFailed, Done, Event, RunFinished
 from pbdist.run.task import Task
@@ -86,7 +86,7 @@ class Killing(DaskExecutor):
 def test_a_cell_that_kills_its_workers_is_told_and_the_rest_finishes(tmp_path: Path) -> None:
     study = load_study(write_study(tmp_path, EVEN))
     events: list[Event] = []
-    executor = Killing(LocalProfile(workers=2, dashboard_port=0))
+    executor = Killing(local_cluster(2))
     died = r"1 of 32 cells could not be computed: .*the workers that computed it died"
     with dask.config.set({"distributed.scheduler.allowed-failures": 1}), pytest.raises(BatchError, match=died):
         run_study(study, tmp_path / "s.zarr", executor, events.append)

@@ -140,7 +140,7 @@ def test_a_worker_that_its_control_group_ends_for_memory(
         with pytest.raises(
             BatchError, match=r"^1 of 16 cells could not be computed: .*the workers that computed it died"
         ):
-            run_study(study, tmp_path / "s.zarr", Greedy(scheduler_file=file), events.append)
+            run_study(study, tmp_path / "s.zarr", Greedy(scheduler=file), events.append)
         assert group.killed() >= 2
     assert [event.cell for event in events if isinstance(event, CellFailed)] == [5]
     assert sum(event.cells - event.failed_cells for event in events if isinstance(event, BatchFinished)) == 15

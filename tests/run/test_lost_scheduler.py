@@ -1,6 +1,5 @@
 """A scheduler that somebody else runs is killed in the middle of a run, and comes back or does not."""
 
-import os
 import re
 import socket
 import subprocess
@@ -12,8 +11,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pbdist.run.cluster_profile import CertificateFiles
-from tests.run.certificates import Authority
 from tests.run.processes import LIGHT, PATIENCE, names, run, started, until
 from tests.studies import Finished, results_of, write_study
 
@@ -54,23 +51,12 @@ def with_no_error(act: Callable[[], object]) -> None:
         act()
 
 
-def tls(files: CertificateFiles | None, *names: str) -> list[str]:
-    if files is None:
-        return []
-    return [
-        word
-        for name, path in zip(names, (files.ca, files.certificate, files.key), strict=True)
-        for word in (name, path)
-    ]
-
-
 class Hub:
     """A scheduler at a port that stays the same, and a worker of it."""
 
-    def __init__(self, stack: ExitStack, files: CertificateFiles | None = None) -> None:
+    def __init__(self, stack: ExitStack) -> None:
         self._stack, self._port = stack, free_port()
-        self._tls = tls(files, "--tls-ca-file", "--tls-cert", "--tls-key")
-        self.address = f"{'tls' if files else 'tcp'}://127.0.0.1:{self._port}"
+        self.address = f"tcp://127.0.0.1:{self._port}"
 
     def start(self) -> psutil.Process:
         where = [
@@ -82,26 +68,19 @@ class Hub:
             "--dashboard-address",
             "127.0.0.1:0",
         ]
-        protocol = ["--protocol", "tls"] if self._tls else []
-        scheduler = self._stack.enter_context(dask("scheduler", *where, *protocol, *self._tls))
+        scheduler = self._stack.enter_context(dask("scheduler", *where))
         options = ["--nthreads", "1", "--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
-        self._stack.enter_context(dask("worker", self.address, *options, *self._tls))
+        self._stack.enter_context(dask("worker", self.address, *options))
         return scheduler
 
 
-@pytest.mark.parametrize(
-    "certificates", [pytest.param(False, marks=pytest.mark.ci), pytest.param(True, marks=pytest.mark.nightly)]
-)
-def test_the_run_waits_for_the_scheduler_and_goes_on(
-    certificates: bool, finished_store: Finished, tmp_path: Path
-) -> None:
-    files = Authority(tmp_path).certificate("mine") if certificates else None
+@pytest.mark.ci
+def test_the_run_waits_for_the_scheduler_and_goes_on(finished_store: Finished, tmp_path: Path) -> None:
     path, store, log = write_study(tmp_path, LIGHT), tmp_path / "s.zarr", tmp_path / "log.jsonl"
     with ExitStack() as stack:
-        hub = Hub(stack, files)
+        hub = Hub(stack)
         scheduler = hub.start()
         options = ["--scheduler", hub.address, "--patience", "90", "--log", log]
-        options += tls(files, "--tls-ca", "--tls-certificate", "--tls-key")
         driver = stack.enter_context(started(path, store, *options, hold=(tmp_path / "go on", 3)))
         scheduler.kill()
         until(lambda: "scheduler_unreachable" in names(log), driver)
@@ -144,26 +123,3 @@ def test_a_scheduler_that_does_not_come_back_ends_the_run_with_one_line(
     assert again.returncode == 0, again.stderr
     assert "in the store already" in again.stderr
     assert results_of(store) == results_of(finished_store(LIGHT))
-
-
-@pytest.mark.nightly
-def test_certificates_that_the_scheduler_does_not_take(tmp_path: Path) -> None:
-    mine, other = (Authority(tmp_path, f"{name}-ca").certificate(name) for name in ("mine", "other"))
-    with ExitStack() as stack:
-        hub = Hub(stack, mine)
-        scheduler = hub.start()
-        until(lambda: any(one.status == psutil.CONN_LISTEN for one in scheduler.net_connections()))
-        plain = hub.address.replace("tls", "tcp")
-        mine_given, other_given = (tls(files, "--tls-ca", "--tls-certificate", "--tls-key") for files in (mine, other))
-        for options, words in (
-            ([hub.address], "a scheduler with TLS takes --tls-ca, --tls-certificate and --tls-key"),
-            ([plain, *mine_given], "certificates go with an address tls://HOST:PORT"),
-            ([hub.address, *other_given], "--scheduler: expected the address of a running scheduler"),
-        ):
-            environment = {**os.environ, "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "3s"}
-            path = write_study(tmp_path, LIGHT)
-            done = run(path, tmp_path / "s.zarr", "--scheduler", *options, env=environment)
-            assert done.returncode == 2, done.stderr
-            assert len(done.stderr.splitlines()) == 1, done.stderr
-            assert words in done.stderr
-    assert not (tmp_path / "s.zarr").exists()

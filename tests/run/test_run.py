@@ -18,9 +18,8 @@ from rich.console import Console
 from pbdist.errors import BatchError, InvalidInputError, StoreMismatchError
 from pbdist.provenance import provenance
 from pbdist.run import SerialExecutor, run_study
-from pbdist.run.cluster_profile import LocalProfile
-from pbdist.run.dask_executor import DaskExecutor
-from pbdist.run.dask_tasks import TOPIC
+from pbdist.run.clients import local_cluster
+from pbdist.run.dask_executor import TOPIC, DaskExecutor
 from pbdist.run.events import BatchFailed, BatchFinished, Event, RunFinished, RunStarted
 from pbdist.run.listeners import ProgressDisplay
 from pbdist.store import create_or_open, hold
@@ -155,7 +154,7 @@ def test_other_software_does_not_go_on_with_a_store(
 
 def test_dask_gives_the_bytes_of_the_serial_run(finished_store: Finished, tmp_path: Path) -> None:
     path, events = write_study(tmp_path, STATES), list[Event]()
-    executor = DaskExecutor(LocalProfile(workers=2, dashboard_port=0))
+    executor = DaskExecutor(local_cluster(2))
     run_study(load_study(path), tmp_path / "s.zarr", executor, events.append)
     (begun,) = (event for event in events if isinstance(event, RunStarted))
     assert begun.workers.startswith("2 workers")
@@ -273,14 +272,17 @@ def test_progress_is_told_where_nobody_watches(tmp_path: Path) -> None:
     assert "/s" in file.getvalue()
 
 
-def test_a_profile_that_cannot_start(tiny: StudySpec, tmp_path: Path) -> None:
-    executor = DaskExecutor(LocalProfile(workers=1, memory_limit="a lot", dashboard_port=0))
-    with pytest.raises(InvalidInputError, match="cluster: expected a profile that starts"):
+def test_workers_that_cannot_start(tiny: StudySpec, tmp_path: Path) -> None:
+    executor = DaskExecutor(local_cluster(1, memory_limit="a lot"))
+    with pytest.raises(InvalidInputError, match="LocalCluster does not start: ValueError"):
         run_study(tiny, tmp_path / "s.zarr", executor, lambda _: None)
     large = dataclasses.replace(tiny, buckets=2_000_000)
-    executor = DaskExecutor(LocalProfile(workers=1, memory_limit="400MiB", dashboard_port=0))
+    executor = DaskExecutor(local_cluster(1, memory_limit="400MiB"))
     with pytest.raises(InvalidInputError, match=r"2000000 buckets in blocks need \d+ MiB for each task, got \d+ MiB"):
         run_study(large, tmp_path / "large.zarr", executor, lambda _: None)
-    with pytest.raises(InvalidInputError, match="--scheduler: expected the address of a running scheduler"):
+    with pytest.raises(
+        InvalidInputError,
+        match="--scheduler: nonsense is no address, such as tcp://host:8786",
+    ):
         run_study(tiny, tmp_path / "s.zarr", DaskExecutor(scheduler="nonsense"), lambda _: None)
     assert not (tmp_path / "s.zarr").exists()

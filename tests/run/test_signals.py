@@ -158,10 +158,8 @@ def started(folder: Path, text: str) -> Iterator[Run]:
     log.unlink(missing_ok=True)
     opened = watch_of(study)
     command = [sys.executable, "-m", "pbdist", "run", str(study), "--store", str(folder / "s.zarr")]
-    # The usual port of the dashboard may be taken by another run here, which Dask warns of.
-    profile = write_study(folder, "kind: local\nworkers: 2\ndashboard_port: 0\n", "cluster.yaml")
     process = subprocess.Popen(
-        [*command, "--log", str(log), "--cluster", str(profile)],
+        [*command, "--log", str(log), "--workers", "2"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

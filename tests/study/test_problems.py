@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pbdist.cli import main
 from pbdist.errors import FileProblem, StudyFileError
 from pbdist.report.figures import load_figure
-from pbdist.run.cluster_profile import load_profile
+from pbdist.run.clients import load_cluster
 from pbdist.sizing.systems import default_systems_path, load_systems
 from pbdist.study import StudySpec, load_study
 from tests.strategies import examples
@@ -247,12 +247,8 @@ def test_other_files_are_told_whole_too(tmp_path: Path) -> None:
         load_figure(write_study(tmp_path, wrong))
     assert [one.field for one in caught.value.problems] == ["format", "heading"]
     with pytest.raises(StudyFileError) as caught:
-        load_profile(write_study(tmp_path, "kind: local\nworker: 2\nthreads_per_worker: x\nmemory_limit: 3\n"))
-    told = {one.field: one.problem for one in caught.value.problems}
-    assert set(told) == {"worker", "threads_per_worker", "memory_limit"}
-    assert told["worker"].endswith("did you mean workers?")
-    with pytest.raises(StudyFileError, match=r"did you mean slurm\?"):
-        load_profile(write_study(tmp_path, "kind: slurmm\n"))
+        load_cluster(write_study(tmp_path, "class: distributed.LocalCluster\nscal: 2\n"))
+    assert [one.problem.rpartition(": ")[2] for one in caught.value.problems] == ["did you mean scale?"]
     systems = default_systems_path().read_text(encoding="utf-8")
     wrong = systems.replace("kind: counts", "kind: count", 1).replace("name: dp-sgd", "nam: dp-sgd", 1)
     with pytest.raises(StudyFileError) as caught:

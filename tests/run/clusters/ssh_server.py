@@ -21,12 +21,13 @@ StrictModes no
 UsePAM no
 PasswordAuthentication no
 PermitRootLogin prohibit-password
+AcceptEnv PYTHONPATH
 """
 
 
 @dataclass(frozen=True)
 class SshServer:
-    """Keys of a profile that reach the server."""
+    """Options of asyncssh that reach the server."""
 
     options: dict[str, object]
 
@@ -45,8 +46,10 @@ def started_sshd(folder: Path) -> Iterator[SshServer]:
     (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {key}[localhost]:{port} {key}")
     # Where sshd leaves its privileges, which Debian makes at boot.
     Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
-    options: dict[str, object] = {"user": getpass.getuser(), "port": port}
-    options |= {"key": str(folder / "user"), "known_hosts": str(folder / "known_hosts")}
+    options: dict[str, object] = {"username": getpass.getuser(), "port": port}
+    options |= {"client_keys": [str(folder / "user")], "known_hosts": str(folder / "known_hosts")}
+    # Hosts have the code that is tested.
+    options["send_env"] = ["PYTHONPATH"]
     with daemon(folder, [sshd, "-D", "-e", "-f", str(folder / "sshd_config")]):
         wait_for(lambda: "Server listening" in (folder / "sshd.output").read_text(), folder)
         yield SshServer(options)

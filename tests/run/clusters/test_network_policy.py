@@ -13,8 +13,7 @@ from dask_kubernetes.operator.controller.controller import (
     build_worker_deployment_spec,
 )
 
-from pbdist.run.clusters.kubernetes import cluster_specification
-from tests.run.clusters.test_start import CLUSTER, shipped
+from tests.run.test_clients import CLUSTER, kubernetes_specification
 
 
 def documents(name: str) -> list[Any]:
@@ -55,9 +54,9 @@ def lets_in(policy: Any, pod: Mapping[str, str], namespace: Mapping[str, str] | 
 
 
 @pytest.fixture
-def pods(tmp_path: Any) -> dict[str, dict[str, str]]:
+def pods() -> dict[str, dict[str, str]]:
     """The labels of the pods that Dask's operator makes of the shipped profile."""
-    sent = cluster_specification(shipped(tmp_path, "kubernetes"))
+    sent = kubernetes_specification()
     name, spec = sent["metadata"]["name"], sent["spec"]
     scheduler = build_scheduler_deployment_spec(name, spec["scheduler"]["spec"], {}, {})
     worker = build_worker_deployment_spec(f"{name}-default", "default", name, "1", spec["worker"]["spec"], {}, {})

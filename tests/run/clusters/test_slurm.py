@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.run import held
 from tests.run.clusters.slurm import Slurm, started_slurm
@@ -111,22 +112,38 @@ exec {sys.executable} "$@"
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("more", "words"),
+    ("changes", "words"),
     [
-        ("queue: none-such\n", "sbatch: error: invalid partition specified: none-such"),
-        ("python: /none/such\nlog_directory: logs\n", "ended before its workers came"),
-        ("directives: [--begin=now+1hour]\nstart_timeout: 5\n", "within 5 s, got none"),
+        ({"queue": "none-such"}, "sbatch: error: invalid partition specified: none-such"),
+        ({"python": "/none/such"}, " within 15 s: jobs "),
+        ({"job_extra_directives": ["--begin=now+1hour"]}, " within 15 s: jobs "),
     ],
 )
-def test_jobs_that_give_no_worker(slurm: Slurm, tmp_path: Path, more: str, words: str) -> None:
-    profile = write_study(tmp_path, f"kind: slurm\nworkers: 1\nmemory: 500MiB\n{more}", "cluster.yaml")
+def test_jobs_that_give_no_worker(slurm: Slurm, tmp_path: Path, changes: dict[str, object], words: str) -> None:
+    options = {"cores": 1, "processes": 1, "memory": "500MiB", "log_directory": "logs", **changes}
+    content = {"class": "dask_jobqueue.SLURMCluster", "scale": 1, "start_timeout": 15, "options": options}
+    cluster = write_study(tmp_path, yaml.safe_dump(content), "cluster.yaml")
     path = write_study(tmp_path, LIGHT)
-    done = run(path, tmp_path / "s.zarr", "--cluster", profile, env=slurm.environment, cwd=tmp_path)
+    done = run(path, tmp_path / "s.zarr", "--cluster", cluster, env=slurm.environment, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
-    assert "pbdist: error: cluster: expected a worker from 1 SLURM job" in done.stderr
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("pbdist: error: workers: no worker came from SLURMCluster")
+    assert words in line
     assert not (tmp_path / "s.zarr").exists()
+    slurm.wait_until_empty()
+
+
+@pytest.mark.nightly
+def test_ctrl_c_leaves_an_empty_queue(slurm: Slurm, tmp_path: Path) -> None:
+    path, store = write_study(tmp_path, LIGHT), tmp_path / "s.zarr"
+    options = ("--cluster", CLUSTER / "slurm.yaml")
+    hold, group = (tmp_path / "never", 2), {"start_new_session": True}
+    with started(path, store, *options, hold=hold, environment=slurm.environment, cwd=tmp_path, **group) as driver:
+        os.killpg(driver.pid, signal.SIGINT)
+        _, errors = driver.communicate(timeout=PATIENCE)
+    assert driver.returncode == 130, errors
+    assert errors.endswith("interrupted: the same command goes on where this one stopped\n")
+    assert "Traceback" not in errors
     slurm.wait_until_empty()
 
 
@@ -135,4 +152,5 @@ def test_slurm_is_not_to_be_found(tmp_path: Path) -> None:
     path, options = write_study(tmp_path, LIGHT), ("--cluster", CLUSTER / "slurm.yaml")
     done = run(path, tmp_path / "s.zarr", *options, env=os.environ | {"PATH": ""}, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
-    assert "got none: FileNotFoundError: [Errno 2] No such file or directory: 'sbatch'" in done.stderr
+    (line,) = done.stderr.splitlines()
+    assert "from SLURMCluster: sbatch: FileNotFoundError: [Errno 2] No such file or directory: 'sbatch'" in line

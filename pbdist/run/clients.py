@@ -1,0 +1,511 @@
+"""Where Dask workers come from: this machine, a running scheduler, or the Dask cluster that a file describes."""
+
+import ast
+import importlib
+import inspect
+import json
+import logging
+import os
+import re
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextlib import contextmanager, suppress
+from multiprocessing import get_context, resource_tracker
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+import dask
+from dask.system import CPU_COUNT
+from dask.utils import parse_bytes
+from distributed import Client, LocalCluster, Nanny
+from distributed.core import Status
+from distributed.deploy.adaptive import Adaptive
+from distributed.deploy.spec import SpecCluster
+from distributed.worker_memory import parse_memory_limit
+
+from pbdist.errors import InvalidInputError, MissingDependencyError, PbdistError
+from pbdist.run.events import one_line
+from pbdist.study.document import Document, read_document, shown
+from pbdist.suggestions import did_you_mean
+
+Thing = TypeVar("Thing")
+
+#: One thread in each worker process, whatever the shell says. With Dask's own MALLOC_TRIM_THRESHOLD_ the memory of each
+#: vector goes back to the system, and comes again for the next.
+WORKER_ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "MALLOC_TRIM_THRESHOLD_": str(256 * 2**20),
+        "MALLOC_MMAP_THRESHOLD_": str(256 * 2**20),
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+    }
+)
+#: How long a start or an end may take that an interrupt cuts short: pods take half a minute to go.
+_CLOSE_SECONDS = 30.0
+_LONGEST_CAUSE = 300
+_SERIAL = "or compute without workers: --serial"
+
+
+class RunningScheduler:
+    """A scheduler that somebody else runs, by its address or by the path of its scheduler file.
+
+    The file is read again for each connection, so that the scheduler may come back at another address. Certificates for
+    ``tls://`` come from Dask's configuration (``distributed.comm.tls``).
+    """
+
+    #: Whether the scheduler goes on when the run ends, and may come back after a crash.
+    outlives_run = True
+    #: Seconds until the first worker must be there.
+    start_timeout = 60.0
+    #: The memory of a worker thread; None where nothing is known before the start.
+    expected_worker_bytes: int | None = None
+
+    def __init__(self, address_or_file: str | Path) -> None:
+        self._given = str(address_or_file)
+        self.where = f"scheduler {self._given}"
+
+    def __str__(self) -> str:
+        """Return the address or the file."""
+        return self._given
+
+    @contextmanager
+    def started(self) -> Iterator[None]:
+        """Start nothing: the workers are there."""
+        yield
+
+    def connect(self, seconds: float) -> Any:
+        """Return a new client, within some seconds; an `InvalidInputError` says why there is none."""
+        address = self._address()
+        try:
+            return Client(address, timeout=seconds)
+        except (OSError, ValueError, TypeError, RuntimeError) as error:
+            cause = _cause(error)
+            hint = ": certificates come from Dask's configuration, distributed.comm.tls" * ("TLS" in cause)
+            raise InvalidInputError(f"--scheduler: no scheduler answers at {self._given}: {cause}{hint}") from error
+
+    def problems(self) -> tuple[Sequence[str], bool]:
+        """Return why workers are missing, and whether no more can come."""
+        return (), False
+
+    def _address(self) -> str:
+        if "://" in self._given:
+            return self._given
+        try:
+            return str(json.loads(Path(self._given).read_text(encoding="utf-8"))["address"])
+        except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
+            text = f"{self._given} is no address, such as tcp://host:8786, and no scheduler file: {_cause(error)}"
+            raise InvalidInputError(f"--scheduler: {text}") from error
+
+
+def _refused(keys: tuple[str | int, ...], problem: str) -> PbdistError:
+    """Return the error of a cluster that no file describes."""
+    return InvalidInputError(f"{'.'.join(map(str, keys)) or 'workers'}: {problem}")
+
+
+class Cluster:
+    """A Dask cluster that is started for a run.
+
+    Signals of a terminal or of a batch system reach only this process, which then ends the workers in good order. Lost
+    jobs are submitted again.
+
+    Parameters
+    ----------
+    make
+        A class of Dask clusters, or a function that returns a cluster.
+    options
+        The keyword arguments of `make`.
+    scale
+        What ``cluster.scale`` takes: a number of workers, or keyword arguments.
+    adapt
+        Keyword arguments of ``cluster.adapt``, instead of `scale`.
+    start_timeout
+        Seconds until the first worker must be there.
+    error
+        Returns the error for a problem with the value at some keys, such as ``("options", "queue")``.
+    """
+
+    outlives_run = False
+
+    def __init__(
+        self,
+        make: Callable[..., Any],
+        options: Mapping[str, Any],
+        *,
+        scale: int | Mapping[str, Any] | None = None,
+        adapt: Mapping[str, Any] | None = None,
+        start_timeout: float = 300.0,
+        error: Callable[[tuple[str | int, ...], str], PbdistError] = _refused,
+    ) -> None:
+        self._make, self._options, self._scale, self._adapt = make, dict(options), scale, adapt
+        self._error = error
+        self._is_local = make is LocalCluster
+        self._cluster: Any = None
+        self.start_timeout = start_timeout
+        self.where = "this machine" if self._is_local else make.__name__
+
+    @property
+    def expected_worker_bytes(self) -> int | None:
+        """The memory that a worker thread will have, or None if nothing is known before the start."""
+        options = self._options
+        with suppress(ValueError, TypeError, AttributeError, ZeroDivisionError):
+            if self._is_local:
+                threads = int(options.get("threads_per_worker", 1))
+                workers = options.get("n_workers") or max(1, CPU_COUNT // threads)
+                # By default an equal share for each worker, however many cores there are.
+                share = ("auto", 1, workers) if "memory_limit" not in options else (options["memory_limit"], threads)
+                limit = parse_memory_limit(*share, logger=logging.getLogger())
+                return None if limit is None else int(limit) // threads
+            if {"memory", "cores"} <= options.keys():
+                return int(parse_bytes(options["memory"])) // int(options["cores"])
+        return None
+
+    @contextmanager
+    def started(self) -> Iterator[None]:
+        """Start the cluster, without waiting for its workers, and end it with the block."""
+        if self._is_local:
+            _check_machine()
+        try:
+            self._cluster = start_sheltered(self._start, _close)
+        except PbdistError:
+            raise
+        except Exception as error:  # whatever the client of a batch system raises
+            raise self._explained(error) from error
+        try:
+            yield
+        finally:
+            _close(self._cluster)
+            self._cluster = None
+
+    def connect(self, seconds: float) -> Any:
+        """Return a new client, within some seconds."""
+        return Client(self._cluster, timeout=seconds)
+
+    def problems(self) -> tuple[Sequence[str], bool]:
+        """Return why jobs could not be submitted, each cause once, and whether no job could be."""
+        workers = getattr(self._cluster, "workers", {})
+        jobs = list(workers.values()) if isinstance(workers, dict) else []
+        causes = [job.problem for job in jobs if getattr(job, "problem", None)]
+        numbers = [str(job.job_id) for job in jobs if getattr(job, "job_id", None)]
+        logs = self._options.get("log_directory")
+        where = [f"jobs {', '.join(numbers)}{f', output in {logs}' if logs else ''}"] if numbers else []
+        return [*dict.fromkeys(causes), *where], bool(jobs) and len(causes) == len(jobs)
+
+    def _start(self) -> Any:
+        # Of the workers, too, which would say that they are killed.
+        options = self._options | ({"silence_logs": logging.CRITICAL} if self._is_local else {})
+        jobs = getattr(self._make, "job_cls", None)
+        if isinstance(jobs, type):
+            options["job_cls"] = _noting(jobs)
+        pinned = dask.config.set({"distributed.nanny.pre-spawn-environ": dict(WORKER_ENVIRONMENT)})
+        # Nannies would prefer what this process has.
+        with _environment(dict.fromkeys(WORKER_ENVIRONMENT)), pinned:
+            cluster = self._make(**options)
+        if not _is_cluster(cluster):
+            raise self._error(("class",), f"{self.where} gives no Dask cluster, but {shown(cluster)}")
+        try:
+            self._size(cluster)
+        except BaseException:
+            _close(cluster)
+            raise
+        return cluster
+
+    def _size(self, cluster: Any) -> None:
+        """Start workers, and have lost jobs replaced, which Dask forgets."""
+        replaced = isinstance(cluster, SpecCluster) and not self._is_local
+        adapt = self._adapt
+        if self._scale is not None:
+            cluster.scale(**self._scale) if isinstance(self._scale, Mapping) else cluster.scale(self._scale)
+            if replaced:
+                adapt = dict.fromkeys(("minimum", "maximum"), len(cluster.plan))
+        elif adapt is None and isinstance(cluster, SpecCluster) and not cluster.plan:
+            raise self._error(("scale",), "say how many workers to start, as in scale: {jobs: 4}")
+        if adapt is not None:
+            cluster.adapt(**({"Adaptive": _Replacing} if replaced else {}), **adapt)
+
+    def _explained(self, error: Exception) -> PbdistError:
+        """Return an error that names the option, or the package to install."""
+        cause = _cause(error)
+        unknown = re.search(r"unexpected keyword argument '(\w+)'", cause)
+        if unknown and unknown[1] in self._options:
+            known = _options_of(self._make)
+            problem = f"{self.where} has no such option{did_you_mean(unknown[1], known)}"
+            return self._error(("options", unknown[1]), problem)
+        if "asyncssh" in cause:
+            return MissingDependencyError("cluster: asyncssh is not installed: pip install 'pbdist[ssh]'")
+        advice = f": start fewer workers, {_SERIAL}" if self._is_local else ""
+        return self._error(("options",), f"{self._make.__name__} does not start: {cause}{advice}")
+
+
+def local_cluster(workers: int | None = None, memory_limit: str | None = None) -> Cluster:
+    """Return worker processes on this machine, one for each core by default, which only this machine can reach.
+
+    Each has an equal share of the memory, or `memory_limit`, such as ``"2GiB"``.
+    """
+    options = {"n_workers": workers or CPU_COUNT, "threads_per_worker": 1, "host": "127.0.0.1"}
+    with socket.socket() as probe:
+        in_use = probe.connect_ex(("127.0.0.1", 8787)) == 0
+    options |= {"dashboard_address": f"127.0.0.1:{0 if in_use else 8787}"}
+    options |= {} if memory_limit is None else {"memory_limit": memory_limit}
+    return Cluster(LocalCluster, options, start_timeout=60.0)
+
+
+_KEYS = ("class", "options", "scale", "adapt", "start_timeout")
+#: Extras of pbdist, by the package that they install.
+_EXTRAS = {"dask_jobqueue": "jobqueue", "dask_kubernetes": "kubernetes"}
+
+
+def load_cluster(path: str | Path) -> Cluster:
+    """Read a cluster file: which Dask cluster to start, with which options and how many workers.
+
+    Raises
+    ------
+    StudyFileError
+        The file is not YAML, or a key is unknown or has a wrong value; the text names the line.
+    MissingDependencyError
+        The package of the class is not installed.
+    """
+    return read_document(Path(path), _cluster_of, "cluster")
+
+
+def _cluster_of(document: Document) -> Cluster:
+    data = document.data
+    if not isinstance(data, dict):
+        raise document.error((), f"expected a mapping with the key class, got {shown(data)}")
+    for key in data:
+        if key not in _KEYS:
+            problem = f"expected one of {', '.join(_KEYS)}, got {shown(key)}{did_you_mean(key, _KEYS)}"
+            raise document.error((key,), problem)
+    for key in ("options", "adapt"):
+        if not isinstance(data.get(key, {}), dict):
+            raise document.error((key,), f"expected a mapping, got {shown(data[key])}")
+    scale, adapt, timeout = data.get("scale"), data.get("adapt"), data.get("start_timeout", 300)
+    if scale is not None and not isinstance(scale, dict) and (type(scale) is not int or scale < 1):
+        wanted = "a number of workers, or a mapping such as {jobs: 4}"
+        raise document.error(("scale",), f"expected {wanted}, got {shown(scale)}")
+    if scale is not None and adapt is not None:
+        raise document.error(("adapt",), "expected either scale or adapt, got both")
+    if type(timeout) not in (int, float) or not 0 < timeout < threading.TIMEOUT_MAX:
+        raise document.error(("start_timeout",), f"expected a number of seconds above 0, got {shown(timeout)}")
+    make = _imported(document, data.get("class"))
+    return Cluster(
+        make, data.get("options", {}), scale=scale, adapt=adapt, start_timeout=float(timeout), error=document.error
+    )
+
+
+def _imported(document: Document, name: Any) -> Any:
+    """Return the class, or the function, of this name."""
+    module, _, attribute = name.rpartition(".") if isinstance(name, str) else ("", "", "")
+    if not module:
+        raise document.error(("class",), f"expected a class such as dask_jobqueue.SLURMCluster, got {shown(name)}")
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        imported = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        package = module.partition(".")[0]
+        if error.name is None or error.name.partition(".")[0] != package:
+            raise document.error(("class",), f"cannot import {module}: {_cause(error)}") from error
+        install = f"'pbdist[{_EXTRAS[package]}]'" if package in _EXTRAS else package.replace("_", "-")
+        raise MissingDependencyError(f"class: there is no module {module} here: pip install {install}") from error
+    except SystemExit:
+        raise KeyboardInterrupt from None
+    except Exception as error:  # whatever the module does
+        raise document.error(("class",), f"cannot import {module}: {_cause(error)}") from error
+    finally:
+        if signal.getsignal(signal.SIGINT) is not before:
+            # The import of dask-jobqueue makes Ctrl-C an exit with code 0.
+            signal.signal(signal.SIGINT, before)
+    found = getattr(imported, attribute, None)
+    if found is None:
+        raise document.error(("class",), f"{module} has no {attribute}{did_you_mean(attribute, dir(imported))}")
+    if not callable(found) or (isinstance(found, type) and not _is_cluster(found)):
+        raise document.error(("class",), f"{name} is no class of Dask clusters, as dask_jobqueue.SLURMCluster is")
+    return found
+
+
+def _is_cluster(found: Any) -> bool:
+    """Whether something is a cluster, or a class of clusters: dask-gateway's do not inherit from Dask's."""
+    return all(callable(getattr(found, name, None)) for name in ("scale", "adapt", "close", "get_client"))
+
+
+def _options_of(make: Any) -> set[str]:
+    """Return the names of the options of a class of clusters, and of its jobs."""
+    classes = [*getattr(make, "__mro__", ()), *getattr(getattr(make, "job_cls", None), "__mro__", ())]
+    return {name for one in classes for name in inspect.signature(one.__init__).parameters}
+
+
+#: By then a worker is back that its nanny restarts, or that was cut off for a moment.
+_GONE_SECONDS = 15.0
+#: Between two attempts to submit a job.
+_RETRY_SECONDS = 30.0
+
+
+def _noting(jobs: Any) -> Any:
+    """Return a class of dask-jobqueue's jobs that note why they could not be submitted: the others go on."""
+
+    class NotingJob(jobs):  # type: ignore[misc]  # of any batch system
+        problem: str | None = None
+        noted = 0.0
+
+        async def start(self) -> None:
+            try:
+                await super().start()
+            except Exception as error:  # noqa: BLE001 -- whatever it is, it is reported if no worker comes
+                said = str(error).rpartition("stderr:")[2] if isinstance(error, RuntimeError) else one_line(error)
+                self.problem, self.noted = f"{self.submit_command}: {_short(said or str(error))}", time.monotonic()
+                self.status = Status.running
+
+        async def close(self) -> None:
+            try:
+                await super().close()
+            finally:
+                # dask-jobqueue leaves the status, and then the end of the cluster fails.
+                self.status = Status.closed
+
+    return NotingJob
+
+
+class _Replacing(Adaptive):
+    """Submits jobs again that ended or could not be submitted.
+
+    Dask's own adaptive scaling does so only for jobs of one worker.
+    """
+
+    cluster: Any
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        #: When a worker of a job was last there, by the name of the job.
+        self._seen: dict[Any, float] = {}
+
+    async def recommendations(self, target: int) -> dict[str, Any]:
+        """Remove lost jobs; Dask then submits the missing ones."""
+        now = time.monotonic()
+        there = {str(worker.name) for worker in self.cluster.scheduler.workers.values()}
+        for name, job in list(self.cluster.workers.items()):
+            suffixes = self.cluster.worker_spec.get(name, {}).get("group", ("",))
+            if any(f"{name}{suffix}" in there for suffix in suffixes):
+                self._seen[name] = now
+            ended = now - self._seen.get(name, now) > _GONE_SECONDS
+            if ended or (getattr(job, "problem", None) and now - job.noted > _RETRY_SECONDS):
+                del self.cluster.workers[name]
+                self._seen.pop(name, None)
+                await job.close()
+        recommended: dict[str, Any] = await super().recommendations(target)
+        return recommended
+
+
+def _close(cluster: Any) -> None:
+    """End a cluster; workers of this machine at once, as their results are stored."""
+    if isinstance(cluster, LocalCluster):
+        # A regular end waits for tasks, and on a busy machine ends in warnings.
+        for nanny in [worker for worker in cluster.workers.values() if isinstance(worker, Nanny)]:
+            nanny.close_gracefully()  # Says that the worker is not to be started again.
+            if nanny.pid is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(nanny.pid, signal.SIGKILL)
+    with suppress(TimeoutError):
+        cluster.close(timeout=_CLOSE_SECONDS)
+
+
+#: A terminal or a batch system sends them to all processes at once.
+SHELTERED: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+
+
+def start_sheltered(start: Callable[[], Thing], stop: Callable[[Thing], object]) -> Thing:
+    """Return what `start` returns, called in a thread in which signals are blocked, as in all processes that it starts.
+
+    This thread handles signals as before. After an interrupt, what was started is stopped.
+    """
+    started: Future[Thing] = Future()
+
+    def run() -> None:
+        try:
+            _block_signals()
+            started.set_result(start())
+        except BaseException as error:  # noqa: BLE001 -- raised in the thread that waits
+            started.set_exception(error)
+
+    thread = threading.Thread(target=run, name="pbdist-start", daemon=True)
+    try:
+        thread.start()
+        return started.result()
+    except BaseException:
+        wait([started], _CLOSE_SECONDS)
+        # At once, or when the start ends after all.
+        started.add_done_callback(lambda done: None if done.exception() else stop(done.result()))
+        raise
+
+
+def _block_signals() -> None:
+    """Block the signals in this thread, after Python's tracker of resources has started, which unblocks them.
+
+    The tracker removes what a killed process leaves behind, and would warn of it.
+    """
+    filters = [os.environ.get("PYTHONWARNINGS"), "ignore:resource_tracker:UserWarning"]
+    with _environment({"PYTHONWARNINGS": ",".join(filter(None, filters))}):
+        resource_tracker.ensure_running()
+    signal.pthread_sigmask(signal.SIG_BLOCK, SHELTERED)
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str | None]) -> Iterator[None]:
+    """Set variables of the environment, or remove those that are None, until the block is left."""
+    before = {name: os.environ.pop(name) for name in variables if name in os.environ}
+    try:
+        os.environ.update({name: value for name, value in variables.items() if value is not None})
+        yield
+    finally:
+        for name in variables:
+            os.environ.pop(name, None)
+        os.environ.update(before)
+
+
+def _check_machine() -> None:
+    """Refuse to start worker processes where they cannot start, or would run the caller's script again."""
+    _check_main_guard()
+    try:
+        problem = "processes of this machine cannot reach each other at 127.0.0.1: switch its loopback interface on"
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            socket.create_connection(server.getsockname(), timeout=5).close()
+        problem = "there is no shared memory for processes: mount /dev/shm, or make room (docker run --shm-size=64m)"
+        get_context("spawn").Lock()
+    except OSError as error:
+        raise InvalidInputError(f"workers: {problem}, {_SERIAL} ({error.strerror or error})") from error
+
+
+def _check_main_guard() -> None:
+    """Refuse a script that calls this outside of ``if __name__ == "__main__":``: each worker would run it again."""
+    main, frame = sys.modules["__main__"], sys._getframe()
+    while frame.f_back is not None and not (frame.f_code.co_name == "<module>" and frame.f_globals is vars(main)):
+        frame = frame.f_back
+    path, module = frame.f_code.co_filename, getattr(main.__spec__, "name", "")
+    forked = dask.config.get("distributed.worker.multiprocessing-method") == "fork"
+    if forked or path != getattr(main, "__file__", None) or module.endswith("__main__"):
+        return
+    for statement in ast.parse(Path(path).read_bytes()).body:
+        guarded = isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
+        if not guarded and statement.lineno <= frame.f_lineno <= (statement.end_lineno or 0):
+            raise InvalidInputError(
+                f"workers: each worker runs {path} again: put line {frame.f_lineno} below "
+                'if __name__ == "__main__":, or compute with a SerialExecutor'
+            )
+
+
+def _cause(error: BaseException) -> str:
+    """Return an error on one line, with the first cause of it."""
+    text, root = one_line(error), error
+    while root.__cause__ is not None:
+        root = root.__cause__
+    return _short(text if str(root) in text or not str(root) else f"{text}: {one_line(root)}")
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST_CAUSE else f"{text[:_LONGEST_CAUSE]}.."

@@ -1,1 +1,0 @@
-"""Start workers: one file for each kind of cluster."""
