@@ -85,7 +85,7 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
         yield f"tolerance: {precision_line(first.study.sought, found.precision)}"
         if found.precision.unreadable:
             yield f"tolerance: not known of {found.precision.unreadable:,} cells, whose bounds cannot be read"
-    yield f"driver: {found.driver.describe() if found.driver else 'none at work'}"
+    yield f"driver: {found.driver or 'none at work'}"
     failed = [(part, item) for part in found.parts for item in part.failed]
     for part, cell in failed[:_MOST_PRINTED]:
         yield f"failed: {part.setting(cell.cell)}{_of(part.stored.part)}: {cell.cause}"

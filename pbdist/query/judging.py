@@ -11,7 +11,7 @@ import numpy as np
 from pbdist.errors import PrecisionError, PrecisionWarning, StoreDamagedError
 from pbdist.results import Bracket, Verdict, log_relative_width, verdict_of
 from pbdist.rounding import rounded_down, rounded_up
-from pbdist.store import StoredStudy, read_values
+from pbdist.store import StoredStudy
 from pbdist.store.layout import BOUNDS
 from pbdist.study import Cell, StudySpec, Target
 from pbdist.study.spec import log_floor
@@ -211,7 +211,7 @@ def _judged(stored: StoredStudy, cells: range, wanted: _Wanted | None) -> Precis
 
     def judged(name: str) -> FloatArray:
         """Return an array of bounds as they are judged: over cells, directions (or one), r and ε."""
-        values = read_values(stored, name, whole)[rows]
+        values = stored.values(name, whole)[rows]
         return np.asarray(values.max(axis=1, keepdims=True) if both else values)
 
     upper = judged("log_delta_upper")

@@ -18,7 +18,6 @@ from pbdist.query.printing import precision_as_json
 from pbdist.query.settings import neighbours_by_label
 from pbdist.query.study import Study
 from pbdist.store import (
-    Holder,
     Refinement,
     StoreCheck,
     StoredStudy,
@@ -116,7 +115,7 @@ class StoreStatus:
     files: int
     size: int
     #: The process that writes to the store, or None.
-    driver: Holder | None
+    driver: str | None
     #: What reading every file has found; None where files were not read.
     check: StoreCheck | None
     #: What queries have added to the store: documents, and points in them.
@@ -179,7 +178,7 @@ class StoreStatus:
             "format": STORE_FORMAT,
             "complete": self.complete,
             "healthy": None if self.check is None else self.check.healthy,
-            "driver": None if self.driver is None else self.driver.describe(),
+            "driver": self.driver,
             "cells": {
                 "all": self.cells,
                 "committed": committed,

@@ -14,7 +14,7 @@ from pbdist.query.convex_delta import Curve, StateAt, StateReader, with_state
 from pbdist.query.judging import FACTOR, MISSED, between, missed_by, tell
 from pbdist.query.lookup import Bounds, check_strict, find_cell, find_composition, find_epsilon, one_number, one_setting
 from pbdist.results import Bracket, log_relative_width
-from pbdist.store import Refinement, StoredStudy, check_skeleton, read_values
+from pbdist.store import Refinement, StoredStudy, check_skeleton
 from pbdist.store.layout import BOUNDS
 from pbdist.study import StudySpec
 from pbdist.study.extension import missing_parts, union_of
@@ -190,7 +190,7 @@ class StoredPoints:
         stored, (row, *rest) = self._union.find(cell, r, e)
         if stored is None or not self._is_committed(stored, row):
             raise self._missing(cell, stored, row)
-        values = {name: read_values(stored, name, (row, slice(None), *rest)) for name in BOUNDS}
+        values = {name: stored.values(name, (row, slice(None), *rest)) for name in BOUNDS}
         if any(np.isnan(value).any() for value in values.values()):
             raise self._missing(cell, stored, row)
         if not self.spec.cells[cell].pair.attained_by_some:
@@ -235,7 +235,7 @@ class StoredPoints:
             if indices is None:
                 continue
             for name, maxima in found.items():
-                values = read_values(stored, name, (slice(cells.start, cells.stop), slice(None), *indices))
+                values = stored.values(name, (slice(cells.start, cells.stop), slice(None), *indices))
                 # NaN in either direction is NaN in the maximum.
                 maxima[self._union.rows(stored, cells)] = values.max(axis=1)
         return found["delta_lower"], found["delta_upper"]
@@ -516,7 +516,7 @@ class PointReader:
                 del self._batches[next(iter(self._batches))]
             cells = stored.cells_of(batch)
             selection = slice(cells.start, cells.stop)
-            values = np.stack([read_values(stored, name, selection) for name in BOUNDS])
+            values = np.stack([stored.values(name, selection) for name in BOUNDS])
             self._batches[key] = values, stored.within(selection)
         return self._batches[key]
 

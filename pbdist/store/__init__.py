@@ -4,7 +4,7 @@ from pbdist.store.batches import BatchWriter
 from pbdist.store.check import StoreCheck, check_store, damaged_batches
 from pbdist.store.create import add_refinement, create_or_open, extend, restore
 from pbdist.store.layout import STORE_FORMAT, PartHead
-from pbdist.store.lock import Holder, hold, holder
+from pbdist.store.lock import hold, holder
 from pbdist.store.open import (
     Progress,
     Refinement,
@@ -14,9 +14,7 @@ from pbdist.store.open import (
     is_there,
     open_parts,
     open_store,
-    read_cell,
     read_refinements,
-    read_values,
 )
 from pbdist.store.place import LocalPlace, ObjectPlace, Place, place_at, with_patience
 from pbdist.store.states import read_state
@@ -24,7 +22,6 @@ from pbdist.store.states import read_state
 __all__ = [
     "STORE_FORMAT",
     "BatchWriter",
-    "Holder",
     "LocalPlace",
     "ObjectPlace",
     "PartHead",
@@ -46,10 +43,8 @@ __all__ = [
     "open_parts",
     "open_store",
     "place_at",
-    "read_cell",
     "read_refinements",
     "read_state",
-    "read_values",
     "restore",
     "with_patience",
 ]

@@ -4,7 +4,6 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,17 +14,6 @@ from pbdist.store.place import LocalPlace, Place
 
 #: How long a process that only looks may have the lock, in seconds.
 _LOOK_SECONDS = 0.5
-
-
-@dataclass(frozen=True)
-class Holder:
-    """The process that writes to a store, in words."""
-
-    process: str
-
-    def describe(self) -> str:
-        """Return where it runs and since when."""
-        return self.process
 
 
 @contextmanager
@@ -60,22 +48,21 @@ def hold(place: Place, patience: float = _LOOK_SECONDS) -> Iterator[None]:
         yield
     finally:
         # Of killed processes.
-        with suppress(OSError):
-            place.forget_temporary()
+        place.forget_temporary()
         # Still held: whoever waits for it makes a new one.
         path.unlink(missing_ok=True)
         lock.release()
 
 
-def holder(place: Place) -> Holder | None:
-    """Return the process that writes to a store, None where there is none or it is not known."""
+def holder(place: Place) -> str | None:
+    """Return in words which process writes to a store, None where there is none or it is not known."""
     if not isinstance(place, LocalPlace) or not _path(place).is_file():
         return None
     lock = FileLock(_path(place))
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        return Holder(_described(_path(place)))
+        return _described(_path(place))
     except OSError:
         return None
     lock.release()

@@ -248,7 +248,7 @@ class StoredStudy:
         if isinstance(first, int | np.integer):
             cell = range(len(self.study.cells))[int(first)]
             return self._of_batch(cell // length, name)[(cell % length, *rest)]
-        cells = self._numbers(first)
+        cells: IntArray = np.arange(len(self.study.cells))[first]
         order = np.argsort(cells // length, kind="stable")
         groups = np.split(order, np.flatnonzero(np.diff(cells[order] // length)) + 1) if cells.size else []
         shape = () if name in COMPUTED else self.head.point_shape
@@ -276,14 +276,6 @@ class StoredStudy:
         count = len(self.cells_of(index))
         shape = (count,) if name in COMPUTED else (count, *self.head.point_shape)
         return np.zeros(shape, dtype=bool) if name == WITHIN else np.full(shape, np.nan)
-
-    def _numbers(self, chosen: Any) -> IntArray:
-        """Return the numbers of chosen cells; an `IndexError` where they are no numbers of cells."""
-        count = len(self.study.cells)
-        cells = np.asarray(range(count)[chosen] if isinstance(chosen, slice) else chosen)
-        if cells.size and (cells.dtype.kind not in "iu" or cells.ndim != 1 or cells.min() < 0 or cells.max() >= count):
-            raise IndexError(f"cells: expected numbers from 0 to {count - 1}, got {shown(chosen)}")
-        return cells.astype(np.int64)
 
     def _listed(self, folder: str, sizes: Mapping[str, int]) -> set[int]:
         """Return the batches that have a file in a folder that is not empty, as that of a crashed machine may be."""
@@ -342,16 +334,6 @@ def causes_in(data: bytes | None) -> dict[int, str]:
     """Return the failed cells and the causes that the file of a batch's failures has."""
     found = (attributes_of(data) or {}).get("failures", {})
     return {int(cell): str(cause) for cell, cause in found.items()}
-
-
-def read_values(stored: StoredStudy, name: str, selection: Any) -> FloatArray:
-    """As `StoredStudy.values`, of an array of numbers."""
-    return np.asarray(stored.values(name, selection), dtype=np.float64)
-
-
-def read_cell(stored: StoredStudy, cell: int) -> dict[str, FloatArray]:
-    """Return the bounds of a cell, each over direction, compositions and ε, and its computed values."""
-    return {name: read_values(stored, name, cell) for name in (*BOUNDS, *COMPUTED)}
 
 
 def open_store(where: str | Path | Place) -> StoredStudy:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -153,13 +154,7 @@ class LocalPlace:
 
     def forget_temporary(self) -> None:
         """Remove what killed processes have left beside the store: for the only one that writes to it."""
-        with suppress(FileNotFoundError):
-            for folder, inner, names in os.walk(self._temporary, topdown=False):
-                for name in names:
-                    os.unlink(f"{folder}/{name}")
-                for name in inner:
-                    os.rmdir(f"{folder}/{name}")
-            os.rmdir(self._temporary)
+        shutil.rmtree(self._temporary, ignore_errors=True)
 
     @property
     def _temporary(self) -> Path:

@@ -25,10 +25,9 @@ from pbdist.store import (
     StoredStudy,
     check_skeleton,
     open_parts,
-    read_cell,
     read_refinements,
 )
-from pbdist.store.layout import BOUNDS
+from pbdist.store.layout import BOUNDS, COMPUTED
 from pbdist.study import Cell
 from pbdist.types import Direction, FloatArray
 from pbdist.verify.exact import ExactBounds, exact_bounds
@@ -139,7 +138,11 @@ def _stored_points(stored: StoredStudy, numbers: list[int]) -> _Points:
     """Return the points of some cells of a batch."""
 
     def read(row: int) -> tuple[int, Cell, Mapping[str, FloatArray]]:
-        return numbers[row], stored.study.cells[numbers[row]], read_cell(stored, numbers[row])
+        return (
+            numbers[row],
+            stored.study.cells[numbers[row]],
+            {name: stored.values(name, numbers[row]) for name in (*BOUNDS, *COMPUTED)},
+        )
 
     return _Points(len(numbers), stored.study.compositions, stored.study.epsilon, read)
 

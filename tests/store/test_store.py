@@ -329,7 +329,7 @@ def test_one_process_writes_to_a_store_in_a_folder(tmp_path: Path) -> None:
     with hold(place):
         found = holder(place)
         assert found is not None
-        assert "process" in found.describe()
+        assert "process" in found
         with pytest.raises(InvalidInputError, match=r"another process writes to the store \(process"), hold(place):
             pass
     assert holder(place) is None
