@@ -1,10 +1,12 @@
 """Columns that describe cells: label, kind, noise, factor, the parameters of their kinds, and the canonical pair."""
 
 import hashlib
+import itertools
 import json
 import math
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pbdist.mechanisms import MECHANISMS, Pair
@@ -18,8 +20,7 @@ from pbdist.mechanisms.columns import (
     value_at,
 )
 from pbdist.mechanisms.worst_of import Alternatives
-from pbdist.study.grid_cells import LazyCells, columns_of_pairs, encoder_of_forms, texts_of_pairs
-from pbdist.study.spec import Cell, KnownCells
+from pbdist.study.cells import Block, Cell, CellTable, KnownCells, encoder_of_forms
 from pbdist.types import JsonValue
 
 #: Longer texts are cut, and end with a digest of all.
@@ -97,8 +98,7 @@ def _digest(text: str) -> str:
     return f"sha256 {hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-_ENCODER = json.JSONEncoder(sort_keys=True)
-#: The same for parameters that are pairs.
+#: Of the column of canonical forms.
 _FORMS = encoder_of_forms()
 
 
@@ -158,13 +158,10 @@ def _examples(cells: Sequence[Cell]) -> Iterable[Pair]:
     """Yield a pair of each kind, and all pairs of some kinds, as `DescribedCells.examples`."""
     if isinstance(cells, DescribedCells):
         yield from cells.examples
-    elif isinstance(cells, LazyCells):
-        for piece in cells.pieces():
-            kind = piece.grid.pairs.kind
-            some = piece.rows if kind is None or depends_on_values(kind) else piece.rows[:1]
-            yield from (piece.grid.cell(row).pair for row in some.tolist())
-    else:
-        yield from (cell.pair for cell in cells)
+        return
+    for block in CellTable.of(cells).blocks:
+        kind = block.pairs.kind
+        yield from block.pairs if kind is None or depends_on_values(kind) else block.pairs[:1]
 
 
 def cell_columns(cells: Sequence[Cell], also: Collection[str] = ()) -> dict[str, list[str | float]]:
@@ -174,55 +171,41 @@ def cell_columns(cells: Sequence[Cell], also: Collection[str] = ()) -> dict[str,
     """
     wanted = {*column_names(cells), *also, "pair"}
     columns: dict[str, list[str | float]] = {name: [] for name in (*known_columns(), "pair") if name in wanted}
-    for rows, found in _pieces(cells):
+    for block in CellTable.of(cells).blocks:
+        found = _columns_of(block)
         for name, values in columns.items():
             none, given = absent(name), found.get(name, ())
-            values.extend([none if value is None else value for value in given] or [none] * rows)
+            values.extend([none if value is None else value for value in given] or [none] * block.size)
     return columns
 
 
-def _pieces(cells: Sequence[Cell]) -> Iterator[tuple[int, Mapping[str, Sequence[str | float | None]]]]:
-    """Yield for some cells after others how many they are, and their columns; None where one has no value."""
-    if isinstance(cells, LazyCells):
-        yield from _pieces_of_grids(cells)
-    elif len(cells):
-        yield _piece(cells)
+def _columns_of(block: Block) -> dict[str, Sequence[str | float | None]]:
+    """Return the columns that some cells fill; None where one has no value."""
+    kind, columns = block.pairs.kind, block.pairs.columns
+    texts = [*block.texts(_FORMS)]
+    found: dict[str, Sequence[str | float | None]] = {
+        "mechanism": block.label.each(str),
+        "factor": block.factor.each(lambda factor: factor),
+        "pair": texts,
+    }
+    if kind is None or depends_on_values(kind):
+        rows = [row_of(json.loads(text)) for text in texts]
+        return found | {name: [row.get(name) for row in rows] for name in dict.fromkeys(itertools.chain(*rows))}
+    found |= {"kind": [kind.__name__] * block.size, "noise": [kind.noise_family] * block.size}
+    for name, (_, (field, *keys)) in places_of(kind).items():
+        found[name] = columns[str(field)].each(partial(_value_of, keys=tuple(keys)))
+    if is_composite(kind):
+        found["made_of"] = [composite_text(json.loads(text)) for text in texts]
+    return found
 
 
-def _piece(cells: Sequence[Cell]) -> tuple[int, Mapping[str, Sequence[str | float | None]]]:
-    rows = [_row(cell) for cell in cells]
-    return len(rows), {name: [row.get(name) for row in rows] for name in dict.fromkeys(k for row in rows for k in row)}
-
-
-def _row(cell: Cell) -> dict[str, str | float]:
-    form = cell.pair.canonical()
-    row = row_of(form) | {"mechanism": cell.label, "pair": _ENCODER.encode(form)}
-    return row if cell.factor is None else row | {"factor": cell.factor}
-
-
-def _pieces_of_grids(cells: LazyCells) -> Iterator[tuple[int, Mapping[str, Sequence[str | float | None]]]]:
-    """Yield the same for cells from grids, most of which are not made."""
-    for piece in cells.pieces():
-        kind = piece.grid.pairs.kind
-        if kind is None or depends_on_values(kind):
-            yield _piece([piece.grid.cell(row) for row in piece.rows.tolist()])
-            continue
-        found: dict[str, list[str | float | None]] = {**columns_of_pairs(piece, _described)}
-        factors = piece.grid.places(piece.rows)[-1].tolist()
-        found["mechanism"] = [piece.grid.label] * piece.rows.size
-        found["factor"] = [piece.grid.factors[place] for place in factors]
-        texts = [*texts_of_pairs(piece, _FORMS)]
-        found["pair"] = [*texts]
-        if is_composite(kind):
-            # From the texts: no pair is made for it.
-            found["made_of"] = [composite_text(json.loads(text)) for text in texts]
-        yield piece.rows.size, found
-
-
-def _described(pair: Pair) -> dict[str, str | float]:
-    """Return the columns that a pair fills, but its own, and what it is made of."""
-    form = pair.canonical()
-    return {"kind": form["mechanism"], **_values(form)}
+def _value_of(value: Any, keys: tuple[str | int, ...]) -> str | float | None:
+    """Return what a column has of a parameter, or of what is at a place in it."""
+    form = value.canonical() if isinstance(value, Pair) else list(value) if isinstance(value, tuple) else value
+    held = value_at(form, keys)
+    if held is None or isinstance(held, str):
+        return held
+    return list_text(held) if isinstance(held, list) else float(held)
 
 
 def row_of(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
@@ -236,14 +219,9 @@ def row_of(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
 def _values(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
     """Return the columns that the parameters of a canonical form fill, and the family of its noise."""
     kind = MECHANISMS[form["mechanism"]]
-    row: dict[str, str | float] = {"noise": kind.noise_family} if kind.noise_family else {}
-    for name, (_, keys) in places_of(kind).items():
-        value = value_at(form, keys)
-        if isinstance(value, str):
-            row[name] = value
-        elif value is not None:
-            row[name] = list_text(value) if isinstance(value, list) else float(value)
-    return row
+    values = ((name, _value_of(form, keys)) for name, (_, keys) in places_of(kind).items())
+    row: dict[str, str | float] = {name: value for name, value in values if value is not None}
+    return {"noise": kind.noise_family, **row} if kind.noise_family else row
 
 
 def _shared_values(form: Mapping[str, JsonValue]) -> dict[str, str | float]:

@@ -7,7 +7,7 @@ YAML 1.2 (``1e-4`` is a number and ``no`` is a word, unlike in YAML 1.1, PyYAML'
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -31,17 +31,12 @@ _WORDS: Mapping[str, bool | None] = {
     **dict.fromkeys(("null", "Null", "NULL", "~", ""), None),
 }
 _LONGEST_SHOWN = 60
-#: So many noise settings of an entry are constructed in a file that is wrong anyway.
-_MOST_TRIED = 1000
-#: The most bytes of a file, levels in it, and values (keys too): a million take a minute and 1 GB. More noise settings
-#: than that come from grids, and longer histograms from files of their own.
-_MOST_BYTES, _MOST_LEVELS, _MOST_VALUES = 16 << 20, 50, 1_000_000
+#: The most bytes of a file, and levels in it. Longer histograms come from files of their own.
+_MOST_BYTES, _MOST_LEVELS = 16 << 20, 50
 #: Of so many problems of a file at least the first are told.
-MOST_TOLD = 1000
+MOST_PROBLEMS = 1000
 #: By libyaml, where PyYAML was built with it: twenty times as fast.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-#: What libyaml says of a thousand levels, which it may meet before the events of the first are there.
-_TOO_DEEP = "exceeded maximum nesting depth"
 
 _Made = TypeVar("_Made")
 
@@ -56,7 +51,7 @@ def _cut(text: str) -> str:
 
 
 class Problems:
-    """What is wrong with a file: problems are collected, and refused together, or as soon as there are `MOST_TOLD`."""
+    """What is wrong with a file: problems are collected, and refused together, or once there are `MOST_PROBLEMS`."""
 
     def __init__(self) -> None:
         self.found: list[FileProblem] = []
@@ -68,7 +63,7 @@ class Problems:
             yield
         except StudyFileError as error:
             self.found += error.problems
-        if len(self.found) >= MOST_TOLD:
+        if len(self.found) >= MOST_PROBLEMS:
             # Looking for more would take as long as the file is wrong.
             self.refuse()
 
@@ -90,15 +85,9 @@ class Document:
     lines: Mapping[Keys, int]
     #: What the file is, for errors that concern none of its fields.
     what: str = "study"
-    #: So many noise settings of an entry are constructed: fewer where the file is known to be wrong. None for all.
-    most_tried: int | None = None
 
-    def known_wrong(self) -> "Document":
-        """Return the document as one that is known to be wrong: what is told of it has an end."""
-        return replace(self, most_tried=_MOST_TRIED)
-
-    def error(self, keys: Keys, problem: str) -> StudyFileError:
-        """Return the error ``FILE:LINE: field.path: problem`` for the value at `keys`.
+    def problem(self, keys: Keys, problem: str) -> FileProblem:
+        """Return ``FILE:LINE: field.path: problem`` for the value at `keys`.
 
         For keys that the file lacks the line is that of the innermost value around them.
         """
@@ -106,7 +95,11 @@ class Document:
         while known not in self.lines:
             known = known[:-1]
         field = "".join(f"[{part}]" if isinstance(part, int) else f".{_cut(part)}" for part in keys).lstrip(".")
-        return StudyFileError.of([FileProblem(self.source, self.lines[known], field or self.what, problem)])
+        return FileProblem(self.source, self.lines[known], field or self.what, problem)
+
+    def error(self, keys: Keys, problem: str) -> StudyFileError:
+        """Return the error of one problem of the value at `keys`."""
+        return StudyFileError.of([self.problem(keys, problem)])
 
 
 def read_document(path: Path, read: Callable[[Document], _Made], what: str = "study") -> _Made:
@@ -120,128 +113,99 @@ def read_document(path: Path, read: Callable[[Document], _Made], what: str = "st
         read further.
     """
     source = str(path)
-    return _read(_composed(path, source, what), read, source, what)
+    try:
+        text = read_input(path, _MOST_BYTES).decode("utf-8")
+    except OSError as error:
+        problem = FileProblem(source, 1, what, f"expected a readable {what} file, got: {error.strerror}")
+        raise StudyFileError.of([problem]) from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        got = shown(error.object[error.start : error.start + 20])
+        raise StudyFileError.of([FileProblem(source, line, what, f"expected UTF-8 text, got {got}")]) from error
+    return read_text(text, read, source, what)
 
 
 def read_text(text: str, read: Callable[[Document], _Made], source: str, what: str = "study") -> _Made:
     """Return what `read` makes of a YAML text; `source` and `what` name it in errors, as those of `read_document`."""
-    return _read(_composed_text(text, source, what), read, source, what)
-
-
-def _read(root: yaml.Node | None, read: Callable[[Document], _Made], source: str, what: str) -> _Made:
-    reader = _Reader(source, what)
-    data = None if root is None else reader.value(root, ())
+    reader = _Reader(yaml.parse(text, Loader=_LOADER), source, what)
+    try:
+        document = reader.document()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        reader.note(mark.line + 1 if mark else 1, (), f"expected YAML, got: {shown(error.problem)}")
+        reader.problems.refuse()
+    except yaml.reader.ReaderError as error:
+        reader.note(text.count("\n", 0, error.position) + 1, (), f"expected YAML, got: {shown(error.reason)}")
+        reader.problems.refuse()
     with reader.problems.collected():
-        result = read(Document(source, data, reader.lines, what))
+        result = read(document)
     reader.problems.refuse()
     return result
 
 
-def _composed(path: Path, source: str, what: str) -> yaml.Node | None:
-    """Return the nodes of a YAML file without aliases and tags, and of few levels."""
-    try:
-        text = read_input(path, _MOST_BYTES).decode("utf-8")
-    except OSError as error:
-        raise _unreadable(source, 1, what, f"expected a readable {what} file, got: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        got = shown(error.object[error.start : error.start + 20])
-        raise _unreadable(source, line, what, f"expected UTF-8 text, got {got}") from error
-    return _composed_text(text, source, what)
-
-
-def _composed_text(text: str, source: str, what: str) -> yaml.Node | None:
-    try:
-        # Before there are nodes: the time and memory of those grow faster than the file.
-        _check_events(yaml.parse(text, Loader=_LOADER), source, what)
-        root: yaml.Node | None = yaml.compose(text, Loader=_LOADER)
-        return root
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        if error.problem == _TOO_DEEP:
-            raise _too_deep(source, mark.line + 1 if mark else 1, what) from error
-        raise _unreadable(source, mark.line + 1 if mark else 1, what, _no_yaml(error.problem)) from error
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        raise _unreadable(source, line, what, _no_yaml(error.reason)) from error
-
-
-def _check_events(events: Iterator[yaml.Event], source: str, what: str) -> None:
-    """Refuse aliases and tags, all together, and at once more levels or values than a file has."""
-    problems = Problems()
-    levels = values = 0
-    for event in events:
-        line = event.start_mark.line + 1 if event.start_mark else 1
-        if isinstance(event, yaml.CollectionStartEvent):
-            levels += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            levels -= 1
-        values += isinstance(event, yaml.NodeEvent)
-        if levels > _MOST_LEVELS:
-            raise _too_deep(source, line, what)
-        if values > _MOST_VALUES:
-            raise _unreadable(source, line, what, f"expected at most {_MOST_VALUES:,} values, got more")
-        # Only events have the tags that are written in the file; every node has a tag.
-        tag = getattr(event, "tag", None)
-        if isinstance(event, yaml.AliasEvent):
-            wrong = f"expected the value itself, got the alias *{_cut(str(event.anchor))}"
-            problems.found.append(FileProblem(source, line, what, wrong))
-        elif tag is not None:
-            wrong = f"expected a value without a tag, got {shown(tag)}"
-            problems.found.append(FileProblem(source, line, what, wrong))
-    problems.refuse()
-
-
-def _unreadable(source: str, line: int, what: str, problem: str) -> StudyFileError:
-    return StudyFileError.of([FileProblem(source, line, what, problem)])
-
-
-def _too_deep(source: str, line: int, what: str) -> StudyFileError:
-    return _unreadable(source, line, what, f"expected at most {_MOST_LEVELS} levels of nesting, got more")
-
-
-def _no_yaml(problem: object) -> str:
-    return f"expected YAML, got: {shown(problem)}"
-
-
 class _Reader:
-    """Converts PyYAML's nodes to values, notes their lines, and collects what is wrong with their keys."""
+    """Makes values of the events of a YAML text, notes their lines, and collects what is wrong with them."""
 
-    def __init__(self, source: str, what: str) -> None:
-        self.lines: dict[Keys, int] = {(): 1}
+    def __init__(self, events: Iterator[Any], source: str, what: str) -> None:
         self.problems = Problems()
+        self._events = (event for event in events if isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent))
+        self._lines: dict[Keys, int] = {(): 1}
         self._source, self._what = source, what
 
-    def value(self, node: yaml.Node, keys: Keys) -> JsonValue:
-        """Return the value of a node."""
-        line = node.start_mark.line + 1
-        self.lines.setdefault(keys, line)
-        if isinstance(node, yaml.MappingNode):
-            return self._mapping(node, keys)
-        if isinstance(node, yaml.SequenceNode):
-            return [self.value(item, (*keys, index)) for index, item in enumerate(node.value)]
-        quoted = isinstance(node, yaml.ScalarNode) and bool(node.style)
-        return node.value if quoted else _scalar(node.value)
+    def document(self) -> Document:
+        """Return the document."""
+        event = next(self._events, None)
+        data = None if event is None else self._value(event, ())
+        another: Any = next(self._events, None)
+        if another is not None:
+            self.note(another.start_mark.line + 1, (), "expected one document, got another one")
+        return Document(self._source, data, self._lines, self._what)
 
-    def _mapping(self, node: yaml.MappingNode, keys: Keys) -> dict[str, JsonValue]:
+    def note(self, line: int, keys: Keys, problem: str) -> None:
+        """Collect what is wrong in a line."""
+        self.problems.found.append(Document(self._source, None, {(): line}, self._what).problem(keys, problem))
+
+    def _value(self, event: Any, keys: Keys) -> JsonValue:
+        """Return the value that begins with an event."""
+        line = event.start_mark.line + 1
+        self._lines.setdefault(keys, line)
+        if len(keys) > _MOST_LEVELS:
+            self.note(line, (), f"expected at most {_MOST_LEVELS} levels of nesting, got more")
+            self.problems.refuse()
+        if isinstance(event, yaml.AliasEvent):
+            self.note(line, keys, f"expected the value itself, got the alias *{_cut(str(event.anchor))}")
+            return None
+        if event.tag is not None:
+            self.note(line, keys, f"expected a value without a tag, got {shown(event.tag)}")
+        if isinstance(event, yaml.MappingStartEvent):
+            return self._mapping(keys)
+        if isinstance(event, yaml.SequenceStartEvent):
+            return [self._value(item, (*keys, index)) for index, item in enumerate(self._items())]
+        return _scalar(event.value) if event.implicit[0] else event.value
+
+    def _items(self) -> Iterator[Any]:
+        """Yield the first event of each item of a list or a mapping; the caller reads the items in between."""
+        while not isinstance(event := next(self._events), yaml.CollectionEndEvent):
+            yield event
+
+    def _mapping(self, keys: Keys) -> dict[str, JsonValue]:
         content: dict[str, JsonValue] = {}
-        for key_node, value_node in node.value:
-            line = key_node.start_mark.line + 1
-            key = key_node.value
-            if not isinstance(key_node, yaml.ScalarNode):
-                self._refused(line, keys, "expected a word as key, got a list or mapping")
+        for event in self._items():
+            line, problem, inner = event.start_mark.line + 1, "", keys
+            if not isinstance(event, yaml.ScalarEvent):
+                problem = "expected a word as key, got a list or mapping"
+                self._value(event, (*keys, ""))
+            elif event.value in content:
+                inner = (*keys, event.value)
+                problem = f"expected each key once, got it on line {self._lines[inner]} too"
+            if problem:
+                self.note(line, inner, problem)
+                self._value(next(self._events), (*keys, ""))
                 continue
-            if key in content:
-                first = self.lines[(*keys, key)]
-                self._refused(line, (*keys, key), f"expected each key once, got it on line {first} too")
-                continue
-            self.lines[(*keys, key)] = line
-            content[key] = self.value(value_node, (*keys, key))
+            inner = (*keys, event.value)
+            self._lines[inner] = line
+            content[event.value] = self._value(next(self._events), inner)
         return content
-
-    def _refused(self, line: int, keys: Keys, problem: str) -> None:
-        with self.problems.collected():
-            raise Document(self._source, None, {keys: line}, self._what).error(keys, problem)
 
 
 def _scalar(text: str) -> JsonValue:

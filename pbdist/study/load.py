@@ -1,37 +1,30 @@
 """Read and check a study file; every error names the file, the line and the field."""
 
 import gc
+import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import Any, Generic, TypeVar
 
 from pbdist.arguments import DEFAULT_BUCKETS, DEFAULT_FLOOR, DEFAULT_TOLERANCE, problem_of_either
 from pbdist.errors import StoreMismatchError
 from pbdist.mechanisms import MECHANISMS, Alternatives
+from pbdist.study.cells import Block, Cell, CellTable, PairTable, repeated_cells
 from pbdist.study.document import STUDY, TARGET, Document, Keys, Problems, meant_key, read_document, shown
 from pbdist.study.entries import MOST_SETTINGS
-from pbdist.study.extension import COMMON, union_of
-from pbdist.study.grid_cells import CellGrid, GridCells, PairGrid, repeated_cells
+from pbdist.study.extension import COMMON, check_common, union_of
 from pbdist.study.grids import nearest_exponential, nearest_match
-from pbdist.study.models import AdditionModel, StudyModel, TargetModel, model_at, refuse, refuse_invalid
+from pbdist.study.models import AdditionModel, FileModel, StudyModel, TargetModel, model_at, refuse
 from pbdist.study.neighbours import check_stated, stated_by_label
 from pbdist.study.release_entries import RELEASE_PLAN, grids_of_mechanism
-from pbdist.study.spec import NAME, STUDY_FORMAT, Cell, Stated, StudySpec, Target
+from pbdist.study.spec import NAME, STUDY_FORMAT, Stated, StudySpec, Target
 
 
-def checked_target(document: Document, keys: Keys) -> TargetModel:
-    """Return the target at some keys.
-
-    Raises
-    ------
-    StudyFileError
-        A key is unknown, missing or has a wrong value, or not exactly one of ε and e^ε is given.
-    """
+def _checked_target(document: Document, keys: Keys) -> TargetModel:
+    """Return the target at some keys; exactly one of ε and e^ε is given."""
     target = model_at(document, keys, TargetModel, owner=TARGET)
     problem = problem_of_either(epsilon=target.epsilon, exp_epsilon=target.exp_epsilon)
     if problem is not None:
@@ -68,62 +61,102 @@ def _index_of_epsilon(losses: Sequence[float], target: TargetModel) -> int | Non
     return nearest_match(losses, target.epsilon)
 
 
-#: The pairs of the entries by their index.
-Entries: TypeAlias = dict[int, list[PairGrid]]
-_Model = TypeVar("_Model", bound=BaseModel)
+_Model = TypeVar("_Model", bound=FileModel)
 
 
-def check_format(document: Document) -> None:
+@dataclass(frozen=True)
+class _Contents(Generic[_Model]):
+    """What both kinds of study files have, once each value is right by itself."""
+
+    document: Document
+    model: _Model
+    #: The pairs of the entries of the list of mechanisms, and their labels.
+    entries: list[list[PairTable]]
+    labels: list[str]
+    targets: tuple[TargetModel, ...]
+    #: Of an entry whose bounds are those of several pairs: its number and kind; None where there is none.
+    several: tuple[int, str] | None
+    adjacency: Stated
+
+    def epsilon(self) -> tuple[float, ...]:
+        """Return the values of ε, increasing."""
+        if self.model.epsilon is not None:
+            return tuple(sorted(self.model.epsilon))
+        return tuple(sorted({math.log(value) for value in self.model.exp_epsilon or ()}))
+
+    def cells(self) -> CellTable:
+        """Return the cells of the entries with all factors; too many, and repeated ones, are refused."""
+        factors, count = self.model.factors, 0
+        for index, tables in enumerate(self.entries):
+            count += sum(map(len, tables)) * len(factors)
+            if count > MOST_SETTINGS:
+                at = ("mechanisms", index)
+                refuse(self.document, at, f"expected at most {MOST_SETTINGS} cells in all, got {count} up to here")
+        entry_of = [index for index, tables in enumerate(self.entries) for _ in tables]
+        every = itertools.chain.from_iterable(self.entries)
+        blocks = [Block.of(self.labels[index], table, factors) for index, table in zip(entry_of, every, strict=True)]
+        problems = Problems()
+        for repeated in repeated_cells(blocks):
+            line = self.document.lines["mechanisms", entry_of[repeated.first_block]]
+            got = f"got {repeated.cell.describe()} on line {line} too"
+            at = ("mechanisms", entry_of[repeated.block])
+            problems.found.append(self.document.problem(at, f"expected each setting once, {got}"))
+        problems.refuse()
+        return CellTable(blocks)
+
+
+def _contents(
+    document: Document, kind: type[_Model], checks: Sequence[Callable[[Document, _Model], object]]
+) -> _Contents[_Model]:
+    """Return what a file has; what one problem does not hide is told together with it."""
+    problems = Problems()
+    for check in (_check_format, _check_name):
+        with problems.collected():
+            check(document)
+    with problems.collected():
+        model = model_at(document, (), kind, owner=STUDY)
+        for each in checks:
+            with problems.collected():
+                each(document, model)
+    entries, labels, targets = [], [], []
+    for index in range(_length(document, "mechanisms")):
+        with problems.collected():
+            entries.append(grids_of_mechanism(document, ("mechanisms", index), own=("label", "adjacency")))
+            labels.append(_label(document, index))
+    if document.data.get("mechanisms") == []:
+        problems.found.append(document.problem(("mechanisms",), "expected at least one mechanism, got []"))
+    for index in range(_length(document, "targets")):
+        with problems.collected():
+            targets.append(_checked_target(document, ("targets", index)))
+    problems.refuse()
+    several = next(
+        (
+            (index, found)
+            for index in range(len(entries))
+            if (found := _kind_of_several(document.data["mechanisms"][index]))
+        ),
+        None,
+    )
+    adjacency = stated_by_label(document, model.adjacency, entries, labels)
+    return _Contents(document, model, entries, labels, tuple(targets), several, adjacency)
+
+
+def _check_format(document: Document) -> None:
     """Refuse a file of another version."""
     version = document.data.get("format")
     if type(version) is int and version == STUDY_FORMAT:
         return
     known = tuple(StudyModel.model_fields)
-    if "format" not in document.data:
-        # The key may be misspelt, which is told where it stands.
-        unknown = [key for key in document.data if key not in known]
-        if "format" in {meant_key(STUDY, key, known)[0] for key in unknown}:
-            return
-    refuse(document, ("format",), f"expected {STUDY_FORMAT}, got {shown(version)}")
+    # The key may be misspelt, which is told where it stands.
+    if "format" in document.data or "format" not in {meant_key(STUDY, key, known)[0] for key in document.data}:
+        refuse(document, ("format",), f"expected {STUDY_FORMAT}, got {shown(version)}")
 
 
-def check_name(document: Document) -> None:
+def _check_name(document: Document) -> None:
     """Refuse a name that no store can have."""
     name = document.data.get("name")
     if isinstance(name, str) and not NAME.fullmatch(name):
         refuse(document, ("name",), f"expected letters, digits, '.', '_' and '-', got {shown(name)}")
-
-
-def checked_model(document: Document, model: type[_Model]) -> _Model:
-    """Return the values of the file, and check those that stand alone."""
-    try:
-        return model.model_validate(document.data)
-    except ValidationError as error:
-        refuse_invalid(document, error, model, owner=STUDY)
-
-
-def entries_of(document: Document, problems: Problems) -> Entries:
-    """Return the pairs of the entries that are right, and collect what is wrong with the others."""
-    entries: Entries = {}
-    for index in range(_length(document, "mechanisms")):
-        with problems.collected():
-            entries[index] = grids_of_mechanism(document, ("mechanisms", index), own=("label", "adjacency"))
-            _label(document, index)
-    return entries
-
-
-def stated_of(document: Document, given: str | None, entries: Entries) -> Stated:
-    """Return for which neighbours the file states that mechanisms are, where they do not say it themselves."""
-    return stated_by_label(document, given, entries, {index: _label(document, index) for index in entries})
-
-
-def targets_of(document: Document, problems: Problems) -> tuple[TargetModel, ...]:
-    """Return the targets that are right, and collect what is wrong with the others."""
-    targets = []
-    for index in range(_length(document, "targets")):
-        with problems.collected():
-            targets.append(checked_target(document, ("targets", index)))
-    return tuple(targets)
 
 
 def _length(document: Document, field: str) -> int:
@@ -132,44 +165,10 @@ def _length(document: Document, field: str) -> int:
     return len(listed) if isinstance(listed, list) else 0
 
 
-def epsilon_grid(document: Document, model: StudyModel | AdditionModel) -> tuple[float, ...]:
-    """Return the values of ε, of which there is one grid."""
+def _check_epsilon(document: Document, model: FileModel) -> None:
     problem = problem_of_either(epsilon=model.epsilon, exp_epsilon=model.exp_epsilon)
     if problem is not None:
         refuse(document, ("epsilon",), problem)
-    if model.epsilon is not None:
-        return tuple(sorted(model.epsilon))
-    return tuple(sorted({math.log(value) for value in model.exp_epsilon or ()}))
-
-
-def cells_of(document: Document, factors: Sequence[float | None], entries: Entries) -> GridCells:
-    """Return the cells of the entries with all factors; too many, and repeated ones, are refused."""
-    if not entries:
-        refuse(document, ("mechanisms",), "expected at least one mechanism, got []")
-    problems = Problems()
-    count = 0
-    found: dict[int, list[CellGrid]] = {}
-    for index, grids in entries.items():
-        count += sum(map(len, grids)) * len(tuple(factors))
-        if count > MOST_SETTINGS:
-            at = ("mechanisms", index)
-            refuse(document, at, f"expected at most {MOST_SETTINGS} cells in all, got {count} up to here")
-        with problems.collected():
-            label = _label(document, index)
-            found[index] = [CellGrid(label, grid, tuple(factors)) for grid in grids]
-    for repeated in repeated_cells(found):
-        line = document.lines["mechanisms", repeated.first_entry]
-        with problems.collected():
-            got = f"got {repeated.cell.describe()} on line {line} too"
-            refuse(document, ("mechanisms", repeated.entry), f"expected each setting once, {got}")
-    problems.refuse()
-    return GridCells([grid for grids in found.values() for grid in grids])
-
-
-def entries_of_several(document: Document) -> list[tuple[Keys, str]]:
-    """Return the keys and kinds of the entries whose bounds are those of several pairs; all entries have a kind."""
-    found = ((index, _kind_of_several(entry)) for index, entry in enumerate(document.data["mechanisms"]))
-    return [(("mechanisms", index), kind) for index, kind in found if kind is not None]
 
 
 def _kind_of_several(entry: Mapping[str, Any]) -> str | None:
@@ -221,9 +220,7 @@ class Addition:
             The file has other settings than the store, or cells that these settings do not allow.
         """
         stored = union_of(studies)
-        for field, value in self.given.items():
-            if value != getattr(stored, field):
-                raise StoreMismatchError(f"{field}: expected {getattr(stored, field)!r} as in the store, got {value!r}")
+        check_common(stored, self.given)
         self._check_cells(stored)
         told = {**dict(stored.adjacency), **dict(self.adjacency)}
         if self.cells is not None and told:
@@ -305,51 +302,32 @@ def _extends(document: Document) -> bool:
 
 
 def _study(document: Document) -> StudySpec:
-    """Return the study of a document; what one problem does not hide is told together with it."""
     if not isinstance(document.data, dict):
         refuse(document, (), f"expected a mapping with a name, mechanisms and grids, got {shown(document.data)}")
-    problems = Problems()
-    with problems.collected():
-        check_format(document)
-    with problems.collected():
-        check_name(document)
-    with problems.collected():
-        model = checked_model(document, StudyModel)
-        for check in (_precision, _promise, epsilon_grid):
-            with problems.collected():
-                check(document, model)
-    if problems.found:
-        document = document.known_wrong()
-    entries = entries_of(document, problems)
-    targets = targets_of(document, problems)
-    problems.refuse()
-    for keys, kind in entries_of_several(document):
-        with problems.collected():
-            _check_several(document, model, f"a {kind}", keys)
-    told: Stated = ()
-    with problems.collected():
-        told = stated_of(document, model.adjacency, entries)
-    problems.refuse()
+    contents = _contents(document, StudyModel, (_precision, _promise, _check_epsilon))
+    model = contents.model
+    if contents.several is not None:
+        _check_several(document, model, *contents.several)
     tolerance, buckets = _precision(document, model)
     floor, direction = _promise(document, model)
     bare = StudySpec(
         name=model.name,
-        cells=cells_of(document, model.factors, entries),
-        method=model.method,
+        cells=contents.cells(),
+        method=model.method or "tight",
         tolerance=tolerance,
         buckets=buckets,
         compositions=tuple(sorted(model.compositions)),
-        epsilon=epsilon_grid(document, model),
-        keep_states=model.keep_states,
+        epsilon=contents.epsilon(),
+        keep_states=bool(model.keep_states),
         floor=floor,
         direction=direction,
-        adjacency=told,
+        adjacency=contents.adjacency,
         description=model.description,
     )
-    return with_targets(bare, targets)
+    return with_targets(bare, contents.targets)
 
 
-def _precision(document: Document, model: StudyModel) -> tuple[float | None, int | None]:
+def _precision(document: Document, model: FileModel) -> tuple[float | None, int | None]:
     """Return the tolerance and the number of buckets, by the rules of `bounds_table`."""
     if model.method == "buckets":
         if model.tolerance is not None:
@@ -360,64 +338,45 @@ def _precision(document: Document, model: StudyModel) -> tuple[float | None, int
     return DEFAULT_TOLERANCE if model.tolerance is None else model.tolerance, model.buckets
 
 
-def _promise(document: Document, model: StudyModel) -> tuple[float, str]:
+def _promise(document: Document, model: FileModel) -> tuple[float, str]:
     """Return the floor and the direction by which the tolerance is judged; defaults where there is no tolerance."""
-    instead = None
-    if model.method == "buckets":
-        instead = "method buckets"
-    elif model.buckets is not None:
-        instead = "buckets"
-    elif None not in model.factors:
-        instead = "factors alone"
+    reasons = {
+        "method buckets": model.method == "buckets",
+        "buckets": model.buckets is not None,
+        "factors alone": None not in model.factors,
+    }
+    instead = next((reason for reason, holds in reasons.items() if holds), None)
     if instead is None:
-        floor = DEFAULT_FLOOR if model.floor is None else model.floor
-        return floor, "both" if model.direction is None else model.direction
+        return DEFAULT_FLOOR if model.floor is None else model.floor, model.direction or "both"
     for name, value in (("floor", model.floor), ("direction", model.direction)):
         if value is not None:
             refuse(document, (name,), f"expected none with {instead}, got {value!r}")
     return DEFAULT_FLOOR, "each"
 
 
-def _check_several(document: Document, model: StudyModel, what: str, keys: Keys) -> None:
+def _check_several(document: Document, model: StudyModel, index: int, kind: str) -> None:
     """Refuse what only one worst-case pair has."""
-    entry = f"{what}, as mechanisms[{keys[1]}] is"
-    if model.method != "tight":
+    entry = f"a {kind}, as mechanisms[{index}] is"
+    if model.method == "buckets":
         refuse(document, ("method",), f"expected tight with {entry}, got {model.method}")
     if model.keep_states:
         refuse(document, ("keep_states",), f"expected false with {entry}, got true")
 
 
 def _addition(document: Document) -> Addition:
-    """Return what a file adds to a store; what one problem does not hide is told together with it."""
-    problems = Problems()
-    for check in (check_format, check_name):
-        with problems.collected():
-            check(document)
-    with problems.collected():
-        model = checked_model(document, AdditionModel)
-        with problems.collected():
-            _check_new(document, model)
-    if problems.found:
-        document = document.known_wrong()
-    entries = entries_of(document, problems)
-    targets = targets_of(document, problems)
-    problems.refuse()
-    if model.adjacency is not None and model.mechanisms is None:
-        refuse(document, ("adjacency",), "expected mechanisms beside it, got none")
-    told = stated_of(document, model.adjacency, entries)
-    given = {name: value for name in COMMON if (value := getattr(model, name)) is not None}
-    factors = (None,) if model.factors is None else model.factors
+    contents = _contents(document, AdditionModel, (_check_new,))
+    model = contents.model
     return Addition(
         name=model.name,
         description=model.description,
-        cells=None if model.mechanisms is None else cells_of(document, factors, entries),
+        cells=None if model.mechanisms is None else contents.cells(),
         compositions=None if model.compositions is None else tuple(sorted(model.compositions)),
-        epsilon=epsilon_grid(document, model) if model.epsilon or model.exp_epsilon else None,
-        targets=targets,
-        adjacency=told,
-        given=given,
-        plans=model.mechanisms is not None and bool(entries_of_several(document)),
-        numbers=any(factor is not None for factor in factors),
+        epsilon=contents.epsilon() or None,
+        targets=contents.targets,
+        adjacency=contents.adjacency,
+        given={name: value for name in COMMON if (value := getattr(model, name)) is not None},
+        plans=contents.several is not None,
+        numbers=any(factor is not None for factor in model.factors),
     )
 
 
@@ -426,7 +385,9 @@ def _check_new(document: Document, model: AdditionModel) -> None:
     new = (model.mechanisms, model.compositions, model.epsilon, model.exp_epsilon)
     if all(value is None for value in new) and not model.targets:
         refuse(document, ("extend",), "expected mechanisms, compositions, epsilon or targets beside true, got none")
-    if model.epsilon is not None and model.exp_epsilon is not None:
-        refuse(document, ("epsilon",), problem_of_either(epsilon=model.epsilon, exp_epsilon=model.exp_epsilon) or "")
-    if model.factors is not None and model.mechanisms is None:
+    if model.epsilon is not None or model.exp_epsilon is not None:
+        _check_epsilon(document, model)
+    if model.mechanisms is None and "factors" in model.model_fields_set:
         refuse(document, ("factors",), "expected mechanisms beside them, got none")
+    if model.mechanisms is None and model.adjacency is not None:
+        refuse(document, ("adjacency",), "expected mechanisms beside it, got none")

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from pbdist.errors import InvalidInputError, StoreMismatchError
 from pbdist.mechanisms import Adjacency, checked_adjacency, stated
+from pbdist.study.cells import Cell, CellTable, PairTable
 from pbdist.study.document import Document, Keys, Problems
-from pbdist.study.grid_cells import LazyCells, PairGrid
 from pbdist.study.models import refuse
 from pbdist.study.release_entries import RELEASE_PLAN
-from pbdist.study.spec import Cell, Stated
+from pbdist.study.spec import Stated
 
 #: What release plans of a granularity are for; of the others nothing is known.
 _OF_GRANULARITY: Mapping[str, Adjacency] = {
@@ -21,7 +21,7 @@ _OF_GRANULARITY: Mapping[str, Adjacency] = {
 
 
 def stated_by_label(
-    document: Document, given: str | None, entries: Mapping[int, Sequence[PairGrid]], labels: Mapping[int, str]
+    document: Document, given: str | None, entries: Sequence[Sequence[PairTable]], labels: Sequence[str]
 ) -> Stated:
     """Return what a study file states of the mechanisms that do not say it themselves, by their labels, sorted.
 
@@ -42,15 +42,15 @@ def stated_by_label(
     problems = Problems()
     told_of: dict[str, Adjacency] = {}
     said_of: dict[str, set[Adjacency]] = {}
-    for index, grids in entries.items():
-        at, label = ("mechanisms", index), labels[index]
+    for index, (tables, label) in enumerate(zip(entries, labels, strict=True)):
+        at = ("mechanisms", index)
         entry = document.data["mechanisms"][index]
         own = "adjacency" in entry
         place: Keys = (*at, "adjacency") if own else ("adjacency",) if given is not None else at
         with problems.collected():
             try:
                 told = checked_adjacency(entry["adjacency"] if own else given, "")
-                said = set().union(*(grid.adjacencies() for grid in grids))
+                said = set().union(*(table.adjacencies for table in tables))
                 results = {stated(one, told, "", label) for one in said}
                 if entry["kind"] == RELEASE_PLAN:
                     _check_plan(entry, told, label)
@@ -96,11 +96,8 @@ def check_stated(cells: Sequence[Cell], told: Mapping[str, Adjacency]) -> None:
     StoreMismatchError
         There are some.
     """
-    if isinstance(cells, LazyCells):
-        grids = {id(grid): grid for grid, _ in cells.pieces()}.values()
-        found = {(grid.label, one) for grid in grids for one in grid.pairs.adjacencies()}
-    else:
-        found = {(cell.label, cell.pair.adjacency) for cell in cells}
+    blocks = CellTable.of(cells).blocks
+    found = {(label, own) for each in blocks for label in each.label.values for own in each.pairs.adjacencies}
     for label, own in sorted(found):
         try:
             stated(own, told.get(label, Adjacency.AS_STATED), "adjacency", label)

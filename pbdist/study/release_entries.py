@@ -31,9 +31,9 @@ from pbdist.granularity.release.declared import (
 )
 from pbdist.granularity.release.plan import ReleasePlan
 from pbdist.mechanisms import Pair, Product, WorstOf
+from pbdist.study.cells import PairTable
 from pbdist.study.document import Document, Keys, Problems, shown, unknown_key
 from pbdist.study.entries import MOST_MADE, expand_entry, grids_of_entry, settings_of, study_kinds
-from pbdist.study.grid_cells import PairGrid
 from pbdist.study.models import STRICT, model_at, refuse, value_at
 from pbdist.suggestions import did_you_mean
 
@@ -212,7 +212,7 @@ class _AnalysisEntry(BaseModel):
     attained: str = "never"
 
 
-def grids_of_mechanism(document: Document, keys: Keys, own: tuple[str, ...] = ()) -> list[PairGrid]:
+def grids_of_mechanism(document: Document, keys: Keys, own: tuple[str, ...] = ()) -> list[PairTable]:
     """Return the pairs of an entry of a study's list of mechanisms, as `grids_of_entry`; a release plan has one too.
 
     Raises
@@ -223,14 +223,13 @@ def grids_of_mechanism(document: Document, keys: Keys, own: tuple[str, ...] = ()
     entry = value_at(document, keys)
     if not isinstance(entry, dict) or entry.get("kind") != RELEASE_PLAN:
         return grids_of_entry(document, keys, (*study_kinds(), RELEASE_PLAN), own)
-    shared: dict[str, Keys] = {key: (*keys, key) for key in entry if key not in ("settings", *own)}
     problems = Problems()
     found: list[Pair] = []
-    for setting in settings_of(document, keys, entry, shared):
+    for paths in settings_of(document, keys, own):
         with problems.collected():
-            found += _plans(document, keys, {**shared, **setting}, (*own, "settings"))
+            found += _plans(document, keys, paths, (*own, "settings"))
     problems.refuse()
-    return [PairGrid.listed(found)]
+    return [PairTable.listed(found)]
 
 
 def _plans(document: Document, keys: Keys, paths: Mapping[str, Keys], also: tuple[str, ...]) -> list[Pair]:
@@ -261,7 +260,7 @@ def _plans(document: Document, keys: Keys, paths: Mapping[str, Keys], also: tupl
     if count > MOST_MADE:
         refuse(document, keys, f"expected at most {MOST_MADE} noise settings, got {count}")
     found = []
-    for choice in itertools.islice(itertools.product(*alternatives), document.most_tried):
+    for choice in itertools.product(*alternatives):
         try:
             plan = ReleasePlan(granularity, tuple(itertools.chain(*choice)), blocks, tuple(profiles))
             found.append(_one_mechanism(plan))
@@ -284,22 +283,21 @@ def _analysis(document: Document, keys: Keys, blocks: Blocks | None) -> list[_Ru
     entry = value_at(document, keys)
     if not isinstance(entry, dict):
         refuse(document, keys, f"expected a mapping with a name and a pair, got {shown(entry)}")
-    shared: dict[str, Keys] = {key: (*keys, key) for key in entry if key != "settings"}
     problems = Problems()
     found: list[_Runs] = []
-    for setting in settings_of(document, keys, entry, shared):
+    for paths in settings_of(document, keys):
         with problems.collected():
-            found += _runs(document, keys, {**shared, **setting}, blocks)
+            found += _runs(document, keys, paths, blocks)
     problems.refuse()
     return found
 
 
 def _runs(document: Document, keys: Keys, paths: Mapping[str, Keys], blocks: Blocks | None) -> list[_Runs]:
     entry = model_at(document, keys, _AnalysisEntry, paths=paths, also=("settings",))
-    pairs = [pair for pair, _ in expand_entry(document, paths["pair"])]
+    pairs = expand_entry(document, paths["pair"])
     replaced: list[Any] = [entry.replaced]
     if isinstance(entry.replaced, dict):
-        replaced = [pair for pair, _ in expand_entry(document, paths["replaced"])]
+        replaced = list[Any](expand_entry(document, paths["replaced"]))
     declared = Unbounded() if entry.declared is None else granularity_at(document, paths["declared"])
     each = _each_block(document, paths, entry, blocks)
     found: list[_Runs] = []

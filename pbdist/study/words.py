@@ -11,7 +11,7 @@ from typing import NoReturn
 from pbdist.errors import InvalidInputError, StudyFileError
 from pbdist.mechanisms import MECHANISMS, Form, Histogram, Pair, parameters_of
 from pbdist.study.document import Document, read_text, shown
-from pbdist.study.entries import FILE_FIELDS, expand_entry, study_kinds
+from pbdist.study.entries import FILE_PARAMETERS, expand_entry, study_kinds
 from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
 
@@ -82,7 +82,7 @@ def _forms(kind: str) -> dict[str, Form | None]:
     """Return the parameters of a kind, and how a value of each is written; None for the names of files and columns."""
     pair = MECHANISMS[kind]
     found: dict[str, Form | None] = {name: one.domain.form for name, one in parameters_of(pair).items()}
-    return {**found, **dict.fromkeys(FILE_FIELDS)} if pair is Histogram else found
+    return {**found, **dict.fromkeys(FILE_PARAMETERS)} if pair is Histogram else found
 
 
 def _take_inner(forms: Mapping[str, Form | None], words: dict[str, Sequence[str]]) -> dict[str, JsonValue]:
@@ -146,7 +146,7 @@ def _pair(entry: dict[str, JsonValue], inner: Mapping[str, JsonValue]) -> Pair:
         _refuse(named, problem.problem.removesuffix(": the key is missing"))
     if len(found) != 1:
         _refuse("family", f"expected one mechanism, got {len(found)}: give its parameters one by one")
-    return found[0][0]
+    return found[0]
 
 
 def _refuse(name: str, problem: str) -> NoReturn:

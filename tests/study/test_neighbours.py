@@ -7,8 +7,8 @@ import pytest
 from pbdist.errors import StudyFileError
 from pbdist.mechanisms import Adjacency, Laplace, Product, Reversed, SubsampledGaussian
 from pbdist.study import StudySpec, load_study
+from pbdist.study.cells import PairTable, unlike
 from pbdist.study.entries import accepted_grid
-from pbdist.study.grid_cells import Axis, PairGrid, alike_values
 from pbdist.study.load import load_asked
 from tests.mechanisms.replaced import Replaced
 from tests.studies import TIGHT, TINY, write_study
@@ -156,15 +156,14 @@ def test_an_extension_states_what_is_new(tmp_path: Path) -> None:
 def test_a_grid_of_pairs_says_what_each_of_them_says() -> None:
     sampled, plain = SubsampledGaussian(1.0, 0.1), Laplace(3.0)
     choices = ((plain, Laplace(4.0), sampled), (Reversed(sampled), plain))
-    grid = PairGrid(Product, {}, [Axis((f"pairs[{number}]",), (values,)) for number, values in enumerate(choices)])
-    assert grid.adjacencies() == {pair.adjacency for pair in grid}
-    assert len(alike_values(choices[0])) == 2
-    assert alike_values((1.0, 2.0)) == [0]
-    assert PairGrid(SubsampledGaussian, {"rate": 0.1}, [Axis(("scale",), ((1.0, 2.0),))]).adjacencies() == {
-        Adjacency.ADD_OR_REMOVE
-    }
-    assert PairGrid.listed([sampled, plain]).adjacencies() == {Adjacency.ADD_OR_REMOVE, Adjacency.AS_STATED}
-    assert PairGrid.listed([]).adjacencies() == set()
+    axes = [{f"pairs[{number}]": values} for number, values in enumerate(choices)]
+    grid = PairTable.grid(Product(plain, plain), axes)
+    assert grid.adjacencies == {pair.adjacency for pair in grid}
+    assert len(unlike(choices[0])) == 2
+    assert unlike((1.0, 2.0)) == [0]
+    assert PairTable.grid(sampled, [{"scale": (1.0, 2.0)}]).adjacencies == {Adjacency.ADD_OR_REMOVE}
+    assert PairTable.listed([sampled, plain]).adjacencies == {Adjacency.ADD_OR_REMOVE, Adjacency.AS_STATED}
+    assert PairTable.listed([]).adjacencies == set()
 
 
 def test_products_of_grids_are_refused_where_some_combination_is_for_different_neighbours() -> None:
@@ -175,7 +174,7 @@ def test_products_of_grids_are_refused_where_some_combination_is_for_different_n
         accepted_grid("Product", grids, lambda values: Product(*values))
     found = accepted_grid("Product", {**grids, "pairs[1]": [plain, other]}, lambda values: Product(*values))
     assert (
-        found.adjacencies()
+        found.adjacencies
         == {pair.adjacency for pair in found}
         == set(Adjacency)
         - {

@@ -24,7 +24,7 @@ from pbdist.mechanisms import (
 )
 from pbdist.mechanisms.declaration import _KINDS
 from pbdist.study import load_study
-from pbdist.study.entries import accepted_grid, model_of
+from pbdist.study.entries import accepted_grid
 from pbdist.study.starter import write_starter
 from pbdist.study.words import pairs_of_words
 from pbdist.types import FloatArray
@@ -114,9 +114,10 @@ def test_it_has_a_study_to_begin_with_and_options(
     assert "delta_upper" in capsys.readouterr().out
 
 
-def test_a_name_that_is_registered_anew_is_the_new_class() -> None:
+def test_a_name_that_is_registered_anew_is_the_new_class(tmp_path: Path) -> None:
     old, new = registered(), registered()
-    assert (old is new, model_of("Blurred").construct_pair is new) == (False, True)
+    (cell,) = load_study(study(tmp_path, "{kind: Blurred, width: 1}")).cells
+    assert (old is new, type(cell.pair) is new) == (False, True)
 
 
 def test_what_follows_from_two_parameters_is_in_no_grid() -> None:

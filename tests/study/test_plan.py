@@ -102,7 +102,6 @@ def test_batches_are_a_sequence_of_all_cells(seconds: list[float], length: int) 
         (start, min(start + length, len(seconds))) for start in range(0, len(seconds), length)
     ]
     for batch in listed:
-        assert batches.of(batch.index) == batch
         assert batch.seconds == pytest.approx(sum(seconds[batch.start : batch.stop]))
     assert batches == Batches(length, np.array(seconds))
     assert batches != Batches(length, 2.0 * np.array(seconds))

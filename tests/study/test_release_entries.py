@@ -12,7 +12,7 @@ from pbdist.granularity.release.plan import ReleasePlan
 from pbdist.mechanisms import ApproximateDP, Gaussian, Laplace, Pair, Poisson, Product, WorstOf
 from pbdist.study import StudySpec, load_study, release_entries
 from pbdist.study.columns import cell_columns
-from pbdist.study.plan import alike_cells, cell_cost
+from pbdist.study.plan import cell_cost, similar_cells
 from tests.studies import write_study
 
 HEAD = "format: 1\nname: s\nmechanisms:\n"
@@ -194,7 +194,7 @@ def test_costs_of_plans(tmp_path: Path) -> None:
     )
     costs = [cell_cost(spec, cell) for cell in spec.cells]
     assert all(cost.seconds > 0.0 and cost.peak_bytes > 0 for cost in costs)
-    assert len(alike_cells(spec.cells)[0]) == 2
+    assert len(similar_cells(spec.cells)[0]) == 2
 
 
 def refused(folder: Path, entries: str, line: int, problem: str, tail: str = TAIL) -> None:
@@ -219,7 +219,7 @@ def refused(folder: Path, entries: str, line: int, problem: str, tail: str = TAI
         ("granularity: unbounded\n    ", "", 4, "granularity: expected a value, got nothing"),
         ("granularity", "graininess", 6, "graininess: expected one of kind, granularity, analyses, blocks, profiles"),
         ("at_most: 3", "at_most: 0", 7, "blocks.at_most: expected a whole number of at least 1"),
-        ("at_most: 3", "at_most: x", 7, "blocks.at_most: expected a valid integer"),
+        ("at_most: 3", "at_most: x", 7, "blocks.at_most: expected a whole number"),
         (", at_most: 3", "", 7, "blocks.at_most: expected a value, got nothing"),
         ("[a, b, c, d]", "[a, a]", 7, "blocks.overlapping: expected each name once"),
         ("[a, b, c, d]", "0", 7, "blocks.overlapping: expected a list of names, or a number"),

@@ -134,7 +134,7 @@ def test_counts_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
             {"scale": ["1"], "rate": ["1"]},
             "rate: expected none with Gaussian, whose",
         ),
-        ("Gaussian", {"scale": ["1"], "truncate": ["3"]}, "truncate: expected [low, high]"),
+        ("Gaussian", {"scale": ["1"], "truncate": ["3"]}, "truncate: expected (low, high) or None, got"),
         ("LaplaceSum", {"scales": ["3"]}, "scales: expected two numbers"),
         ("SubsampledGaussian", {"scale": ["1"], "rate": ["7"]}, "rate: expected a probability in [0, 1], got 7.0"),
         ("Histogram", {"p": ["1"]}, "q: expected a value, got nothing"),
