@@ -7,16 +7,14 @@ YAML 1.2 (``1e-4`` is a number and ``no`` is a word, unlike in YAML 1.1, PyYAML'
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import yaml
 
 from pbdist.errors import FileProblem, StudyFileError
 from pbdist.input_files import read_input
-from pbdist.mechanisms import MECHANISMS, parameters_of
-from pbdist.suggestions import did_you_mean, likely
 from pbdist.types import JsonValue
 
 #: The keys and list indexes that lead to a value from the root.
@@ -39,6 +37,7 @@ MOST_PROBLEMS = 1000
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _Made = TypeVar("_Made")
+_Place = TypeVar("_Place")
 
 
 def shown(value: object) -> str:
@@ -75,31 +74,61 @@ class Problems:
 
 @dataclass(frozen=True)
 class Document:
-    """The content of a YAML file."""
+    """The content of a YAML file, or a value in it."""
 
     #: The name of the file as the user gave it.
     source: str
-    #: The content as dicts, lists, texts, numbers, booleans and None.
+    #: The value as dicts, lists, texts, numbers, booleans and None.
     data: JsonValue
-    #: The line of each value's key or list item, from 1.
+    #: The line of each value's key or list item in the file, from 1.
     lines: Mapping[Keys, int]
     #: What the file is, for errors that concern none of its fields.
     what: str = "study"
+    #: What leads to the value from the root of the file.
+    keys: Keys = ()
 
-    def problem(self, keys: Keys, problem: str) -> FileProblem:
-        """Return ``FILE:LINE: field.path: problem`` for the value at `keys`.
+    def at(self, *keys: str | int) -> "Document":
+        """Return a value within this one, which is there."""
+        data = self.data
+        for key in keys:
+            data = data[key]
+        return replace(self, data=data, keys=(*self.keys, *keys))
 
-        For keys that the file lacks the line is that of the innermost value around them.
-        """
-        known = keys
+    def items(self) -> "list[Document]":
+        """Return the items of a list; what is none is refused."""
+        if not isinstance(self.data, list):
+            self.refuse(f"expected a list, got {shown(self.data)}")
+        return [self.at(index) for index in range(len(self.data))]
+
+    def line(self, *keys: str | int) -> int:
+        """Return the line of a value within this one; of what the file lacks, that of the innermost value around it."""
+        known = (*self.keys, *keys)
         while known not in self.lines:
             known = known[:-1]
-        field = "".join(f"[{part}]" if isinstance(part, int) else f".{_cut(part)}" for part in keys).lstrip(".")
-        return FileProblem(self.source, self.lines[known], field or self.what, problem)
+        return self.lines[known]
+
+    def problem(self, keys: Keys, problem: str) -> FileProblem:
+        """Return ``FILE:LINE: field.path: problem`` for the value at `keys` within this one."""
+        parts = (f"[{part}]" if isinstance(part, int) else f".{_cut(part)}" for part in (*self.keys, *keys))
+        return FileProblem(self.source, self.line(*keys), "".join(parts).lstrip(".") or self.what, problem)
 
     def error(self, keys: Keys, problem: str) -> StudyFileError:
-        """Return the error of one problem of the value at `keys`."""
+        """Return the error of one problem of the value at `keys` within this one."""
         return StudyFileError.of([self.problem(keys, problem)])
+
+    def refuse(self, problem: str) -> NoReturn:
+        """Raise the error of this value."""
+        raise self.error((), problem)
+
+
+def read_each(read: Callable[[_Place], _Made], places: Iterable[_Place]) -> list[_Made]:
+    """Return what is read at each of some places; what is refused at some of them is refused together."""
+    problems, found = Problems(), []
+    for place in places:
+        with problems.collected():
+            found.append(read(place))
+    problems.refuse()
+    return found
 
 
 def read_document(path: Path, read: Callable[[Document], _Made], what: str = "study") -> _Made:
@@ -220,71 +249,3 @@ def _scalar(text: str) -> JsonValue:
     if special:
         return float(special["sign"] + special["word"].lower())
     return text
-
-
-#: The owners of keys that are no kind of mechanism.
-STUDY, TARGET = "study", "target"
-
-_ROUNDS = ("r", "n", "k", "steps", "rounds", "iterations", "queries", "num_steps", "number_of_compositions")
-_OF_ROUNDS = ("compositions", "compositions is r, how often a mechanism is run: rounds, steps or queries")
-_OF_EPSILON = ("epsilon", "epsilon is ε, in nats")
-_OF_EXP_EPSILON = ("exp_epsilon", "exp_epsilon is e^ε")
-_GRID_KEYS: Mapping[str, tuple[str, str]] = {
-    **dict.fromkeys(_ROUNDS, _OF_ROUNDS),
-    **dict.fromkeys(("eps", "epsilons", "ε"), _OF_EPSILON),
-    **dict.fromkeys(("exp_eps", "e_epsilon", "e^epsilon", "e^eps", "e^ε", "exp(epsilon)"), _OF_EXP_EPSILON),
-}
-_OTHER_KEYS: Mapping[str, Mapping[str, tuple[str, str]]] = {
-    STUDY: {
-        **_GRID_KEYS,
-        **dict.fromkeys(("accuracy", "precision", "rtol"), ("tolerance", "")),
-        **dict.fromkeys(("bins", "number_of_buckets"), ("buckets", "")),
-        **dict.fromkeys(("goals", "questions"), ("targets", "")),
-        **dict.fromkeys(("noise", "settings", "kinds"), ("mechanisms", "mechanisms is a list of entries, each a kind")),
-        "delta": ("targets", "a δ belongs to a target: targets: [{epsilon: .., delta: .., compositions: ..}]"),
-        **dict.fromkeys(
-            ("neighbours", "neighbors", "neighbouring", "neighboring", "neighbouring_relation", "neighboring_relation"),
-            ("adjacency", "adjacency is for which neighbours: add-or-remove, replace-one or zero-out"),
-        ),
-        "version": ("format", ""),
-        "title": ("description", ""),
-    },
-    TARGET: _GRID_KEYS,
-}
-_ARITHMETIC = re.compile(r"[\d.,_\s]*(e\^|exp|ln|log|sqrt|√|\^|\*\*|/|[\d][,_]\d)[\w.,^*/()\s+-]*")
-
-
-def other_kinds() -> dict[str, str]:
-    """Return what people also call the kinds of mechanisms that a study can have, in lower case."""
-    return {alias: name for name, kind in MECHANISMS.items() if kind.in_studies for alias in kind.aliases}
-
-
-def meant_key(owner: str, key: str, known: Iterable[str]) -> tuple[str | None, str]:
-    """Return the key that an unknown key is likely to mean, and what to say of it at the end of an error."""
-    names = tuple(known)
-    word = key.lower().replace("-", "_").replace(" ", "_")
-    meant, told = _OTHER_KEYS.get(owner, {}).get(word, ("", ""))
-    for one in parameters_of(MECHANISMS[owner]).values() if owner in MECHANISMS else ():
-        if not meant and word in one.aliases:
-            meant, told = one.name, one.hint
-    if not meant and word in ("mechanism", "type", "family", "noise"):
-        meant = "kind"
-    if meant in names:
-        return meant, f": {told}" if told else f": did you mean {meant}?"
-    return likely(key, names), did_you_mean(key, names)
-
-
-def unknown_key(owner: str, key: str, known: Iterable[str]) -> str:
-    """Return what is wrong with a key that is not known."""
-    names = tuple(known)
-    return f"expected one of {', '.join(names)}, got an unknown key{meant_key(owner, key, names)[1]}"
-
-
-def number_hint(value: JsonValue) -> str:
-    """Return what to write instead of a text that is arithmetic, for the end of an error; nothing for other values."""
-    return ": write out the number" if isinstance(value, str) and _ARITHMETIC.fullmatch(value) else ""
-
-
-def is_exponential(value: JsonValue) -> bool:
-    """Whether a value is a text like ``e^0.5`` or ``ln 2``, with which people mean e^ε."""
-    return isinstance(value, str) and value.lstrip().startswith(("e^", "exp", "ln", "log")) and bool(number_hint(value))

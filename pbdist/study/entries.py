@@ -2,11 +2,10 @@
 
 import itertools
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from pbdist.errors import InvalidInputError, StudyFileError
 from pbdist.mechanisms import (
@@ -22,9 +21,17 @@ from pbdist.mechanisms import (
     parameters_of,
 )
 from pbdist.study.cells import PairTable, fields_of, unlike
-from pbdist.study.document import Document, Keys, Problems, number_hint, other_kinds, shown
+from pbdist.study.document import Document, Problems, read_each, shown
+from pbdist.study.fields import (
+    Values,
+    check_keys,
+    constructor_problem,
+    number_hint,
+    other_kinds,
+    refuse_constructed,
+    values_of,
+)
 from pbdist.study.grids import GridError, each, number, numbers
-from pbdist.study.models import key_problems, refuse, value_at
 from pbdist.suggestions import did_you_mean, likely
 from pbdist.types import JsonValue
 
@@ -34,15 +41,13 @@ MOST_SETTINGS = 20_000_000
 MOST_MADE = 2_000_000
 #: To name those that a mechanism refuses, so many settings are tried, until so many are wrong.
 _MOST_TRIED, _MOST_WRONG = 100_000, 100
-#: What a mechanism says of a parameter.
-_PROBLEM = re.compile(r"(?:\w+\.)?(?P<field>\w+)(?P<places>(\[\d+\])*): (?P<problem>.*)", re.DOTALL)
 
 #: The values of each parameter, in the order of the grids.
 Grids: TypeAlias = Mapping[str, Sequence[Any]]
 #: Makes a pair of one value of each parameter.
 Make: TypeAlias = Callable[[Sequence[Any]], Pair]
-#: The alternatives for one parameter of an entry, each with the keys to it.
-_Choices: TypeAlias = list[tuple[Any, Keys]]
+#: The alternatives for one parameter of an entry, each with where it is.
+_Choices: TypeAlias = list[tuple[Any, Document]]
 
 
 def accepted_grid(kind: str, grids: Grids, make: Make) -> PairTable:
@@ -145,25 +150,17 @@ def _histogram_of_files(folder: Path, file: Sequence[str], columns: tuple[str, .
         raise InvalidInputError(text if text.startswith("columns: ") else f"file: {text}") from error
 
 
-def expand_entry(document: Document, keys: Keys, kinds: tuple[str, ...] | None = None) -> list[Pair]:
-    """Return the pairs of the entry at `keys`, as `grids_of_entry` has them.
-
-    Raises
-    ------
-    StudyFileError
-        As `grids_of_entry`; or there are too many pairs to make them all.
-    """
-    grids = grids_of_entry(document, keys, study_kinds() if kinds is None else kinds)
+def expand_entry(entry: Document, kinds: tuple[str, ...] | None = None) -> list[Pair]:
+    """Return the pairs of an entry, as `grids_of_entry` has them; too many to make them all are refused."""
+    grids = grids_of_entry(entry, study_kinds() if kinds is None else kinds)
     count = sum(map(len, grids))
     if count > MOST_MADE:
-        refuse(document, keys, f"expected at most {MOST_MADE} noise settings, got {count}")
+        entry.refuse(f"expected at most {MOST_MADE} noise settings, got {count}")
     return [*itertools.chain(*grids)]
 
 
-def grids_of_entry(
-    document: Document, keys: Keys, kinds: tuple[str, ...], own: tuple[str, ...] = ()
-) -> list[PairTable]:
-    """Return the pairs of the entry at `keys`, those of each of its settings as a grid.
+def grids_of_entry(entry: Document, kinds: tuple[str, ...], own: tuple[str, ...] = ()) -> list[PairTable]:
+    """Return the pairs of an entry, those of each of its settings as a grid.
 
     `kinds` are the allowed kinds; `own` are keys of the entry that are not parameters of the mechanism.
 
@@ -172,82 +169,67 @@ def grids_of_entry(
     StudyFileError
         A key is unknown, missing or has a wrong value, or a mechanism refuses its parameters.
     """
-    entry = value_at(document, keys)
-    if not isinstance(entry, dict):
-        refuse(document, keys, f"expected a mapping with a kind, got {shown(entry)}")
-    kind = entry.get("kind")
+    if not isinstance(entry.data, dict):
+        entry.refuse(f"expected a mapping with a kind, got {shown(entry.data)}")
+    kind = entry.data.get("kind")
     if kind not in kinds:
-        refuse(document, *_no_kind(keys, entry, kinds))
-    problems = Problems()
-    found: list[PairTable] = []
-    for paths in settings_of(document, keys, own):
-        with problems.collected():
-            found.append(_expand(document, keys, kind, paths, (*own, "settings")))
-    problems.refuse()
-    return found
+        _refuse_kind(entry, kinds)
+    return read_each(partial(_expand, entry, kind, (*own, "settings")), settings_of(entry, own))
 
 
-def _no_kind(keys: Keys, entry: dict[str, JsonValue], kinds: tuple[str, ...]) -> tuple[Keys, str]:
-    """Return where and why an entry has no kind that is known."""
-    kind = entry.get("kind")
+def _refuse_kind(entry: Document, kinds: tuple[str, ...]) -> NoReturn:
+    """Refuse an entry without a kind that is known."""
+    kind = entry.data.get("kind")
     expected = f"expected a kind among {', '.join(kinds)}, got {shown(kind)}"
-    if "kind" in entry:
-        return (*keys, "kind"), f"{expected}{did_you_mean(kind, kinds, other_kinds())}"
+    if "kind" in entry.data:
+        entry.at("kind").refuse(f"{expected}{did_you_mean(kind, kinds, other_kinds())}")
     # The key may be misspelt.
-    misspelt = next((key for key in entry if likely(key, ("kind",)) or entry[key] in kinds), None)
-    if misspelt is None:
-        return keys, expected
-    return (*keys, misspelt), f"{expected}: did you mean the key kind?"
+    for key, value in entry.data.items():
+        if likely(key, ("kind",)) or value in kinds:
+            entry.at(key).refuse(f"{expected}: did you mean the key kind?")
+    entry.refuse(expected)
 
 
-def settings_of(document: Document, keys: Keys, own: tuple[str, ...] = ()) -> list[dict[str, Keys]]:
-    """Return for each of an entry's ``settings`` the keys of all parameters; those beside them are in each setting."""
-    entry = value_at(document, keys)
-    shared: dict[str, Keys] = {key: (*keys, key) for key in entry if key not in ("settings", *own)}
-    if "settings" not in entry:
+def settings_of(entry: Document, own: tuple[str, ...] = ()) -> list[Values]:
+    """Return the values of each of an entry's ``settings``, and those beside them, which all settings share."""
+    shared = {key: value for key, value in values_of(entry).items() if key not in ("settings", *own)}
+    if "settings" not in entry.data:
         return [shared]
-    listed, at = entry["settings"], (*keys, "settings")
-    if not isinstance(listed, list) or not listed:
-        refuse(document, at, f"expected a list of mappings of parameters, got {shown(listed)}")
-    result: list[dict[str, Keys]] = []
-    problems = Problems()
-    for index, setting in enumerate(listed):
-        here = (*at, index)
-        with problems.collected():
-            if not isinstance(setting, dict) or not setting:
-                refuse(document, here, f"expected a mapping of parameters, got {shown(setting)}")
-            for key in setting:
-                if key in shared:
-                    refuse(document, (*here, key), "expected each parameter once, got it beside the settings too")
-            result.append({**shared, **{key: (*here, key) for key in setting}})
-    problems.refuse()
-    return result
+
+    def together(setting: Document) -> Values:
+        if not isinstance(setting.data, dict) or not setting.data:
+            setting.refuse(f"expected a mapping of parameters, got {shown(setting.data)}")
+        for key in setting.data:
+            if key in shared:
+                setting.at(key).refuse("expected each parameter once, got it beside the settings too")
+        return {**shared, **values_of(setting)}
+
+    listed = entry.at("settings")
+    if not isinstance(listed.data, list) or not listed.data:
+        listed.refuse(f"expected a list of mappings of parameters, got {shown(listed.data)}")
+    return read_each(together, listed.items())
 
 
-def _expand(document: Document, keys: Keys, kind: str, paths: Mapping[str, Keys], also: tuple[str, ...]) -> PairTable:
+def _expand(entry: Document, kind: str, also: tuple[str, ...], values: Values) -> PairTable:
     """Return the product of the grids of one setting, the first parameter of the kind varying slowest."""
     make: Callable[..., Pair] = MECHANISMS[kind]
     declared = parameters_of(MECHANISMS[kind])
-    if MECHANISMS[kind] is Histogram and "file" in paths:
-        declared, make = FILE_PARAMETERS, partial(_histogram_of_files, Path(document.source).parent)
-    known = ("kind", *declared, *also)
-    unknown = [key for key in paths if key not in known]
-    missing = [name for name, one in declared.items() if one.required and name not in paths]
-    problems = Problems()
-    for at, problem in key_problems(kind, unknown, missing, known):
-        problems.found.append(document.problem(paths.get(str(at[0]), (*keys, *at)), problem))
+    if MECHANISMS[kind] is Histogram and "file" in values:
+        declared, make = FILE_PARAMETERS, partial(_histogram_of_files, Path(entry.source).parent)
+    required = [name for name, one in declared.items() if one.required]
+    problems = check_keys(entry, values, ("kind", *declared, *also), required, owner=kind)
     choices: dict[str, _Choices] = {}
     for name, one in declared.items():
-        if name in paths and (one.required or value_at(document, paths[name]) is not None):
+        if name in values and (one.required or values[name].data is not None):
             with problems.collected():
-                choices |= _choices(document, kind, one, paths[name])
+                choices |= _choices(values[name], kind, one)
     problems.refuse()
     count = math.prod(map(len, choices.values()))
     if count > MOST_SETTINGS:
-        refuse(document, keys, f"expected at most {MOST_SETTINGS} noise settings, got {count}")
+        entry.refuse(f"expected at most {MOST_SETTINGS} noise settings, got {count}")
 
-    def made(values: Sequence[Any]) -> Pair:
-        arguments = dict(zip(choices, values, strict=True))
+    def made(chosen: Sequence[Any]) -> Pair:
+        arguments = dict(zip(choices, chosen, strict=True))
         # Constructors take a list of mechanisms one by one.
         listed = [arguments.pop(name) for name in choices if name.endswith("]")]
         pair: Pair = make(*listed, **arguments)
@@ -256,62 +238,41 @@ def _expand(document: Document, keys: Keys, kind: str, paths: Mapping[str, Keys]
     try:
         return accepted_grid(kind, {name: [value for value, _ in found] for name, found in choices.items()}, made)
     except InvalidInputError as error:
-        _refuse_combinations(document, keys, choices, made)
-        refuse(document, keys, str(error))
+        _refuse_combinations(entry, choices, made)
+        entry.refuse(str(error))
 
 
-def _refuse_combinations(document: Document, keys: Keys, choices: Mapping[str, _Choices], make: Make) -> None:
+def _refuse_combinations(entry: Document, choices: Mapping[str, _Choices], make: Make) -> None:
     """Refuse the combinations of values that a mechanism refuses, as far as they are looked for."""
     problems = Problems()
     for choice in itertools.islice(itertools.product(*choices.values()), _MOST_TRIED):
-        try:
-            make([value for value, _ in choice])
-        except InvalidInputError as error:
-            chosen = {name: at for name, (_, at) in zip(choices, choice, strict=True)}
-            field, places, problem = _parts(error)
-            at = (*chosen[field], *places) if field in chosen else keys
-            problems.found.append(document.problem(at, problem if field in chosen else str(error)))
-            if len(problems.found) == _MOST_WRONG:
-                break
+        with problems.collected():
+            try:
+                make([value for value, _ in choice])
+            except InvalidInputError as error:
+                refuse_constructed(entry, {name: at for name, (_, at) in zip(choices, choice, strict=True)}, error)
+        if len(problems.found) == _MOST_WRONG:
+            break
     problems.refuse()
 
 
-def _parts(error: InvalidInputError) -> tuple[str, tuple[int, ...], str]:
-    """Return the parameter that an error of a mechanism names, the indexes in it, and the problem."""
-    parts = _PROBLEM.fullmatch(str(error))
-    if parts is None:
-        return "", (), str(error)
-    return parts["field"], tuple(map(int, re.findall(r"\d+", parts["places"]))), parts["problem"]
-
-
-def _choices(document: Document, kind: str, one: Parameter, keys: Keys) -> dict[str, _Choices]:
+def _choices(given: Document, kind: str, one: Parameter) -> dict[str, _Choices]:
     """Return the alternatives of a parameter; of a list of mechanisms those of each of them."""
-    value, form = value_at(document, keys), one.domain.form
+    value, form = given.data, one.domain.form
     if form is Form.MECHANISM:
-        return {
-            one.name: [(pair, keys) for pair in expand_entry(document, keys, one.domain.kinds or elementary_kinds())]
-        }
+        return {one.name: [(pair, given) for pair in expand_entry(given, one.domain.kinds or elementary_kinds())]}
     if form is Form.MECHANISMS:
         if not isinstance(value, list) or not value:
-            refuse(document, keys, f"expected a list of mechanisms, at least one, got {shown(value)}")
-        found: dict[str, _Choices] = {}
-        problems = Problems()
-        for index in range(len(value)):
-            with problems.collected():
-                pairs = expand_entry(document, (*keys, index), one.domain.kinds or study_kinds())
-                found[f"{one.name}[{index}]"] = [(pair, keys) for pair in pairs]
-        problems.refuse()
-        return found
+            given.refuse(f"expected a list of mechanisms, at least one, got {shown(value)}")
+        every = read_each(partial(expand_entry, kinds=one.domain.kinds or study_kinds()), given.items())
+        return {f"{one.name}[{index}]": [(pair, given) for pair in pairs] for index, pairs in enumerate(every)}
     read = partial(_checked, kind, one)
+    several = _are_alternatives(one, value)
     try:
-        if form is Form.NUMBER:
-            values = numbers(value, read)
-        else:
-            values = each(value, read) if _are_alternatives(one, value) else (read(value),)
+        values = numbers(value, read) if form is Form.NUMBER else each(value, read) if several else (read(value),)
     except GridError as error:
-        raise StudyFileError.of(document.problem((*keys, *at), text) for at, text in error.problems) from None
-    indexed = isinstance(value, list) and (form is Form.NUMBER or _are_alternatives(one, value))
-    return {one.name: [(found, (*keys, index) if indexed else keys) for index, found in enumerate(values)]}
+        raise StudyFileError.of(given.problem(at, problem) for at, problem in error.problems) from None
+    return {one.name: [(found, given.at(index) if several else given) for index, found in enumerate(values)]}
 
 
 def _are_alternatives(one: Parameter, value: JsonValue) -> bool:
@@ -319,7 +280,8 @@ def _are_alternatives(one: Parameter, value: JsonValue) -> bool:
     form = one.domain.form
     if not isinstance(value, list) or not value or form is Form.MASSES or one in FILE_PARAMETERS.values():
         return False
-    return form is Form.NAME or all(isinstance(x, list) or (x is None and form is Form.LIMITS) for x in value)
+    listed = all(isinstance(x, list) or (x is None and form is Form.LIMITS) for x in value)
+    return form in (Form.NUMBER, Form.NAME) or listed
 
 
 def _checked(kind: str, one: Parameter, value: JsonValue) -> Any:
@@ -331,6 +293,6 @@ def _checked(kind: str, one: Parameter, value: JsonValue) -> Any:
     try:
         return one.domain.check(kind, one.name, number(value) if form is Form.NUMBER else value)
     except InvalidInputError as error:
-        _, places, problem = _parts(error)
+        _, places, problem = constructor_problem(error)
         inner = value[places[0]] if places and isinstance(value, list) else value
         raise GridError(f"{problem}{number_hint(inner)}", places) from None

@@ -11,7 +11,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from pbdist.study.document import Keys, number_hint, shown
+from pbdist.study.document import Keys, shown
+from pbdist.study.fields import number_hint
 from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
 

@@ -1,11 +1,10 @@
 """Read and check a study file; every error names the file, the line and the field."""
 
-import gc
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -13,23 +12,113 @@ from pbdist.arguments import DEFAULT_BUCKETS, DEFAULT_FLOOR, DEFAULT_TOLERANCE, 
 from pbdist.errors import StoreMismatchError
 from pbdist.mechanisms import MECHANISMS, Alternatives
 from pbdist.study.cells import Block, Cell, CellTable, PairTable, repeated_cells
-from pbdist.study.document import STUDY, TARGET, Document, Keys, Problems, meant_key, read_document, shown
+from pbdist.study.document import Document, Problems, read_document, read_each, shown
 from pbdist.study.entries import MOST_SETTINGS
 from pbdist.study.extension import COMMON, check_common, union_of
+from pbdist.study.fields import STUDY, TARGET, meant_key
 from pbdist.study.grids import nearest_exponential, nearest_match
 from pbdist.study.models import AdditionModel, FileModel, StudyModel, TargetModel, model_at, refuse
 from pbdist.study.neighbours import check_stated, stated_by_label
-from pbdist.study.release_entries import RELEASE_PLAN, grids_of_mechanism
+from pbdist.study.release import RELEASE_PLAN, grids_of_mechanism
 from pbdist.study.spec import NAME, STUDY_FORMAT, Stated, StudySpec, Target
 
+_Model = TypeVar("_Model", bound=FileModel)
 
-def _checked_target(document: Document, keys: Keys) -> TargetModel:
-    """Return the target at some keys; exactly one of ε and e^ε is given."""
-    target = model_at(document, keys, TargetModel, owner=TARGET)
-    problem = problem_of_either(epsilon=target.epsilon, exp_epsilon=target.exp_epsilon)
-    if problem is not None:
-        refuse(document, keys, problem)
-    return target
+
+def load_study(path: str | Path) -> StudySpec:
+    """Read and check the study file at `path`.
+
+    Guaranteed: the constructors accept all mechanisms, so that the study can be computed.
+
+    Raises
+    ------
+    StudyFileError
+        With all that is wrong, each ``FILE:LINE: field.path: expected .., got ..``; also for a file with
+        ``extend: true``, which is no study by itself.
+    """
+    return read_document(Path(path), _whole_study)
+
+
+def load_asked(path: str | Path) -> "StudySpec | Addition":
+    """Read and check the study file at `path`, which may hold only what is new in a store (``extend: true``).
+
+    Raises
+    ------
+    StudyFileError
+        As `load_study`.
+    """
+    return read_document(Path(path), lambda document: _addition(document) if _extends(document) else _study(document))
+
+
+def _whole_study(document: Document) -> StudySpec:
+    if _extends(document):
+        refuse(document, ("extend",), "expected a study by itself, got true: pbdist run adds what is new to a store")
+    return _study(document)
+
+
+def _extends(document: Document) -> bool:
+    return isinstance(document.data, dict) and document.data.get("extend") is True
+
+
+@dataclass(frozen=True)
+class Addition:
+    """Cells and grids of a file that holds only what is new; what it does not name is as in the store."""
+
+    #: As of a study; the name names the default store.
+    name: str
+    description: str | None
+    #: As of a study, or None.
+    cells: CellTable | None
+    compositions: tuple[int, ...] | None
+    epsilon: tuple[float, ...] | None
+    #: The targets; their r and ε are added to those of the file.
+    targets: tuple[TargetModel, ...]
+    #: What is stated of the neighbours of its mechanisms; of labels that it says nothing of, it is as in the store.
+    adjacency: Stated
+    #: The settings of the file that all parts of a store share, by their fields.
+    given: Mapping[str, Any]
+    #: Whether some of the cells are release plans.
+    plans: bool
+
+    def onto(self, studies: Sequence[StudySpec]) -> StudySpec:
+        """Return the study whose points a store is to have, besides those of the stored `studies`: at least one.
+
+        Guaranteed: once a store has them, the file adds nothing more to it.
+
+        Raises
+        ------
+        StoreMismatchError
+            The file has other settings than the store, or cells that these settings do not allow.
+        """
+        stored = union_of(studies)
+        check_common(stored, self.given)
+        adjacency = {**dict(stored.adjacency), **dict(self.adjacency)}
+        cells: Sequence[Cell] = stored.cells
+        if self.cells is not None:
+            cells = self.cells
+            self._check_cells(stored, self.cells)
+            check_stated(self.cells, adjacency)
+        bare = replace(
+            stored,
+            name=self.name,
+            description=self.description,
+            cells=cells,
+            compositions=self.compositions or stored.compositions,
+            epsilon=self.epsilon or stored.epsilon,
+            adjacency=tuple(sorted(adjacency.items())),
+        )
+        return with_targets(bare, self.targets)
+
+    def _check_cells(self, stored: StudySpec, cells: CellTable) -> None:
+        """Refuse cells that a study with the settings of the store could not have."""
+        if self.plans and (stored.method != "tight" or stored.keep_states):
+            states = ", keep_states: true" if stored.keep_states else ""
+            raise StoreMismatchError(
+                f"mechanisms: expected no ReleasePlan in a store of method {stored.method}{states}, got one"
+            )
+        given = any(factor is not None for block in cells.blocks for factor in block.factor.values)
+        if given and stored.method == "tight" and stored.buckets is not None:
+            raise StoreMismatchError("factors: expected auto in a store of method tight with buckets, got a number")
 
 
 def with_targets(study: StudySpec, targets: Sequence[TargetModel]) -> StudySpec:
@@ -39,10 +128,16 @@ def with_targets(study: StudySpec, targets: Sequence[TargetModel]) -> StudySpec:
     for target in targets:
         if target.compositions not in rounds:
             rounds.append(target.compositions)
-        index = _index_of_epsilon(losses, target)
+        # Of an ε of the grid it may differ by rounding.
+        if target.exp_epsilon is None:
+            epsilon = target.epsilon or 0.0
+            index = nearest_match(losses, epsilon)
+        else:
+            epsilon = math.log(target.exp_epsilon)
+            index = nearest_exponential(losses, target.exp_epsilon)
         if index is None:
             index = len(losses)
-            losses.append(math.log(target.exp_epsilon or 1.0) if target.epsilon is None else target.epsilon)
+            losses.append(epsilon)
         found.append(Target(losses[index], target.delta, target.compositions))
     return replace(
         study,
@@ -52,16 +147,6 @@ def with_targets(study: StudySpec, targets: Sequence[TargetModel]) -> StudySpec:
         target_compositions=tuple(sorted(rounds[len(study.compositions) :])),
         target_epsilon=tuple(sorted(losses[len(study.epsilon) :])),
     )
-
-
-def _index_of_epsilon(losses: Sequence[float], target: TargetModel) -> int | None:
-    """Return which of some ε that of a target is, but for rounding; None where it is none of them."""
-    if target.epsilon is None:
-        return nearest_exponential(losses, target.exp_epsilon or 1.0)
-    return nearest_match(losses, target.epsilon)
-
-
-_Model = TypeVar("_Model", bound=FileModel)
 
 
 @dataclass(frozen=True)
@@ -97,7 +182,7 @@ class _Contents(Generic[_Model]):
         blocks = [Block.of(self.labels[index], table, factors) for index, table in zip(entry_of, every, strict=True)]
         problems = Problems()
         for repeated in repeated_cells(blocks):
-            line = self.document.lines["mechanisms", entry_of[repeated.first_block]]
+            line = self.document.line("mechanisms", entry_of[repeated.first_block])
             got = f"got {repeated.cell.describe()} on line {line} too"
             at = ("mechanisms", entry_of[repeated.block])
             problems.found.append(self.document.problem(at, f"expected each setting once, {got}"))
@@ -118,27 +203,38 @@ def _contents(
         for each in checks:
             with problems.collected():
                 each(document, model)
-    entries, labels, targets = [], [], []
-    for index in range(_length(document, "mechanisms")):
+    entries: list[list[PairTable]] = []
+    labels: list[str] = []
+    targets: list[TargetModel] = []
+    # What is no list is told with the other fields.
+    listed = {
+        name: document.at(name) for name in ("mechanisms", "targets") if isinstance(document.data.get(name), list)
+    }
+    if "mechanisms" in listed:
+        mechanisms = listed["mechanisms"]
         with problems.collected():
-            entries.append(grids_of_mechanism(document, ("mechanisms", index), own=("label", "adjacency")))
-            labels.append(_label(document, index))
-    if document.data.get("mechanisms") == []:
-        problems.found.append(document.problem(("mechanisms",), "expected at least one mechanism, got []"))
-    for index in range(_length(document, "targets")):
+            entries = read_each(partial(grids_of_mechanism, own=("label", "adjacency")), mechanisms.items())
         with problems.collected():
-            targets.append(_checked_target(document, ("targets", index)))
+            labels = read_each(_label, mechanisms.items())
+        if not mechanisms.data:
+            problems.found.append(mechanisms.problem((), "expected at least one mechanism, got []"))
+    if "targets" in listed:
+        with problems.collected():
+            targets = read_each(_checked_target, listed["targets"].items())
     problems.refuse()
-    several = next(
-        (
-            (index, found)
-            for index in range(len(entries))
-            if (found := _kind_of_several(document.data["mechanisms"][index]))
-        ),
-        None,
-    )
+    kinds = map(_kind_of_several, document.data.get("mechanisms") or [])
+    several = next(((index, kind) for index, kind in enumerate(kinds) if kind is not None), None)
     adjacency = stated_by_label(document, model.adjacency, entries, labels)
     return _Contents(document, model, entries, labels, tuple(targets), several, adjacency)
+
+
+def _checked_target(document: Document) -> TargetModel:
+    """Return a target; exactly one of ε and e^ε is given."""
+    target = model_at(document, (), TargetModel, owner=TARGET)
+    problem = problem_of_either(epsilon=target.epsilon, exp_epsilon=target.exp_epsilon)
+    if problem is not None:
+        document.refuse(problem)
+    return target
 
 
 def _check_format(document: Document) -> None:
@@ -159,12 +255,6 @@ def _check_name(document: Document) -> None:
         refuse(document, ("name",), f"expected letters, digits, '.', '_' and '-', got {shown(name)}")
 
 
-def _length(document: Document, field: str) -> int:
-    """Return how many items a list of the file has; none where it is no list."""
-    listed = document.data.get(field)
-    return len(listed) if isinstance(listed, list) else 0
-
-
 def _check_epsilon(document: Document, model: FileModel) -> None:
     problem = problem_of_either(epsilon=model.epsilon, exp_epsilon=model.exp_epsilon)
     if problem is not None:
@@ -179,126 +269,16 @@ def _kind_of_several(entry: Mapping[str, Any]) -> str | None:
     return next((found for found in map(_kind_of_several, entry.get("pairs", [])) if found is not None), None)
 
 
-def _label(document: Document, index: int) -> str:
+def _label(entry: Document) -> str:
     """Return by which label an entry is known."""
-    entry = document.data["mechanisms"][index]
-    label = entry.get("label", entry["kind"])
-    if not isinstance(label, str) or not (0 < len(label) <= 100 and label.isprintable() and label == label.strip()):
-        refuse(document, ("mechanisms", index, "label"), f"expected a short text on one line, got {shown(label)}")
-    return label
-
-
-@dataclass(frozen=True)
-class Addition:
-    """Cells and grids of a file that holds only what is new; what it does not name is as in the store."""
-
-    #: As of a study; the name names the default store.
-    name: str
-    description: str | None
-    #: As of a study, or None.
-    cells: Sequence[Cell] | None
-    compositions: tuple[int, ...] | None
-    epsilon: tuple[float, ...] | None
-    #: The targets; their r and ε are added to those of the file.
-    targets: tuple[TargetModel, ...]
-    #: What is stated of the neighbours of its mechanisms; of labels that it says nothing of, it is as in the store.
-    adjacency: Stated
-    #: The settings of the file that all parts of a store share, by their fields.
-    given: Mapping[str, Any]
-    #: Whether some of the cells are release plans; whether some have a number as their factor.
-    plans: bool
-    numbers: bool
-
-    def onto(self, studies: Sequence[StudySpec]) -> StudySpec:
-        """Return the study whose points a store is to have, besides those of the stored `studies`: at least one.
-
-        Guaranteed: once a store has them, the file adds nothing more to it.
-
-        Raises
-        ------
-        StoreMismatchError
-            The file has other settings than the store, or cells that these settings do not allow.
-        """
-        stored = union_of(studies)
-        check_common(stored, self.given)
-        self._check_cells(stored)
-        told = {**dict(stored.adjacency), **dict(self.adjacency)}
-        if self.cells is not None and told:
-            check_stated(self.cells, told)
-        common: dict[str, Any] = {field: getattr(stored, field) for field in COMMON}
-        bare = StudySpec(
-            name=self.name,
-            description=self.description,
-            cells=stored.cells if self.cells is None else self.cells,
-            compositions=self.compositions or stored.compositions,
-            epsilon=self.epsilon or stored.epsilon,
-            adjacency=tuple(sorted(told.items())),
-            **common,
-        )
-        return with_targets(bare, self.targets)
-
-    def _check_cells(self, stored: StudySpec) -> None:
-        """Refuse cells that a study with the settings of the store could not have."""
-        if self.plans and (stored.method != "tight" or stored.keep_states):
-            kept = ", keep_states: true" if stored.keep_states else ""
-            raise StoreMismatchError(
-                f"mechanisms: expected no ReleasePlan in a store of method {stored.method}{kept}, got one"
-            )
-        if self.numbers and stored.method == "tight" and stored.buckets is not None:
-            raise StoreMismatchError("factors: expected auto in a store of method tight with buckets, got a number")
-
-
-def load_study(path: str | Path) -> StudySpec:
-    """Read and check the study file at `path`.
-
-    Guaranteed: the constructors accept all mechanisms, so that the study can be computed.
-
-    Raises
-    ------
-    StudyFileError
-        With all that is wrong, each ``FILE:LINE: field.path: expected .., got ..``; also for a file with
-        ``extend: true``, which is no study by itself.
-    """
-    with _no_collection():
-        return read_document(Path(path), _whole_study)
-
-
-def load_asked(path: str | Path) -> StudySpec | Addition:
-    """Read and check the study file at `path`, which may hold only what is new in a store (``extend: true``).
-
-    Raises
-    ------
-    StudyFileError
-        As `load_study`.
-    """
-    with _no_collection():
-        return read_document(Path(path), _asked)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Switch off the collector of garbage: among a million new values it takes twice as long as making them."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-def _whole_study(document: Document) -> StudySpec:
-    if _extends(document):
-        refuse(document, ("extend",), "expected a study by itself, got true: pbdist run adds what is new to a store")
-    return _study(document)
-
-
-def _asked(document: Document) -> StudySpec | Addition:
-    return _addition(document) if _extends(document) else _study(document)
-
-
-def _extends(document: Document) -> bool:
-    return isinstance(document.data, dict) and document.data.get("extend") is True
+    if not isinstance(entry.data, dict):
+        return ""
+    label = entry.data.get("label", entry.data.get("kind"))
+    if "label" in entry.data and not (
+        isinstance(label, str) and 0 < len(label) <= 100 and label.isprintable() and label == label.strip()
+    ):
+        entry.at("label").refuse(f"expected a short text on one line, got {shown(label)}")
+    return str(label)
 
 
 def _study(document: Document) -> StudySpec:
@@ -376,7 +356,6 @@ def _addition(document: Document) -> Addition:
         adjacency=contents.adjacency,
         given={name: value for name in COMMON if (value := getattr(model, name)) is not None},
         plans=contents.several is not None,
-        numbers=any(factor is not None for factor in model.factors),
     )
 
 

@@ -1,7 +1,7 @@
 """The format of study files: models of a study, of what extends a store, and of a target; their fields are the keys."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, NoReturn, TypeVar
 
@@ -12,17 +12,8 @@ from pbdist.arguments import DIRECTIONS, MAX_BUCKETS, MAX_EPSILON, SMALLEST_TOLE
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import checked_adjacency
 from pbdist.study import grids
-from pbdist.study.document import (
-    MOST_PROBLEMS,
-    Document,
-    Keys,
-    Problems,
-    is_exponential,
-    meant_key,
-    number_hint,
-    shown,
-    unknown_key,
-)
+from pbdist.study.document import MOST_PROBLEMS, Document, Keys, Problems, shown
+from pbdist.study.fields import is_exponential, key_problems, number_hint
 from pbdist.study.grids import MOST_COMPOSITIONS, GridError
 from pbdist.suggestions import did_you_mean
 from pbdist.table import METHODS
@@ -52,44 +43,23 @@ def refuse(document: Document, keys: Keys, problem: str) -> NoReturn:
     raise document.error(keys, problem)
 
 
-def key_problems(
-    owner: str, unknown: Sequence[str], missing: Iterable[str], known: Sequence[str]
-) -> Iterator[tuple[Keys, str]]:
-    """Yield what is wrong with unknown and missing keys of a mapping; `owner` is what it describes, for hints."""
-    # A misspelt key is an unknown key and a missing one: the unknown key has a line.
-    meant = [meant_key(owner, key, known)[0] for key in unknown]
-    lacking = [key for key in missing if key not in meant]
-    yield from (((key,), unknown_key(owner, key, known)) for key in unknown)
-    if meant.count(None) < len(lacking):
-        yield from (((key,), "expected a value, got nothing: the key is missing") for key in lacking)
-
-
 def refuse_invalid(
-    document: Document,
-    error: ValidationError,
-    model: type[BaseModel],
-    *,
-    keys: Keys = (),
-    paths: Mapping[str, Keys] | None = None,
-    owner: str = "",
-    also: tuple[str, ...] = (),
+    document: Document, error: ValidationError, model: type[BaseModel], *, keys: Keys = (), owner: str = ""
 ) -> NoReturn:
     """Raise the `StudyFileError` of all that pydantic found wrong in the mapping at `keys`.
 
-    `paths` has the keys of fields that are not below `keys`, `owner` names what the mapping describes in hints, and
-    `also` are keys that it may have beside the fields of the model.
+    `owner` names what the mapping describes in hints.
     """
     found = error.errors(include_url=False)[:MOST_PROBLEMS]
     unknown, missing = (
         [str(one["loc"][-1]) for one in found if one["type"] == kind] for kind in ("extra_forbidden", "missing")
     )
     problems = Problems()
-    known = (*model.model_fields, *also)
-    others = (one for one in found if one["type"] not in ("extra_forbidden", "missing"))
-    wrong = [*key_problems(owner, unknown, missing, known), *(each for one in others for each in _value_problems(one))]
-    for at, problem in wrong:
-        place = (*(paths or {}).get(str(at[0]), (*keys, at[0])), *at[1:]) if at else keys
-        problems.found.append(document.problem(place, problem))
+    for key, problem in key_problems(owner, unknown, missing, tuple(model.model_fields)):
+        problems.found.append(document.problem((*keys, key), problem))
+    for one in found:
+        if one["type"] not in ("extra_forbidden", "missing"):
+            problems.found += [document.problem((*keys, *at), problem) for at, problem in _value_problems(one)]
     problems.refuse()
     raise error
 
@@ -107,34 +77,18 @@ def _value_problems(details: ErrorDetails) -> Iterator[tuple[Keys, str]]:
 
 def value_at(document: Document, keys: Keys) -> JsonValue:
     """Return the value at some keys, which is there."""
-    value = document.data
-    for part in keys:
-        value = value[part]
-    return value
+    return document.at(*keys).data
 
 
-def model_at(
-    document: Document,
-    keys: Keys,
-    model: type[_Model],
-    *,
-    joint: str = "with",
-    paths: Mapping[str, Keys] | None = None,
-    owner: str = "",
-    also: tuple[str, ...] = (),
-) -> _Model:
-    """Return the mapping at `keys` as a model reads it; what is no mapping is refused in a sentence with `joint`.
-
-    The other arguments are those of `refuse_invalid`.
-    """
+def model_at(document: Document, keys: Keys, model: type[_Model], *, joint: str = "with", owner: str = "") -> _Model:
+    """Return the mapping at `keys` as a model reads it; what is no mapping is refused in a sentence with `joint`."""
     value = value_at(document, keys)
     if not isinstance(value, dict):
         refuse(document, keys, f"expected a mapping {joint} {', '.join(model.model_fields)}, got {shown(value)}")
-    content = value if paths is None else {key: value_at(document, at) for key, at in paths.items()}
     try:
-        return model.model_validate(content)
+        return model.model_validate(value)
     except ValidationError as error:
-        refuse_invalid(document, error, model, keys=keys, paths=paths, owner=owner, also=also)
+        refuse_invalid(document, error, model, keys=keys, owner=owner)
 
 
 def _one_of(names: Sequence[str]) -> AfterValidator:

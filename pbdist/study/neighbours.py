@@ -7,7 +7,7 @@ from pbdist.mechanisms import Adjacency, checked_adjacency, stated
 from pbdist.study.cells import Cell, CellTable, PairTable
 from pbdist.study.document import Document, Keys, Problems
 from pbdist.study.models import refuse
-from pbdist.study.release_entries import RELEASE_PLAN
+from pbdist.study.release import RELEASE_PLAN
 from pbdist.study.spec import Stated
 
 #: What release plans of a granularity are for; of the others nothing is known.

@@ -385,7 +385,7 @@ def _curve(document: Document, keys: Keys) -> Curve:
     _check_text(document, (*keys, "label"), curve.label)
     pair: Pair | None = None
     if curve.mechanism is not None:
-        pairs = expand_entry(document, (*keys, "mechanism"))
+        pairs = expand_entry(document.at(*keys, "mechanism"))
         if len(pairs) != 1:
             refuse(document, (*keys, "mechanism"), f"expected one noise setting, got {len(pairs)}")
         (pair,) = pairs
