@@ -18,8 +18,10 @@ from pbdist.mechanisms import (
     Parameter,
     Product,
     load_histograms,
+    parameter,
     parameters_of,
 )
+from pbdist.mechanisms.declaration import parametrised
 from pbdist.study.cells import PairTable, fields_of, unlike
 from pbdist.study.document import Document, Problems, read_each, shown
 from pbdist.study.fields import (
@@ -128,17 +130,17 @@ def _names(_owner: str, _name: str, value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _file_parameter(name: str, check: Callable[[str, str, Any], Any], what: str, *, required: bool) -> Parameter:
-    return Parameter(name, Domain(check, Form.NAME), what, "", (), "", None, (), sized=False, required=required)
+@parametrised
+class _HistogramFiles:
+    """The parameters of a histogram whose counts are in files, in place of those that it declares."""
+
+    file: Any = parameter(
+        Domain(_files, Form.NAME), "a table of counts, or one for each distribution, in place of p and q"
+    )
+    columns: Any = parameter(Domain(_names, Form.NAME), "the columns of the table", default=None)
 
 
-#: The parameters of a histogram whose counts are in files, in place of those that it declares.
-FILE_PARAMETERS: Mapping[str, Parameter] = {
-    "file": _file_parameter(
-        "file", _files, "a table of counts, or one for each distribution, in place of p and q", required=True
-    ),
-    "columns": _file_parameter("columns", _names, "the columns of the table", required=False),
-}
+FILE_PARAMETERS = parameters_of(_HistogramFiles)
 
 
 def _histogram_of_files(folder: Path, file: Sequence[str], columns: tuple[str, ...] | None = None) -> Pair:

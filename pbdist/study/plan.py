@@ -156,40 +156,21 @@ _KEPT_VECTORS = 4
 
 def _bucket_cost(study: StudySpec, cell: Cell) -> CellCost:
     """Return the cost of a cell by the method of privacy buckets."""
-    states = 0
-    if study.keep_states:
-        directions = 1 if cell.pair.symmetric else 2
-        states = directions * len(study.compositions) * 8 * _KEPT_VECTORS * _vector_lengths(study)[0]
-    return CellCost(_seconds(study, cell), _peak_bytes(study), states)
-
-
-def _seconds(study: StudySpec, cell: Cell) -> float:
-    state, transform = _vector_lengths(study)
+    rounds, directions = study.compositions, 1 if cell.pair.symmetric else 2
+    state = DEFAULT_BUCKETS if study.buckets is None else study.buckets
+    transform = 2 ** math.ceil(math.log2(2 * state))
+    # The ladder, and the binary digits of every r.
+    ladder = rounds[-1].bit_length()
+    steps = ladder - 1 + sum(r.bit_count() - 1 for r in rounds)
     step = _SECONDS_PER_STEP + _FFTS_PER_STEP * _SECONDS_PER_FFT_POINT * transform * math.log2(transform)
-    points = len(study.compositions) * len(study.epsilon)
-    evaluation = _SECONDS_PER_BUCKET_AND_POINT * state * points
+    evaluation = _SECONDS_PER_BUCKET_AND_POINT * state * (len(rounds) * len(study.epsilon))
     leaf = _SECONDS_PER_LEAF + _SECONDS_PER_LEAF_BUCKET * state
     choice = _SECONDS_PER_CHOICE if cell.factor is None else 0.0
-    return choice + (1 if cell.pair.symmetric else 2) * (leaf + _steps(study) * step + evaluation)
-
-
-def _peak_bytes(study: StudySpec) -> int:
-    state, transform = _vector_lengths(study)
+    kept = len(rounds) if study.keep_states else 0
     # The states of the ladder live until the last r that uses them is done, in the worst case all of them.
-    ladder = study.compositions[-1].bit_length() + (len(study.compositions) if study.keep_states else 0)
-    return 8 * ((_STATE_VECTORS + _KEPT_VECTORS * ladder) * state + _FFT_VECTORS * transform)
-
-
-def _vector_lengths(study: StudySpec) -> tuple[int, int]:
-    """Return the length of a state's vector, and of a transform of its convolution."""
-    buckets = DEFAULT_BUCKETS if study.buckets is None else study.buckets
-    return buckets, 2 ** math.ceil(math.log2(2 * buckets))
-
-
-def _steps(study: StudySpec) -> int:
-    """Return the number of composition steps of one direction: the ladder, and the binary digits of every r."""
-    ladder = study.compositions[-1].bit_length() - 1
-    return ladder + sum(r.bit_count() - 1 for r in study.compositions)
+    peak = 8 * ((_STATE_VECTORS + _KEPT_VECTORS * (ladder + kept)) * state + _FFT_VECTORS * transform)
+    seconds = choice + directions * (leaf + steps * step + evaluation)
+    return CellCost(seconds, peak, directions * kept * 8 * _KEPT_VECTORS * state)
 
 
 #: A cell, and each of its points.
@@ -250,11 +231,9 @@ def _tight_cost(study: StudySpec, cell: Cell) -> CellCost:
 def _seconds_of_enclosures(study: StudySpec, cell: Cell) -> float:
     """Return what the enclosures of a cell take; the finest one is about as fine as the tolerance says."""
     tolerance = DEFAULT_TOLERANCE if study.tolerance is None else study.tolerance
-    products = 0
-    for factor in cell.pair.factors:
-        inner = factor.inner
-        if isinstance(inner, RandomAllocation):
-            products += inner.steps.bit_length() + inner.steps.bit_count() - 2
+    inner = (factor.inner for factor in cell.pair.factors)
+    steps = [pair.steps for pair in inner if isinstance(pair, RandomAllocation)]
+    products = sum(number.bit_length() + number.bit_count() - 2 for number in steps)
     return products * (_SECONDS_PER_ENCLOSED_PRODUCT + _SECONDS_PER_RESOLUTION / math.sqrt(tolerance))
 
 
@@ -328,14 +307,6 @@ class Batches(Sequence[Batch]):
         start = chunk * self.length
         return Batch(chunk, start, min(start + self.length, self.cells), float(self.seconds[index]))
 
-    def __eq__(self, other: object) -> bool:
-        """Whether the batches are the same, with the same projections."""
-        if not isinstance(other, Batches):
-            return NotImplemented
-        return self.length == other.length and np.array_equal(self.seconds, other.seconds)
-
-    __hash__ = None  # type: ignore[assignment]  # as of any sequence that holds an array
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -346,7 +317,7 @@ class Plan:
     #: The length of a chunk along the cells.
     cells_per_batch: int
     #: In the order of their submission, the longest first.
-    batches: Batches
+    batches: Batches = field(compare=False)
     #: Projected time on one core.
     seconds: float
     #: Projected peak memory of one worker process, the largest of any cell.

@@ -103,8 +103,6 @@ def test_batches_are_a_sequence_of_all_cells(seconds: list[float], length: int) 
     ]
     for batch in listed:
         assert batch.seconds == pytest.approx(sum(seconds[batch.start : batch.stop]))
-    assert batches == Batches(length, np.array(seconds))
-    assert batches != Batches(length, 2.0 * np.array(seconds))
 
 
 def test_a_few_long_cells_do_not_make_all_batches_small() -> None:
