@@ -1,27 +1,26 @@
 """Read and check a study file; every error names the file, the line and the field."""
 
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from pbdist.arguments import DEFAULT_BUCKETS, DEFAULT_FLOOR, DEFAULT_TOLERANCE, problem_of_either
 from pbdist.errors import StoreMismatchError
 from pbdist.mechanisms import MECHANISMS, Alternatives
-from pbdist.study.cells import Block, Cell, CellTable, PairTable, repeated_cells
+from pbdist.study.cells import Block, Cell, CellTable, repeated_cells
 from pbdist.study.document import Document, Problems, read_document, read_each, shown
 from pbdist.study.entries import MOST_SETTINGS
 from pbdist.study.extension import COMMON, check_common, union_of
-from pbdist.study.fields import STUDY, TARGET, meant_key
+from pbdist.study.fields import STUDY, TARGET
 from pbdist.study.grids import nearest_exponential, nearest_match
 from pbdist.study.models import AdditionModel, FileModel, StudyModel, TargetModel, model_at, refuse
 from pbdist.study.neighbours import check_stated, stated_by_label
-from pbdist.study.release import RELEASE_PLAN, grids_of_mechanism
-from pbdist.study.spec import NAME, STUDY_FORMAT, Stated, StudySpec, Target
+from pbdist.study.release import RELEASE_PLAN, MechanismEntry, mechanism_entry
+from pbdist.study.spec import Stated, StudySpec, Target
 
+_Made = TypeVar("_Made")
 _Model = TypeVar("_Model", bound=FileModel)
 
 
@@ -155,13 +154,15 @@ class _Contents(Generic[_Model]):
 
     document: Document
     model: _Model
-    #: The pairs of the entries of the list of mechanisms, and their labels.
-    entries: list[list[PairTable]]
-    labels: list[str]
+    entries: list[MechanismEntry]
     targets: tuple[TargetModel, ...]
-    #: Of an entry whose bounds are those of several pairs: its number and kind; None where there is none.
-    several: tuple[int, str] | None
     adjacency: Stated
+
+    @property
+    def several(self) -> tuple[int, str] | None:
+        """Of an entry whose bounds are those of several pairs its number and kind; None where there is none."""
+        kinds = ((index, _kind_of_several(entry.document.data)) for index, entry in enumerate(self.entries))
+        return next(((index, kind) for index, kind in kinds if kind is not None), None)
 
     def epsilon(self) -> tuple[float, ...]:
         """Return the values of ε, increasing."""
@@ -172,20 +173,17 @@ class _Contents(Generic[_Model]):
     def cells(self) -> CellTable:
         """Return the cells of the entries with all factors; too many, and repeated ones, are refused."""
         factors, count = self.model.factors, 0
-        for index, tables in enumerate(self.entries):
-            count += sum(map(len, tables)) * len(factors)
+        for entry in self.entries:
+            count += sum(map(len, entry.pairs)) * len(factors)
             if count > MOST_SETTINGS:
-                at = ("mechanisms", index)
-                refuse(self.document, at, f"expected at most {MOST_SETTINGS} cells in all, got {count} up to here")
-        entry_of = [index for index, tables in enumerate(self.entries) for _ in tables]
-        every = itertools.chain.from_iterable(self.entries)
-        blocks = [Block.of(self.labels[index], table, factors) for index, table in zip(entry_of, every, strict=True)]
+                entry.document.refuse(f"expected at most {MOST_SETTINGS} cells in all, got {count} up to here")
+        entries = [entry for entry in self.entries for _ in entry.pairs]
+        blocks = [Block.of(entry.label, pairs, factors) for entry in self.entries for pairs in entry.pairs]
         problems = Problems()
         for repeated in repeated_cells(blocks):
-            line = self.document.line("mechanisms", entry_of[repeated.first_block])
-            got = f"got {repeated.cell.describe()} on line {line} too"
-            at = ("mechanisms", entry_of[repeated.block])
-            problems.found.append(self.document.problem(at, f"expected each setting once, {got}"))
+            got = f"{repeated.cell.describe()} on line {entries[repeated.first_block].document.line()} too"
+            at = entries[repeated.block].document
+            problems.found.append(at.problem((), f"expected each setting once, got {got}"))
         problems.refuse()
         return CellTable(blocks)
 
@@ -195,37 +193,24 @@ def _contents(
 ) -> _Contents[_Model]:
     """Return what a file has; what one problem does not hide is told together with it."""
     problems = Problems()
-    for check in (_check_format, _check_name):
-        with problems.collected():
-            check(document)
     with problems.collected():
         model = model_at(document, (), kind, owner=STUDY)
-        for each in checks:
+        for check in checks:
             with problems.collected():
-                each(document, model)
-    entries: list[list[PairTable]] = []
-    labels: list[str] = []
-    targets: list[TargetModel] = []
-    # What is no list is told with the other fields.
-    listed = {
-        name: document.at(name) for name in ("mechanisms", "targets") if isinstance(document.data.get(name), list)
-    }
-    if "mechanisms" in listed:
-        mechanisms = listed["mechanisms"]
-        with problems.collected():
-            entries = read_each(partial(grids_of_mechanism, own=("label", "adjacency")), mechanisms.items())
-        with problems.collected():
-            labels = read_each(_label, mechanisms.items())
-        if not mechanisms.data:
-            problems.found.append(mechanisms.problem((), "expected at least one mechanism, got []"))
-    if "targets" in listed:
-        with problems.collected():
-            targets = read_each(_checked_target, listed["targets"].items())
+                check(document, model)
+
+    def each(name: str, read: Callable[[Document], _Made]) -> list[_Made]:
+        found: list[_Made] = []
+        # What is no list is told with the other fields.
+        if isinstance(document.data.get(name), list):
+            with problems.collected():
+                found = read_each(read, document.at(name).items())
+        return found
+
+    entries, targets = each("mechanisms", mechanism_entry), each("targets", _checked_target)
     problems.refuse()
-    kinds = map(_kind_of_several, document.data.get("mechanisms") or [])
-    several = next(((index, kind) for index, kind in enumerate(kinds) if kind is not None), None)
-    adjacency = stated_by_label(document, model.adjacency, entries, labels)
-    return _Contents(document, model, entries, labels, tuple(targets), several, adjacency)
+    adjacency = stated_by_label(document, model.adjacency, entries)
+    return _Contents(document, model, entries, tuple(targets), adjacency)
 
 
 def _checked_target(document: Document) -> TargetModel:
@@ -235,24 +220,6 @@ def _checked_target(document: Document) -> TargetModel:
     if problem is not None:
         document.refuse(problem)
     return target
-
-
-def _check_format(document: Document) -> None:
-    """Refuse a file of another version."""
-    version = document.data.get("format")
-    if type(version) is int and version == STUDY_FORMAT:
-        return
-    known = tuple(StudyModel.model_fields)
-    # The key may be misspelt, which is told where it stands.
-    if "format" in document.data or "format" not in {meant_key(STUDY, key, known)[0] for key in document.data}:
-        refuse(document, ("format",), f"expected {STUDY_FORMAT}, got {shown(version)}")
-
-
-def _check_name(document: Document) -> None:
-    """Refuse a name that no store can have."""
-    name = document.data.get("name")
-    if isinstance(name, str) and not NAME.fullmatch(name):
-        refuse(document, ("name",), f"expected letters, digits, '.', '_' and '-', got {shown(name)}")
 
 
 def _check_epsilon(document: Document, model: FileModel) -> None:
@@ -267,18 +234,6 @@ def _kind_of_several(entry: Mapping[str, Any]) -> str | None:
     if kind == RELEASE_PLAN or issubclass(MECHANISMS[kind], Alternatives):
         return kind
     return next((found for found in map(_kind_of_several, entry.get("pairs", [])) if found is not None), None)
-
-
-def _label(entry: Document) -> str:
-    """Return by which label an entry is known."""
-    if not isinstance(entry.data, dict):
-        return ""
-    label = entry.data.get("label", entry.data.get("kind"))
-    if "label" in entry.data and not (
-        isinstance(label, str) and 0 < len(label) <= 100 and label.isprintable() and label == label.strip()
-    ):
-        entry.at("label").refuse(f"expected a short text on one line, got {shown(label)}")
-    return str(label)
 
 
 def _study(document: Document) -> StudySpec:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 from pydantic_core import ErrorDetails
@@ -15,6 +15,7 @@ from pbdist.study import grids
 from pbdist.study.document import MOST_PROBLEMS, Document, Keys, Problems, shown
 from pbdist.study.fields import is_exponential, key_problems, number_hint
 from pbdist.study.grids import MOST_COMPOSITIONS, GridError
+from pbdist.study.spec import NAME
 from pbdist.suggestions import did_you_mean
 from pbdist.table import METHODS
 from pbdist.types import JsonValue
@@ -35,6 +36,8 @@ _EXPECTED: Mapping[str, str] = {
     "bool_type": "true or false",
     "list_type": "a list",
     "dict_type": "a mapping",
+    "too_short": "at least one item",
+    "string_pattern_mismatch": "letters, digits, '.', '_' and '-'",
 }
 
 
@@ -157,8 +160,9 @@ class FileModel(BaseModel):
     """What both kinds of study files may have; None stands for what is not given."""
 
     model_config = STRICT
-    format: int
-    name: str
+    #: The version of the format.
+    format: Literal[1]
+    name: Annotated[str, Field(pattern=rf"^{NAME.pattern}$")]
     description: str | None = None
     method: Annotated[str, _one_of(METHODS)] | None = None
     tolerance: Annotated[float, Field(ge=SMALLEST_TOLERANCE, le=1)] | None = None
@@ -177,12 +181,12 @@ class FileModel(BaseModel):
 class StudyModel(FileModel):
     """A study file."""
 
-    mechanisms: list[Any]
+    mechanisms: Annotated[list[Any], Field(min_length=1)]
     compositions: Rounds
 
 
 class AdditionModel(FileModel):
     """A study file that holds what is new in a store: what it does not name is as in the store."""
 
-    mechanisms: list[Any] | None = None
+    mechanisms: Annotated[list[Any], Field(min_length=1)] | None = None
     compositions: Rounds | None = None

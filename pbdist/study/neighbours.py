@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from pbdist.errors import InvalidInputError, StoreMismatchError
 from pbdist.mechanisms import Adjacency, checked_adjacency, stated
-from pbdist.study.cells import Cell, CellTable, PairTable
-from pbdist.study.document import Document, Keys, Problems
-from pbdist.study.models import refuse
-from pbdist.study.release import RELEASE_PLAN
+from pbdist.study.cells import Cell, CellTable
+from pbdist.study.document import Document, Problems
+from pbdist.study.release import RELEASE_PLAN, MechanismEntry
 from pbdist.study.spec import Stated
 
 #: What release plans of a granularity are for; of the others nothing is known.
@@ -20,19 +19,10 @@ _OF_GRANULARITY: Mapping[str, Adjacency] = {
 }
 
 
-def stated_by_label(
-    document: Document, given: str | None, entries: Sequence[Sequence[PairTable]], labels: Sequence[str]
-) -> Stated:
+def stated_by_label(document: Document, given: str | None, entries: Sequence[MechanismEntry]) -> Stated:
     """Return what a study file states of the mechanisms that do not say it themselves, by their labels, sorted.
 
-    Parameters
-    ----------
-    document
-        The file.
-    given
-        What it states of all mechanisms; None where it does not.
-    entries, labels
-        The pairs and the label of each entry of its mechanisms.
+    `given` is what it states of all mechanisms; None where it does not.
 
     Raises
     ------
@@ -40,30 +30,28 @@ def stated_by_label(
         A statement is none, or other than what a pair or a plan says; or one label has different neighbours.
     """
     problems = Problems()
-    told_of: dict[str, Adjacency] = {}
+    stated_of: dict[str, Adjacency] = {}
     said_of: dict[str, set[Adjacency]] = {}
-    for index, (tables, label) in enumerate(zip(entries, labels, strict=True)):
-        at = ("mechanisms", index)
-        entry = document.data["mechanisms"][index]
-        own = "adjacency" in entry
-        place: Keys = (*at, "adjacency") if own else ("adjacency",) if given is not None else at
+    for index, (entry, label) in enumerate((one.document, one.label) for one in entries):
+        own = "adjacency" in entry.data
+        place = entry.at("adjacency") if own else entry if given is None else document.at("adjacency")
         with problems.collected():
             try:
-                told = checked_adjacency(entry["adjacency"] if own else given, "")
-                said = set().union(*(table.adjacencies for table in tables))
+                told = checked_adjacency(entry.data["adjacency"] if own else given, "")
+                said = set().union(*(pairs.adjacencies for pairs in entries[index].pairs))
                 results = {stated(one, told, "", label) for one in said}
-                if entry["kind"] == RELEASE_PLAN:
-                    _check_plan(entry, told, label)
-                _check_label(label, told_of.get(label), told, said_of.get(label, set()) | results)
+                if entry.data["kind"] == RELEASE_PLAN:
+                    _check_plan(entry.data, told, label)
+                _check_label(label, stated_of.get(label), told, said_of.get(label, set()) | results)
             except InvalidInputError as error:
                 advice = "" if own or given is None else f" (mechanisms[{index}] may have an adjacency of its own)"
-                refuse(document, place, str(error).removeprefix(": ") + advice)
+                place.refuse(str(error).removeprefix(": ") + advice)
             said_of.setdefault(label, set()).update(said)
-            if told.definite or label not in told_of:
-                told_of[label] = told
+            if told.definite or label not in stated_of:
+                stated_of[label] = told
     problems.refuse()
     # What pairs say themselves is no part of the study.
-    return tuple(sorted((label, told) for label, told in told_of.items() if told.definite and said_of[label] != {told}))
+    return tuple(sorted((label, one) for label, one in stated_of.items() if one.definite and said_of[label] != {one}))
 
 
 def _check_plan(entry: Mapping[str, object], told: Adjacency, label: str) -> None:

@@ -2,8 +2,9 @@
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
@@ -53,16 +54,37 @@ _GRANULARITIES = (
 )
 #: The classes of blocks by their first key, which is the first of their fields.
 _BLOCKS: Mapping[str, type[Blocks]] = {"partition": Partition, "overlapping": Overlapping, "memberships": Memberships}
+#: A text of at most 100 letters that begins and ends with none that is a space.
+_LABEL = re.compile(r"\S(.{0,98}\S)?")
 #: Blocks that are given by their number.
 _MOST_BLOCKS = 100_000
 
 
-def grids_of_mechanism(entry: Document, own: tuple[str, ...] = ()) -> list[PairTable]:
-    """Return the pairs of an entry of a study's list of mechanisms, as `grids_of_entry`; a release plan has one too."""
-    if not isinstance(entry.data, dict) or entry.data.get("kind") != RELEASE_PLAN:
-        return grids_of_entry(entry, (*study_kinds(), RELEASE_PLAN), own)
-    plans = read_each(partial(_plans, entry, own), settings_of(entry, own))
-    return [PairTable.listed([*itertools.chain(*plans)])]
+@dataclass(frozen=True)
+class MechanismEntry:
+    """An entry of a study's list of mechanisms: where it is, its label, and its pairs, a table for each setting."""
+
+    document: Document
+    label: str
+    pairs: list[PairTable]
+
+
+def mechanism_entry(document: Document) -> MechanismEntry:
+    """Return an entry of a study's list of mechanisms, which may be a release plan."""
+    problems = Problems()
+    own = ("label", "adjacency")
+    with problems.collected():
+        if isinstance(document.data, dict) and document.data.get("kind") == RELEASE_PLAN:
+            plans = read_each(partial(_plans, document, own), settings_of(document, own))
+            pairs = [PairTable.listed([*itertools.chain(*plans)])]
+        else:
+            pairs = grids_of_entry(document, (*study_kinds(), RELEASE_PLAN), own)
+    values = document.data if isinstance(document.data, dict) else {}
+    label = values.get("label", values.get("kind"))
+    if "label" in values and not (isinstance(label, str) and _LABEL.fullmatch(label) and label.isprintable()):
+        problems.found.append(document.problem(("label",), f"expected a short text on one line, got {shown(label)}"))
+    problems.refuse()
+    return MechanismEntry(document, str(label), pairs)
 
 
 def _plans(entry: Document, own: tuple[str, ...], values: Values) -> list[Pair]:

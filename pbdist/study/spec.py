@@ -20,8 +20,6 @@ from pbdist.types import Adjacency, BoolArray, FloatArray, JsonValue
 
 #: What a study may be called.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-#: The version of the study file's format.
-STUDY_FORMAT = 1
 #: The versions of the canonical form that has the number and the SHA-256 of the cells in place of the cells. The first
 #: has neither floor nor direction: it stands for the default floor and for the direction "each".
 #: The last one alone states neighbours.
