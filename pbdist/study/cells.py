@@ -8,7 +8,6 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from decimal import Decimal
 from functools import cache, cached_property
 from json import JSONEncoder
 from operator import methodcaller
@@ -19,13 +18,11 @@ import numpy.typing as npt
 
 from pbdist.mechanisms.pair import Pair
 from pbdist.mechanisms.product import Product
+from pbdist.mechanisms.texts import short_text
 from pbdist.types import Adjacency, IntArray, JsonValue
 
 #: So many rows are made text at a time.
 _PIECE = 2**16
-#: In a text on one line: the pairs of a worst of several and the factors of each, the values of a list, and the least
-#: whole number that is rounded.
-_MOST_SHOWN, _LONG_LIST, _LONG_NUMBER = 2, 4, 10**15
 #: The column of pairs that are no grid.
 WHOLE = "pair itself"
 #: The column of a factor of a product.
@@ -66,36 +63,7 @@ class Cell:
     def describe(self) -> str:
         """Return a short text on one line: the label, and the canonical parameters that are set."""
         factor = "" if self.factor is None else f" factor={self.factor:g}"
-        return f"{self.label}{_described(self.pair.canonical())}{factor}"
-
-
-def _described(form: Mapping[str, JsonValue]) -> str:
-    """Return the parameters of a canonical pair as ``(scale=200, ..)``; of the worst of several, its first pairs."""
-    if form["mechanism"] != "WorstOf":
-        given = ((name, value) for name, value in form.items() if name != "mechanism" and value is not None)
-        return f"({', '.join(f'{name}={_shown(value)}' for name, value in given)})"
-    pairs = form["pairs"]
-    texts = [_product(pair) for pair in pairs[:_MOST_SHOWN]]
-    more = [f"{len(pairs) - _MOST_SHOWN} more"] if len(pairs) > _MOST_SHOWN else []
-    return f" ({texts[0]})" if len(pairs) == 1 else f" (worst of {len(pairs)}: {' or '.join([*texts, *more])})"
-
-
-def _product(form: Mapping[str, JsonValue]) -> str:
-    """Return a product as text: its different factors, each with how often it occurs."""
-    counts = Counter(map(_shown, form["pairs"] if form["mechanism"] == "Product" else [form]))
-    texts = [text if times == 1 else f"{times} x {text}" for text, times in counts.items()]
-    more = [f"{len(texts) - _MOST_SHOWN} more"] if len(texts) > _MOST_SHOWN else []
-    return " and ".join([*texts[:_MOST_SHOWN], *more])
-
-
-def _shown(value: JsonValue) -> str:
-    if isinstance(value, Mapping):
-        return f"{value['mechanism']}{_described(value)}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_shown, value))}]" if len(value) <= _LONG_LIST else f"[{len(value)} values]"
-    if isinstance(value, int) and abs(value) >= _LONG_NUMBER:
-        return f"{Decimal(value):.6e}"
-    return f"{value:.10g}" if isinstance(value, float) else str(value)
+        return f"{self.label}{short_text(self.pair.canonical())}{factor}"
 
 
 class Column(NamedTuple):

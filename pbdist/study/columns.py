@@ -1,6 +1,5 @@
 """Columns that describe cells: label, kind, noise, factor, the parameters of their kinds, and the canonical pair."""
 
-import hashlib
 import itertools
 import json
 import math
@@ -9,94 +8,21 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from pbdist.mechanisms import MECHANISMS, Pair
+from pbdist.mechanisms import Pair
 from pbdist.mechanisms.columns import (
+    column_value,
     columns_of_kind,
     described_columns,
+    factors_of,
     is_composite,
     is_text,
     known_columns,
     places_of,
-    value_at,
+    row_of,
 )
-from pbdist.mechanisms.worst_of import Alternatives
+from pbdist.mechanisms.columns import depends_on_values as depends_on_values  # noqa: PLC0414 -- exported
+from pbdist.mechanisms.texts import composite_text
 from pbdist.study.cells import Block, Cell, CellTable, KnownCells, encoder_of_forms
-from pbdist.types import JsonValue
-
-#: Longer texts are cut, and end with a digest of all.
-_MOST_OF_LIST, _MOST_OF_PAIRS = 80, 240
-#: So many values stand before the digest of a long list.
-_FIRST = 3
-
-
-def list_text(values: Sequence[float]) -> str:
-    """Return the text of a list of numbers, ``[0, 0.5, 1]``; of a long one its beginning, its length and a digest."""
-    text = f"[{', '.join(map(_number, values))}]"
-    if len(text) <= _MOST_OF_LIST:
-        return text
-    return f"[{', '.join(map(_number, values[:_FIRST]))}, ..: {len(values)} values, {_digest(text)}]"
-
-
-def as_list_text(given: str) -> str:
-    """Return the text that `list_text` makes of numbers that are given as text, and any other text as it is.
-
-    Brackets and spaces do not matter, nor how a number is written: ``0,1.0`` is ``[0, 1]``.
-    """
-    try:
-        values = [_parsed(part.strip()) for part in given.strip("[]() ").split(",")]
-    except ValueError:
-        return given
-    return list_text(values) if all(map(math.isfinite, values)) else given
-
-
-def composite_text(form: Mapping[str, JsonValue]) -> str:
-    """Return the text of the pairs that a product, a reversed pair or the worst of several pairs is made of.
-
-    `form` is its canonical form. A long text is cut and ends with a digest of the form.
-    """
-    kind = form["mechanism"]
-    if kind == "Reversed":
-        text = _text(form["pair"])
-    elif kind == "Product":
-        text = " * ".join(map(_text, form["pairs"]))
-    elif kind != "WorstOf":
-        text = _text(form)
-    else:
-        told = zip(form["pairs"], form["attained"], strict=True)
-        text = "; ".join(f"{_text(pair)}{'' if there else ' (upper bounds only)'}" for pair, there in told)
-        if form.get("neighbours") is not None:
-            text += f"; {form['neighbours']}"
-    if len(text) <= _MOST_OF_PAIRS:
-        return text
-    whole = json.dumps(form, sort_keys=True)
-    return f"{text[: _MOST_OF_PAIRS // 2]}.. ({_digest(whole)})"
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        # Sorted, as in the canonical text.
-        names = sorted(name for name, inner in value.items() if name != "mechanism" and inner is not None)
-        told = (f"{name}={_text(value[name])}" for name in names)
-        return f"{value['mechanism']}({', '.join(told)})"
-    if isinstance(value, list | tuple):
-        numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in value)
-        return list_text(value) if numbers else f"[{', '.join(map(_text, value))}]"
-    return _number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
-
-
-def _parsed(text: str) -> float:
-    # A count may have more digits than a float.
-    return int(text) if text.isdecimal() else float(text)
-
-
-def _number(value: float) -> str:
-    """Return the shortest decimal of a number, the same for a whole float and for its integer."""
-    return repr(value).removesuffix(".0")
-
-
-def _digest(text: str) -> str:
-    return f"sha256 {hashlib.sha256(text.encode()).hexdigest()[:16]}"
-
 
 #: Of the column of canonical forms.
 _FORMS = encoder_of_forms()
@@ -122,11 +48,6 @@ class DescribedCells(KnownCells):
 def absent(name: str) -> str | float:
     """Return what stands in a column for a parameter that a mechanism does not have."""
     return "" if is_text(name) else math.nan
-
-
-def depends_on_values(kind: type[Pair]) -> bool:
-    """Whether the values of a pair say which columns it has: the worst of several has those in which they agree."""
-    return issubclass(kind, Alternatives) and is_composite(kind)
 
 
 def column_names(cells: Sequence[Cell]) -> tuple[str, ...]:
@@ -193,50 +114,10 @@ def _columns_of(block: Block) -> dict[str, Sequence[str | float | None]]:
         return found | {name: [row.get(name) for row in rows] for name in dict.fromkeys(itertools.chain(*rows))}
     found |= {"kind": [kind.__name__] * block.size, "noise": [kind.noise_family] * block.size}
     for name, (_, (field, *keys)) in places_of(kind).items():
-        found[name] = columns[str(field)].each(partial(_value_of, keys=tuple(keys)))
+        found[name] = columns[str(field)].each(partial(column_value, keys=tuple(keys)))
     if is_composite(kind):
         found["made_of"] = [composite_text(json.loads(text)) for text in texts]
     return found
-
-
-def _value_of(value: Any, keys: tuple[str | int, ...]) -> str | float | None:
-    """Return what a column has of a parameter, or of what is at a place in it."""
-    form = value.canonical() if isinstance(value, Pair) else list(value) if isinstance(value, tuple) else value
-    held = value_at(form, keys)
-    if held is None or isinstance(held, str):
-        return held
-    return list_text(held) if isinstance(held, list) else float(held)
-
-
-def row_of(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
-    """Return the columns that a canonical form fills, but label, factor and pair."""
-    kind = MECHANISMS[form["mechanism"]]
-    made = {"made_of": composite_text(form)} if is_composite(kind) else {}
-    values = _shared_values(form) if depends_on_values(kind) else _values(form)
-    return {"kind": form["mechanism"], **values, **made}
-
-
-def _values(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
-    """Return the columns that the parameters of a canonical form fill, and the family of its noise."""
-    kind = MECHANISMS[form["mechanism"]]
-    values = ((name, _value_of(form, keys)) for name, (_, keys) in places_of(kind).items())
-    row: dict[str, str | float] = {name: value for name, value in values if value is not None}
-    return {"noise": kind.noise_family, **row} if kind.noise_family else row
-
-
-def _shared_values(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
-    """Return the columns in which all factors of the worst of several pairs, as of a release plan, have one value."""
-    rows = [_values(factor) for factor in factors_of(form)]
-    return {name: value for name, value in rows[0].items() if all(row.get(name) == value for row in rows)}
-
-
-def factors_of(form: JsonValue) -> list[Mapping[str, JsonValue]]:
-    """Return the elementary pairs that a pair is made of, in canonical form."""
-    if isinstance(form, list):
-        return [factor for one in form for factor in factors_of(one)]
-    if not isinstance(form, Mapping):
-        return []
-    return factors_of([*form.values()]) if is_composite(MECHANISMS[form["mechanism"]]) else [form]
 
 
 def column_of(cells: Sequence[Cell], name: str) -> list[Any]:
