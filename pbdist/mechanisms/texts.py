@@ -49,8 +49,8 @@ def composite_text(form: Mapping[str, JsonValue]) -> str:
     elif kind != "WorstOf":
         text = _text(form)
     else:
-        told = zip(form["pairs"], form["attained"], strict=True)
-        text = "; ".join(f"{_text(pair)}{'' if there else ' (upper bounds only)'}" for pair, there in told)
+        pairs = zip(form["pairs"], form["attained"], strict=True)
+        text = "; ".join(f"{_text(pair)}{'' if attained else ' (upper bounds only)'}" for pair, attained in pairs)
         if form.get("neighbours") is not None:
             text += f"; {form['neighbours']}"
     if len(text) <= _MOST_OF_PAIRS:
@@ -63,8 +63,7 @@ def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         # Sorted, as in the canonical text.
         names = sorted(name for name, inner in value.items() if name != "mechanism" and inner is not None)
-        told = (f"{name}={_text(value[name])}" for name in names)
-        return f"{value['mechanism']}({', '.join(told)})"
+        return f"{value['mechanism']}({', '.join(f'{name}={_text(value[name])}' for name in names)})"
     if isinstance(value, list | tuple):
         numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in value)
         return list_text(value) if numbers else f"[{', '.join(map(_text, value))}]"

@@ -31,7 +31,7 @@ _WORDS: Mapping[str, bool | None] = {
 _LONGEST_SHOWN = 60
 #: The most bytes of a file, and levels in it. Longer histograms come from files of their own.
 _MOST_BYTES, _MOST_LEVELS = 16 << 20, 50
-#: Of so many problems of a file at least the first are told.
+#: A file with more problems is not read to its end.
 MOST_PROBLEMS = 1000
 #: By libyaml, where PyYAML was built with it: twenty times as fast.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -138,8 +138,7 @@ def read_document(path: Path, read: Callable[[Document], _Made], what: str = "st
     ------
     StudyFileError
         The file cannot be read, is not YAML, repeats a key, has a key that is not text, uses aliases or tags, or is
-        too large or too deep; or `read` refuses it. All that is wrong is told together, but that what is no YAML is not
-        read further.
+        too large or too deep; or `read` refuses it. One error has all problems, but what is no YAML is not read to its end.
     """
     source = str(path)
     try:

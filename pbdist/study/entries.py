@@ -290,7 +290,7 @@ def _checked(kind: str, one: Parameter, value: JsonValue) -> Any:
     """Return a value as the mechanism holds it."""
     form = one.domain.form
     if isinstance(value, list) and form in (Form.NUMBERS, Form.TWO_NUMBERS, Form.LIMITS, Form.MASSES):
-        # So that all that are no numbers are told.
+        # All that are no numbers, not the first alone.
         each(value, number, repeated=True)
     try:
         return one.domain.check(kind, one.name, number(value) if form is Form.NUMBER else value)

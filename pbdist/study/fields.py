@@ -58,14 +58,14 @@ def meant_key(owner: str, key: str, known: Iterable[str]) -> tuple[str | None, s
     """Return the key that an unknown key is likely to mean, and what to say of it at the end of an error."""
     names = tuple(known)
     word = key.lower().replace("-", "_").replace(" ", "_")
-    meant, told = _OTHER_KEYS.get(owner, {}).get(word, ("", ""))
+    meant, hint = _OTHER_KEYS.get(owner, {}).get(word, ("", ""))
     for one in parameters_of(MECHANISMS[owner]).values() if owner in MECHANISMS else ():
         if not meant and word in one.aliases:
-            meant, told = one.name, one.hint
+            meant, hint = one.name, one.hint
     if not meant and word in ("mechanism", "type", "family", "noise"):
         meant = "kind"
     if meant in names:
-        return meant, f": {told}" if told else f": did you mean {meant}?"
+        return meant, f": {hint}" if hint else f": did you mean {meant}?"
     return likely(key, names), did_you_mean(key, names)
 
 

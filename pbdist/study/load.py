@@ -191,7 +191,7 @@ class _Contents(Generic[_Model]):
 def _contents(
     document: Document, kind: type[_Model], checks: Sequence[Callable[[Document, _Model], object]]
 ) -> _Contents[_Model]:
-    """Return what a file has; what one problem does not hide is told together with it."""
+    """Return what a file has; all problems that do not hide each other are in one error."""
     problems = Problems()
     with problems.collected():
         model = model_at(document, (), kind, owner=STUDY)
@@ -201,7 +201,7 @@ def _contents(
 
     def each(name: str, read: Callable[[Document], _Made]) -> list[_Made]:
         found: list[_Made] = []
-        # What is no list is told with the other fields.
+        # The model has refused what is no list.
         if isinstance(document.data.get(name), list):
             with problems.collected():
                 found = read_each(read, document.at(name).items())

@@ -4,9 +4,9 @@ The projections do not depend on the machine, so that the same study always has 
 """
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,12 +23,8 @@ from pbdist.types import FloatArray, IntArray
 
 #: Classes of similar cells, at most.
 _MOST_CLASSES = 200
-#: Sizes are binary orders of floats, of at most this many bits.
-_COARSEST = 12
-#: Of more values than two it is how many there are that counts.
-_LONG = 2
-#: The size of 0, below all others.
-_OF_ZERO = -2000
+#: Sizes are binary orders of floats, of at most this many bits; that of 0 is below all others.
+_COARSEST, _OF_ZERO = 12, -2000
 #: The kind of a pair and the sizes of its parameters, then that of its factor.
 _Key: TypeAlias = tuple[Hashable, ...]
 
@@ -100,7 +96,8 @@ def _key_of_value(value: Any) -> Hashable:
     if isinstance(value, Pair):
         return _key_of(value)
     if isinstance(value, tuple):
-        long = len(value) > _LONG and not isinstance(value[0], Pair)
+        # Of more values than two their number counts.
+        long = len(value) > 2 and not isinstance(value[0], Pair)
         return _size(len(value)) if long else tuple(map(_key_of_value, value))
     hashable: Hashable = value
     return hashable
@@ -124,7 +121,7 @@ class CellCost:
     seconds: float
     #: Projected memory of a worker process while it computes the cell, without that of the process itself.
     peak_bytes: int
-    #: Upper estimate of all its kept states; 0 where none are kept.
+    #: Upper estimate of all its saved states; 0 where none are saved.
     state_bytes: int
 
 
@@ -150,8 +147,8 @@ _FFTS_PER_STEP = 8
 _SECONDS_PER_BUCKET_AND_POINT = 6.0e-9
 #: Vectors of float64 held at once: as long as the state, and as long as an FFT.
 _STATE_VECTORS, _FFT_VECTORS = 10, 6
-#: Arrays of a kept state.
-_KEPT_VECTORS = 4
+#: Arrays of a saved state.
+_SAVED_VECTORS = 4
 
 
 def _bucket_cost(study: StudySpec, cell: Cell) -> CellCost:
@@ -166,18 +163,18 @@ def _bucket_cost(study: StudySpec, cell: Cell) -> CellCost:
     evaluation = _SECONDS_PER_BUCKET_AND_POINT * state * (len(rounds) * len(study.epsilon))
     leaf = _SECONDS_PER_LEAF + _SECONDS_PER_LEAF_BUCKET * state
     choice = _SECONDS_PER_CHOICE if cell.factor is None else 0.0
-    kept = len(rounds) if study.keep_states else 0
+    saved = len(rounds) if study.keep_states else 0
     # The states of the ladder live until the last r that uses them is done, in the worst case all of them.
-    peak = 8 * ((_STATE_VECTORS + _KEPT_VECTORS * (ladder + kept)) * state + _FFT_VECTORS * transform)
+    peak = 8 * ((_STATE_VECTORS + _SAVED_VECTORS * (ladder + saved)) * state + _FFT_VECTORS * transform)
     seconds = choice + directions * (leaf + steps * step + evaluation)
-    return CellCost(seconds, peak, directions * kept * 8 * _KEPT_VECTORS * state)
+    return CellCost(seconds, peak, directions * saved * 8 * _SAVED_VECTORS * state)
 
 
 #: A cell, and each of its points.
 _SECONDS_PER_CELL, _SECONDS_PER_POINT = 1.0e-3, 3.0e-7
 #: An outcome; its bytes.
 _SECONDS_PER_OUTCOME, _BYTES_PER_OUTCOME = 2.0e-6, 2000
-#: Peak memory of the climbs that make states close everywhere; writing a kept state, and each of its bytes.
+#: Peak memory of the climbs that make states close everywhere; writing a saved state, and each of its bytes.
 _BYTES_PER_CLIMB = 250_000_000
 _SECONDS_PER_STATE, _SECONDS_PER_STATE_BYTE = 0.005, 1.0e-8
 #: Grids are thinned to this many r and ε; pairs of more outcomes are projected without their outcomes.
@@ -256,7 +253,7 @@ _CHUNK_BYTES = 2**25
 _BASE_BYTES = 250 * 2**20
 #: Arrays of the bounds, and how often a worker holds those of a batch: as tables, as one array, and encoded.
 _BOUND_ARRAYS, _BOUND_COPIES = 4, 3
-#: Bytes of the metadata of a store, of each batch, of each cell, and of each kept state.
+#: Bytes of the metadata of a store, of each batch, of each cell, and of each saved state.
 _STORE_BYTES, _BATCH_BYTES, _CELL_BYTES, _STATE_BYTES = 60_000, 8_000, 300, 6_000
 
 
@@ -276,7 +273,7 @@ class Batch:
     partly: bool = False
 
 
-class Batches(Sequence[Batch]):
+class Batches:
     """The batches in the order of their submission: the longest first, so that none is left for the end.
 
     Each is made when it is accessed, so that a million of them take megabytes. Every batch but the last has `length`
@@ -295,17 +292,15 @@ class Batches(Sequence[Batch]):
         """Return the number of batches."""
         return self.seconds.size
 
-    @overload
-    def __getitem__(self, index: int) -> Batch: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Batch]: ...
-    def __getitem__(self, index: int | slice) -> Batch | list[Batch]:
-        """Return a batch by its rank in the order, or a list of them."""
-        if isinstance(index, slice):
-            return [self[rank] for rank in range(len(self))[index]]
-        chunk = int(self._order[index])
+    def __getitem__(self, rank: int) -> Batch:
+        """Return a batch by its rank in the order."""
+        chunk = int(self._order[rank])
         start = chunk * self.length
-        return Batch(chunk, start, min(start + self.length, self.cells), float(self.seconds[index]))
+        return Batch(chunk, start, min(start + self.length, self.cells), float(self.seconds[rank]))
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Yield the batches in order."""
+        return map(self.__getitem__, range(len(self)))
 
 
 @dataclass(frozen=True)
@@ -331,7 +326,7 @@ class Plan:
     def _repr_html_(self) -> str:
         """Return what the study will take as a small table, for notebooks."""
         fields = {
-            **self.study.told(),
+            **self.study.summary(),
             "batches": f"{len(self.batches):,} of up to {self.cells_per_batch:,} cells",
             "time": f"about {duration(self.seconds)} on one core",
             "memory": f"up to {size(self.worker_bytes)} a worker",

@@ -107,13 +107,13 @@ class StudySpec:
         """The tolerance to reach; None where there is none, or buckets replace it."""
         return self.tolerance if self.method == "tight" and self.buckets is None else None
 
-    def told(self) -> dict[str, str]:
+    def summary(self) -> dict[str, str]:
         """Return what the study computes in a few words, by the names of its keys."""
         r, epsilon = self.compositions, self.epsilon
-        kept = f"buckets {self.buckets:,}" if self.buckets is not None else f"tolerance {self.tolerance:g}"
+        precision = f"buckets {self.buckets:,}" if self.buckets is not None else f"tolerance {self.tolerance:g}"
         neighbours = "; ".join(f"{label}: {relation.in_words}" for label, relation in self.adjacency)
         return {
-            "method": f"{self.method}, {kept}",
+            "method": f"{self.method}, {precision}",
             "cells": f"{len(self.cells):,}",
             "compositions": f"{len(r):,}, from {r[0]:,} to {r[-1]:,}",
             "epsilon": f"{len(epsilon):,}, from {epsilon[0]:g} to {epsilon[-1]:g}",
@@ -155,7 +155,7 @@ class StudySpec:
         if head["format"] not in _HEAD_FORMATS:
             raise ValueError(f"expected study format {' or '.join(map(str, _HEAD_FORMATS))}, got {head['format']!r}")
         old = head["format"] == _HEAD_FORMATS[0]
-        told = head["adjacency"] if head["format"] == _HEAD_FORMATS[2] else {}
+        stated = head["adjacency"] if head["format"] == _HEAD_FORMATS[2] else {}
         return cls(
             name=name,
             cells=cells,
@@ -167,7 +167,7 @@ class StudySpec:
             keep_states=head["keep_states"],
             floor=DEFAULT_FLOOR if old else float.fromhex(head["floor"]),
             direction="each" if old else head["direction"],
-            adjacency=tuple(sorted((label, Adjacency(relation)) for label, relation in told.items())),
+            adjacency=tuple(sorted((label, Adjacency(relation)) for label, relation in stated.items())),
         )
 
 

@@ -67,8 +67,8 @@ def test_a_statement_is_a_part_of_the_digest_wherever_it_stands(tmp_path: Path) 
     assert top.cells_sha256 == bare.cells_sha256
     again = StudySpec.from_head(other.head(), other.cells, name="s")
     assert (again.adjacency, again.digest) == (other.adjacency, other.digest)
-    assert other.told()["neighbours"] == "Laplace: one record replaced"
-    assert "neighbours" not in bare.told()
+    assert other.summary()["neighbours"] == "Laplace: one record replaced"
+    assert "neighbours" not in bare.summary()
 
 
 def test_an_entry_has_the_last_word(tmp_path: Path) -> None:
@@ -126,6 +126,8 @@ def test_one_label_is_for_one_relation(tmp_path: Path) -> None:
     (told,) = refused(tmp_path, sampled + with_own(labelled[0], "replace-one"))
     assert told.endswith("got add-or-remove and replace-one: give one another label")
     assert study(tmp_path, sampled + labelled[0]).adjacency == ()
+    twice = study(tmp_path, with_own(labelled[0], "zero-out") + with_own(labelled[1], "zero-out"))
+    assert twice.adjacency == (("x", Adjacency.ZERO_OUT),)
     agreed = study(tmp_path, sampled + with_own(labelled[0], "add-or-remove"))
     assert agreed.adjacency == (("x", Adjacency.ADD_OR_REMOVE),)
 
