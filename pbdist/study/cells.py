@@ -99,6 +99,10 @@ class Column(NamedTuple):
         return Column(self.values, codes) if len(self.values) > 1 else Column.constant(self.values[0], codes.size)
 
 
+def _itself(value: Any) -> Any:
+    return value
+
+
 class PairTable(Sequence[Pair]):
     """Pairs of one kind, with a column of each field; or pairs of any kinds in one column.
 
@@ -122,21 +126,17 @@ class PairTable(Sequence[Pair]):
         return cls(None, {WHOLE: Column(tuple(pairs), np.arange(len(pairs), dtype=np.int32))})
 
     @classmethod
-    def grid(cls, base: Pair, axes: Sequence[Mapping[str, Sequence[Any]]]) -> "PairTable":
-        """Return the pairs that are as `base` but for the fields of the axes: all combinations, the last axis fastest.
-
-        Each axis has some fields that vary together, with equally many values.
-        """
+    def grid(cls, base: Pair, axes: Mapping[str, Sequence[Any]]) -> "PairTable":
+        """Return the pairs that are as `base` but for some fields: all combinations, the last field fastest."""
         if not fields_of(base):
             return cls.listed([base])
-        sizes = [len(next(iter(axis.values()))) for axis in axes]
+        sizes = [len(values) for values in axes.values()]
         count = int(np.prod(sizes, dtype=np.int64))
         columns = {name: Column.constant(value, count) for name, value in fields_of(base).items()}
-        for number, axis in enumerate(axes):
+        for number, (name, values) in enumerate(axes.items()):
             inner = int(np.prod(sizes[number + 1 :], dtype=np.int64))
-            period = np.repeat(np.arange(sizes[number], dtype=np.int32), inner)
-            codes = np.tile(period, count // max(1, period.size))
-            columns |= {name: Column(tuple(values), codes) for name, values in axis.items()}
+            period = np.repeat(np.arange(len(values), dtype=np.int32), inner)
+            columns[name] = Column(tuple(values), np.tile(period, count // max(1, period.size)))
         return cls(type(base), columns)
 
     def __len__(self) -> int:
@@ -156,9 +156,7 @@ class PairTable(Sequence[Pair]):
 
     def __iter__(self) -> Iterator[Pair]:
         """Yield the pairs in order."""
-        return map(
-            self._made, zip(*(column.each(lambda value: value) for column in self.columns.values()), strict=True)
-        )
+        return map(self._made, zip(*(column.each(_itself) for column in self.columns.values()), strict=True))
 
     def taken(self, rows: slice | IntArray) -> "PairTable":
         """Return the table of some rows."""
@@ -173,21 +171,17 @@ class PairTable(Sequence[Pair]):
     @property
     def distinct(self) -> bool:
         """Whether pairs of a grid are known to be different; nothing is known of others."""
-        return self.kind is not None and all(
-            len(set(each.values)) == len(each.values) for each in self.columns.values()
-        )
+        every = (column.values for column in self.columns.values())
+        return self.kind is not None and all(len(set(values)) == len(values) for values in every)
 
     @property
     def adjacencies(self) -> set[Adjacency]:
         """What the pairs say of their neighbours; few of them are made, as only pairs within them matter."""
         if self.kind is None:
-            return {pair.adjacency for pair in self.columns[WHOLE].values}
-        rows = [
-            column.values if isinstance(column.values[0], Pair) else column.values[:1]
-            for column in self.columns.values()
-        ]
-        kinds = [[values[place] for place in unlike(values)] for values in rows] if len(self) else [[]]
-        return {self._made(values).adjacency for values in itertools.product(*kinds)}
+            return {pair.adjacency for pair in self}
+        every = (column.values for column in self.columns.values())
+        unlike_values = ([values[place] for place in unlike(values)] for values in every)
+        return {self._made(values).adjacency for values in itertools.product(*unlike_values)}
 
     def form(self, marks: Mapping[str, JsonValue]) -> JsonValue:
         """Return the canonical form of the first pair, with marks in place of some columns."""
@@ -211,13 +205,13 @@ def _field_names(kind: type[Pair]) -> tuple[str, ...]:
     return tuple(one.name for one in fields(kind))  # type: ignore[arg-type]  # a dataclass
 
 
-def unlike(pairs: Sequence[Pair]) -> list[int]:
-    """Return the places of the first pairs that say different things of their neighbours."""
+def unlike(values: Sequence[Any]) -> list[int]:
+    """Return the places of the first values that say different things of their neighbours: only pairs say any."""
+    if not isinstance(values[0], Pair):
+        return [0]
     found: dict[Any, int] = {}
-    for place, pair in enumerate(pairs):
-        said = None
-        if isinstance(pair, Pair):
-            said = pair.adjacency, frozenset((one.adjacency, one.removal) for one in pair.factors)
+    for place, pair in enumerate(values):
+        said = pair.adjacency, frozenset((one.adjacency, one.removal) for one in pair.factors)
         found.setdefault(said, place)
     return list(found.values())
 
@@ -259,7 +253,7 @@ class Block(NamedTuple):
 
     def cells(self) -> Iterator[Cell]:
         """Yield the cells in order."""
-        return map(Cell, self.label.each(str), self.pairs, self.factor.each(lambda value: value))
+        return map(Cell, self.label.each(str), self.pairs, self.factor.each(_itself))
 
     def texts(self, encoder: JSONEncoder, *, whole: bool = False) -> Iterator[str]:
         """Yield the canonical form of each pair as JSON; of the whole cell with its label and hexadecimal factor."""

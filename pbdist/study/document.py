@@ -138,7 +138,7 @@ def read_document(path: Path, read: Callable[[Document], _Made], what: str = "st
     ------
     StudyFileError
         The file cannot be read, is not YAML, repeats a key, has a key that is not text, uses aliases or tags, or is
-        too large or too deep; or `read` refuses it. One error has all problems, but what is no YAML is not read to its end.
+        too large or too deep; or `read` refuses it. One error has all problems, but of what is no YAML the first.
     """
     source = str(path)
     try:

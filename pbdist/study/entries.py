@@ -69,22 +69,18 @@ def accepted_grid(kind: str, grids: Grids, make: Make) -> PairTable:
     base = pair()
     held = fields_of(base)
     not_given = [name for name in held if name not in grids]
-    axes = []
+    axes: dict[str, list[Any]] = {}
     for name in names:
-        found = (fields_of(pair(**{name: value})) for value in grids[name])
-        own, *others = zip(*([fields[each] for each in (name, *not_given)] for fields in found), strict=True)
-        # What is not given may follow from what varies, as the split of a staircase does from its ε.
-        following = zip(not_given, others, strict=True)
-        axes.append({name: own, **{each: vals for each, vals in following if any(v != held[each] for v in vals)}})
+        axes[name] = []
+        for value in grids[name]:
+            found = fields_of(pair(**{name: value}))
+            axes[name].append(found[name])
+            if any(found[each] != held[each] for each in not_given):
+                # It follows from what varies, as the split of a staircase does from its ε: no grid has the pairs.
+                return _listed(grids, make)
     for together in _tried(MECHANISMS[kind], grids, names):
         pair(**together)
-    grid = PairTable.grid(base, axes)
-    if len(axes) > 1 and any(len(axis) > 1 for axis in axes):
-        # It may follow from several parameters at once: then no grid has the pairs.
-        every = map(make, itertools.product(*grids.values()))
-        if not all(one == other for one, other in zip(every, grid, strict=True)):
-            return _listed(grids, make)
-    return grid
+    return PairTable.grid(base, axes)
 
 
 def _listed(grids: Grids, make: Make) -> PairTable:

@@ -1,7 +1,8 @@
 """Expand grids of a study file: a scalar, a list, ``{linspace: [a, b, count]}`` or ``{geomspace: [a, b, count]}``.
 
 The values of a linspace and a geomspace are rounded to 15 significant decimal digits, so that ``[0, 1, 11]`` has the
-float that a user writes as 0.3, and a look-up of 0.3 finds it.
+float that a user writes as 0.3, and a look-up of 0.3 finds it. What is malformed, empty, repeated or out of its range
+is a `GridError` with all problems.
 """
 
 import math
@@ -38,13 +39,7 @@ class GridError(ValueError):
 
 
 def each(items: Sequence[JsonValue], read: Callable[[JsonValue], _T], *, repeated: bool = False) -> tuple[_T, ...]:
-    """Return what is read of each item; unless `repeated`, no two are equal.
-
-    Raises
-    ------
-    GridError
-        With all problems of all items.
-    """
+    """Return what is read of each item; unless `repeated`, no two are equal."""
     found: list[_T] = []
     known: set[_T] = set()
     wrong: list[tuple[Keys, str]] = []
@@ -64,13 +59,7 @@ def each(items: Sequence[JsonValue], read: Callable[[JsonValue], _T], *, repeate
 
 
 def number(value: JsonValue) -> float:
-    """Return `value` as a finite float.
-
-    Raises
-    ------
-    GridError
-        `value` is not a number, or is not finite.
-    """
+    """Return `value` as a finite float."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise GridError(f"expected a number, got {shown(value)}{number_hint(value)}")
     try:
@@ -83,44 +72,32 @@ def number(value: JsonValue) -> float:
 
 
 def numbers(value: JsonValue, read: Callable[[JsonValue], float] = number) -> tuple[float, ...]:
-    """Return the floats of a grid in the given order, each as `read` returns it.
-
-    Raises
-    ------
-    GridError
-        The grid is malformed, is empty, repeats a value, or holds one that `read` refuses.
-    """
+    """Return the floats of a grid in the given order, each as `read` returns it."""
     if isinstance(value, dict):
-        return tuple(read(x) for x in space(value))
-    if not isinstance(value, list):
-        return (read(value),)
-    if not value:
-        raise GridError("expected at least one number, got []")
-    return each(value, read)
+        return tuple(read(x) for x in _space(value))
+    return listed(value, read)
 
 
 def integers(value: JsonValue) -> tuple[int, ...]:
     """Return the numbers of compositions of a grid, which may also be ``{powers_of_two: [low, high]}``.
 
     The values of a linspace or geomspace are rounded to the nearest integer, and repeats that come of it are dropped.
-
-    Raises
-    ------
-    GridError
-        The grid is malformed, is empty, repeats a value, or holds one that is not an integer from 1 to 2^62.
     """
     if isinstance(value, dict):
         if list(value) == ["powers_of_two"]:
             return _powers_of_two(value["powers_of_two"])
         if set(value) & set(_SPACES):
-            return tuple(dict.fromkeys(_composition(round(x)) for x in space(value)))
+            return tuple(dict.fromkeys(_composition(round(x)) for x in _space(value)))
         near = did_you_mean(next(iter(value), None), ("powers_of_two", *_SPACES), _OTHER_SPACES)
         raise GridError(f"expected powers_of_two, linspace or geomspace, got {shown(value)}{near}")
-    if not isinstance(value, list):
-        return (_composition(value),)
-    if not value:
-        raise GridError("expected at least one number of compositions, got []")
-    return each(value, _composition)
+    return listed(value, _composition)
+
+
+def listed(value: JsonValue, read: Callable[[JsonValue], _T]) -> tuple[_T, ...]:
+    """Return what is read of one value, or of each of a list of values."""
+    if value == []:
+        raise GridError("expected at least one value, got []")
+    return each(value, read) if isinstance(value, list) else (read(value),)
 
 
 def same_float(left: float, right: float) -> bool:
@@ -162,14 +139,8 @@ def _powers_of_two(value: JsonValue) -> tuple[int, ...]:
     return tuple(2**exponent for exponent in range(value[0], value[1] + 1))
 
 
-def space(value: dict[str, JsonValue]) -> tuple[float, ...]:
-    """Return the values of a linspace or a geomspace.
-
-    Raises
-    ------
-    GridError
-        It is malformed.
-    """
+def _space(value: dict[str, JsonValue]) -> tuple[float, ...]:
+    """Return the values of a linspace or a geomspace."""
     if len(value) != 1 or next(iter(value)) not in _SPACES:
         near = did_you_mean(next(iter(value), None), _SPACES, _OTHER_SPACES)
         raise GridError(f"expected a number, a list, or one of linspace and geomspace, got {shown(value)}{near}")

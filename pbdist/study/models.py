@@ -128,9 +128,7 @@ def _factors(value: JsonValue) -> tuple[float | None, ...]:
             raise GridError(f"expected auto or a number above 1, got {shown(item)}")
         return grids.number(item)
 
-    if value == []:
-        raise GridError("expected at least one of auto and a number above 1, got []")
-    return grids.each(value, read) if isinstance(value, list) else (read(value),)
+    return grids.listed(value, read)
 
 
 def _grid(read: Callable[[JsonValue], Any]) -> PlainValidator:

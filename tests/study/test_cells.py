@@ -126,7 +126,7 @@ def test_a_plan_is_that_of_the_cells_made_one_by_one(study: StudySpec) -> None:
 
 
 def laplaces(label: str, scales: tuple[float, ...], sensitivities: tuple[float, ...] = (1.0,)) -> Block:
-    axes = [{"scale": scales}, {"sensitivity": sensitivities}]
+    axes = {"scale": scales, "sensitivity": sensitivities}
     return Block.of(label, PairTable.grid(Laplace(1.0), axes), (None, 1.5))
 
 

@@ -158,12 +158,12 @@ def test_an_extension_states_what_is_new(tmp_path: Path) -> None:
 def test_a_grid_of_pairs_says_what_each_of_them_says() -> None:
     sampled, plain = SubsampledGaussian(1.0, 0.1), Laplace(3.0)
     choices = ((plain, Laplace(4.0), sampled), (Reversed(sampled), plain))
-    axes = [{f"pairs[{number}]": values} for number, values in enumerate(choices)]
+    axes = {f"pairs[{number}]": values for number, values in enumerate(choices)}
     grid = PairTable.grid(Product(plain, plain), axes)
     assert grid.adjacencies == {pair.adjacency for pair in grid}
     assert len(unlike(choices[0])) == 2
     assert unlike((1.0, 2.0)) == [0]
-    assert PairTable.grid(sampled, [{"scale": (1.0, 2.0)}]).adjacencies == {Adjacency.ADD_OR_REMOVE}
+    assert PairTable.grid(sampled, {"scale": (1.0, 2.0)}).adjacencies == {Adjacency.ADD_OR_REMOVE}
     assert PairTable.listed([sampled, plain]).adjacencies == {Adjacency.ADD_OR_REMOVE, Adjacency.AS_STATED}
     assert PairTable.listed([]).adjacencies == set()
 
