@@ -84,6 +84,13 @@ class Column(NamedTuple):
         """Return the column of one value."""
         return cls((value,), np.broadcast_to(np.int32(0), length))
 
+    @classmethod
+    def joined(cls, columns: "Sequence[Column]") -> "Column":
+        """Return the values of some columns, one after the other."""
+        starts = itertools.accumulate((len(each.values) for each in columns), initial=0)
+        codes = [each.codes + np.int32(start) for each, start in zip(columns, starts, strict=False)]
+        return cls(tuple(itertools.chain(*(each.values for each in columns))), np.concatenate(codes))
+
     def each(self, read: Callable[[Any], _T]) -> list[_T]:
         """Return what is read of the value in each row; of each different value it is read once."""
         values, codes = self.values, self.codes
@@ -138,6 +145,15 @@ class PairTable(Sequence[Pair]):
             period = np.repeat(np.arange(len(values), dtype=np.int32), inner)
             columns[name] = Column(tuple(values), np.tile(period, count // max(1, period.size)))
         return cls(type(base), columns)
+
+    @classmethod
+    def joined(cls, tables: "Sequence[PairTable]") -> "PairTable":
+        """Return the pairs of some tables, one after the other."""
+        first, *others = tables
+        if any(one.kind is not first.kind or one.columns.keys() != first.columns.keys() for one in others):
+            return cls.listed([*itertools.chain(*tables)])
+        columns = {name: Column.joined([one.columns[name] for one in tables]) for name in first.columns}
+        return cls(first.kind, columns) if others else first
 
     def __len__(self) -> int:
         """Return the number of pairs."""

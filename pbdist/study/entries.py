@@ -149,16 +149,15 @@ def _histogram_of_files(folder: Path, file: Sequence[str], columns: tuple[str, .
 
 
 def expand_entry(entry: Document, kinds: tuple[str, ...] | None = None) -> list[Pair]:
-    """Return the pairs of an entry, as `grids_of_entry` has them; too many to make them all are refused."""
-    grids = grids_of_entry(entry, study_kinds() if kinds is None else kinds)
-    count = sum(map(len, grids))
-    if count > MOST_MADE:
-        entry.refuse(f"expected at most {MOST_MADE} noise settings, got {count}")
-    return [*itertools.chain(*grids)]
+    """Return the pairs of an entry, as `pairs_of_entry` has them; too many to make them all are refused."""
+    pairs = pairs_of_entry(entry, study_kinds() if kinds is None else kinds)
+    if len(pairs) > MOST_MADE:
+        entry.refuse(f"expected at most {MOST_MADE} noise settings, got {len(pairs)}")
+    return [*pairs]
 
 
-def grids_of_entry(entry: Document, kinds: tuple[str, ...], own: tuple[str, ...] = ()) -> list[PairTable]:
-    """Return the pairs of an entry, those of each of its settings as a grid.
+def pairs_of_entry(entry: Document, kinds: tuple[str, ...], own: tuple[str, ...] = ()) -> PairTable:
+    """Return the pairs of an entry: those of each of its settings, one after the other.
 
     `kinds` are the allowed kinds; `own` are keys of the entry that are not parameters of the mechanism.
 
@@ -172,7 +171,7 @@ def grids_of_entry(entry: Document, kinds: tuple[str, ...], own: tuple[str, ...]
     kind = entry.data.get("kind")
     if kind not in kinds:
         _refuse_kind(entry, kinds)
-    return read_each(partial(_expand, entry, kind, (*own, "settings")), settings_of(entry, own))
+    return PairTable.joined(read_each(partial(_expand, entry, kind, (*own, "settings")), settings_of(entry, own)))
 
 
 def _refuse_kind(entry: Document, kinds: tuple[str, ...]) -> NoReturn:

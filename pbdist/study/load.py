@@ -174,15 +174,14 @@ class _Contents(Generic[_Model]):
         """Return the cells of the entries with all factors; too many, and repeated ones, are refused."""
         factors, count = self.model.factors, 0
         for entry in self.entries:
-            count += sum(map(len, entry.pairs)) * len(factors)
+            count += len(entry.pairs) * len(factors)
             if count > MOST_SETTINGS:
                 entry.document.refuse(f"expected at most {MOST_SETTINGS} cells in all, got {count} up to here")
-        entries = [entry for entry in self.entries for _ in entry.pairs]
-        blocks = [Block.of(entry.label, pairs, factors) for entry in self.entries for pairs in entry.pairs]
+        blocks = [Block.of(entry.label, entry.pairs, factors) for entry in self.entries]
         problems = Problems()
         for repeated in repeated_cells(blocks):
-            got = f"{repeated.cell.describe()} on line {entries[repeated.first_block].document.line()} too"
-            at = entries[repeated.block].document
+            got = f"{repeated.cell.describe()} on line {self.entries[repeated.first_block].document.line()} too"
+            at = self.entries[repeated.block].document
             problems.found.append(at.problem((), f"expected each setting once, got {got}"))
         problems.refuse()
         return CellTable(blocks)

@@ -38,7 +38,7 @@ def stated_by_label(document: Document, given: str | None, entries: Sequence[Mec
         with problems.collected():
             try:
                 mine = checked_adjacency(values.data["adjacency"] if own else given, "")
-                said = frozenset[Adjacency]().union(*(pairs.adjacencies for pairs in entry.pairs))
+                said = frozenset(entry.pairs.adjacencies)
                 for one in said:
                     stated(one, mine, "", entry.label)
                 if values.data["kind"] == RELEASE_PLAN:

@@ -33,7 +33,7 @@ from pbdist.granularity.release.plan import ReleasePlan
 from pbdist.mechanisms import Pair, Product, WorstOf
 from pbdist.study.cells import PairTable
 from pbdist.study.document import Document, Problems, read_each, shown
-from pbdist.study.entries import MOST_MADE, expand_entry, grids_of_entry, settings_of, study_kinds
+from pbdist.study.entries import MOST_MADE, expand_entry, pairs_of_entry, settings_of, study_kinds
 from pbdist.study.fields import Values, check_keys, constructed, refuse_constructed, values_of
 from pbdist.suggestions import did_you_mean
 
@@ -62,11 +62,11 @@ _MOST_BLOCKS = 100_000
 
 @dataclass(frozen=True)
 class MechanismEntry:
-    """An entry of a study's list of mechanisms: where it is, its label, and its pairs, a table for each setting."""
+    """An entry of a study's list of mechanisms: where it is, its label, and its pairs."""
 
     document: Document
     label: str
-    pairs: list[PairTable]
+    pairs: PairTable
 
 
 def mechanism_entry(document: Document) -> MechanismEntry:
@@ -76,9 +76,9 @@ def mechanism_entry(document: Document) -> MechanismEntry:
     with problems.collected():
         if isinstance(document.data, dict) and document.data.get("kind") == RELEASE_PLAN:
             plans = read_each(partial(_plans, document, own), settings_of(document, own))
-            pairs = [PairTable.listed([*itertools.chain(*plans)])]
+            pairs = PairTable.listed([*itertools.chain(*plans)])
         else:
-            pairs = grids_of_entry(document, (*study_kinds(), RELEASE_PLAN), own)
+            pairs = pairs_of_entry(document, (*study_kinds(), RELEASE_PLAN), own)
     values = document.data if isinstance(document.data, dict) else {}
     label = values.get("label", values.get("kind"))
     if "label" in values and not (isinstance(label, str) and _LABEL.fullmatch(label) and label.isprintable()):
