@@ -319,8 +319,10 @@ class CellTable(KnownCells):
         """Return the table of some cells, which may be one already."""
         if isinstance(cells, CellTable):
             return cells
-        labels, factors = (Column.of(getattr(cell, name) for cell in cells) for name in ("label", "factor"))
-        return cls([Block(labels, PairTable.listed([cell.pair for cell in cells]), factors)])
+        # Stored cells are read once.
+        listed = tuple(cells)
+        labels, factors = (Column.of(getattr(cell, name) for cell in listed) for name in ("label", "factor"))
+        return cls([Block(labels, PairTable.listed([cell.pair for cell in listed]), factors)])
 
     def __len__(self) -> int:
         """Return the number of cells."""
@@ -375,15 +377,16 @@ class CellTable(KnownCells):
     @cached_property
     def sha256(self) -> str:
         """As `StudySpec.cells_sha256`."""
-        digest, lines = hashlib.sha256(), self._lines()
-        while some := "".join(f"{line}\n" for line in itertools.islice(lines, _PIECE)):
-            digest.update(some.encode())
+        digest, lines = hashlib.sha256(), (f"{line}\n" for line in self._lines())
+        while piece := "".join(itertools.islice(lines, _PIECE)):
+            digest.update(piece.encode())
         return digest.hexdigest()
 
     def hashes(self) -> Hashes:
         """Return a hash of each cell: equal cells have equal ones, and no others."""
-        digests = b"".join(hashlib.blake2b(line.encode(), digest_size=16).digest() for line in self._lines())
-        return np.frombuffer(digests, dtype="S16")
+        digests = (hashlib.blake2b(line.encode(), digest_size=16).digest() for line in self._lines())
+        pieces = iter(lambda: b"".join(itertools.islice(digests, _PIECE)), b"")
+        return np.frombuffer(b"".join(pieces), dtype="S16")
 
     def labels(self) -> dict[str, int]:
         """Return how many cells each label has, in the order of their first appearance."""

@@ -110,18 +110,8 @@ def constructed(
 ) -> _Made:
     """Return what a dataclass makes of the mapping in a document; its constructor checks the values.
 
-    Parameters
-    ----------
-    document, values
-        The mapping, and its values if they are not all in the document.
-    kind
-        The dataclass.
-    read
-        Makes the values of some fields; others are taken as they are.
-    keys
-        The keys of fields that have other names in the file.
-    also
-        Further keys that the mapping may have.
+    `values` are given if they are not all in the document. `read` makes the values of some fields, `keys` has the names
+    in the file of some fields, and `also` further keys that the mapping may have.
     """
     names = {one.name: (keys or {}).get(one.name, one.name) for one in fields(kind)}  # type: ignore[arg-type]
     required = [names[one.name] for one in fields(kind) if one.default is MISSING]  # type: ignore[arg-type]
