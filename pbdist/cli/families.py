@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from pbdist.errors import InvalidInputError, StudyFileError
-from pbdist.mechanisms import MECHANISMS, Form, Histogram, Pair, Parameter, parameters_of
+from pbdist.mechanisms import MECHANISMS, Form, Histogram, HistogramFiles, Pair, Parameter, parameters_of
 from pbdist.study.document import Document, read_text, shown
-from pbdist.study.entries import FILE_PARAMETERS, expand_entry, study_kinds
+from pbdist.study.entries import expand_entry, study_kinds
 from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
 
@@ -58,7 +58,7 @@ def pairs_of_family(kind: str, given: Mapping[str, Sequence[str]]) -> list[Named
 
 
 def _declared(kind: str) -> dict[str, Parameter]:
-    files = FILE_PARAMETERS if MECHANISMS[kind] is Histogram else {}
+    files = parameters_of(HistogramFiles) if MECHANISMS[kind] is Histogram else {}
     return {**parameters_of(MECHANISMS[kind]), **files}
 
 
@@ -86,7 +86,7 @@ def _taken_inner(declared: Mapping[str, Parameter], texts: dict[str, Sequence[st
 
 def _values(one: Parameter, texts: Sequence[str]) -> list[JsonValue]:
     """Return the alternatives that some texts are for a parameter."""
-    if one.name in FILE_PARAMETERS:
+    if one in parameters_of(HistogramFiles).values():
         return [list(texts)]
     if one.domain.form is Form.NAME:
         return list(texts)

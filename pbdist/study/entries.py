@@ -10,18 +10,15 @@ from typing import Any, NoReturn, TypeAlias
 from pbdist.errors import InvalidInputError, StudyFileError
 from pbdist.mechanisms import (
     MECHANISMS,
-    Domain,
     ElementaryPair,
     Form,
     Histogram,
+    HistogramFiles,
     Pair,
     Parameter,
     Product,
-    load_histograms,
-    parameter,
     parameters_of,
 )
-from pbdist.mechanisms.declaration import parametrised
 from pbdist.study.cells import PairTable, fields_of, unlike
 from pbdist.study.document import Document, Problems, read_each, shown
 from pbdist.study.fields import (
@@ -112,40 +109,9 @@ def elementary_kinds() -> tuple[str, ...]:
     return tuple(name for name in study_kinds() if issubclass(MECHANISMS[name], ElementaryPair))
 
 
-def _files(_owner: str, _name: str, value: Any) -> tuple[str, ...]:
-    """Return one file, or one of each distribution."""
-    files = value if isinstance(value, list) else [value]
-    if len(files) not in (1, 2) or not all(isinstance(x, str) and x for x in files):
-        raise InvalidInputError(f"file: expected the path of a file, or of two files, got {shown(value)}")
-    return tuple(files)
-
-
-def _names(_owner: str, _name: str, value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(x, str) for x in value):
-        raise InvalidInputError(f"columns: expected a list of names, got {shown(value)}")
-    return tuple(value)
-
-
-@parametrised
-class _HistogramFiles:
-    """The parameters of a histogram whose counts are in files, in place of those that it declares."""
-
-    file: Any = parameter(
-        Domain(_files, Form.NAME), "a table of counts, or one for each distribution, in place of p and q"
-    )
-    columns: Any = parameter(Domain(_names, Form.NAME), "the columns of the table", default=None)
-
-
-FILE_PARAMETERS = parameters_of(_HistogramFiles)
-
-
-def _histogram_of_files(folder: Path, file: Sequence[str], columns: tuple[str, ...] | None = None) -> Pair:
-    """Read the counts: the study then holds them itself, and its digest depends on them and not on the file's place."""
-    try:
-        return load_histograms(*(folder / name for name in file), columns=columns)
-    except InvalidInputError as error:
-        text = str(error)
-        raise InvalidInputError(text if text.startswith("columns: ") else f"file: {text}") from error
+def _histogram_of_files(folder: Path, **parameters: Any) -> Pair:
+    """Return the histogram, which the study then holds: its digest depends on the counts, and not on the place."""
+    return HistogramFiles(**parameters).read(folder)
 
 
 def expand_entry(entry: Document, kinds: tuple[str, ...] | None = None) -> list[Pair]:
@@ -212,7 +178,7 @@ def _expand(entry: Document, kind: str, also: tuple[str, ...], values: Values) -
     make: Callable[..., Pair] = MECHANISMS[kind]
     declared = parameters_of(MECHANISMS[kind])
     if MECHANISMS[kind] is Histogram and "file" in values:
-        declared, make = FILE_PARAMETERS, partial(_histogram_of_files, Path(entry.source).parent)
+        declared, make = parameters_of(HistogramFiles), partial(_histogram_of_files, Path(entry.source).parent)
     required = [name for name, one in declared.items() if one.required]
     problems = check_keys(entry, values, ("kind", *declared, *also), required, owner=kind)
     choices: dict[str, _Choices] = {}
@@ -275,7 +241,7 @@ def _choices(given: Document, kind: str, one: Parameter) -> dict[str, _Choices]:
 def _are_alternatives(one: Parameter, value: JsonValue) -> bool:
     """Whether a value is a list of values of a parameter, and not one value."""
     form = one.domain.form
-    if not isinstance(value, list) or not value or form is Form.MASSES or one in FILE_PARAMETERS.values():
+    if not isinstance(value, list) or not value or form is Form.MASSES or one in parameters_of(HistogramFiles).values():
         return False
     listed = all(isinstance(x, list) or (x is None and form is Form.LIMITS) for x in value)
     return form in (Form.NUMBER, Form.NAME) or listed
