@@ -366,7 +366,7 @@ class CellTable(KnownCells):
         return hash(tuple(self))
 
     def __repr__(self) -> str:
-        """Tell the number of cells, as they may be many."""
+        """Return the number of cells, as they may be many."""
         return f"<{len(self):,} cells>"
 
     def _lines(self) -> Iterator[str]:
@@ -408,7 +408,7 @@ def known(cells: Sequence[Cell]) -> KnownCells:
 
 
 class Repeated(NamedTuple):
-    """A cell that stands before it too: the number of its block, the cell, and the block where it stood first."""
+    """A repeated cell: the number of its block, the cell, and the number of the block that has it first."""
 
     block: int
     cell: Cell

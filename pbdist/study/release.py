@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from pbdist.errors import InvalidInputError
 from pbdist.granularity.notions import (
@@ -114,14 +114,14 @@ def _plans(entry: Document, own: tuple[str, ...], values: Values) -> list[Pair]:
             pair = ReleasePlan(granularity, tuple(itertools.chain(*choice)), blocks, tuple(profiles)).pair()
         except InvalidInputError as error:
             _refuse_plan(entry, values, alternatives, error)
-        # A product too is the worst of one, so that stores tell the scale that all share.
+        # A product too is the worst of one, so that stores have a column of the scale that all share.
         found.append(WorstOf(pair) if isinstance(pair, Product) else pair)
     return found
 
 
 def _refuse_plan(
     entry: Document, values: Values, alternatives: Sequence[Sequence[Sequence[Analysis]]], error: InvalidInputError
-) -> None:
+) -> NoReturn:
     """Refuse a plan: at the field of an analysis that its error names, or of the plan."""
     for item, found in zip(values["analyses"].items(), alternatives, strict=True):
         names = {run.name for runs in found for run in runs}
