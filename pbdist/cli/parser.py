@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 if TYPE_CHECKING:
-    from pbdist.study.words import NamedPair
+    from pbdist.cli.families import NamedPair
 
 #: What commands are added to.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -105,9 +105,9 @@ def add_mechanism_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add(parser: argparse.ArgumentParser) -> None:
+    from pbdist.cli.families import family_parameters
     from pbdist.mechanisms import described
     from pbdist.study.entries import study_kinds
-    from pbdist.study.words import word_parameters
 
     known = study_kinds()
     parser.add_argument("--family", metavar="KIND", choices=known, help=f"the mechanism: {', '.join(known)}")
@@ -116,14 +116,14 @@ def _add(parser: argparse.ArgumentParser) -> None:
         "Each of several values of a number is answered. A mechanism within another one is a YAML\n"
         "  mapping, as '{kind: Laplace, scale: 500}', or its kind alone with its parameters beside it.",
     )
-    for parameter in word_parameters():
-        what = described(parameter.kinds).replace("%", "%%")
+    for name, kinds in family_parameters().items():
+        what = described(kinds).replace("%", "%%")
         group.add_argument(
-            _option(parameter.name),
-            dest=_PREFIX + parameter.name,
-            metavar="FILE" if parameter.files else "X",
+            _option(name),
+            dest=_PREFIX + name,
+            metavar="FILE" if name == "file" else "X",
             nargs="+",
-            help=f"{what} ({_listed(parameter.kinds)})" if len(set(parameter.kinds.values())) == 1 else what,
+            help=f"{what} ({_listed(kinds)})" if len(set(kinds.values())) == 1 else what,
         )
 
 
@@ -142,13 +142,13 @@ def given_parameters(options: argparse.Namespace) -> dict[str, list[str]]:
 
 def named_pairs(family: str | None, words: Mapping[str, list[str]]) -> "list[NamedPair]":
     """Return the mechanisms that are named; errors name the options."""
+    from pbdist.cli.families import pairs_of_family
     from pbdist.errors import InvalidInputError
-    from pbdist.study.words import pairs_of_words
 
     if family is None:
         raise InvalidInputError("--family: expected a kind of mechanism, got none")
     try:
-        return pairs_of_words(family, words)
+        return pairs_of_family(family, words)
     except InvalidInputError as error:
         found = _FIELD.match(str(error))
         if found is None:

@@ -269,7 +269,7 @@ def add_new(commands: Commands) -> None:
 
 
 def _studies(options: argparse.Namespace) -> int:
-    from pbdist.study.starter import PROJECTED, shipped_names, shipped_study
+    from pbdist.study.starter import shipped_names, shipped_study
 
     if options.show is not None:
         print(shipped_study(options.show).read_text(encoding="utf-8"), end="")
@@ -282,14 +282,14 @@ def _studies(options: argparse.Namespace) -> int:
     table.add_column("study")
     table.add_column("about")
     table.add_column("cells", justify="right", no_wrap=True)
-    table.add_column("one core", justify="right", no_wrap=True)
     # First the one that strangers should try.
     for name in sorted(shipped_names(), key=lambda name: name != "quickstart"):
         study = load_study(shipped_study(name))
-        table.add_row(name, study.description or "", f"{len(study.cells):,}", PROJECTED[name])
+        table.add_row(name, study.description or "", f"{len(study.cells):,}")
     console = page()
     console.print(table)
-    console.print("pbdist run STUDY computes one; pbdist studies --show STUDY prints its file", highlight=False)
+    console.print("pbdist plan STUDY says how long one takes, and pbdist run STUDY computes it", highlight=False)
+    console.print("pbdist studies --show STUDY prints its file", highlight=False)
     return 0
 
 
@@ -385,7 +385,7 @@ def _sizes(plan: "Plan") -> "dict[str, JsonValue]":
 
 def _by_label(study: "StudySpec") -> dict[str, int]:
     """Return how many cells each label has."""
-    from pbdist.study.spec import KnownCells
+    from pbdist.study.cells import KnownCells
 
     cells = study.cells
     return cells.labels() if isinstance(cells, KnownCells) else dict(Counter(cell.label for cell in cells))

@@ -31,7 +31,7 @@ from pbdist.mechanisms.enclosure import Enclosure, FinitePair
 from pbdist.mechanisms.finite import ApproximateDP, Histogram, RandomizedResponse
 from pbdist.mechanisms.fixed_batch import FixedBatchGaussian, FixedBatchUpper
 from pbdist.mechanisms.gaussian_mixture import GaussianMixture
-from pbdist.mechanisms.histogram_files import load_histograms
+from pbdist.mechanisms.histogram_files import HistogramFiles, load_histograms
 from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace
 from pbdist.mechanisms.kary import KaryRandomizedResponse
 from pbdist.mechanisms.laplace_sum import LaplaceSum
@@ -95,6 +95,7 @@ __all__ = [
     "Gaussian",
     "GaussianMixture",
     "Histogram",
+    "HistogramFiles",
     "KaryRandomizedResponse",
     "Laplace",
     "LaplaceSum",

@@ -6,6 +6,10 @@ from functools import lru_cache
 from typing import Any
 
 from pbdist.mechanisms.declaration import MECHANISMS, Form, Parameter, described, parameters_of
+from pbdist.mechanisms.pair import Pair
+from pbdist.mechanisms.texts import composite_text, list_text
+from pbdist.mechanisms.worst_of import Alternatives
+from pbdist.types import JsonValue
 
 #: What every cell has, in columns that stand first.
 _FIRST = {
@@ -144,6 +148,51 @@ def is_composite(kind: type[Any]) -> bool:
 def columns_of_kind(kind: type[Any]) -> set[str]:
     """Return the columns of a kind's parameters, and what it is made of."""
     return {*places_of(kind), *(["made_of"] if is_composite(kind) else [])}
+
+
+def depends_on_values(kind: type[Pair]) -> bool:
+    """Whether the values of a pair say which columns it has: the worst of several has those in which they agree."""
+    return issubclass(kind, Alternatives) and is_composite(kind)
+
+
+def column_value(value: Any, keys: tuple[str | int, ...]) -> str | float | None:
+    """Return what a column has of a parameter, or of what is at a place in it."""
+    form = value.canonical() if isinstance(value, Pair) else list(value) if isinstance(value, tuple) else value
+    held = value_at(form, keys)
+    if held is None or isinstance(held, str):
+        return held
+    return list_text(held) if isinstance(held, list) else float(held)
+
+
+def row_of(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
+    """Return the columns that a canonical form fills, but label, factor and pair."""
+    kind = MECHANISMS[form["mechanism"]]
+    made = {"made_of": composite_text(form)} if is_composite(kind) else {}
+    values = _shared_values(form) if depends_on_values(kind) else _values(form)
+    return {"kind": form["mechanism"], **values, **made}
+
+
+def _values(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
+    """Return the columns that the parameters of a canonical form fill, and the family of its noise."""
+    kind = MECHANISMS[form["mechanism"]]
+    values = ((name, column_value(form, keys)) for name, (_, keys) in places_of(kind).items())
+    row: dict[str, str | float] = {name: value for name, value in values if value is not None}
+    return {"noise": kind.noise_family, **row} if kind.noise_family else row
+
+
+def _shared_values(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
+    """Return the columns in which all factors of the worst of several pairs, as of a release plan, have one value."""
+    rows = [_values(factor) for factor in factors_of(form)]
+    return {name: value for name, value in rows[0].items() if all(row.get(name) == value for row in rows)}
+
+
+def factors_of(form: JsonValue) -> list[Mapping[str, JsonValue]]:
+    """Return the elementary pairs that a pair is made of, in canonical form."""
+    if isinstance(form, list):
+        return [factor for one in form for factor in factors_of(one)]
+    if not isinstance(form, Mapping):
+        return []
+    return factors_of([*form.values()]) if is_composite(MECHANISMS[form["mechanism"]]) else [form]
 
 
 def value_at(form: Any, keys: tuple[str | int, ...]) -> Any:

@@ -19,6 +19,7 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError, MissingDependencyError, shown
 from pbdist.input_files import opened_input
+from pbdist.mechanisms.declaration import Domain, Form, parameter, parametrised
 from pbdist.mechanisms.finite import Histogram
 from pbdist.mechanisms.outcomes import MOST_OUTCOMES
 
@@ -525,3 +526,36 @@ _READERS: Mapping[str, Callable[[Path, Sequence[str]], _Columns]] = {
     ".parquet": _read_parquet,
     ".npz": _read_npz,
 }
+
+
+def _files(_owner: str, name: str, value: Any) -> tuple[str, ...]:
+    files = value if isinstance(value, list) else [value]
+    if len(files) not in (1, 2) or not all(isinstance(x, str) and x for x in files):
+        raise InvalidInputError(f"{name}: expected the path of a file, or of two files, got {shown(value)}")
+    return tuple(files)
+
+
+def _listed_names(_owner: str, name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(x, str) for x in value):
+        raise InvalidInputError(f"{name}: expected a list of names, got {shown(value)}")
+    return tuple(value)
+
+
+@parametrised
+class HistogramFiles:
+    """A `Histogram` whose counts are in files: its parameters in study files and commands, in place of p and q."""
+
+    file: tuple[str, ...] = parameter(
+        Domain(_files, Form.NAME), "a table of counts, or one for each distribution, in place of p and q"
+    )
+    columns: tuple[str, ...] | None = parameter(
+        Domain(_listed_names, Form.NAME), "the columns of the table", default=None
+    )
+
+    def read(self, folder: Path) -> Histogram:
+        """Return the histogram; paths are relative to a folder."""
+        try:
+            return load_histograms(*(folder / name for name in self.file), columns=self.columns)
+        except InvalidInputError as error:
+            text = str(error)
+            raise InvalidInputError(text if text.startswith("columns: ") else f"file: {text}") from error

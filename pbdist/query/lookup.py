@@ -15,9 +15,10 @@ from pbdist.arguments import check_either
 from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.mechanisms import all_parameters
 from pbdist.mechanisms.columns import is_text, known_columns
+from pbdist.mechanisms.texts import as_list_text
 from pbdist.results import Bracket
 from pbdist.study import Cell, StudySpec
-from pbdist.study.columns import as_list_text, cell_columns, column_of
+from pbdist.study.columns import cell_columns, column_of
 from pbdist.study.grids import nearest_exponential, nearest_match, same_float
 from pbdist.study.spec import exponential
 from pbdist.suggestions import did_you_mean

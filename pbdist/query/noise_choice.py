@@ -11,11 +11,11 @@ import numpy as np
 from pbdist.arguments import check_either, checked_compositions, checked_delta, checked_epsilon
 from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.mechanisms import MECHANISMS, alike, noise_parameter, parameters_of
-from pbdist.mechanisms.columns import is_composite, known_columns
+from pbdist.mechanisms.columns import factors_of, is_composite, known_columns
 from pbdist.query.lookup import is_set, one_number
 from pbdist.query.study import Study
 from pbdist.results import Verdict, verdict_of
-from pbdist.study.columns import cell_columns, factors_of
+from pbdist.study.columns import cell_columns
 from pbdist.types import Adjacency, FloatArray
 
 

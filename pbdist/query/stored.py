@@ -106,7 +106,13 @@ class StoredPoints:
         """Return what is in the store, and whether all of it is, as a small table for notebooks."""
         spec = self.spec
         parts = {} if len(self._parts) == 1 else {"parts": f"{len(self._parts)}"}
-        fields = {"store": self.where, **spec.told(), **parts, "digest": spec.digest[:16], "results": self._progress()}
+        fields = {
+            "store": self.where,
+            **spec.summary(),
+            **parts,
+            "digest": spec.digest[:16],
+            "results": self._progress(),
+        }
         return html_of_fields(f"Study {spec.name}", fields)
 
     def _progress(self) -> str:

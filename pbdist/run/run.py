@@ -211,7 +211,7 @@ def _uncommitted(part: StoredStudy, planner: Planner, *, check: bool) -> tuple[S
     if not again:
         return None
     plan = planner.plan(part.study, part.cells_per_batch)
-    return part, plan, [plan.batches.of(index) for index in sorted(again)]
+    return part, plan, [batch for batch in plan.batches if batch.index in again]
 
 
 def _check_software(parts: Iterable[StoredStudy]) -> None:

@@ -32,7 +32,8 @@ from pbdist.results import NOTHING_KNOWN, Bracket, Verdict
 from pbdist.sizing.api import size
 from pbdist.sizing.families import CountFamily
 from pbdist.sizing.goal import Goal, SizedNoise, computed_bracket
-from pbdist.study.document import Document, Keys, Problems, other_kinds, read_document
+from pbdist.study.document import Document, Keys, Problems, read_document
+from pbdist.study.fields import other_kinds
 from pbdist.study.grids import GridError
 from pbdist.study.models import STRICT, Delta, Number, Positive, Round, model_at, refuse, value_at
 from pbdist.suggestions import did_you_mean

@@ -12,13 +12,13 @@ import zarr
 
 from pbdist.errors import PbdistError, StoreDamagedError
 from pbdist.mechanisms import MECHANISMS, Pair, pair_from_canonical
-from pbdist.mechanisms.columns import is_text
+from pbdist.mechanisms.columns import depends_on_values, is_text
 from pbdist.store.layout import COLUMN_CHUNK, METADATA
 from pbdist.store.place import Place, read_or_none
 from pbdist.store.skeleton import FilesStore, digest_of
 from pbdist.study import Cell
-from pbdist.study.columns import DescribedCells, absent, cell_columns, column_names, depends_on_values
-from pbdist.study.spec import KnownCells
+from pbdist.study.cells import KnownCells
+from pbdist.study.columns import DescribedCells, absent, cell_columns, column_names
 from pbdist.types import JsonValue
 
 #: The columns that a cell is made of.

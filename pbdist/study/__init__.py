@@ -3,8 +3,9 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pbdist.study.cells import Cell
 from pbdist.study.plan import Batch, Plan, Planner, plan_study
-from pbdist.study.spec import Cell, StudySpec, Target
+from pbdist.study.spec import StudySpec, Target
 
 if TYPE_CHECKING:
     from pbdist.study.load import load_study

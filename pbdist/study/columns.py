@@ -1,104 +1,30 @@
 """Columns that describe cells: label, kind, noise, factor, the parameters of their kinds, and the canonical pair."""
 
-import hashlib
+import itertools
 import json
 import math
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from pbdist.mechanisms import MECHANISMS, Pair
+from pbdist.mechanisms import Pair
 from pbdist.mechanisms.columns import (
+    column_value,
     columns_of_kind,
+    depends_on_values,
     described_columns,
+    factors_of,
     is_composite,
     is_text,
     known_columns,
     places_of,
-    value_at,
+    row_of,
 )
-from pbdist.mechanisms.worst_of import Alternatives
-from pbdist.study.grid_cells import LazyCells, columns_of_pairs, encoder_of_forms, texts_of_pairs
-from pbdist.study.spec import Cell, KnownCells
-from pbdist.types import JsonValue
+from pbdist.mechanisms.texts import composite_text
+from pbdist.study.cells import Block, Cell, CellTable, KnownCells, encoder_of_forms
 
-#: Longer texts are cut, and end with a digest of all.
-_MOST_OF_LIST, _MOST_OF_PAIRS = 80, 240
-#: So many values stand before the digest of a long list.
-_FIRST = 3
-
-
-def list_text(values: Sequence[float]) -> str:
-    """Return the text of a list of numbers, ``[0, 0.5, 1]``; of a long one its beginning, its length and a digest."""
-    text = f"[{', '.join(map(_number, values))}]"
-    if len(text) <= _MOST_OF_LIST:
-        return text
-    return f"[{', '.join(map(_number, values[:_FIRST]))}, ..: {len(values)} values, {_digest(text)}]"
-
-
-def as_list_text(given: str) -> str:
-    """Return the text that `list_text` makes of numbers that are given as text, and any other text as it is.
-
-    Brackets and spaces do not matter, nor how a number is written: ``0,1.0`` is ``[0, 1]``.
-    """
-    try:
-        values = [_parsed(part.strip()) for part in given.strip("[]() ").split(",")]
-    except ValueError:
-        return given
-    return list_text(values) if all(map(math.isfinite, values)) else given
-
-
-def composite_text(form: Mapping[str, JsonValue]) -> str:
-    """Return the text of the pairs that a product, a reversed pair or the worst of several pairs is made of.
-
-    `form` is its canonical form. A long text is cut and ends with a digest of the form.
-    """
-    kind = form["mechanism"]
-    if kind == "Reversed":
-        text = _text(form["pair"])
-    elif kind == "Product":
-        text = " * ".join(map(_text, form["pairs"]))
-    elif kind != "WorstOf":
-        text = _text(form)
-    else:
-        told = zip(form["pairs"], form["attained"], strict=True)
-        text = "; ".join(f"{_text(pair)}{'' if there else ' (upper bounds only)'}" for pair, there in told)
-        if form.get("neighbours") is not None:
-            text += f"; {form['neighbours']}"
-    if len(text) <= _MOST_OF_PAIRS:
-        return text
-    whole = json.dumps(form, sort_keys=True)
-    return f"{text[: _MOST_OF_PAIRS // 2]}.. ({_digest(whole)})"
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        # Sorted, as in the canonical text.
-        names = sorted(name for name, inner in value.items() if name != "mechanism" and inner is not None)
-        told = (f"{name}={_text(value[name])}" for name in names)
-        return f"{value['mechanism']}({', '.join(told)})"
-    if isinstance(value, list | tuple):
-        numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in value)
-        return list_text(value) if numbers else f"[{', '.join(map(_text, value))}]"
-    return _number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
-
-
-def _parsed(text: str) -> float:
-    # A count may have more digits than a float.
-    return int(text) if text.isdecimal() else float(text)
-
-
-def _number(value: float) -> str:
-    """Return the shortest decimal of a number, the same for a whole float and for its integer."""
-    return repr(value).removesuffix(".0")
-
-
-def _digest(text: str) -> str:
-    return f"sha256 {hashlib.sha256(text.encode()).hexdigest()[:16]}"
-
-
-_ENCODER = json.JSONEncoder(sort_keys=True)
-#: The same for parameters that are pairs.
+#: Of the column of canonical forms.
 _FORMS = encoder_of_forms()
 
 
@@ -122,11 +48,6 @@ class DescribedCells(KnownCells):
 def absent(name: str) -> str | float:
     """Return what stands in a column for a parameter that a mechanism does not have."""
     return "" if is_text(name) else math.nan
-
-
-def depends_on_values(kind: type[Pair]) -> bool:
-    """Whether the values of a pair say which columns it has: the worst of several has those in which they agree."""
-    return issubclass(kind, Alternatives) and is_composite(kind)
 
 
 def column_names(cells: Sequence[Cell]) -> tuple[str, ...]:
@@ -158,13 +79,10 @@ def _examples(cells: Sequence[Cell]) -> Iterable[Pair]:
     """Yield a pair of each kind, and all pairs of some kinds, as `DescribedCells.examples`."""
     if isinstance(cells, DescribedCells):
         yield from cells.examples
-    elif isinstance(cells, LazyCells):
-        for piece in cells.pieces():
-            kind = piece.grid.pairs.kind
-            some = piece.rows if kind is None or depends_on_values(kind) else piece.rows[:1]
-            yield from (piece.grid.cell(row).pair for row in some.tolist())
-    else:
-        yield from (cell.pair for cell in cells)
+        return
+    for block in CellTable.of(cells).blocks:
+        kind = block.pairs.kind
+        yield from block.pairs if kind is None or depends_on_values(kind) else block.pairs[:1]
 
 
 def cell_columns(cells: Sequence[Cell], also: Collection[str] = ()) -> dict[str, list[str | float]]:
@@ -174,91 +92,32 @@ def cell_columns(cells: Sequence[Cell], also: Collection[str] = ()) -> dict[str,
     """
     wanted = {*column_names(cells), *also, "pair"}
     columns: dict[str, list[str | float]] = {name: [] for name in (*known_columns(), "pair") if name in wanted}
-    for rows, found in _pieces(cells):
+    for block in CellTable.of(cells).blocks:
+        found = _columns_of(block)
         for name, values in columns.items():
             none, given = absent(name), found.get(name, ())
-            values.extend([none if value is None else value for value in given] or [none] * rows)
+            values.extend([none if value is None else value for value in given] or [none] * block.size)
     return columns
 
 
-def _pieces(cells: Sequence[Cell]) -> Iterator[tuple[int, Mapping[str, Sequence[str | float | None]]]]:
-    """Yield for some cells after others how many they are, and their columns; None where one has no value."""
-    if isinstance(cells, LazyCells):
-        yield from _pieces_of_grids(cells)
-    elif len(cells):
-        yield _piece(cells)
-
-
-def _piece(cells: Sequence[Cell]) -> tuple[int, Mapping[str, Sequence[str | float | None]]]:
-    rows = [_row(cell) for cell in cells]
-    return len(rows), {name: [row.get(name) for row in rows] for name in dict.fromkeys(k for row in rows for k in row)}
-
-
-def _row(cell: Cell) -> dict[str, str | float]:
-    form = cell.pair.canonical()
-    row = row_of(form) | {"mechanism": cell.label, "pair": _ENCODER.encode(form)}
-    return row if cell.factor is None else row | {"factor": cell.factor}
-
-
-def _pieces_of_grids(cells: LazyCells) -> Iterator[tuple[int, Mapping[str, Sequence[str | float | None]]]]:
-    """Yield the same for cells from grids, most of which are not made."""
-    for piece in cells.pieces():
-        kind = piece.grid.pairs.kind
-        if kind is None or depends_on_values(kind):
-            yield _piece([piece.grid.cell(row) for row in piece.rows.tolist()])
-            continue
-        found: dict[str, list[str | float | None]] = {**columns_of_pairs(piece, _described)}
-        factors = piece.grid.places(piece.rows)[-1].tolist()
-        found["mechanism"] = [piece.grid.label] * piece.rows.size
-        found["factor"] = [piece.grid.factors[place] for place in factors]
-        texts = [*texts_of_pairs(piece, _FORMS)]
-        found["pair"] = [*texts]
-        if is_composite(kind):
-            # From the texts: no pair is made for it.
-            found["made_of"] = [composite_text(json.loads(text)) for text in texts]
-        yield piece.rows.size, found
-
-
-def _described(pair: Pair) -> dict[str, str | float]:
-    """Return the columns that a pair fills, but its own, and what it is made of."""
-    form = pair.canonical()
-    return {"kind": form["mechanism"], **_values(form)}
-
-
-def row_of(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
-    """Return the columns that a canonical form fills, but label, factor and pair."""
-    kind = MECHANISMS[form["mechanism"]]
-    made = {"made_of": composite_text(form)} if is_composite(kind) else {}
-    values = _shared_values(form) if depends_on_values(kind) else _values(form)
-    return {"kind": form["mechanism"], **values, **made}
-
-
-def _values(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
-    """Return the columns that the parameters of a canonical form fill, and the family of its noise."""
-    kind = MECHANISMS[form["mechanism"]]
-    row: dict[str, str | float] = {"noise": kind.noise_family} if kind.noise_family else {}
-    for name, (_, keys) in places_of(kind).items():
-        value = value_at(form, keys)
-        if isinstance(value, str):
-            row[name] = value
-        elif value is not None:
-            row[name] = list_text(value) if isinstance(value, list) else float(value)
-    return row
-
-
-def _shared_values(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
-    """Return the columns in which all factors of the worst of several pairs, as of a release plan, have one value."""
-    rows = [_values(factor) for factor in factors_of(form)]
-    return {name: value for name, value in rows[0].items() if all(row.get(name) == value for row in rows)}
-
-
-def factors_of(form: JsonValue) -> list[Mapping[str, JsonValue]]:
-    """Return the elementary pairs that a pair is made of, in canonical form."""
-    if isinstance(form, list):
-        return [factor for one in form for factor in factors_of(one)]
-    if not isinstance(form, Mapping):
-        return []
-    return factors_of([*form.values()]) if is_composite(MECHANISMS[form["mechanism"]]) else [form]
+def _columns_of(block: Block) -> dict[str, Sequence[str | float | None]]:
+    """Return the columns that some cells fill; None where one has no value."""
+    kind, columns = block.pairs.kind, block.pairs.columns
+    texts = [*block.texts(_FORMS)]
+    found: dict[str, Sequence[str | float | None]] = {
+        "mechanism": block.label.each(str),
+        "factor": block.factor.each(lambda factor: factor),
+        "pair": texts,
+    }
+    if kind is None or depends_on_values(kind):
+        rows = [row_of(json.loads(text)) for text in texts]
+        return found | {name: [row.get(name) for row in rows] for name in dict.fromkeys(itertools.chain(*rows))}
+    found |= {"kind": [kind.__name__] * block.size, "noise": [kind.noise_family] * block.size}
+    for name, (_, (field, *keys)) in places_of(kind).items():
+        found[name] = columns[str(field)].each(partial(column_value, keys=tuple(keys)))
+    if is_composite(kind):
+        found["made_of"] = [composite_text(json.loads(text)) for text in texts]
+    return found
 
 
 def column_of(cells: Sequence[Cell], name: str) -> list[Any]:

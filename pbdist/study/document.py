@@ -9,14 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import yaml
 
 from pbdist.errors import FileProblem, StudyFileError
 from pbdist.input_files import read_input
-from pbdist.mechanisms import MECHANISMS, parameters_of
-from pbdist.suggestions import did_you_mean, likely
 from pbdist.types import JsonValue
 
 #: The keys and list indexes that lead to a value from the root.
@@ -31,19 +29,15 @@ _WORDS: Mapping[str, bool | None] = {
     **dict.fromkeys(("null", "Null", "NULL", "~", ""), None),
 }
 _LONGEST_SHOWN = 60
-#: So many noise settings of an entry are constructed in a file that is wrong anyway.
-_MOST_TRIED = 1000
-#: The most bytes of a file, levels in it, and values (keys too): a million take a minute and 1 GB. More noise settings
-#: than that come from grids, and longer histograms from files of their own.
-_MOST_BYTES, _MOST_LEVELS, _MOST_VALUES = 16 << 20, 50, 1_000_000
-#: Of so many problems of a file at least the first are told.
-MOST_TOLD = 1000
+#: The most bytes of a file, and levels in it. Longer histograms come from files of their own.
+_MOST_BYTES, _MOST_LEVELS = 16 << 20, 50
+#: A file with more problems is not read to its end.
+MOST_PROBLEMS = 1000
 #: By libyaml, where PyYAML was built with it: twenty times as fast.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-#: What libyaml says of a thousand levels, which it may meet before the events of the first are there.
-_TOO_DEEP = "exceeded maximum nesting depth"
 
 _Made = TypeVar("_Made")
+_Place = TypeVar("_Place")
 
 
 def shown(value: object) -> str:
@@ -56,7 +50,7 @@ def _cut(text: str) -> str:
 
 
 class Problems:
-    """What is wrong with a file: problems are collected, and refused together, or as soon as there are `MOST_TOLD`."""
+    """What is wrong with a file: problems are collected, and refused together, or once there are `MOST_PROBLEMS`."""
 
     def __init__(self) -> None:
         self.found: list[FileProblem] = []
@@ -68,7 +62,7 @@ class Problems:
             yield
         except StudyFileError as error:
             self.found += error.problems
-        if len(self.found) >= MOST_TOLD:
+        if len(self.found) >= MOST_PROBLEMS:
             # Looking for more would take as long as the file is wrong.
             self.refuse()
 
@@ -80,33 +74,61 @@ class Problems:
 
 @dataclass(frozen=True)
 class Document:
-    """The content of a YAML file."""
+    """The content of a YAML file, or a value in it."""
 
     #: The name of the file as the user gave it.
     source: str
-    #: The content as dicts, lists, texts, numbers, booleans and None.
+    #: The value as dicts, lists, texts, numbers, booleans and None.
     data: JsonValue
-    #: The line of each value's key or list item, from 1.
+    #: The line of each value's key or list item in the file, from 1.
     lines: Mapping[Keys, int]
     #: What the file is, for errors that concern none of its fields.
     what: str = "study"
-    #: So many noise settings of an entry are constructed: fewer where the file is known to be wrong. None for all.
-    most_tried: int | None = None
+    #: What leads to the value from the root of the file.
+    keys: Keys = ()
 
-    def known_wrong(self) -> "Document":
-        """Return the document as one that is known to be wrong: what is told of it has an end."""
-        return replace(self, most_tried=_MOST_TRIED)
+    def at(self, *keys: str | int) -> "Document":
+        """Return a value within this one, which is there."""
+        data = self.data
+        for key in keys:
+            data = data[key]
+        return replace(self, data=data, keys=(*self.keys, *keys))
 
-    def error(self, keys: Keys, problem: str) -> StudyFileError:
-        """Return the error ``FILE:LINE: field.path: problem`` for the value at `keys`.
+    def items(self) -> "list[Document]":
+        """Return the items of a list; what is none is refused."""
+        if not isinstance(self.data, list):
+            self.refuse(f"expected a list, got {shown(self.data)}")
+        return [self.at(index) for index in range(len(self.data))]
 
-        For keys that the file lacks the line is that of the innermost value around them.
-        """
-        known = keys
+    def line(self, *keys: str | int) -> int:
+        """Return the line of a value within this one; of what the file lacks, that of the innermost value around it."""
+        known = (*self.keys, *keys)
         while known not in self.lines:
             known = known[:-1]
-        field = "".join(f"[{part}]" if isinstance(part, int) else f".{_cut(part)}" for part in keys).lstrip(".")
-        return StudyFileError.of([FileProblem(self.source, self.lines[known], field or self.what, problem)])
+        return self.lines[known]
+
+    def problem(self, keys: Keys, problem: str) -> FileProblem:
+        """Return ``FILE:LINE: field.path: problem`` for the value at `keys` within this one."""
+        parts = (f"[{part}]" if isinstance(part, int) else f".{_cut(part)}" for part in (*self.keys, *keys))
+        return FileProblem(self.source, self.line(*keys), "".join(parts).lstrip(".") or self.what, problem)
+
+    def error(self, keys: Keys, problem: str) -> StudyFileError:
+        """Return the error of one problem of the value at `keys` within this one."""
+        return StudyFileError.of([self.problem(keys, problem)])
+
+    def refuse(self, problem: str) -> NoReturn:
+        """Raise the error of this value."""
+        raise self.error((), problem)
+
+
+def read_each(read: Callable[[_Place], _Made], places: Iterable[_Place]) -> list[_Made]:
+    """Return what is read at each of some places; what is refused at some of them is refused together."""
+    problems, found = Problems(), []
+    for place in places:
+        with problems.collected():
+            found.append(read(place))
+    problems.refuse()
+    return found
 
 
 def read_document(path: Path, read: Callable[[Document], _Made], what: str = "study") -> _Made:
@@ -116,132 +138,102 @@ def read_document(path: Path, read: Callable[[Document], _Made], what: str = "st
     ------
     StudyFileError
         The file cannot be read, is not YAML, repeats a key, has a key that is not text, uses aliases or tags, or is
-        too large or too deep; or `read` refuses it. All that is wrong is told together, but that what is no YAML is not
-        read further.
+        too large or too deep; or `read` refuses it. One error has all problems, but of what is no YAML the first.
     """
     source = str(path)
-    return _read(_composed(path, source, what), read, source, what)
+    try:
+        text = read_input(path, _MOST_BYTES).decode("utf-8")
+    except OSError as error:
+        problem = FileProblem(source, 1, what, f"expected a readable {what} file, got: {error.strerror}")
+        raise StudyFileError.of([problem]) from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        got = shown(error.object[error.start : error.start + 20])
+        raise StudyFileError.of([FileProblem(source, line, what, f"expected UTF-8 text, got {got}")]) from error
+    return read_text(text, read, source, what)
 
 
 def read_text(text: str, read: Callable[[Document], _Made], source: str, what: str = "study") -> _Made:
     """Return what `read` makes of a YAML text; `source` and `what` name it in errors, as those of `read_document`."""
-    return _read(_composed_text(text, source, what), read, source, what)
-
-
-def _read(root: yaml.Node | None, read: Callable[[Document], _Made], source: str, what: str) -> _Made:
-    reader = _Reader(source, what)
-    data = None if root is None else reader.value(root, ())
+    reader = _Reader(yaml.parse(text, Loader=_LOADER), source, what)
+    try:
+        document = reader.document()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        reader.note(mark.line + 1 if mark else 1, (), f"expected YAML, got: {shown(error.problem)}")
+        reader.problems.refuse()
+    except yaml.reader.ReaderError as error:
+        reader.note(text.count("\n", 0, error.position) + 1, (), f"expected YAML, got: {shown(error.reason)}")
+        reader.problems.refuse()
     with reader.problems.collected():
-        result = read(Document(source, data, reader.lines, what))
+        result = read(document)
     reader.problems.refuse()
     return result
 
 
-def _composed(path: Path, source: str, what: str) -> yaml.Node | None:
-    """Return the nodes of a YAML file without aliases and tags, and of few levels."""
-    try:
-        text = read_input(path, _MOST_BYTES).decode("utf-8")
-    except OSError as error:
-        raise _unreadable(source, 1, what, f"expected a readable {what} file, got: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        got = shown(error.object[error.start : error.start + 20])
-        raise _unreadable(source, line, what, f"expected UTF-8 text, got {got}") from error
-    return _composed_text(text, source, what)
-
-
-def _composed_text(text: str, source: str, what: str) -> yaml.Node | None:
-    try:
-        # Before there are nodes: the time and memory of those grow faster than the file.
-        _check_events(yaml.parse(text, Loader=_LOADER), source, what)
-        root: yaml.Node | None = yaml.compose(text, Loader=_LOADER)
-        return root
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        if error.problem == _TOO_DEEP:
-            raise _too_deep(source, mark.line + 1 if mark else 1, what) from error
-        raise _unreadable(source, mark.line + 1 if mark else 1, what, _no_yaml(error.problem)) from error
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        raise _unreadable(source, line, what, _no_yaml(error.reason)) from error
-
-
-def _check_events(events: Iterator[yaml.Event], source: str, what: str) -> None:
-    """Refuse aliases and tags, all together, and at once more levels or values than a file has."""
-    problems = Problems()
-    levels = values = 0
-    for event in events:
-        line = event.start_mark.line + 1 if event.start_mark else 1
-        if isinstance(event, yaml.CollectionStartEvent):
-            levels += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            levels -= 1
-        values += isinstance(event, yaml.NodeEvent)
-        if levels > _MOST_LEVELS:
-            raise _too_deep(source, line, what)
-        if values > _MOST_VALUES:
-            raise _unreadable(source, line, what, f"expected at most {_MOST_VALUES:,} values, got more")
-        # Only events have the tags that are written in the file; every node has a tag.
-        tag = getattr(event, "tag", None)
-        if isinstance(event, yaml.AliasEvent):
-            wrong = f"expected the value itself, got the alias *{_cut(str(event.anchor))}"
-            problems.found.append(FileProblem(source, line, what, wrong))
-        elif tag is not None:
-            wrong = f"expected a value without a tag, got {shown(tag)}"
-            problems.found.append(FileProblem(source, line, what, wrong))
-    problems.refuse()
-
-
-def _unreadable(source: str, line: int, what: str, problem: str) -> StudyFileError:
-    return StudyFileError.of([FileProblem(source, line, what, problem)])
-
-
-def _too_deep(source: str, line: int, what: str) -> StudyFileError:
-    return _unreadable(source, line, what, f"expected at most {_MOST_LEVELS} levels of nesting, got more")
-
-
-def _no_yaml(problem: object) -> str:
-    return f"expected YAML, got: {shown(problem)}"
-
-
 class _Reader:
-    """Converts PyYAML's nodes to values, notes their lines, and collects what is wrong with their keys."""
+    """Makes values of the events of a YAML text, notes their lines, and collects what is wrong with them."""
 
-    def __init__(self, source: str, what: str) -> None:
-        self.lines: dict[Keys, int] = {(): 1}
+    def __init__(self, events: Iterator[Any], source: str, what: str) -> None:
         self.problems = Problems()
+        self._events = (event for event in events if isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent))
+        self._lines: dict[Keys, int] = {(): 1}
         self._source, self._what = source, what
 
-    def value(self, node: yaml.Node, keys: Keys) -> JsonValue:
-        """Return the value of a node."""
-        line = node.start_mark.line + 1
-        self.lines.setdefault(keys, line)
-        if isinstance(node, yaml.MappingNode):
-            return self._mapping(node, keys)
-        if isinstance(node, yaml.SequenceNode):
-            return [self.value(item, (*keys, index)) for index, item in enumerate(node.value)]
-        quoted = isinstance(node, yaml.ScalarNode) and bool(node.style)
-        return node.value if quoted else _scalar(node.value)
+    def document(self) -> Document:
+        """Return the document."""
+        event = next(self._events, None)
+        data = None if event is None else self._value(event, ())
+        another: Any = next(self._events, None)
+        if another is not None:
+            self.note(another.start_mark.line + 1, (), "expected one document, got another one")
+        return Document(self._source, data, self._lines, self._what)
 
-    def _mapping(self, node: yaml.MappingNode, keys: Keys) -> dict[str, JsonValue]:
+    def note(self, line: int, keys: Keys, problem: str) -> None:
+        """Collect what is wrong in a line."""
+        self.problems.found.append(Document(self._source, None, {(): line}, self._what).problem(keys, problem))
+
+    def _value(self, event: Any, keys: Keys) -> JsonValue:
+        """Return the value that begins with an event."""
+        line = event.start_mark.line + 1
+        self._lines.setdefault(keys, line)
+        if len(keys) > _MOST_LEVELS:
+            self.note(line, (), f"expected at most {_MOST_LEVELS} levels of nesting, got more")
+            self.problems.refuse()
+        if isinstance(event, yaml.AliasEvent):
+            self.note(line, keys, f"expected the value itself, got the alias *{_cut(str(event.anchor))}")
+            return None
+        if event.tag is not None:
+            self.note(line, keys, f"expected a value without a tag, got {shown(event.tag)}")
+        if isinstance(event, yaml.MappingStartEvent):
+            return self._mapping(keys)
+        if isinstance(event, yaml.SequenceStartEvent):
+            return [self._value(item, (*keys, index)) for index, item in enumerate(self._items())]
+        return _scalar(event.value) if event.implicit[0] else event.value
+
+    def _items(self) -> Iterator[Any]:
+        """Yield the first event of each item of a list or a mapping; the caller reads the items in between."""
+        while not isinstance(event := next(self._events), yaml.CollectionEndEvent):
+            yield event
+
+    def _mapping(self, keys: Keys) -> dict[str, JsonValue]:
         content: dict[str, JsonValue] = {}
-        for key_node, value_node in node.value:
-            line = key_node.start_mark.line + 1
-            key = key_node.value
-            if not isinstance(key_node, yaml.ScalarNode):
-                self._refused(line, keys, "expected a word as key, got a list or mapping")
+        for event in self._items():
+            line, problem, inner = event.start_mark.line + 1, "", keys
+            if not isinstance(event, yaml.ScalarEvent):
+                problem = "expected a word as key, got a list or mapping"
+                self._value(event, (*keys, ""))
+            elif event.value in content:
+                inner = (*keys, event.value)
+                problem = f"expected each key once, got it on line {self._lines[inner]} too"
+            if problem:
+                self.note(line, inner, problem)
+                self._value(next(self._events), (*keys, ""))
                 continue
-            if key in content:
-                first = self.lines[(*keys, key)]
-                self._refused(line, (*keys, key), f"expected each key once, got it on line {first} too")
-                continue
-            self.lines[(*keys, key)] = line
-            content[key] = self.value(value_node, (*keys, key))
+            inner = (*keys, event.value)
+            self._lines[inner] = line
+            content[event.value] = self._value(next(self._events), inner)
         return content
-
-    def _refused(self, line: int, keys: Keys, problem: str) -> None:
-        with self.problems.collected():
-            raise Document(self._source, None, {keys: line}, self._what).error(keys, problem)
 
 
 def _scalar(text: str) -> JsonValue:
@@ -256,71 +248,3 @@ def _scalar(text: str) -> JsonValue:
     if special:
         return float(special["sign"] + special["word"].lower())
     return text
-
-
-#: The owners of keys that are no kind of mechanism.
-STUDY, TARGET = "study", "target"
-
-_ROUNDS = ("r", "n", "k", "steps", "rounds", "iterations", "queries", "num_steps", "number_of_compositions")
-_OF_ROUNDS = ("compositions", "compositions is r, how often a mechanism is run: rounds, steps or queries")
-_OF_EPSILON = ("epsilon", "epsilon is ε, in nats")
-_OF_EXP_EPSILON = ("exp_epsilon", "exp_epsilon is e^ε")
-_GRID_KEYS: Mapping[str, tuple[str, str]] = {
-    **dict.fromkeys(_ROUNDS, _OF_ROUNDS),
-    **dict.fromkeys(("eps", "epsilons", "ε"), _OF_EPSILON),
-    **dict.fromkeys(("exp_eps", "e_epsilon", "e^epsilon", "e^eps", "e^ε", "exp(epsilon)"), _OF_EXP_EPSILON),
-}
-_OTHER_KEYS: Mapping[str, Mapping[str, tuple[str, str]]] = {
-    STUDY: {
-        **_GRID_KEYS,
-        **dict.fromkeys(("accuracy", "precision", "rtol"), ("tolerance", "")),
-        **dict.fromkeys(("bins", "number_of_buckets"), ("buckets", "")),
-        **dict.fromkeys(("goals", "questions"), ("targets", "")),
-        **dict.fromkeys(("noise", "settings", "kinds"), ("mechanisms", "mechanisms is a list of entries, each a kind")),
-        "delta": ("targets", "a δ belongs to a target: targets: [{epsilon: .., delta: .., compositions: ..}]"),
-        **dict.fromkeys(
-            ("neighbours", "neighbors", "neighbouring", "neighboring", "neighbouring_relation", "neighboring_relation"),
-            ("adjacency", "adjacency is for which neighbours: add-or-remove, replace-one or zero-out"),
-        ),
-        "version": ("format", ""),
-        "title": ("description", ""),
-    },
-    TARGET: _GRID_KEYS,
-}
-_ARITHMETIC = re.compile(r"[\d.,_\s]*(e\^|exp|ln|log|sqrt|√|\^|\*\*|/|[\d][,_]\d)[\w.,^*/()\s+-]*")
-
-
-def other_kinds() -> dict[str, str]:
-    """Return what people also call the kinds of mechanisms that a study can have, in lower case."""
-    return {alias: name for name, kind in MECHANISMS.items() if kind.in_studies for alias in kind.aliases}
-
-
-def meant_key(owner: str, key: str, known: Iterable[str]) -> tuple[str | None, str]:
-    """Return the key that an unknown key is likely to mean, and what to say of it at the end of an error."""
-    names = tuple(known)
-    word = key.lower().replace("-", "_").replace(" ", "_")
-    meant, told = _OTHER_KEYS.get(owner, {}).get(word, ("", ""))
-    for one in parameters_of(MECHANISMS[owner]).values() if owner in MECHANISMS else ():
-        if not meant and word in one.aliases:
-            meant, told = one.name, one.hint
-    if not meant and word in ("mechanism", "type", "family", "noise"):
-        meant = "kind"
-    if meant in names:
-        return meant, f": {told}" if told else f": did you mean {meant}?"
-    return likely(key, names), did_you_mean(key, names)
-
-
-def unknown_key(owner: str, key: str, known: Iterable[str]) -> str:
-    """Return what is wrong with a key that is not known."""
-    names = tuple(known)
-    return f"expected one of {', '.join(names)}, got an unknown key{meant_key(owner, key, names)[1]}"
-
-
-def number_hint(value: JsonValue) -> str:
-    """Return what to write instead of a text that is arithmetic, for the end of an error; nothing for other values."""
-    return ": write out the number" if isinstance(value, str) and _ARITHMETIC.fullmatch(value) else ""
-
-
-def is_exponential(value: JsonValue) -> bool:
-    """Whether a value is a text like ``e^0.5`` or ``ln 2``, with which people mean e^ε."""
-    return isinstance(value, str) and value.lstrip().startswith(("e^", "exp", "ln", "log")) and bool(number_hint(value))

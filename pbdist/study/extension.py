@@ -1,19 +1,18 @@
 """Find what a study has that stored studies lack, as studies of their own; and the union of studies."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from pbdist.errors import StoreMismatchError
-from pbdist.study.grid_cells import LazyCells, hashes_of, standing_in
-from pbdist.study.spec import Cell, KnownCells, Stated, StudySpec
-from pbdist.types import Adjacency, IntArray
+from pbdist.study.cells import CellTable, known
+from pbdist.study.spec import StudySpec
+from pbdist.types import Adjacency
 
 #: The fields that all parts of a store share: the bounds, or what is stored of them, depend on these.
 COMMON = ("method", "tolerance", "buckets", "floor", "direction", "keep_states")
-#: Points of one cell: for each missing r its missing ε.
-_Missing = tuple[tuple[int, tuple[float, ...]], ...]
 
 
 def union_of(studies: Sequence[StudySpec]) -> StudySpec:
@@ -24,15 +23,12 @@ def union_of(studies: Sequence[StudySpec]) -> StudySpec:
     first = studies[0]
     if len(studies) == 1:
         return first
-    cells: dict[Cell, None] = {}
-    for study in studies:
-        cells.update(dict.fromkeys(study.cells))
     return replace(
         first,
-        cells=tuple(cells),
+        cells=tuple(dict.fromkeys(cell for study in studies for cell in study.cells)),
         compositions=tuple(sorted({r for study in studies for r in study.compositions})),
         epsilon=tuple(sorted({epsilon for study in studies for epsilon in study.epsilon})),
-        adjacency=tuple(sorted({told for study in studies for told in study.adjacency})),
+        adjacency=tuple(sorted({stated for study in studies for stated in study.adjacency})),
     )
 
 
@@ -62,33 +58,41 @@ def missing_points(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[Stu
     StoreMismatchError
         The studies differ in more than cells and grids, or state different neighbours of one label.
     """
-    stored = studies[0]
-    for name in COMMON:
-        if getattr(stored, name) != getattr(wanted, name):
-            raise StoreMismatchError(
-                f"{name}: expected {getattr(stored, name)!r} as in the store, got {getattr(wanted, name)!r}"
-            )
+    check_common(studies[0], {name: getattr(wanted, name) for name in COMMON})
     if any(study.digest == wanted.digest for study in studies):
         return ()
     _check_neighbours(studies, wanted)
-    missing, lacking = _missing_points(studies, wanted)
-    by_points: dict[_Missing, list[int]] = {}
-    for group, points in enumerate(missing):
-        if points:
-            by_points.setdefault(points, []).append(group)
+    cells = CellTable.of(wanted.cells)
+    hashes, group_of = cells.hashes(), np.zeros(len(cells), dtype=np.int64)
+    stored = [np.isin(hashes, CellTable.of(study.cells).hashes()) for study in studies]
+    for each in stored:
+        # Cells of a group are in the same studies.
+        group_of = np.unique(2 * group_of + each, return_inverse=True)[1]
+    groups_by_points: dict[tuple[tuple[tuple[float, ...], tuple[int, ...]], ...], list[int]] = {}
+    for row in np.sort(np.unique(group_of, return_index=True)[1]).tolist():
+        having = [study for study, each in zip(studies, stored, strict=True) if each[row]]
+        groups_by_points.setdefault(_missing_grids(having, wanted), []).append(group_of[row])
     bare = replace(wanted, description=None, targets=(), target_compositions=(), target_epsilon=())
-    return tuple(
-        replace(
-            bare,
-            cells=cells,
-            compositions=tuple(compositions),
-            epsilon=epsilon,
-            adjacency=_stated_of(cells, wanted.adjacency),
-        )
-        for points, groups in by_points.items()
-        for cells in [_picked(wanted.cells, np.flatnonzero(np.isin(lacking, groups)))]
-        for epsilon, compositions in _by_epsilon(points).items()
-    )
+    found = []
+    for grids, groups in groups_by_points.items():
+        part = cells.taken(np.flatnonzero(np.isin(group_of, groups))) if grids else cells
+        adjacency = tuple(one for one in wanted.adjacency if one[0] in part.labels())
+        for epsilon, compositions in grids:
+            found.append(replace(bare, cells=part, compositions=compositions, epsilon=epsilon, adjacency=adjacency))
+    return tuple(found)
+
+
+def check_common(stored: StudySpec, given: Mapping[str, Any]) -> None:
+    """Refuse other values than those of a store in fields that all its parts share.
+
+    Raises
+    ------
+    StoreMismatchError
+        A value is another one.
+    """
+    for name, value in given.items():
+        if value != getattr(stored, name):
+            raise StoreMismatchError(f"{name}: expected {getattr(stored, name)!r} as in the store, got {value!r}")
 
 
 def _check_neighbours(studies: Sequence[StudySpec], wanted: StudySpec) -> None:
@@ -99,88 +103,38 @@ def _check_neighbours(studies: Sequence[StudySpec], wanted: StudySpec) -> None:
         # Where neither states anything, no cell is looked at.
         for label in sorted(mine.keys() | its.keys()):
             first, second = (one.get(label, Adjacency.AS_STATED) for one in (its, mine))
-            if first is not second and all(label in _labels(one.cells) for one in (study, wanted)):
+            if first is not second and all(label in known(one.cells).labels() for one in (study, wanted)):
                 raise StoreMismatchError(
                     f"adjacency: expected {first.value} of {label!r} as in the store, got {second.value}: bounds for"
                     " one are no bounds for the other"
                 )
 
 
-def _stated_of(cells: Sequence[Cell], told: Stated) -> Stated:
-    """Return what is stated of the labels of some cells."""
-    known = _labels(cells) if told else ()
-    return tuple((label, relation) for label, relation in told if label in known)
-
-
-def _labels(cells: Sequence[Cell]) -> Collection[str]:
-    return cells.labels().keys() if isinstance(cells, KnownCells) else {cell.label for cell in cells}
-
-
-def _missing_points(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[list[_Missing], IntArray]:
-    """Return groups of cells of `wanted` by the points that no stored study has, and the group of each cell.
-
-    Cells of a group stand in the same studies. The groups are in the order of their first cells.
-    """
-    hashes = hashes_of(wanted.cells)
-    group_of, having = np.zeros(hashes.shape[1], dtype=np.int64), np.zeros((1, 0), dtype=bool)
-    for study in studies:
-        same = study.cells_sha256 == wanted.cells_sha256
-        stands = np.ones(group_of.size, bool) if same else standing_in(hashes, hashes_of(study.cells))
-        # Split each group into those that stand in this study and those that do not.
-        _, first, found = np.unique(2 * group_of + stands, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        having = np.column_stack((having[group_of[first]], stands[first]))[order]
-        group_of = np.argsort(order)[found]
-    missing = [
-        _missing_of([study for study, stands in zip(studies, row, strict=True) if stands], wanted)
-        for row in having.tolist()
-    ]
-    return missing, group_of
-
-
-def _picked(cells: Sequence[Cell], numbers: IntArray) -> Sequence[Cell]:
-    """Return some of the cells; those from grids are not made."""
-    if isinstance(cells, LazyCells):
-        return cells.picked(numbers)
-    return tuple(cells[number] for number in numbers.tolist())
-
-
-def _missing_of(studies: Sequence[StudySpec], wanted: StudySpec) -> _Missing:
-    """Return the points of a cell of `wanted` that none of `studies` has, all of which have that cell."""
-    rows = []
+def _missing_grids(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[Any, ...]:
+    """Return grids of ε and of r: the points of a cell that all of `studies` have, and that none of them covers."""
+    found: dict[tuple[float, ...], list[int]] = {}
     for r in wanted.compositions:
         stored = {epsilon for study in studies if r in study.compositions for epsilon in study.epsilon}
-        epsilon = tuple(value for value in wanted.epsilon if value not in stored)
-        if epsilon:
-            rows.append((r, epsilon))
-    return tuple(rows)
-
-
-def _by_epsilon(missing: _Missing) -> dict[tuple[float, ...], list[int]]:
-    """Return the missing r of each list of missing ε."""
-    found: dict[tuple[float, ...], list[int]] = {}
-    for r, epsilon in missing:
-        found.setdefault(epsilon, []).append(r)
-    return found
+        if epsilon := tuple(value for value in wanted.epsilon if value not in stored):
+            found.setdefault(epsilon, []).append(r)
+    return tuple((epsilon, tuple(compositions)) for epsilon, compositions in found.items())
 
 
 def _check_contained(studies: Sequence[StudySpec], wanted: StudySpec) -> None:
     """Refuse a study that lacks stored points: the store would be that of neither study file."""
-    hashes = hashes_of(wanted.cells)
+    hashes = CellTable.of(wanted.cells).hashes()
     for study in studies:
-        same = study.cells_sha256 == wanted.cells_sha256
-        absent = [] if same else np.flatnonzero(~standing_in(hashes_of(study.cells), hashes)).tolist()
-        # Of many cells one is told.
-        others = [""] * (len(absent) - 1)
-        lacking = {
-            "noise setting": [study.cells[number].describe() for number in absent[:1]] + others,
-            "compositions": [str(r) for r in study.compositions if r not in wanted.compositions],
-            "epsilon": [f"{value:.10g}" for value in study.epsilon if value not in wanted.epsilon],
+        absent = np.flatnonzero(np.isin(CellTable.of(study.cells).hashes(), hashes, invert=True))
+        lacking: dict[str, tuple[int, str]] = {
+            "noise setting": (absent.size, study.cells[int(absent[0])].describe() if absent.size else "")
         }
-        for name, values in lacking.items():
-            if values:
-                more = f" and {len(values) - 1} more" if len(values) > 1 else ""
+        for name, format_spec in (("compositions", "d"), ("epsilon", ".10g")):
+            values = [value for value in getattr(study, name) if value not in getattr(wanted, name)]
+            lacking[name] = len(values), f"{values[0]:{format_spec}}" if values else ""
+        for name, (count, first) in lacking.items():
+            if count:
+                more = f" and {count - 1} more" if count > 1 else ""
                 raise StoreMismatchError(
                     f"{name}: expected a study with all that the store holds, or with nothing else, got one without"
-                    f" {values[0]}{more}"
+                    f" {first}{more}"
                 )

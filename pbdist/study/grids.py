@@ -1,7 +1,8 @@
 """Expand grids of a study file: a scalar, a list, ``{linspace: [a, b, count]}`` or ``{geomspace: [a, b, count]}``.
 
 The values of a linspace and a geomspace are rounded to 15 significant decimal digits, so that ``[0, 1, 11]`` has the
-float that a user writes as 0.3, and a look-up of 0.3 finds it.
+float that a user writes as 0.3, and a look-up of 0.3 finds it. What is malformed, empty, repeated or out of its range
+is a `GridError` with all problems.
 """
 
 import math
@@ -11,14 +12,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from pbdist.study.document import number_hint, shown
+from pbdist.study.document import Keys, shown
+from pbdist.study.fields import number_hint
 from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
 
 #: The largest number of compositions: one more doubling still fits an int64.
 MOST_COMPOSITIONS = 2**62
 
-_Number = TypeVar("_Number", int, float)
+_T = TypeVar("_T")
 _SPACES = ("linspace", "geomspace")
 #: What people also call them.
 _OTHER_SPACES = {"logspace": "geomspace", "range": "linspace", "arange": "linspace", "powers": "powers_of_two"}
@@ -29,108 +31,73 @@ _MATCH_ULP = 4
 
 
 class GridError(ValueError):
-    """A wrong grid: `problem` is ``expected .., got ..``, `at` the keys that lead to it; `others` has more of both."""
+    """Wrong values: `problems` are the keys that lead to each, and what is wrong with it."""
 
-    def __init__(
-        self, problem: str, at: tuple[str | int, ...] = (), others: Sequence[tuple[str, tuple[str | int, ...]]] = ()
-    ) -> None:
+    def __init__(self, problem: str, at: Keys = (), others: Sequence[tuple[Keys, str]] = ()) -> None:
         super().__init__(problem)
-        self.problem = problem
-        self.at = at
-        self.others = tuple(others)
+        self.problems = ((at, problem), *others)
 
 
-def number(value: JsonValue, at: tuple[str | int, ...] = ()) -> float:
-    """Return `value` as a finite float.
+def each(items: Sequence[JsonValue], read: Callable[[JsonValue], _T], *, repeated: bool = False) -> tuple[_T, ...]:
+    """Return what is read of each item; unless `repeated`, no two are equal."""
+    found: list[_T] = []
+    known: set[_T] = set()
+    wrong: list[tuple[Keys, str]] = []
+    for index, item in enumerate(items):
+        try:
+            one = read(item)
+            if not repeated and one in known:
+                raise GridError(f"expected each value once, got {shown(item)} again")
+            known.add(one)
+            found.append(one)
+        except GridError as error:
+            wrong += [((index, *at), problem) for at, problem in error.problems]
+    if wrong:
+        (at, problem), *others = wrong
+        raise GridError(problem, at, others)
+    return tuple(found)
 
-    Raises
-    ------
-    GridError
-        `value` is not a number, or is not finite.
-    """
+
+def number(value: JsonValue) -> float:
+    """Return `value` as a finite float."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise GridError(f"expected a number, got {shown(value)}{number_hint(value)}", at)
+        raise GridError(f"expected a number, got {shown(value)}{number_hint(value)}")
     try:
         result = float(value)
     except OverflowError:
         result = math.inf
     if not math.isfinite(result):
-        raise GridError(f"expected a finite number, got {shown(value)}", at)
+        raise GridError(f"expected a finite number, got {shown(value)}")
     return result
 
 
-def numbers(value: JsonValue, problem_of: Callable[[float], str | None] = lambda _: None) -> tuple[float, ...]:
-    """Return the floats of a grid in the given order; `problem_of` says what is wrong with one, or nothing.
-
-    Raises
-    ------
-    GridError
-        The grid is malformed, is empty, repeats a value, or holds one that is not finite or has a problem; it has all
-        that is wrong with the values.
-    """
-
-    def read(item: JsonValue, at: tuple[str | int, ...]) -> float:
-        found = number(item, at)
-        problem = problem_of(found)
-        if problem is not None:
-            raise GridError(problem, at)
-        return found
-
+def numbers(value: JsonValue, read: Callable[[JsonValue], float] = number) -> tuple[float, ...]:
+    """Return the floats of a grid in the given order, each as `read` returns it."""
     if isinstance(value, dict):
-        return tuple(read(x, ()) for x in _space(value))
-    if not isinstance(value, list):
-        return (read(value, ()),)
-    if not value:
-        raise GridError("expected at least one number, got []")
-    return _each(value, read)
+        return tuple(read(x) for x in _space(value))
+    return listed(value, read)
 
 
 def integers(value: JsonValue) -> tuple[int, ...]:
     """Return the numbers of compositions of a grid, which may also be ``{powers_of_two: [low, high]}``.
 
     The values of a linspace or geomspace are rounded to the nearest integer, and repeats that come of it are dropped.
-
-    Raises
-    ------
-    GridError
-        The grid is malformed, is empty, repeats a value, or holds one that is not an integer from 1 to 2^62.
     """
     if isinstance(value, dict):
         if list(value) == ["powers_of_two"]:
             return _powers_of_two(value["powers_of_two"])
         if set(value) & set(_SPACES):
-            return tuple(dict.fromkeys(_composition(round(x), ()) for x in _space(value)))
+            return tuple(dict.fromkeys(_composition(round(x)) for x in _space(value)))
         near = did_you_mean(next(iter(value), None), ("powers_of_two", *_SPACES), _OTHER_SPACES)
         raise GridError(f"expected powers_of_two, linspace or geomspace, got {shown(value)}{near}")
-    if not isinstance(value, list):
-        return (_composition(value, ()),)
-    if not value:
-        raise GridError("expected at least one number of compositions, got []")
-    return _each(value, _composition)
+    return listed(value, _composition)
 
 
-def _each(
-    items: Sequence[JsonValue], read: Callable[[JsonValue, tuple[str | int, ...]], _Number]
-) -> tuple[_Number, ...]:
-    """Return what is read of each item; a `GridError` has the problems of all, and all that repeat an earlier one."""
-    found: dict[_Number, None] = {}
-    wrong: list[GridError] = []
-    for index, item in enumerate(items):
-        try:
-            one = read(item, (index,))
-            if one in found:
-                raise GridError(f"expected each value once, got {one!r} again", (index,))
-            found[one] = None
-        except GridError as error:
-            wrong.append(error)
-    refuse_all(wrong)
-    return tuple(found)
-
-
-def refuse_all(wrong: Sequence[GridError]) -> None:
-    """Raise the `GridError` of all of several problems, if there are any."""
-    if wrong:
-        raise GridError(wrong[0].problem, wrong[0].at, [(one.problem, one.at) for one in wrong[1:]])
+def listed(value: JsonValue, read: Callable[[JsonValue], _T]) -> tuple[_T, ...]:
+    """Return what is read of one value, or of each of a list of values."""
+    if value == []:
+        raise GridError("expected at least one value, got []")
+    return each(value, read) if isinstance(value, list) else (read(value),)
 
 
 def same_float(left: float, right: float) -> bool:
@@ -159,9 +126,9 @@ def nearest_exponential(stored: Sequence[float], wanted: float) -> int | None:
     return nearest_match([math.exp(value) if value < 709.0 else math.inf for value in stored], wanted)
 
 
-def _composition(value: JsonValue, at: tuple[str | int, ...]) -> int:
+def _composition(value: JsonValue) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_COMPOSITIONS:
-        raise GridError(f"expected an integer from 1 to 2^62, got {shown(value)}{number_hint(value)}", at)
+        raise GridError(f"expected an integer from 1 to 2^62, got {shown(value)}{number_hint(value)}")
     return value
 
 
@@ -173,32 +140,31 @@ def _powers_of_two(value: JsonValue) -> tuple[int, ...]:
 
 
 def _space(value: dict[str, JsonValue]) -> tuple[float, ...]:
+    """Return the values of a linspace or a geomspace."""
     if len(value) != 1 or next(iter(value)) not in _SPACES:
         near = did_you_mean(next(iter(value), None), _SPACES, _OTHER_SPACES)
         raise GridError(f"expected a number, a list, or one of linspace and geomspace, got {shown(value)}{near}")
     ((kind, arguments),) = value.items()
-    at = (kind,)
     if not isinstance(arguments, list) or len(arguments) != 3:
-        raise GridError(f"expected [first, last, count], got {shown(arguments)}", at)
-    first, last = number(arguments[0], at), number(arguments[1], at)
+        raise GridError(f"expected [first, last, count], got {shown(arguments)}", (kind,))
+    try:
+        first, last = number(arguments[0]), number(arguments[1])
+    except GridError as error:
+        raise GridError(str(error), (kind,)) from None
     count = arguments[2]
     if type(count) is not int or not 2 <= count <= _LONGEST_SPACE:
-        raise GridError(f"expected a count from 2 to {_LONGEST_SPACE}, got {shown(count)}", at)
+        raise GridError(f"expected a count from 2 to {_LONGEST_SPACE}, got {shown(count)}", (kind,))
     if first >= last:
-        raise GridError(f"expected first < last, got {first!r} and {last!r}", at)
+        raise GridError(f"expected first < last, got {first!r} and {last!r}", (kind,))
     if kind == "geomspace" and first <= 0:
-        raise GridError(f"expected first > 0, got {first!r}", at)
-    between = _linspace(first, last, count) if kind == "linspace" else _geomspace(first, last, count)
-    return (first, *between, last)
+        raise GridError(f"expected first > 0, got {first!r}", (kind,))
+    if kind == "linspace":
+        return (first, *(float(f"{x:.15g}") for x in np.linspace(first, last, count)[1:-1]), last)
+    return (first, *_between(first, last, count), last)
 
 
-def _linspace(first: float, last: float, count: int) -> list[float]:
-    """Return the values between the ends."""
-    return [float(f"{x:.15g}") for x in np.linspace(first, last, count)[1:-1]]
-
-
-def _geomspace(first: float, last: float, count: int) -> list[float]:
-    """Return the values between the ends.
+def _between(first: float, last: float, count: int) -> list[float]:
+    """Return the values of a geomspace between its ends.
 
     By decimals, not by NumPy: its powers differ by processor, in the last of the 15 digits too, and the same study
     file would be another study on another machine.

@@ -1,14 +1,14 @@
 """For which neighbours the mechanisms of a study are: what their pairs say, and what its file states of the others."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from pbdist.errors import InvalidInputError, StoreMismatchError
 from pbdist.mechanisms import Adjacency, checked_adjacency, stated
-from pbdist.study.document import Document, Keys, Problems
-from pbdist.study.grid_cells import LazyCells, PairGrid
-from pbdist.study.models import refuse
-from pbdist.study.release_entries import RELEASE_PLAN
-from pbdist.study.spec import Cell, Stated
+from pbdist.study.cells import Cell, CellTable
+from pbdist.study.document import Document, Problems
+from pbdist.study.release import RELEASE_PLAN, MechanismEntry
+from pbdist.study.spec import Stated
 
 #: What release plans of a granularity are for; of the others nothing is known.
 _OF_GRANULARITY: Mapping[str, Adjacency] = {
@@ -20,19 +20,10 @@ _OF_GRANULARITY: Mapping[str, Adjacency] = {
 }
 
 
-def stated_by_label(
-    document: Document, given: str | None, entries: Mapping[int, Sequence[PairGrid]], labels: Mapping[int, str]
-) -> Stated:
+def stated_by_label(document: Document, given: str | None, entries: Sequence[MechanismEntry]) -> Stated:
     """Return what a study file states of the mechanisms that do not say it themselves, by their labels, sorted.
 
-    Parameters
-    ----------
-    document
-        The file.
-    given
-        What it states of all mechanisms; None where it does not.
-    entries, labels
-        The pairs and the label of each entry of its mechanisms.
+    `given` is what it states of all mechanisms; None where it does not.
 
     Raises
     ------
@@ -40,55 +31,65 @@ def stated_by_label(
         A statement is none, or other than what a pair or a plan says; or one label has different neighbours.
     """
     problems = Problems()
-    told_of: dict[str, Adjacency] = {}
-    said_of: dict[str, set[Adjacency]] = {}
-    for index, grids in entries.items():
-        at, label = ("mechanisms", index), labels[index]
-        entry = document.data["mechanisms"][index]
-        own = "adjacency" in entry
-        place: Keys = (*at, "adjacency") if own else ("adjacency",) if given is not None else at
+    found: dict[str, _Neighbours] = {}
+    for index, entry in enumerate(entries):
+        values = entry.document
+        own = "adjacency" in values.data
         with problems.collected():
             try:
-                told = checked_adjacency(entry["adjacency"] if own else given, "")
-                said = set().union(*(grid.adjacencies() for grid in grids))
-                results = {stated(one, told, "", label) for one in said}
-                if entry["kind"] == RELEASE_PLAN:
-                    _check_plan(entry, told, label)
-                _check_label(label, told_of.get(label), told, said_of.get(label, set()) | results)
+                mine = checked_adjacency(values.data["adjacency"] if own else given, "")
+                said = frozenset(entry.pairs.adjacencies)
+                for one in said:
+                    stated(one, mine, "", entry.label)
+                if values.data["kind"] == RELEASE_PLAN:
+                    _check_plan(values.data, mine, entry.label)
+                found[entry.label] = _together(entry.label, found.get(entry.label), _Neighbours(mine, said))
             except InvalidInputError as error:
+                place = values.at("adjacency") if own else values if given is None else document.at("adjacency")
                 advice = "" if own or given is None else f" (mechanisms[{index}] may have an adjacency of its own)"
-                refuse(document, place, str(error).removeprefix(": ") + advice)
-            said_of.setdefault(label, set()).update(said)
-            if told.definite or label not in told_of:
-                told_of[label] = told
+                place.refuse(str(error).removeprefix(": ") + advice)
     problems.refuse()
     # What pairs say themselves is no part of the study.
-    return tuple(sorted((label, told) for label, told in told_of.items() if told.definite and said_of[label] != {told}))
+    definite = ((label, one) for label, one in found.items() if one.stated.definite and one.said != {one.stated})
+    return tuple(sorted((label, one.stated) for label, one in definite))
 
 
-def _check_plan(entry: Mapping[str, object], told: Adjacency, label: str) -> None:
+class _Neighbours(NamedTuple):
+    """What is stated of the mechanisms of a label, and what their pairs say."""
+
+    stated: Adjacency
+    said: frozenset[Adjacency]
+
+
+def _together(label: str, earlier: _Neighbours | None, new: _Neighbours) -> _Neighbours:
+    """Return what is known of a label, by which answers are known; its mechanisms have the same neighbours."""
+    if earlier is None:
+        return new
+    definite = {one for one in (earlier.stated, new.stated, *earlier.said, *new.said) if one.definite}
+    # Half of them would be counted as stated by mistake.
+    half = bool({earlier.stated, new.stated} & definite) and any(
+        not one.stated.definite and Adjacency.AS_STATED in one.said for one in (earlier, new)
+    )
+    if half or len(definite) > 1:
+        names = " and ".join(sorted(definite | ({Adjacency.AS_STATED} if half else set())))
+        raise InvalidInputError(
+            f"expected the same neighbours of all mechanisms with the label {label!r}, got {names}: give one another"
+            " label"
+        )
+    return _Neighbours(new.stated if new.stated.definite else earlier.stated, earlier.said | new.said)
+
+
+def _check_plan(entry: Mapping[str, object], given: Adjacency, label: str) -> None:
     """Refuse other neighbours than those of a plan's granularity."""
     settings = entry.get("settings")
     for one in (entry, *(settings if isinstance(settings, list) else ())):
         granularity = one.get("granularity")
         name = next(iter(granularity), None) if isinstance(granularity, dict) else granularity
         if isinstance(name, str) and name in _OF_GRANULARITY:
-            stated(_OF_GRANULARITY[name], told, "", f"{label} of granularity {name}")
+            stated(_OF_GRANULARITY[name], given, "", f"{label} of granularity {name}")
 
 
-def _check_label(label: str, earlier: Adjacency | None, told: Adjacency, relations: set[Adjacency]) -> None:
-    """Refuse different neighbours under one label, by which answers are known; what nobody has stated goes with any."""
-    every = relations | ({told} if told.definite else set()) | ({earlier} if earlier and earlier.definite else set())
-    half = Adjacency.AS_STATED in relations and any(one.definite for one in (told, earlier) if one is not None)
-    if half or len([one for one in every if one.definite]) > 1:
-        names = " and ".join(sorted(every))
-        raise InvalidInputError(
-            f"expected the same neighbours of all mechanisms with the label {label!r}, got {names}: give one another"
-            " label"
-        )
-
-
-def check_stated(cells: Sequence[Cell], told: Mapping[str, Adjacency]) -> None:
+def check_stated(cells: Sequence[Cell], stated_of: Mapping[str, Adjacency]) -> None:
     """Refuse cells that say other neighbours than a store states of their label.
 
     Raises
@@ -96,13 +97,10 @@ def check_stated(cells: Sequence[Cell], told: Mapping[str, Adjacency]) -> None:
     StoreMismatchError
         There are some.
     """
-    if isinstance(cells, LazyCells):
-        grids = {id(grid): grid for grid, _ in cells.pieces()}.values()
-        found = {(grid.label, one) for grid in grids for one in grid.pairs.adjacencies()}
-    else:
-        found = {(cell.label, cell.pair.adjacency) for cell in cells}
+    blocks = CellTable.of(cells).blocks
+    found = {(label, own) for each in blocks for label in each.label.values for own in each.pairs.adjacencies}
     for label, own in sorted(found):
         try:
-            stated(own, told.get(label, Adjacency.AS_STATED), "adjacency", label)
+            stated(own, stated_of.get(label, Adjacency.AS_STATED), "adjacency", label)
         except InvalidInputError as error:
             raise StoreMismatchError(f"{error} (the store states it of this label)") from error

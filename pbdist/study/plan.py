@@ -4,10 +4,9 @@ The projections do not depend on the machine, so that the same study always has 
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
-from operator import attrgetter
-from typing import Any, TypeAlias, overload
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,143 +17,90 @@ from pbdist.mechanisms import Pair, RandomAllocation, factor_counts
 from pbdist.notebook import html_of_fields
 from pbdist.pld.cost import Cost, table_cost
 from pbdist.pld.question import Question
-from pbdist.study.grid_cells import CellGrid, LazyCells, Piece
-from pbdist.study.spec import Cell, StudySpec
+from pbdist.study.cells import Block, Cell, CellTable, Column, fields_of
+from pbdist.study.spec import StudySpec
 from pbdist.types import FloatArray, IntArray
 
 #: Classes of similar cells, at most.
 _MOST_CLASSES = 200
-#: Sizes are binary orders of floats, of at most this many bits.
-_COARSEST = 12
-#: Of more values than two it is how many there are that counts.
-_LONG = 2
-#: The size of 0, below all others.
-_OF_ZERO = -2000
+#: Sizes are binary orders of floats, of at most this many bits; that of 0 is below all others.
+_COARSEST, _OF_ZERO = 12, -2000
 #: The kind of a pair and the sizes of its parameters, then that of its factor.
 _Key: TypeAlias = tuple[Hashable, ...]
 
 
-def alike_cells(cells: Sequence[Cell]) -> tuple[IntArray, tuple[int, ...]]:
+def similar_cells(cells: Sequence[Cell]) -> tuple[IntArray, tuple[int, ...]]:
     """Return the class of each cell, and the number of one cell of each class: the middle one.
 
     Cells of a class have mechanisms of the same kind, and parameters of the same size.
     """
-    numbers: dict[_Key, int] = {}
-    found = _of_grids(cells, numbers) if isinstance(cells, LazyCells) else _one_by_one(cells, numbers)
-    class_of, count = found, len(numbers)
+    numbers: dict[Hashable, int] = {}
+    class_of = np.concatenate([_classes(block, numbers) for block in CellTable.of(cells).blocks])
+    keys = numbers
     for shift in range(1, _COARSEST):
-        if count <= _MOST_CLASSES:
+        if len(keys) <= _MOST_CLASSES:
             break
-        merged: dict[Hashable, int] = {}
-        merged_into = [merged.setdefault(_coarser(key, shift), len(merged)) for key in numbers]
-        class_of, count = np.array(merged_into, dtype=np.int64)[found], len(merged)
-    order = np.argsort(class_of, kind="stable")
-    ends = np.cumsum(np.bincount(class_of, minlength=count))
-    starts = ends - np.bincount(class_of, minlength=count)
-    return class_of, tuple(order[(starts + ends) // 2].tolist())
+        keys = {}
+        merged_into = [keys.setdefault(_coarser(key, shift), len(keys)) for key in numbers]
+        merged = np.array(merged_into, dtype=np.int64)
+    if len(keys) < len(numbers):
+        class_of = merged[class_of]
+    order, counts = np.argsort(class_of, kind="stable"), np.bincount(class_of, minlength=len(keys))
+    return class_of, tuple(order[np.cumsum(counts) - counts + counts // 2].tolist())
 
 
-def _one_by_one(cells: Sequence[Cell], numbers: dict[_Key, int]) -> IntArray:
-    """Return the number of the key of each cell; new keys get new numbers."""
-    keys = _Keys()
-    found = (numbers.setdefault(keys.of_cell(cell), len(numbers)) for cell in cells)
-    return np.fromiter(found, dtype=np.int64, count=len(cells))
+def _classes(block: Block, numbers: dict[Hashable, int]) -> IntArray:
+    """Return the number of the key of each cell; new keys get new numbers.
+
+    A key has an item for each parameter. So cells have the same key if the first cells with each of their values have;
+    but for `Pair.likeness`, which may depend on several parameters.
+    """
+    pairs = block.pairs
+    varying = [column for column in pairs.columns.values() if len(column.values) > 1]
+    found = np.zeros(block.size, dtype=np.int64)
+    for column in varying:
+        _, first, value = np.unique(column.codes, return_index=True, return_inverse=True)
+        found = _combined(found, Column.of(map(_key_of, pairs.taken(first))), value)
+    if pairs.kind is not None and pairs.kind.likeness is not Pair.likeness and len(varying) > 1:
+        found = _combined(found, Column.of(map(_likeness_of, pairs)))
+    found = _combined(found, Column.of(map(_key_of_factor, block.factor.values)), block.factor.codes)
+    _, first, which = np.unique(found, return_index=True, return_inverse=True)
+    number_of = np.empty(first.size, dtype=np.int64)
+    for place in np.argsort(first).tolist():
+        cell = block.cell(first[place])
+        number_of[place] = numbers.setdefault((*_key_of(cell.pair), *_key_of_factor(cell.factor)), len(numbers))
+    return number_of[which]
 
 
-def _of_grids(cells: LazyCells, numbers: dict[_Key, int]) -> IntArray:
-    """Return the same for cells from grids: of cells whose values look alike one after the other, one is made."""
-    keys = _Keys()
-    axes: dict[int, _Likeness] = {}
-    result = np.empty(len(cells), dtype=np.int64)
-    start = 0
-    for piece in cells.pieces():
-        if id(piece.grid) not in axes:
-            axes = {id(piece.grid): _Likeness(piece.grid, keys)}
-        likeness, first, inverse = np.unique(axes[id(piece.grid)].of(piece), return_index=True, return_inverse=True)
-        number_of = np.empty(likeness.size, dtype=np.int64)
-        # In the order of the cells, so that the numbers are those of `_one_by_one`.
-        for place in np.argsort(first).tolist():
-            cell = piece.grid.cell(int(piece.rows[first[place]]))
-            number_of[place] = numbers.setdefault(keys.of_cell(cell), len(numbers))
-        result[start : start + piece.rows.size] = number_of[inverse]
-        start += piece.rows.size
+def _combined(found: IntArray, keys: Column, rows: Any = ...) -> IntArray:
+    """Return numbers that are different where those found, or the keys of the rows, are."""
+    result: IntArray = found * len(keys.values) + keys.codes[rows]
     return result
 
 
-class _Likeness:
-    """Numbers for the cells of a grid: cells of the same number have the same key.
-
-    A key has an item for each parameter. So cells have the same key if, on each axis, the pairs of their values and
-    the first values of the other axes have; but for `Pair.likeness`, which may depend on several parameters.
-    """
-
-    def __init__(self, grid: CellGrid, keys: "_Keys") -> None:
-        self._axes = [_numbered(map(keys.of_pair, grid.pairs.along(axis))) for axis in range(len(grid.pairs.axes))]
-        self._axes.append(_numbered(map(keys.of_factor, grid.factors)))
-        kind = grid.pairs.kind
-        self._of_pairs = None
-        if kind is not None and kind.likeness is not Pair.likeness and len(grid.pairs.axes) > 1:
-            self._of_pairs = _numbered(map(keys.of_likeness, grid.pairs))
-
-    def of(self, piece: Piece) -> IntArray:
-        """Return the numbers of some cells of the grid."""
-        places = piece.grid.places(piece.rows)
-        result = np.zeros(1, dtype=np.int64)
-        if self._of_pairs is not None:
-            result = self._of_pairs[piece.rows // len(piece.grid.factors)]
-        for axis, at in zip(self._axes, places, strict=True):
-            result = result * (int(axis.max()) + 1) + axis[at]
-        return result
+def _key_of(pair: Pair) -> _Key:
+    return (type(pair), pair.symmetric, *map(_key_of_value, fields_of(pair).values()), *_likeness_of(pair))
 
 
-def _numbered(keys: Iterator[Hashable]) -> IntArray:
-    """Return for each key which of the different ones it is."""
-    numbers: dict[Hashable, int] = {}
-    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+def _likeness_of(pair: Pair) -> _Key:
+    return tuple(one if type(one) is int else _size(one) for one in pair.likeness())
 
 
-class _Keys:
-    """The keys of cells and pairs. The size of each value is found once, as most come from grids."""
+def _key_of_factor(factor: float | None) -> _Key:
+    return () if factor is None else (_size(factor - 1.0),)
 
-    def __init__(self) -> None:
-        self._sizes: dict[float, int] = {}
-        self._readers: dict[type[Pair], Callable[[Any], tuple[Any, ...]]] = {}
 
-    def of_cell(self, cell: Cell) -> _Key:
-        """Return the key of a cell."""
-        return (*self.of_pair(cell.pair), *self.of_factor(cell.factor))
-
-    def of_factor(self, factor: float | None) -> _Key:
-        """Return what a factor adds to the key of a pair."""
-        return () if factor is None else (_size(factor - 1.0),)
-
-    def of_pair(self, pair: Pair) -> _Key:
-        """Return the key of a pair: its kind, and the sizes of its parameters."""
-        kind = type(pair)
-        reader = self._readers.get(kind)
-        if reader is None:
-            names = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # every pair is a dataclass
-            # With one name more the reader returns a tuple for a single field too.
-            reader = self._readers[kind] = attrgetter(*names, "symmetric", "symmetric")
-        return (kind, *map(self._of_value, reader(pair)), *self.of_likeness(pair))
-
-    def of_likeness(self, pair: Pair) -> _Key:
-        """Return the part of the key of a pair that its kind adds."""
-        return tuple(one if type(one) is int else _size(one) for one in pair.likeness())
-
-    def _of_value(self, value: Any) -> Hashable:
-        if isinstance(value, float | int):
-            size = self._sizes.get(value)
-            if size is None:
-                size = self._sizes[value] = _size(value)
-            return size
-        if isinstance(value, Pair):
-            return self.of_pair(value)
-        if isinstance(value, tuple):
-            long = len(value) > _LONG and not isinstance(value[0], Pair)
-            return _size(len(value)) if long else tuple(map(self._of_value, value))
-        hashable: Hashable = value
-        return hashable
+def _key_of_value(value: Any) -> Hashable:
+    if isinstance(value, float | int):
+        return _size(value)
+    if isinstance(value, Pair):
+        return _key_of(value)
+    if isinstance(value, tuple):
+        # Of more values than two their number counts.
+        long = len(value) > 2 and not isinstance(value[0], Pair)
+        return _size(len(value)) if long else tuple(map(_key_of_value, value))
+    hashable: Hashable = value
+    return hashable
 
 
 def _size(value: float) -> int:
@@ -175,13 +121,13 @@ class CellCost:
     seconds: float
     #: Projected memory of a worker process while it computes the cell, without that of the process itself.
     peak_bytes: int
-    #: Upper estimate of all its kept states; 0 where none are kept.
+    #: Upper estimate of all its saved states; 0 where none are saved.
     state_bytes: int
 
 
 def cell_costs(study: StudySpec) -> tuple[list[CellCost], IntArray]:
     """Return the cost of one cell of each class of similar ones, and the class of each cell."""
-    class_of, examples = alike_cells(study.cells)
+    class_of, examples = similar_cells(study.cells)
     return [cell_cost(study, study.cells[example]) for example in examples], class_of
 
 
@@ -201,53 +147,34 @@ _FFTS_PER_STEP = 8
 _SECONDS_PER_BUCKET_AND_POINT = 6.0e-9
 #: Vectors of float64 held at once: as long as the state, and as long as an FFT.
 _STATE_VECTORS, _FFT_VECTORS = 10, 6
-#: Arrays of a kept state.
-_KEPT_VECTORS = 4
+#: Arrays of a saved state.
+_SAVED_VECTORS = 4
 
 
 def _bucket_cost(study: StudySpec, cell: Cell) -> CellCost:
     """Return the cost of a cell by the method of privacy buckets."""
-    states = 0
-    if study.keep_states:
-        directions = 1 if cell.pair.symmetric else 2
-        states = directions * len(study.compositions) * 8 * _KEPT_VECTORS * _vector_lengths(study)[0]
-    return CellCost(_seconds(study, cell), _peak_bytes(study), states)
-
-
-def _seconds(study: StudySpec, cell: Cell) -> float:
-    state, transform = _vector_lengths(study)
+    rounds, directions = study.compositions, 1 if cell.pair.symmetric else 2
+    state = DEFAULT_BUCKETS if study.buckets is None else study.buckets
+    transform = 2 ** math.ceil(math.log2(2 * state))
+    # The ladder, and the binary digits of every r.
+    ladder = rounds[-1].bit_length()
+    steps = ladder - 1 + sum(r.bit_count() - 1 for r in rounds)
     step = _SECONDS_PER_STEP + _FFTS_PER_STEP * _SECONDS_PER_FFT_POINT * transform * math.log2(transform)
-    points = len(study.compositions) * len(study.epsilon)
-    evaluation = _SECONDS_PER_BUCKET_AND_POINT * state * points
+    evaluation = _SECONDS_PER_BUCKET_AND_POINT * state * (len(rounds) * len(study.epsilon))
     leaf = _SECONDS_PER_LEAF + _SECONDS_PER_LEAF_BUCKET * state
     choice = _SECONDS_PER_CHOICE if cell.factor is None else 0.0
-    return choice + (1 if cell.pair.symmetric else 2) * (leaf + _steps(study) * step + evaluation)
-
-
-def _peak_bytes(study: StudySpec) -> int:
-    state, transform = _vector_lengths(study)
+    saved = len(rounds) if study.keep_states else 0
     # The states of the ladder live until the last r that uses them is done, in the worst case all of them.
-    ladder = study.compositions[-1].bit_length() + (len(study.compositions) if study.keep_states else 0)
-    return 8 * ((_STATE_VECTORS + _KEPT_VECTORS * ladder) * state + _FFT_VECTORS * transform)
-
-
-def _vector_lengths(study: StudySpec) -> tuple[int, int]:
-    """Return the length of a state's vector, and of a transform of its convolution."""
-    buckets = DEFAULT_BUCKETS if study.buckets is None else study.buckets
-    return buckets, 2 ** math.ceil(math.log2(2 * buckets))
-
-
-def _steps(study: StudySpec) -> int:
-    """Return the number of composition steps of one direction: the ladder, and the binary digits of every r."""
-    ladder = study.compositions[-1].bit_length() - 1
-    return ladder + sum(r.bit_count() - 1 for r in study.compositions)
+    peak = 8 * ((_STATE_VECTORS + _SAVED_VECTORS * (ladder + saved)) * state + _FFT_VECTORS * transform)
+    seconds = choice + directions * (leaf + steps * step + evaluation)
+    return CellCost(seconds, peak, directions * saved * 8 * _SAVED_VECTORS * state)
 
 
 #: A cell, and each of its points.
 _SECONDS_PER_CELL, _SECONDS_PER_POINT = 1.0e-3, 3.0e-7
 #: An outcome; its bytes.
 _SECONDS_PER_OUTCOME, _BYTES_PER_OUTCOME = 2.0e-6, 2000
-#: Peak memory of the climbs that make states close everywhere; writing a kept state, and each of its bytes.
+#: Peak memory of the climbs that make states close everywhere; writing a saved state, and each of its bytes.
 _BYTES_PER_CLIMB = 250_000_000
 _SECONDS_PER_STATE, _SECONDS_PER_STATE_BYTE = 0.005, 1.0e-8
 #: Grids are thinned to this many r and ε; pairs of more outcomes are projected without their outcomes.
@@ -301,11 +228,9 @@ def _tight_cost(study: StudySpec, cell: Cell) -> CellCost:
 def _seconds_of_enclosures(study: StudySpec, cell: Cell) -> float:
     """Return what the enclosures of a cell take; the finest one is about as fine as the tolerance says."""
     tolerance = DEFAULT_TOLERANCE if study.tolerance is None else study.tolerance
-    products = 0
-    for factor in cell.pair.factors:
-        inner = factor.inner
-        if isinstance(inner, RandomAllocation):
-            products += inner.steps.bit_length() + inner.steps.bit_count() - 2
+    inner = (factor.inner for factor in cell.pair.factors)
+    steps = [pair.steps for pair in inner if isinstance(pair, RandomAllocation)]
+    products = sum(number.bit_length() + number.bit_count() - 2 for number in steps)
     return products * (_SECONDS_PER_ENCLOSED_PRODUCT + _SECONDS_PER_RESOLUTION / math.sqrt(tolerance))
 
 
@@ -328,7 +253,7 @@ _CHUNK_BYTES = 2**25
 _BASE_BYTES = 250 * 2**20
 #: Arrays of the bounds, and how often a worker holds those of a batch: as tables, as one array, and encoded.
 _BOUND_ARRAYS, _BOUND_COPIES = 4, 3
-#: Bytes of the metadata of a store, of each batch, of each cell, and of each kept state.
+#: Bytes of the metadata of a store, of each batch, of each cell, and of each saved state.
 _STORE_BYTES, _BATCH_BYTES, _CELL_BYTES, _STATE_BYTES = 60_000, 8_000, 300, 6_000
 
 
@@ -348,7 +273,7 @@ class Batch:
     partly: bool = False
 
 
-class Batches(Sequence[Batch]):
+class Batches:
     """The batches in the order of their submission: the longest first, so that none is left for the end.
 
     Each is made when it is accessed, so that a million of them take megabytes. Every batch but the last has `length`
@@ -358,43 +283,24 @@ class Batches(Sequence[Batch]):
     def __init__(self, length: int, cell_seconds: FloatArray) -> None:
         self.length = length
         self.cells = cell_seconds.size
-        self._seconds: FloatArray = np.add.reduceat(cell_seconds, np.arange(0, self.cells, length))
-        self._order = np.argsort(-self._seconds, kind="stable")
+        seconds: FloatArray = np.add.reduceat(cell_seconds, np.arange(0, self.cells, length))
+        self._order = np.argsort(-seconds, kind="stable")
+        #: Projected seconds in order.
+        self.seconds: FloatArray = seconds[self._order]
 
     def __len__(self) -> int:
         """Return the number of batches."""
-        return self._seconds.size
+        return self.seconds.size
 
-    @overload
-    def __getitem__(self, index: int) -> Batch: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Batch]: ...
-    def __getitem__(self, index: int | slice) -> Batch | list[Batch]:
-        """Return a batch by its rank in the order, or a list of them."""
-        found = self._order[index]
-        return [self.of(chunk) for chunk in found.tolist()] if isinstance(index, slice) else self.of(int(found))
+    def __getitem__(self, rank: int) -> Batch:
+        """Return a batch by its rank in the order."""
+        chunk = int(self._order[rank])
+        start = chunk * self.length
+        return Batch(chunk, start, min(start + self.length, self.cells), float(self.seconds[rank]))
 
     def __iter__(self) -> Iterator[Batch]:
-        """Iterate in order."""
-        return (self.of(int(chunk)) for chunk in self._order)
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the batches are the same, with the same projections."""
-        if not isinstance(other, Batches):
-            return NotImplemented
-        return self.length == other.length and np.array_equal(self._seconds, other._seconds)
-
-    __hash__ = None  # type: ignore[assignment]  # as of any sequence that holds an array
-
-    def of(self, index: int) -> Batch:
-        """Return the batch of a chunk's number."""
-        start = index * self.length
-        return Batch(index, start, min(start + self.length, self.cells), float(self._seconds[index]))
-
-    @property
-    def seconds(self) -> FloatArray:
-        """Projected seconds in order."""
-        return self._seconds[self._order]
+        """Yield the batches in order."""
+        return map(self.__getitem__, range(len(self)))
 
 
 @dataclass(frozen=True)
@@ -406,7 +312,7 @@ class Plan:
     #: The length of a chunk along the cells.
     cells_per_batch: int
     #: In the order of their submission, the longest first.
-    batches: Batches
+    batches: Batches = field(compare=False)
     #: Projected time on one core.
     seconds: float
     #: Projected peak memory of one worker process, the largest of any cell.
@@ -420,7 +326,7 @@ class Plan:
     def _repr_html_(self) -> str:
         """Return what the study will take as a small table, for notebooks."""
         fields = {
-            **self.study.told(),
+            **self.study.summary(),
             "batches": f"{len(self.batches):,} of up to {self.cells_per_batch:,} cells",
             "time": f"about {duration(self.seconds)} on one core",
             "memory": f"up to {size(self.worker_bytes)} a worker",

@@ -4,77 +4,28 @@ import hashlib
 import json
 import math
 import re
-from abc import abstractmethod
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cached_property
 from typing import Self, TypeAlias
 
 import numpy as np
 
 from pbdist.arguments import DEFAULT_FLOOR
-from pbdist.mechanisms.pair import Pair
 from pbdist.results import log_relative_width
+from pbdist.study.cells import Cell, known
 from pbdist.types import Adjacency, BoolArray, FloatArray, JsonValue
 
 #: What a study may be called.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-#: The version of the study file's format.
-STUDY_FORMAT = 1
 #: The versions of the canonical form that has the number and the SHA-256 of the cells in place of the cells. The first
 #: has neither floor nor direction: it stands for the default floor and for the direction "each".
 #: The last one alone states neighbours.
 _HEAD_FORMATS = (3, 4, 5)
 #: For which neighbours mechanisms are that do not say it themselves, by their labels, sorted.
 Stated: TypeAlias = tuple[tuple[str, Adjacency], ...]
-#: So many pairs of a worst of several are told, and so many factors of each; larger whole numbers are rounded.
-_MOST_TOLD, _LONG_NUMBER = 2, 10**15
 #: Canonical JSON: one text for equal values.
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One pair of a study with all its r and ε: they share one leaf and one ladder of compositions."""
-
-    #: The name that the study gives the mechanism.
-    label: str
-    #: The worst-case pair.
-    pair: Pair
-    #: The factor f > 1 between buckets of one round, or None where it is to be chosen.
-    factor: float | None
-
-    def canonical(self) -> dict[str, JsonValue]:
-        """Return label, pair and factor as JSON values; the factor in hexadecimal."""
-        factor = None if self.factor is None else self.factor.hex()
-        return {"label": self.label, "pair": self.pair.canonical(), "factor": factor}
-
-    def describe(self) -> str:
-        """Return a short text on one line: the label, and the canonical parameters that are set."""
-        factor = "" if self.factor is None else f" factor={self.factor:g}"
-        form = self.pair.canonical()
-        told = f" ({_worst_of(form)})" if form["mechanism"] == "WorstOf" else _parameters(form)
-        return f"{self.label}{told}{factor}"
-
-
-class KnownCells(Sequence[Cell]):
-    """Cells that are read when they are accessed, whose `StudySpec.cells_sha256` is known without reading them."""
-
-    @property
-    @abstractmethod
-    def sha256(self) -> str:
-        """As `StudySpec.cells_sha256`."""
-
-    @property
-    def some_automatic(self) -> bool:
-        """Whether the factor of any cell is to be chosen."""
-        return any(cell.factor is None for cell in self)
-
-    def labels(self) -> dict[str, int]:
-        """Return how many cells each label has, in the order of their first appearance."""
-        return dict(Counter(cell.label for cell in self))
 
 
 @dataclass(frozen=True)
@@ -147,25 +98,20 @@ class StudySpec:
     @cached_property
     def cells_sha256(self) -> str:
         """SHA-256 of the canonical JSON of the cells, a line each."""
-        if isinstance(self.cells, KnownCells):
-            return self.cells.sha256
-        digest = hashlib.sha256()
-        for cell in self.cells:
-            digest.update(f"{_ENCODER.encode(cell.canonical())}\n".encode())
-        return digest.hexdigest()
+        return known(self.cells).sha256
 
     @property
     def sought(self) -> float | None:
         """The tolerance to reach; None where there is none, or buckets replace it."""
         return self.tolerance if self.method == "tight" and self.buckets is None else None
 
-    def told(self) -> dict[str, str]:
+    def summary(self) -> dict[str, str]:
         """Return what the study computes in a few words, by the names of its keys."""
         r, epsilon = self.compositions, self.epsilon
-        kept = f"buckets {self.buckets:,}" if self.buckets is not None else f"tolerance {self.tolerance:g}"
+        precision = f"buckets {self.buckets:,}" if self.buckets is not None else f"tolerance {self.tolerance:g}"
         neighbours = "; ".join(f"{label}: {relation.in_words}" for label, relation in self.adjacency)
         return {
-            "method": f"{self.method}, {kept}",
+            "method": f"{self.method}, {precision}",
             "cells": f"{len(self.cells):,}",
             "compositions": f"{len(r):,}, from {r[0]:,} to {r[-1]:,}",
             "epsilon": f"{len(epsilon):,}, from {epsilon[0]:g} to {epsilon[-1]:g}",
@@ -184,11 +130,7 @@ class StudySpec:
     @property
     def seeks_some(self) -> bool:
         """Whether the bounds of any cell should meet the tolerance."""
-        if self.sought is None:
-            return False
-        if isinstance(self.cells, KnownCells):
-            return self.cells.some_automatic
-        return any(cell.factor is None for cell in self.cells)
+        return self.sought is not None and known(self.cells).some_automatic
 
     def seeks_tolerance(self, cell: Cell) -> bool:
         """Whether the bounds of a cell should meet the tolerance: neither buckets nor a factor replace it."""
@@ -211,7 +153,7 @@ class StudySpec:
         if head["format"] not in _HEAD_FORMATS:
             raise ValueError(f"expected study format {' or '.join(map(str, _HEAD_FORMATS))}, got {head['format']!r}")
         old = head["format"] == _HEAD_FORMATS[0]
-        told = head["adjacency"] if head["format"] == _HEAD_FORMATS[2] else {}
+        stated = head["adjacency"] if head["format"] == _HEAD_FORMATS[2] else {}
         return cls(
             name=name,
             cells=cells,
@@ -223,7 +165,7 @@ class StudySpec:
             keep_states=head["keep_states"],
             floor=DEFAULT_FLOOR if old else float.fromhex(head["floor"]),
             direction="each" if old else head["direction"],
-            adjacency=tuple(sorted((label, Adjacency(relation)) for label, relation in told.items())),
+            adjacency=tuple(sorted((label, Adjacency(relation)) for label, relation in stated.items())),
         )
 
 
@@ -265,44 +207,3 @@ def exponential(epsilon: float) -> float:
         if math.isfinite(short) and math.log(short) == epsilon:
             return short
     return value
-
-
-def _parameters(form: Mapping[str, JsonValue]) -> str:
-    """Return the parameters of a canonical pair as ``(scale=200, ..)``; of long lists the length."""
-    parts: list[str] = []
-    for field, value in form.items():
-        if field == "mechanism" or value is None:
-            continue
-        if isinstance(value, Mapping):
-            text = f"{value['mechanism']}{_parameters(value)}"
-        elif isinstance(value, list):
-            inner = [f"{x['mechanism']}{_parameters(x)}" if isinstance(x, Mapping) else _short(x) for x in value]
-            text = "[" + ", ".join(inner) + "]" if len(inner) <= 4 else f"[{len(inner)} values]"
-        else:
-            text = _short(value)
-        parts.append(f"{field}={text}")
-    return f"({', '.join(parts)})"
-
-
-def _worst_of(form: Mapping[str, JsonValue]) -> str:
-    """Return the worst of several pairs as text: the first of them, each with its different factors."""
-    told = [_product(pair) for pair in form["pairs"][:_MOST_TOLD]]
-    more = len(form["pairs"]) - len(told)
-    if more:
-        told.append(f"{more} more")
-    return told[0] if len(told) == 1 else f"worst of {len(form['pairs'])}: {' or '.join(told)}"
-
-
-def _product(form: Mapping[str, JsonValue]) -> str:
-    """Return a product as text: its different factors, each with how often it occurs."""
-    factors = form["pairs"] if form["mechanism"] == "Product" else [form]
-    counts = Counter(f"{factor['mechanism']}{_parameters(factor)}" for factor in factors)
-    told = [name if times == 1 else f"{times} x {name}" for name, times in counts.items()]
-    more = [] if len(told) <= _MOST_TOLD else [f"{len(told) - _MOST_TOLD} more"]
-    return " and ".join([*told[:_MOST_TOLD], *more])
-
-
-def _short(value: JsonValue) -> str:
-    if isinstance(value, int) and abs(value) >= _LONG_NUMBER:
-        return f"{Decimal(value):.6e}"
-    return f"{value:.10g}" if isinstance(value, float) else str(value)

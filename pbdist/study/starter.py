@@ -6,41 +6,16 @@ import textwrap
 from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from pbdist.errors import FileProblem, InvalidInputError, StudyFileError, shown
 from pbdist.mechanisms import MECHANISMS, Histogram, Pair, parameters_of
-from pbdist.study.document import other_kinds
 from pbdist.study.entries import study_kinds
-from pbdist.study.release_entries import RELEASE_PLAN
+from pbdist.study.fields import other_kinds
+from pbdist.study.release import RELEASE_PLAN
 from pbdist.study.spec import NAME
 from pbdist.suggestions import did_you_mean, likely
-
-#: What each study is projected to take on one core, as `pbdist plan` prints it: planning all of them takes seconds.
-PROJECTED = {
-    "almanac-dp-sgd": "84.8 min",
-    "almanac-dp-sgd-tenth": "6.53 min",
-    "bucket-convergence": "0.852 s",
-    "bucket-convergence-1e3": "0.897 s",
-    "bucket-convergence-1e4": "1.25 s",
-    "bucket-convergence-1e4-r512": "0.742 s",
-    "bucket-convergence-1e5": "4.45 s",
-    "bucket-convergence-1e6": "34.5 s",
-    "bucket-convergence-1e7": "2.57 min",
-    "census-2020": "0.558 s",
-    "evaluation": "7.23 s",
-    "hospitals": "2.33 s",
-    "laplace-against-gauss": "0.358 s",
-    "mechanisms": "1.29 s",
-    "optimal-mechanisms": "0.625 s",
-    "quickstart": "0.802 s",
-    "random-allocation": "3.76 min",
-    "sizing-counting-gaussian": "1.47 s",
-    "sizing-counting-laplace": "4.05 min",
-    "sizing-dp-sgd": "94.5 s",
-    "vuvuzela-conversation": "14.5 s",
-    "vuvuzela-dialing": "6.82 s",
-}
 
 #: Where a wheel has the studies, beside its modules; a checkout has them in ``pipelines/`` and in a folder there.
 _FOLDER, _RECORDS = "studies", "records"
@@ -85,11 +60,9 @@ def find_study(given: str) -> Path:
         return path
     if path.suffix not in _SUFFIXES and path.name == given:
         near = did_you_mean(given, names) or ": pbdist studies lists the names"
-        raise InvalidInputError(
-            f"study: expected a study file, or the name of a study that comes with pbdist, got {shown(given)}{near}"
-        )
-    name = likely(path.stem, names)
-    if name is not None:
+        expected = "expected a study file, or the name of a study that comes with pbdist"
+        raise InvalidInputError(f"study: {expected}, got {shown(given)}{near}")
+    if (name := likely(path.stem, names)) is not None:
         problem = f"expected a readable study file, got: No such file or directory: did you mean {name}?"
         raise StudyFileError.of([FileProblem(given, 1, "study", problem)])
     return path
@@ -105,50 +78,6 @@ def _files() -> dict[str, Path]:
 
 #: Comments are wrapped at so many characters.
 _WIDTH = 120
-
-_TEXT = """\
-# A study: which mechanisms are bounded, for which numbers of compositions and ε, and how closely.
-#
-#   pbdist plan {file}    # cells, time and memory, before anything runs
-#   pbdist run {file}     # into {store}; the same command goes on after anything went wrong
-#   pbdist query {store} {query}
-#
-# Unknown keys are errors that name the line. `pbdist studies` lists studies to look at.
-format: 1 # of this file
-name: {name} # names the store, too
-description: What it is for.
-
-# For which neighbours the bounds are: add-or-remove, replace-one or zero-out one record. Where nothing is said they are
-# those for which sensitivities are stated. An entry may have its own; SubsampledGaussian says add-or-remove itself.
-# adjacency: add-or-remove
-
-mechanisms: # one entry or more; each stands for every combination of its values
-{entry}
-
-compositions: [1, 10, 100, 1000] # r; or {{powers_of_two: [0, 13]}}
-epsilon: {{linspace: [0, 4, 41]}} # ε in nats; or exp_epsilon, which is e^ε. Or {{geomspace: [0.1, 10, 21]}}, or a list
-
-# How closely: upper / lower - 1 is at most this wherever δ exceeds 1e-40.
-tolerance: 1.0e-3
-
-# Questions that `pbdist run` answers at its end: which of the noise settings have at most this δ? The grids above gain
-# the ε and the compositions of targets that they lack.
-targets:
-  - {{epsilon: 1, delta: 1.0e-6, compositions: 100}}
-"""
-
-#: The entry of a release plan, which is no mechanism with parameters of its own.
-_PLAN = """\
-  # Several analyses of one database, of which a changed record touches only some.
-  - label: counts
-    kind: ReleasePlan
-    granularity: unbounded # neighbours: a record added or removed
-    blocks: {overlapping: 10, at_most: 3} # a record is in at most 3 of the 10 blocks
-    analyses:
-      - name: count
-        pair: {kind: Laplace, scale: [40, 80]}
-        reads_each: all # one count for each block
-        attained: every # neighbours differ exactly as the pair does: lower bounds are known, too"""
 
 
 def starter_kinds() -> tuple[str, ...]:
@@ -170,13 +99,16 @@ def write_starter(path: Path, kind: str = "Gaussian") -> None:
         raise InvalidInputError(f"kind: expected one of {', '.join(kinds)}, got {shown(kind)}{near}")
     name = _name_of(path)
     if kind == RELEASE_PLAN:
-        entry, setting = _PLAN, "counts --scale 80"
+        entry, setting = _template("starter-plan.yaml").template.rstrip(), "counts --scale 80"
     else:
         entry, setting = _entry(MECHANISMS[kind]), f"{kind}{_setting(MECHANISMS[kind])}"
-    question = f"--mechanism {setting} --compositions 100 --epsilon 1"
-    store = f"data/{name}.zarr"
     file = shlex.quote(str(path)) if str(path).isprintable() else path.name
-    _write(path, _TEXT.format(file=file, name=_as_text(name), store=store, entry=entry, query=question))
+    words = {"file": file, "name": _as_text(name), "stem": name, "entry": entry, "setting": setting}
+    _write(path, _template("starter.yaml").substitute(words))
+
+
+def _template(name: str) -> Template:
+    return Template(files(__package__).joinpath(name).read_text(encoding="utf-8"))
 
 
 def _entry(kind: type[Pair]) -> str:
@@ -231,7 +163,7 @@ def write_copy(path: Path, like: str) -> None:
 
 def _name_of(path: Path) -> str:
     """Return the name of the study in a file."""
-    if path.suffix not in (".yaml", ".yml") or not NAME.fullmatch(path.stem):
+    if path.suffix not in _SUFFIXES or not NAME.fullmatch(path.stem):
         expected = "a name of letters, digits, '.', '_' and '-' that ends in .yaml"
         raise InvalidInputError(f"file: expected {expected}, got {shown(path.name)}")
     return path.stem
@@ -243,12 +175,11 @@ def _as_text(name: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
+    got = shown(str(path))
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as error:
-        raise InvalidInputError(f"file: expected a path where nothing is yet, got {shown(str(path))}") from error
+        raise InvalidInputError(f"file: expected a path where nothing is yet, got {got}") from error
     except OSError as error:
-        raise InvalidInputError(
-            f"file: expected a path to write to, got {shown(str(path))}: {error.strerror}"
-        ) from error
+        raise InvalidInputError(f"file: expected a path to write to, got {got}: {error.strerror}") from error

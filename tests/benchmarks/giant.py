@@ -17,7 +17,8 @@ from pbdist.buckets import projected_bytes
 from pbdist.run import giant
 from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.giant import ExecutorMapper, scratch_at
-from pbdist.study.spec import Cell, StudySpec
+from pbdist.study.cells import Cell
+from pbdist.study.spec import StudySpec
 from pbdist.table import bounds_table
 
 WORKER_BYTES = 1 << 30

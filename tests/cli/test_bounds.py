@@ -144,8 +144,8 @@ def test_no_epsilon_is_no_number(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_help_names_every_mechanism_and_parameter(capsys: pytest.CaptureFixture[str]) -> None:
+    from pbdist.cli.families import family_parameters
     from pbdist.study.entries import study_kinds
-    from pbdist.study.words import word_parameters
 
     with pytest.raises(SystemExit) as stop:
         main(["delta", "--help"])
@@ -153,9 +153,8 @@ def test_help_names_every_mechanism_and_parameter(capsys: pytest.CaptureFixture[
     out = " ".join(capsys.readouterr().out.split())
     assert [kind for kind in study_kinds() if kind not in out] == []
     own = {"epsilon": "pair-epsilon", "delta": "pair-delta"}
-    assert [
-        one.name for one in word_parameters() if f"--{own.get(one.name, one.name).replace('_', '-')} " not in out
-    ] == []
+    names = [own.get(name, name).replace("_", "-") for name in family_parameters()]
+    assert [name for name in names if f"--{name} " not in out] == []
 
 
 def test_bounds_that_no_tolerance_brings_closer_say_so(capsys: pytest.CaptureFixture[str]) -> None:

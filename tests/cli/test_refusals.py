@@ -67,7 +67,7 @@ REFUSED = [
     ("delta --family Gaussian --compositions 1 --epsilon 1", "error: --scale: expected a value"),
     (
         f"delta {DPSGD} --mean 3 --compositions 1 --epsilon 1",
-        "error: --mean: expected none with SubsampledGaussian, whose parameters are scale, rate, sensitivity, got one",
+        "error: --mean: SubsampledGaussian has no such parameter, only scale, rate, sensitivity",
     ),
     (
         "delta --family Product --pairs Laplace --compositions 1 --epsilon 1",

@@ -100,8 +100,11 @@ def test_exchanging_the_mailboxes_exchanges_the_inputs() -> None:
             _START + _COUNTS + _TARGETS + "    sources: [book]\n",
             "sources[0]: expected one of the sources paper, got 'b",
         ),
-        (_START + _COUNTS + _TARGETS.replace("1e-4", "1"), "targets[0].delta: expected a δ above 0 and below 1, got 1"),
-        (_START + _COUNTS + _TARGETS.replace("4,", "0,"), "targets[0].compositions: expected an integer from 1 to"),
+        (_START + _COUNTS + _TARGETS.replace("1e-4", "1"), "targets[0].delta: expected a number below 1, got 1"),
+        (
+            _START + _COUNTS + _TARGETS.replace("4,", "0,"),
+            "targets[0].compositions: expected a number of at least 1, got",
+        ),
         (_START + _COUNTS + _TARGETS.replace(", source: paper", ""), "targets[0]: expected a source, or what of it is"),
         (_START + _COUNTS + _TARGETS.replace("epsilon: 1", "epsilon: 1, exp_epsilon: 2"), "got both"),
         (_START + _COUNTS + _TARGETS.replace("epsilon: 1", "exp_epsilon: 0.5"), "expected e^ε of at least 1, got 0.5"),

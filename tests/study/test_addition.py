@@ -104,9 +104,9 @@ def test_other_settings_than_those_of_the_store_are_refused(
         ("", 3, "extend: expected mechanisms, compositions, epsilon or targets beside true, got none"),
         ("epsilon: 3\nexp_epsilon: 3\n", 4, "epsilon: expected exactly one of"),
         ("epsilon: 3\nfactors: 1.5\n", 5, "factors: expected mechanisms beside them, got none"),
-        ("mechanisms: []\n", 4, "mechanisms: expected at least one mechanism, got []"),
+        ("mechanisms: []\n", 4, "mechanisms: expected at least one item, got []"),
         ("mechanisms:\n  - {kind: Laplace, scale: -1}\n", 5, "mechanisms[0].scale: expected a number above 0"),
-        ("epsilons: 3\ncompositions: 1\n", 4, "epsilons: expected one of format, name, extend, mechanisms"),
+        ("epsilons: 3\ncompositions: 1\n", 4, "epsilons: expected one of format, name, description"),
         ("compositions: 0\n", 4, "compositions: expected an integer from 1 to 2^62, got 0"),
         ("epsilon: 1\ntargets:\n  - {epsilon: 1, delta: 2, compositions: 1}\n", 6, "targets[0].delta: expected"),
     ],
@@ -125,5 +125,5 @@ def test_only_a_file_that_extends_is_no_study_by_itself(tmp_path: Path) -> None:
         load_study(path)
     plain = HEAD.replace("true", "false") + whole
     assert load_study(write_study(tmp_path, plain)) == load_asked(write_study(tmp_path, plain))
-    with pytest.raises(StudyFileError, match="extend: expected a valid boolean, got 1"):
+    with pytest.raises(StudyFileError, match="extend: expected true or false, got 1"):
         load_asked(write_study(tmp_path, HEAD.replace("true", "1") + whole))

@@ -46,7 +46,7 @@ from pbdist.mechanisms import (
 from pbdist.mechanisms.columns import columns_of_kind, known_columns
 from pbdist.store.skeleton import array_files
 from pbdist.study import Cell, load_study
-from pbdist.study.columns import as_list_text, cell_columns, column_names, composite_text, list_text
+from pbdist.study.columns import cell_columns, column_names
 from pbdist.types import Adjacency
 from tests.studies import write_study
 from tests.study.grids import cells_of_every_kind, every_kind
@@ -197,7 +197,17 @@ def test_grids_have_the_columns_of_their_cells(tmp_path: Path) -> None:
 def test_a_study_has_the_arrays_of_its_mechanisms(tmp_path: Path) -> None:
     files = array_files(load_study(write_study(tmp_path)), 2)
     columns = "mechanism kind noise scale sensitivity truncate_low truncate_high p mean shift reading factor pair"
-    others = {"compositions", "epsilon", "exp_epsilon", "direction", "quantity", "detail", "bounds", "details"}
+    others = {
+        "compositions",
+        "epsilon",
+        "exp_epsilon",
+        "direction",
+        "quantity",
+        "detail",
+        "bounds",
+        "details",
+        "failures",
+    }
     arrays = {name.partition("/")[0] for name in files}
     assert arrays - others == {*columns.split()}
     assert f'"coordinates": "{columns} exp_epsilon"' in files["bounds/zarr.json"].decode()
@@ -236,56 +246,3 @@ def test_a_column_holds_numbers_or_text() -> None:
         @mechanism
         class Own(Gaussian):
             rate: str = parameter(one_of("slow", "fast"), "how fast it is", default="slow")
-
-
-@pytest.mark.parametrize(
-    ("values", "text"),
-    [
-        ((0.0, 0.5, 1.0), "[0, 0.5, 1]"),
-        ((3, 2, 10**20), f"[3, 2, {10**20}]"),
-        ((0.1, 1e-300, 1e22), "[0.1, 1e-300, 1e+22]"),
-    ],
-)
-def test_lists_as_text(values: Sequence[float], text: str) -> None:
-    assert list_text(values) == text
-    assert as_list_text(text) == text
-    assert as_list_text(text.strip("[]").replace(" ", "")) == text
-
-
-def test_lists_are_found_however_they_are_written() -> None:
-    assert as_list_text("0,1.0, 5e-1") == "[0, 1, 0.5]"
-    assert as_list_text("(1)") == "[1]"
-    for other in ("", "0,,1", "a", "nan", "[0, .., inf]", "0 1"):
-        assert as_list_text(other) == other
-
-
-def test_long_lists_are_cut_and_yet_told_apart() -> None:
-    values = list(range(1000))
-    text = list_text(values)
-    assert text.startswith("[0, 1, 2, ..: 1000 values, sha256 ")
-    assert len(text) < 60
-    assert as_list_text(text) == text
-    assert list_text([*values[:-1], 7]) != text
-    assert as_list_text(",".join(map(str, values))) == text
-
-
-def test_what_pairs_are_made_of_as_text() -> None:
-    inner = Product(Gaussian(2.0), Reversed(Poisson(8.0)))
-    assert (
-        composite_text(inner.canonical())
-        == "Gaussian(scale=2, sensitivity=1) * Reversed(pair=Poisson(mean=8, sensitivity=1))"
-    )
-    assert composite_text(Reversed(Histogram((1, 2), (2, 1))).canonical()) == "Histogram(p=[1, 2], q=[2, 1])"
-    worst = WorstOf(Laplace(2.0), inner, attained=(True, False), neighbours=Adjacency.ADD_OR_REMOVE)
-    assert composite_text(WorstOf(Laplace(2.0), Laplace(3.0), attained=(True, False)).canonical()) == (
-        "Laplace(scale=2, sensitivity=1); Laplace(scale=3, sensitivity=1) (upper bounds only)"
-    )
-    assert composite_text(worst.canonical()).endswith("; add-or-remove")
-
-
-def test_long_products_are_cut_and_yet_told_apart() -> None:
-    pairs = [Laplace(scale) for scale in range(1, 40)]
-    text = composite_text(Product(*pairs).canonical())
-    assert text.startswith("Laplace(scale=1, sensitivity=1) * Laplace(scale=2, sensitivity=1)")
-    assert len(text) < 200
-    assert composite_text(Product(*pairs[:-1], Laplace(2)).canonical()) != text

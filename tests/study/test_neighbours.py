@@ -7,8 +7,8 @@ import pytest
 from pbdist.errors import StudyFileError
 from pbdist.mechanisms import Adjacency, Laplace, Product, Reversed, SubsampledGaussian
 from pbdist.study import StudySpec, load_study
+from pbdist.study.cells import PairTable, unlike
 from pbdist.study.entries import accepted_grid
-from pbdist.study.grid_cells import Axis, PairGrid, alike_values
 from pbdist.study.load import load_asked
 from tests.mechanisms.replaced import Replaced
 from tests.studies import TIGHT, TINY, write_study
@@ -67,8 +67,8 @@ def test_a_statement_is_a_part_of_the_digest_wherever_it_stands(tmp_path: Path) 
     assert top.cells_sha256 == bare.cells_sha256
     again = StudySpec.from_head(other.head(), other.cells, name="s")
     assert (again.adjacency, again.digest) == (other.adjacency, other.digest)
-    assert other.told()["neighbours"] == "Laplace: one record replaced"
-    assert "neighbours" not in bare.told()
+    assert other.summary()["neighbours"] == "Laplace: one record replaced"
+    assert "neighbours" not in bare.summary()
 
 
 def test_an_entry_has_the_last_word(tmp_path: Path) -> None:
@@ -126,6 +126,8 @@ def test_one_label_is_for_one_relation(tmp_path: Path) -> None:
     (told,) = refused(tmp_path, sampled + with_own(labelled[0], "replace-one"))
     assert told.endswith("got add-or-remove and replace-one: give one another label")
     assert study(tmp_path, sampled + labelled[0]).adjacency == ()
+    twice = study(tmp_path, with_own(labelled[0], "zero-out") + with_own(labelled[1], "zero-out"))
+    assert twice.adjacency == (("x", Adjacency.ZERO_OUT),)
     agreed = study(tmp_path, sampled + with_own(labelled[0], "add-or-remove"))
     assert agreed.adjacency == (("x", Adjacency.ADD_OR_REMOVE),)
 
@@ -156,15 +158,14 @@ def test_an_extension_states_what_is_new(tmp_path: Path) -> None:
 def test_a_grid_of_pairs_says_what_each_of_them_says() -> None:
     sampled, plain = SubsampledGaussian(1.0, 0.1), Laplace(3.0)
     choices = ((plain, Laplace(4.0), sampled), (Reversed(sampled), plain))
-    grid = PairGrid(Product, {}, [Axis((f"pairs[{number}]",), (values,)) for number, values in enumerate(choices)])
-    assert grid.adjacencies() == {pair.adjacency for pair in grid}
-    assert len(alike_values(choices[0])) == 2
-    assert alike_values((1.0, 2.0)) == [0]
-    assert PairGrid(SubsampledGaussian, {"rate": 0.1}, [Axis(("scale",), ((1.0, 2.0),))]).adjacencies() == {
-        Adjacency.ADD_OR_REMOVE
-    }
-    assert PairGrid.listed([sampled, plain]).adjacencies() == {Adjacency.ADD_OR_REMOVE, Adjacency.AS_STATED}
-    assert PairGrid.listed([]).adjacencies() == set()
+    axes = {f"pairs[{number}]": values for number, values in enumerate(choices)}
+    grid = PairTable.grid(Product(plain, plain), axes)
+    assert grid.adjacencies == {pair.adjacency for pair in grid}
+    assert len(unlike(choices[0])) == 2
+    assert unlike((1.0, 2.0)) == [0]
+    assert PairTable.grid(sampled, {"scale": (1.0, 2.0)}).adjacencies == {Adjacency.ADD_OR_REMOVE}
+    assert PairTable.listed([sampled, plain]).adjacencies == {Adjacency.ADD_OR_REMOVE, Adjacency.AS_STATED}
+    assert PairTable.listed([]).adjacencies == set()
 
 
 def test_products_of_grids_are_refused_where_some_combination_is_for_different_neighbours() -> None:
@@ -175,7 +176,7 @@ def test_products_of_grids_are_refused_where_some_combination_is_for_different_n
         accepted_grid("Product", grids, lambda values: Product(*values))
     found = accepted_grid("Product", {**grids, "pairs[1]": [plain, other]}, lambda values: Product(*values))
     assert (
-        found.adjacencies()
+        found.adjacencies
         == {pair.adjacency for pair in found}
         == set(Adjacency)
         - {

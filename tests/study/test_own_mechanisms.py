@@ -9,6 +9,7 @@ import pytest
 
 import pbdist
 from pbdist.cli import main
+from pbdist.cli.families import pairs_of_family
 from pbdist.errors import InvalidInputError, StudyFileError
 from pbdist.mechanisms import (
     Domain,
@@ -24,9 +25,8 @@ from pbdist.mechanisms import (
 )
 from pbdist.mechanisms.declaration import _KINDS
 from pbdist.study import load_study
-from pbdist.study.entries import accepted_grid, model_of
+from pbdist.study.entries import accepted_grid
 from pbdist.study.starter import write_starter
-from pbdist.study.words import pairs_of_words
 from pbdist.types import FloatArray
 
 
@@ -108,15 +108,16 @@ def test_it_has_a_study_to_begin_with_and_options(
     assert "  # An answer is blurred.\n  - kind: Blurred\n    width: [30, 60] # the width of the blur\n" in text
     assert "unit: small # the unit of the width: small, large" in text
     assert "--mechanism Blurred --width 60 " in text
-    assert pairs_of_words("Blurred", {"width": ["2"], "unit": ["large"]})[0].pair == kind(2.0, "large")
+    assert pairs_of_family("Blurred", {"width": ["2"], "unit": ["large"]})[0].pair == kind(2.0, "large")
     asked = ["delta", "--family", "Blurred", "--width", "2", "--compositions", "1", "--epsilon", "0.1", "--json"]
     assert main(asked) == 0
     assert "delta_upper" in capsys.readouterr().out
 
 
-def test_a_name_that_is_registered_anew_is_the_new_class() -> None:
+def test_a_name_that_is_registered_anew_is_the_new_class(tmp_path: Path) -> None:
     old, new = registered(), registered()
-    assert (old is new, model_of("Blurred").construct_pair is new) == (False, True)
+    (cell,) = load_study(study(tmp_path, "{kind: Blurred, width: 1}")).cells
+    assert (old is new, type(cell.pair) is new) == (False, True)
 
 
 def test_what_follows_from_two_parameters_is_in_no_grid() -> None:

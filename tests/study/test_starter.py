@@ -8,7 +8,7 @@ from pbdist.cli import main
 from pbdist.errors import InvalidInputError
 from pbdist.study import load_study, plan_study
 from pbdist.study.entries import study_kinds
-from pbdist.study.release_entries import RELEASE_PLAN
+from pbdist.study.release import RELEASE_PLAN
 from pbdist.study.starter import starter_kinds, write_copy, write_starter
 
 

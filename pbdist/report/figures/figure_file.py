@@ -245,8 +245,9 @@ def _axis(document: Document, model: _FigureModel) -> tuple[str, FloatArray]:
     [(over, grid)] = model.over.items()
     try:
         values = grids.integers(grid) if over == COMPOSITIONS else grids.numbers(grid)
-    except grids.GridError as problem:
-        refuse(document, ("over", over, *problem.at), problem.problem)
+    except grids.GridError as error:
+        at, problem = error.problems[0]
+        refuse(document, ("over", over, *at), problem)
     least = {"epsilon": 0.0, "exp_epsilon": 1.0, ORDER: 1.0}.get(over, -math.inf)
     for value in values:
         if value < least:
@@ -384,10 +385,10 @@ def _curve(document: Document, keys: Keys) -> Curve:
     _check_text(document, (*keys, "label"), curve.label)
     pair: Pair | None = None
     if curve.mechanism is not None:
-        pairs = expand_entry(document, (*keys, "mechanism"))
+        pairs = expand_entry(document.at(*keys, "mechanism"))
         if len(pairs) != 1:
             refuse(document, (*keys, "mechanism"), f"expected one noise setting, got {len(pairs)}")
-        pair = pairs[0][0]
+        (pair,) = pairs
     if curve.theorem is not None and curve.theorem not in (*THEOREMS, *FORMULAS):
         known = (*THEOREMS, *FORMULAS)
         got = f"{shown(curve.theorem)}{did_you_mean(curve.theorem, known)}"

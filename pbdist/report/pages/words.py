@@ -7,13 +7,13 @@ from typing import Any
 
 from pbdist.mechanisms import MECHANISMS, Form, described, parameters_of
 from pbdist.mechanisms.columns import is_composite, known_columns
+from pbdist.mechanisms.texts import composite_text
 from pbdist.query.lookup import is_set
 from pbdist.query.settings import neighbours_by_label
 from pbdist.report.pages.document import Block, Bullets, Column, Heading, Paragraph, Table, epsilon_text, named
 from pbdist.rounding import exact
 from pbdist.sizing.goal import Goal
 from pbdist.study import StudySpec
-from pbdist.study.columns import composite_text
 from pbdist.study.spec import exponential
 from pbdist.types import JsonValue
 

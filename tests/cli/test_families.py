@@ -1,10 +1,11 @@
-"""Pairs from words: every kind that a study file names, and errors by the name of the parameter."""
+"""Mechanisms on the command line: every kind that a study file names, and errors by the name of the parameter."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pbdist.cli.families import family_parameters, pairs_of_family
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import (
     ApproximateDP,
@@ -32,7 +33,6 @@ from pbdist.mechanisms import (
     TruncatedPoissonGaussian,
 )
 from pbdist.study.entries import study_kinds
-from pbdist.study.words import pairs_of_words, word_parameters
 
 CASES: tuple[tuple[str, dict[str, str], Pair], ...] = (
     ("Laplace", {"scale": "2", "truncate": "-10 1e1"}, Laplace(2.0, truncate=(-10.0, 10.0))),
@@ -83,26 +83,26 @@ CASES: tuple[tuple[str, dict[str, str], Pair], ...] = (
 
 @pytest.mark.parametrize(("kind", "words", "expected"), CASES, ids=[case[0] for case in CASES])
 def test_words_of_each_kind(kind: str, words: dict[str, str], expected: Pair) -> None:
-    (found,) = pairs_of_words(kind, {name: text.split() for name, text in words.items()})
+    (found,) = pairs_of_family(kind, {name: text.split() for name, text in words.items()})
     assert found.pair == expected
     assert found.varied == {}
 
 
 def test_mechanisms_within_mechanisms() -> None:
     both = ["{kind: Gaussian, scale: 2}", "{kind: Reversed, pair: {kind: Histogram, p: [1, 2], q: [2, 1]}}"]
-    (found,) = pairs_of_words("Product", {"pairs": both})
+    (found,) = pairs_of_family("Product", {"pairs": both})
     assert found.pair == Product(Gaussian(2.0), Reversed(Histogram((1, 2), (2, 1))))
     noise = "{kind: Gaussian, scale: 30}"
-    (count,) = pairs_of_words("NoisyCount", {"noise": [noise], "mean": ["100"], "shift": ["1"]})
+    (count,) = pairs_of_family("NoisyCount", {"noise": [noise], "mean": ["100"], "shift": ["1"]})
     assert count.pair == NoisyCount(noise=Gaussian(30.0), mean=100.0, shift=1)
 
 
 def test_several_values_are_several_pairs() -> None:
-    found = pairs_of_words("SubsampledGaussian", {"scale": ["1", "2"], "rate": ["0.1", "0.2"], "sensitivity": ["1"]})
+    found = pairs_of_family("SubsampledGaussian", {"scale": ["1", "2"], "rate": ["0.1", "0.2"], "sensitivity": ["1"]})
     assert [one.pair for one in found] == [SubsampledGaussian(s, q) for s in (1.0, 2.0) for q in (0.1, 0.2)]
     assert [one.varied for one in found] == [{"scale": s, "rate": q} for s in (1, 2) for q in (0.1, 0.2)]
     count = {"noise": ["Laplace"], "scale": ["5"], "mean": ["9"], "shift": ["1"]}
-    readings = pairs_of_words("NoisyCount", {**count, "reading": ["clamp-and-ceil", "redraw-and-floor"]})
+    readings = pairs_of_family("NoisyCount", {**count, "reading": ["clamp-and-ceil", "redraw-and-floor"]})
     assert [one.varied["reading"] for one in readings] == ["clamp-and-ceil", "redraw-and-floor"]
 
 
@@ -110,10 +110,10 @@ def test_counts_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     path = tmp_path / "counts.csv"
     path.write_text("outcome,yes,no\n0,1,2\n1,3,5\n", encoding="utf-8")
     words = {"file": [str(path)], "columns": ["outcome", "yes", "no"]}
-    assert pairs_of_words("Histogram", words)[0].pair == Histogram((1, 3), (2, 5))
+    assert pairs_of_family("Histogram", words)[0].pair == Histogram((1, 3), (2, 5))
     # Relative to the folder in which the command is given.
     monkeypatch.chdir(tmp_path)
-    assert pairs_of_words("Histogram", {**words, "file": ["counts.csv"]})[0].pair == Histogram((1, 3), (2, 5))
+    assert pairs_of_family("Histogram", {**words, "file": ["counts.csv"]})[0].pair == Histogram((1, 3), (2, 5))
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_counts_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         (
             "Gaussian",
             {"scale": ["1"], "rate": ["1"]},
-            "rate: expected none with Gaussian, whose",
+            "rate: Gaussian has no such parameter, only scale, sensitivity, truncate",
         ),
-        ("Gaussian", {"scale": ["1"], "truncate": ["3"]}, "truncate: expected [low, high]"),
+        ("Gaussian", {"scale": ["1"], "truncate": ["3"]}, "truncate: expected (low, high) or None, got"),
         ("LaplaceSum", {"scales": ["3"]}, "scales: expected two numbers"),
         ("SubsampledGaussian", {"scale": ["1"], "rate": ["7"]}, "rate: expected a probability in [0, 1], got 7.0"),
         ("Histogram", {"p": ["1"]}, "q: expected a value, got nothing"),
@@ -163,19 +163,18 @@ def test_counts_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 )
 def test_wrong_words_are_refused_by_name(kind: str, words: dict[str, Any], problem: str) -> None:
     with pytest.raises(InvalidInputError) as refused:
-        pairs_of_words(kind, words)
+        pairs_of_family(kind, words)
     assert str(refused.value).startswith(problem)
 
 
 def test_parameters_are_those_of_all_kinds() -> None:
-    found = {parameter.name: parameter for parameter in word_parameters()}
+    found = family_parameters()
     assert [*found] == sorted(found)
-    assert set(found["rate"].kinds) == {
+    assert set(found["rate"]) == {
         "SubsampledGaussian",
         "SubsampledGaussianGroup",
         "SubsampledLaplace",
         "TruncatedPoissonGaussian",
     }
-    assert found["file"].files
-    assert not found["p"].files
-    assert {kind for parameter in found.values() for kind in parameter.kinds} == set(study_kinds())
+    assert set(found["file"]) == {"Histogram"}
+    assert {kind for kinds in found.values() for kind in kinds} == set(study_kinds())

@@ -10,9 +10,9 @@ from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, Granularit
 from pbdist.granularity.release.declared import Analysis, Blocks, Memberships, Overlapping, Partition, on_each_block
 from pbdist.granularity.release.plan import ReleasePlan
 from pbdist.mechanisms import ApproximateDP, Gaussian, Laplace, Pair, Poisson, Product, WorstOf
-from pbdist.study import StudySpec, load_study, release_entries
+from pbdist.study import StudySpec, load_study, release
 from pbdist.study.columns import cell_columns
-from pbdist.study.plan import alike_cells, cell_cost
+from pbdist.study.plan import cell_cost, similar_cells
 from tests.studies import write_study
 
 HEAD = "format: 1\nname: s\nmechanisms:\n"
@@ -194,7 +194,7 @@ def test_costs_of_plans(tmp_path: Path) -> None:
     )
     costs = [cell_cost(spec, cell) for cell in spec.cells]
     assert all(cost.seconds > 0.0 and cost.peak_bytes > 0 for cost in costs)
-    assert len(alike_cells(spec.cells)[0]) == 2
+    assert len(similar_cells(spec.cells)[0]) == 2
 
 
 def refused(folder: Path, entries: str, line: int, problem: str, tail: str = TAIL) -> None:
@@ -219,7 +219,7 @@ def refused(folder: Path, entries: str, line: int, problem: str, tail: str = TAI
         ("granularity: unbounded\n    ", "", 4, "granularity: expected a value, got nothing"),
         ("granularity", "graininess", 6, "graininess: expected one of kind, granularity, analyses, blocks, profiles"),
         ("at_most: 3", "at_most: 0", 7, "blocks.at_most: expected a whole number of at least 1"),
-        ("at_most: 3", "at_most: x", 7, "blocks.at_most: expected a valid integer"),
+        ("at_most: 3", "at_most: x", 7, "blocks.at_most: expected a whole number"),
         (", at_most: 3", "", 7, "blocks.at_most: expected a value, got nothing"),
         ("[a, b, c, d]", "[a, a]", 7, "blocks.overlapping: expected each name once"),
         ("[a, b, c, d]", "0", 7, "blocks.overlapping: expected a list of names, or a number"),
@@ -279,6 +279,6 @@ def test_what_needs_one_pair_is_refused(tmp_path: Path, tail: str, line: int, pr
 
 
 def test_too_many_settings_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(release_entries, "MOST_MADE", 5)
+    monkeypatch.setattr(release, "MOST_MADE", 5)
     swept = PLAN.replace("scale: 10", "scale: {linspace: [1, 6, 6]}")
     refused(tmp_path, swept, 4, "expected at most 5 noise settings, got 6")

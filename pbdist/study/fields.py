@@ -1,0 +1,161 @@
+"""The keys of a mapping in a file: which are unknown or missing, what they are likely to mean, and what they make."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields
+from typing import Any, NoReturn, TypeAlias, TypeVar
+
+from pbdist.errors import InvalidInputError
+from pbdist.mechanisms import MECHANISMS, parameters_of
+from pbdist.study.document import Document, Problems, shown
+from pbdist.suggestions import did_you_mean, likely
+from pbdist.types import JsonValue
+
+#: The values of a mapping by their keys, wherever they are in the file.
+Values: TypeAlias = Mapping[str, Document]
+_Made = TypeVar("_Made")
+#: What a constructor says of a field.
+_PROBLEM = re.compile(r"(?:[^:]*\.)?(?P<field>\w+)(?P<places>(\[\d+\])*): (?P<problem>.*)", re.DOTALL)
+
+#: The owners of keys that are no kind of mechanism.
+STUDY, TARGET = "study", "target"
+
+_ROUNDS = ("r", "n", "k", "steps", "rounds", "iterations", "queries", "num_steps", "number_of_compositions")
+_OF_ROUNDS = ("compositions", "compositions is r, how often a mechanism is run: rounds, steps or queries")
+_OF_EPSILON = ("epsilon", "epsilon is ε, in nats")
+_OF_EXP_EPSILON = ("exp_epsilon", "exp_epsilon is e^ε")
+_GRID_KEYS: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys(_ROUNDS, _OF_ROUNDS),
+    **dict.fromkeys(("eps", "epsilons", "ε"), _OF_EPSILON),
+    **dict.fromkeys(("exp_eps", "e_epsilon", "e^epsilon", "e^eps", "e^ε", "exp(epsilon)"), _OF_EXP_EPSILON),
+}
+_OTHER_KEYS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    STUDY: {
+        **_GRID_KEYS,
+        **dict.fromkeys(("accuracy", "precision", "rtol"), ("tolerance", "")),
+        **dict.fromkeys(("bins", "number_of_buckets"), ("buckets", "")),
+        **dict.fromkeys(("goals", "questions"), ("targets", "")),
+        **dict.fromkeys(("noise", "settings", "kinds"), ("mechanisms", "mechanisms is a list of entries, each a kind")),
+        "delta": ("targets", "a δ belongs to a target: targets: [{epsilon: .., delta: .., compositions: ..}]"),
+        **dict.fromkeys(
+            ("neighbours", "neighbors", "neighbouring", "neighboring", "neighbouring_relation", "neighboring_relation"),
+            ("adjacency", "adjacency is for which neighbours: add-or-remove, replace-one or zero-out"),
+        ),
+        "version": ("format", ""),
+        "title": ("description", ""),
+    },
+    TARGET: _GRID_KEYS,
+}
+_ARITHMETIC = re.compile(r"[\d.,_\s]*(e\^|exp|ln|log|sqrt|√|\^|\*\*|/|[\d][,_]\d)[\w.,^*/()\s+-]*")
+
+
+def other_kinds() -> dict[str, str]:
+    """Return what people also call the kinds of mechanisms that a study can have, in lower case."""
+    return {alias: name for name, kind in MECHANISMS.items() if kind.in_studies for alias in kind.aliases}
+
+
+def meant_key(owner: str, key: str, known: Iterable[str]) -> tuple[str | None, str]:
+    """Return the key that an unknown key is likely to mean, and what to say of it at the end of an error."""
+    names = tuple(known)
+    word = key.lower().replace("-", "_").replace(" ", "_")
+    meant, hint = _OTHER_KEYS.get(owner, {}).get(word, ("", ""))
+    for one in parameters_of(MECHANISMS[owner]).values() if owner in MECHANISMS else ():
+        if not meant and word in one.aliases:
+            meant, hint = one.name, one.hint
+    if not meant and word in ("mechanism", "type", "family", "noise"):
+        meant = "kind"
+    if meant in names:
+        return meant, f": {hint}" if hint else f": did you mean {meant}?"
+    return likely(key, names), did_you_mean(key, names)
+
+
+def key_problems(
+    owner: str, unknown: Sequence[str], missing: Iterable[str], known: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield unknown and missing keys of a mapping, with what is wrong; `owner` is what it describes, for hints."""
+    # A misspelt key is an unknown key and a missing one: the unknown key has a line.
+    meant = [meant_key(owner, key, known) for key in unknown]
+    for key, (_, hint) in zip(unknown, meant, strict=True):
+        yield key, f"expected one of {', '.join(known)}, got an unknown key{hint}"
+    names = [name for name, _ in meant]
+    lacking = [key for key in missing if key not in names]
+    if names.count(None) < len(lacking):
+        yield from ((key, "expected a value, got nothing: the key is missing") for key in lacking)
+
+
+def check_keys(
+    document: Document, values: Values, known: Sequence[str], required: Iterable[str], owner: str = ""
+) -> Problems:
+    """Return what is wrong with the keys of the mapping in a document, whose values may be elsewhere."""
+    problems = Problems()
+    unknown, missing = [key for key in values if key not in known], [key for key in required if key not in values]
+    for key, problem in key_problems(owner, unknown, missing, known):
+        problems.found.append(values[key].problem((), problem) if key in values else document.problem((key,), problem))
+    return problems
+
+
+def values_of(document: Document) -> Values:
+    """Return the values of the mapping in a document."""
+    return {key: document.at(key) for key in document.data}
+
+
+def constructed(
+    document: Document,
+    kind: type[_Made],
+    values: Values | None = None,
+    *,
+    read: Mapping[str, Callable[[Document], Any]] | None = None,
+    keys: Mapping[str, str] | None = None,
+    also: tuple[str, ...] = (),
+) -> _Made:
+    """Return what a dataclass makes of the mapping in a document; its constructor checks the values.
+
+    `values` are given if they are not all in the document. `read` makes the values of some fields, `keys` has the names
+    in the file of some fields, and `also` further keys that the mapping may have.
+    """
+    names = {one.name: (keys or {}).get(one.name, one.name) for one in fields(kind)}  # type: ignore[arg-type]
+    required = [names[one.name] for one in fields(kind) if one.default is MISSING]  # type: ignore[arg-type]
+    if not isinstance(document.data, dict):
+        document.refuse(f"expected a mapping with {', '.join(names.values())}, got {shown(document.data)}")
+    given = values_of(document) if values is None else values
+    problems = check_keys(document, given, (*names.values(), *also), required)
+    arguments: dict[str, Any] = {}
+    for name, key in names.items():
+        if key in given and (key in required or given[key].data is not None):
+            with problems.collected():
+                arguments[name] = (read or {}).get(name, _plain)(given[key])
+    problems.refuse()
+    try:
+        return kind(**arguments)
+    except InvalidInputError as error:
+        refuse_constructed(document, {name: given[key] for name, key in names.items() if key in given}, error)
+
+
+def _plain(value: Document) -> JsonValue:
+    return value.data
+
+
+def refuse_constructed(document: Document, values: Values, error: InvalidInputError) -> NoReturn:
+    """Refuse what a constructor refuses: at the value of the field that it names, or else at the whole mapping."""
+    field, places, problem = constructor_problem(error)
+    if field in values:
+        raise values[field].error(places, problem)
+    document.refuse(problem if field[:1].isupper() else str(error))
+
+
+def constructor_problem(error: InvalidInputError) -> tuple[str, tuple[int, ...], str]:
+    """Return the field that an error of a constructor names, the indexes in its value, and the problem."""
+    parts = _PROBLEM.fullmatch(str(error))
+    if parts is None:
+        return "", (), str(error)
+    return parts["field"], tuple(map(int, re.findall(r"\d+", parts["places"]))), parts["problem"]
+
+
+def number_hint(value: JsonValue) -> str:
+    """Return what to write instead of a text that is arithmetic, for the end of an error; nothing for other values."""
+    return ": write out the number" if isinstance(value, str) and _ARITHMETIC.fullmatch(value) else ""
+
+
+def is_exponential(value: JsonValue) -> bool:
+    """Whether a value is a text like ``e^0.5`` or ``ln 2``, with which people mean e^ε."""
+    return isinstance(value, str) and value.lstrip().startswith(("e^", "exp", "ln", "log")) and bool(number_hint(value))
