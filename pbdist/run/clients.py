@@ -144,7 +144,7 @@ class Cluster:
         start_timeout: float = 300.0,
         error: Callable[[tuple[str | int, ...], str], PbdistError] = _refused,
     ) -> None:
-        self._make: Any = make
+        self._make = make
         self._options, self._scale, self._adapt, self._error = dict(options), scale, adapt, error
         self._is_local = make is LocalCluster
         self._cluster: Any = None
@@ -222,7 +222,7 @@ class Cluster:
     def _made(self, options: Mapping[str, Any]) -> Any:
         if not isinstance(self._make, type):
             return self._make(**options)
-        cluster: Any = self._make.__new__(self._make)
+        cluster: Any = object.__new__(self._make)
         try:
             cluster.__init__(**options)
         except BaseException:
