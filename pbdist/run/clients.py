@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
@@ -143,8 +144,8 @@ class Cluster:
         start_timeout: float = 300.0,
         error: Callable[[tuple[str | int, ...], str], PbdistError] = _refused,
     ) -> None:
-        self._make, self._options, self._scale, self._adapt = make, dict(options), scale, adapt
-        self._error = error
+        self._make = make
+        self._options, self._scale, self._adapt, self._error = dict(options), scale, adapt, error
         self._is_local = make is LocalCluster
         self._cluster: Any = None
         self.start_timeout = start_timeout
@@ -205,14 +206,28 @@ class Cluster:
             options["job_cls"] = _noting(jobs)
         pinned = dask.config.set({"distributed.nanny.pre-spawn-environ": dict(WORKER_ENVIRONMENT)})
         # Nannies would prefer what this process has.
-        with _environment(dict.fromkeys(WORKER_ENVIRONMENT)), pinned:
-            cluster = self._make(**options)
+        with warnings.catch_warnings(), _environment(dict.fromkeys(WORKER_ENVIRONMENT)), pinned:
+            # The run says where the dashboard is.
+            warnings.filterwarnings("ignore", r"Port \d+ is already in use", UserWarning)
+            cluster = self._made(options)
         if not _is_cluster(cluster):
             raise self._error(("class",), f"{self.where} gives no Dask cluster, but {shown(cluster)}")
         try:
             self._size(cluster)
         except BaseException:
             _close(cluster)
+            raise
+        return cluster
+
+    def _made(self, options: Mapping[str, Any]) -> Any:
+        if not isinstance(self._make, type):
+            return self._make(**options)
+        cluster: Any = object.__new__(self._make)
+        try:
+            cluster.__init__(**options)
+        except BaseException:
+            # It has cleaned up; Dask would try that again when the interpreter ends.
+            cluster.shutdown_on_close = False
             raise
         return cluster
 
@@ -235,7 +250,7 @@ class Cluster:
         unknown = re.search(r"unexpected keyword argument '(\w+)'", cause)
         if unknown and unknown[1] in self._options:
             known = _options_of(self._make)
-            problem = f"{self.where} has no such option{did_you_mean(unknown[1], known)}"
+            problem = f"{self._make.__name__} has no such option{did_you_mean(unknown[1], known)}"
             return self._error(("options", unknown[1]), problem)
         if "asyncssh" in cause:
             return MissingDependencyError("cluster: asyncssh is not installed: pip install 'pbdist[ssh]'")
