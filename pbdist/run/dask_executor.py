@@ -25,12 +25,11 @@ from pbdist.run.events import (
     OUTAGE_SECONDS,
     Done,
     Failure,
-    Listener,
+    Notice,
     Report,
-    SchedulerReached,
-    SchedulerUnreachable,
     Send,
     attempt,
+    ignore,
     one_line,
     reported_by,
 )
@@ -64,8 +63,6 @@ _DIED = "the workers that computed it died: "
 _GO_ON = "the same command goes on where this one stopped"
 #: One topic for all runs: a scheduler that outlives them keeps the last events of every topic.
 TOPIC = "pbdist-cells-at-work"
-#: Reports that wait to be read, at most: the oldest are dropped.
-_MOST_WAITING = 10_000
 
 
 class SchedulerLostError(WorkersLostError):
@@ -79,7 +76,7 @@ class DaskExecutor:
     """Computes items on Dask workers.
 
     Guaranteed: nothing is computed on a worker with another version of Python, numpy, scipy, zarr, numcodecs or pbdist
-    than this process. Such a worker is an error at the start; one that joins later is closed, see `refused`.
+    than this process. Such a worker is an error at the start; one that joins later is closed, with a `Notice`.
 
     Parameters
     ----------
@@ -107,11 +104,9 @@ class DaskExecutor:
         self._source = RunningScheduler(scheduler) if scheduler is not None else cluster or local_cluster()
         self._report = None if report is None else Path(report)
         self._lost_seconds, self._patience = lost_seconds, patience
-        self._listener: Listener = lambda _: None
+        self._send: Send = ignore
         self._client: Any = None
         self._stack, self._connection = ExitStack(), ExitStack()
-        self._gate: Gate | None = None
-        self._reports: deque[tuple[float, Report]] = deque(maxlen=_MOST_WAITING)
         self._threads, self._counted = 1, -_COUNT_SECONDS
 
     @property
@@ -177,27 +172,17 @@ class DaskExecutor:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Save the report, close the connection, and the cluster if it was started here."""
-        if kind is not None:
-            # Interrupted callbacks log errors while the cluster is closed.
-            logging.getLogger("tornado.application").setLevel(logging.CRITICAL)
+        # Connections that are cut while the cluster is closed log errors.
+        for name in ("tornado.application", "asyncio"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         try:
             self._stack.__exit__(kind, error, traceback)
         finally:
             self._client, self._counted = None, -_COUNT_SECONDS
 
-    def told_to(self, listener: Listener) -> None:
-        """Send events of a lost scheduler to `listener` from now on."""
-        self._listener = listener
-
-    def refused(self) -> Sequence[str]:
-        """Return which workers were refused since the last call, and why, one line each."""
-        return () if self._gate is None else self._gate.refused()
-
-    def heard(self) -> Sequence[tuple[float, Report]]:
-        """Return the reports of tasks since the last call, and when they came."""
-        return [self._reports.popleft() for _ in range(len(self._reports))]
-
-    def run(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Done[Item, Result]]:
+    def run(
+        self, task: Callable[[Item], Result], items: Iterable[Item], send: Send = ignore
+    ) -> Iterator[Done[Item, Result]]:
         """Yield each item with its result as it comes; a bounded number of items is submitted.
 
         Raises
@@ -205,7 +190,7 @@ class DaskExecutor:
         WorkersLostError
             The connection to the scheduler is lost, or no worker works for too long.
         """
-        waiting = _Waiting(items)
+        self._send, waiting = send, _Waiting(items)
         while True:
             longest = max(self._lost_seconds, 0.0 if self._source.outlives_run else self._source.start_timeout)
             tasks: _Tasks[Item] = _Tasks(self._client, task, _Watch(self._client, self._source.where, longest))
@@ -233,13 +218,12 @@ class DaskExecutor:
         """Connect to the scheduler, and watch over the workers; the `first` time wait for a worker."""
         with ExitStack() as stack:
             self._client = stack.enter_context(self._source.connect(seconds))
-            gate = Gate(self._client)
+            gate = Gate(self._client, lambda text: self._send(Notice(text)))
             if first:
                 self._wait_for_worker()
                 for worker, problem in gate.unfit().items():
                     raise InvalidInputError(f"workers: {problem} on {worker}")
             gate.close()
-            self._gate = gate
             self._client.subscribe_topic(TOPIC, self._take_report)
             if self._report is not None:
                 stack.enter_context(performance_report(str(self._report)))
@@ -248,7 +232,7 @@ class DaskExecutor:
     def _take_report(self, event: tuple[float, Mapping[str, Any]]) -> None:
         _, message = event
         if message["run"] == self._client.id:
-            self._reports.append((time.monotonic(), Report(**message["report"])))
+            self._send(Report(**message["report"]))
 
     def _wait_for_worker(self) -> None:
         """Wait for the first worker; the error says why there is none, if that is known."""
@@ -266,7 +250,8 @@ class DaskExecutor:
         """Wait until a lost scheduler is back, and connect to it; `again` is how many tasks it gets once more."""
         began, pause = time.monotonic(), _FIRST_PAUSE
         since = datetime.now(UTC).isoformat(timespec="seconds")
-        self._listener(SchedulerUnreachable(since, str(self._source), self._patience))
+        wait = f"waiting for it for {duration(self._patience)}"
+        self._send(Notice(f"the scheduler {self._source} is lost since {since}: {wait}"))
         self._connection.pop_all()
         with suppress(Exception):
             self._client.close(timeout=_CLOSE_SECONDS)
@@ -284,7 +269,8 @@ class DaskExecutor:
                     ) from error
             time.sleep(min(pause, left))
             pause = min(2.0 * pause, _LONGEST_PAUSE)
-        self._listener(SchedulerReached(time.monotonic() - began, again))
+        waited = duration(time.monotonic() - began)
+        self._send(Notice(f"the scheduler is back after {waited}: {again:,} tasks submitted again"))
 
 
 def _workers_of(client: Any) -> Mapping[str, Mapping[str, Any]]:

@@ -5,11 +5,10 @@ import socket
 import threading
 import time
 import traceback
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeAlias, TypeVar
 
@@ -19,10 +18,10 @@ from pbdist.study import Batch, Cell
 
 
 @dataclass(frozen=True)
-class WorkersAwaited:
-    """The executor has been starting for so many seconds; sent regularly."""
+class Notice:
+    """A sentence about workers: they are awaited, lost, back, refused, or do not stop. No result is affected."""
 
-    seconds: float
+    text: str
 
 
 @dataclass(frozen=True)
@@ -77,22 +76,25 @@ class BatchFinished:
 
 
 @dataclass(frozen=True)
-class CellAtWork:
-    """A cell that takes long and is being computed."""
+class Report:
+    """A cell that takes long, as its worker reports it."""
 
-    #: The part of the store, and the number of the cell in it.
+    #: The part of the store, and the numbers of the batch and of the cell in it.
     part: str
+    batch: int
     cell: int
     #: The cell's description, as short text.
     setting: str
-    #: How long it has been computed.
+    #: How long the worker has been computing it.
     seconds: float
-    #: The last step of the computation that was reached, as in ``r = 4,096 of 1,048,576``; empty where none is known.
+    #: The last step that was reached, as in ``r = 4,096 of 1,048,576``; empty where none is known.
     step: str
-    #: The time since its worker's last report.
-    silent_seconds: float
-    #: The worker that computes it.
+    #: The name of the worker.
     worker: str
+    #: Whether the computation has ended.
+    over: bool = False
+    #: How long ago the worker has sent the report.
+    silent_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class StillComputing:
     cells: int
     cells_done: int
     #: Cells that take long, the longest first.
-    at_work: tuple[CellAtWork, ...]
+    at_work: tuple[Report, ...]
     #: How many more of them there are.
     more: int
 
@@ -136,42 +138,6 @@ class BatchFailed:
 
 
 @dataclass(frozen=True)
-class SchedulerUnreachable:
-    """The connection to a scheduler that somebody else runs is lost; the run waits for it to come back."""
-
-    #: The time at which the loss was found, in UTC.
-    since: str
-    #: Its address, or the file that has it.
-    scheduler: str
-    #: How long the run waits for it, in seconds.
-    patience: float
-
-
-@dataclass(frozen=True)
-class SchedulerReached:
-    """The scheduler is reached again."""
-
-    #: How long it was away.
-    seconds: float
-    #: Tasks that had no result yet.
-    submitted_again: int
-
-
-@dataclass(frozen=True)
-class WorkerRefused:
-    """A worker was refused: which, and why."""
-
-    cause: str
-
-
-@dataclass(frozen=True)
-class CleanUpFailed:
-    """Something could not be removed or stopped at the end; the results are not affected."""
-
-    cause: str
-
-
-@dataclass(frozen=True)
 class RunFinished:
     """The run is over: all cells are committed but those that failed."""
 
@@ -187,20 +153,15 @@ class RunFinished:
     written_bytes: int
 
 
-Event: TypeAlias = (
-    WorkersAwaited
-    | RunStarted
-    | BatchFinished
-    | StillComputing
-    | CellFailed
-    | BatchFailed
-    | SchedulerUnreachable
-    | SchedulerReached
-    | WorkerRefused
-    | CleanUpFailed
-    | RunFinished
-)
+Event: TypeAlias = Notice | RunStarted | BatchFinished | StillComputing | CellFailed | BatchFailed | RunFinished
 Listener: TypeAlias = Callable[[Event], None]
+#: What an executor passes on, in any thread; a report may be lost.
+Send: TypeAlias = Callable[[Notice | Report], None]
+
+
+def ignore(message: Notice | Report) -> None:
+    """Pass nothing on."""
+    del message
 
 
 #: How often a run sends `StillComputing`, in seconds, by default.
@@ -214,29 +175,6 @@ _LEAST_REPORTS = 1.5
 #: Longer descriptions of cells are cut: one line may hold several.
 _LONGEST_SETTING = 100
 
-
-@dataclass(frozen=True)
-class Report:
-    """A worker's report of the cell that it computes."""
-
-    #: The part of the store, and the numbers of the batch and of the cell in it.
-    part: str
-    batch: int
-    cell: int
-    #: The cell's description, as short text.
-    setting: str
-    #: How long the worker has been computing it.
-    seconds: float
-    #: The last step that was reached, as text; empty where none was reported.
-    step: str
-    #: The name of the worker.
-    worker: str
-    #: Whether the computation has ended.
-    over: bool = False
-
-
-#: Passes a report on. May be called in any thread and does not wait; a report may be lost.
-Send = Callable[[Report], None]
 
 _send: ContextVar[Send | None] = ContextVar("pbdist_send", default=None)
 
@@ -364,15 +302,15 @@ class CellsAtWork:
         self._last: dict[tuple[str, int], tuple[float, Report]] = {}
         self._lock = threading.Lock()
 
-    def take(self, arrived: float, report: Report) -> None:
-        """Note a report that came at that time of the monotonic clock."""
+    def take(self, report: Report) -> None:
+        """Note a report that comes now."""
         with self._lock:
             if report.over:
                 self._last.pop((report.part, report.cell), None)
             else:
-                self._last[report.part, report.cell] = arrived, report
+                self._last[report.part, report.cell] = time.monotonic(), report
 
-    def cells(self) -> list[CellAtWork]:
+    def cells(self) -> list[Report]:
         """Return the cells at work now, the longest first."""
         now = time.monotonic()
         with self._lock:
@@ -381,15 +319,7 @@ class CellsAtWork:
                     del self._last[key]
             last = list(self._last.values())
         found = [
-            CellAtWork(
-                part=report.part,
-                cell=report.cell,
-                setting=report.setting,
-                seconds=report.seconds + now - arrived,
-                step=report.step,
-                silent_seconds=now - arrived,
-                worker=report.worker,
-            )
+            replace(report, seconds=report.seconds + now - arrived, silent_seconds=now - arrived)
             for arrived, report in last
         ]
         return sorted(found, key=lambda cell: (-cell.seconds, cell.part, cell.cell))
@@ -417,9 +347,6 @@ def regularly(seconds: float, act: Callable[[], None]) -> Iterator[None]:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-#: Reports that are kept until they are read, at most: the oldest are dropped.
-_MOST_WAITING = 1000
 
 
 @dataclass(frozen=True)
@@ -470,22 +397,12 @@ class Executor(Protocol):
     def worker_bytes(self) -> int | None:
         """The memory that the smallest worker may use, or None for no known limit."""
 
-    def told_to(self, listener: Listener) -> None:
-        """Send events of its own, as that its workers are out of reach, to `listener` from now on."""
-
-    def refused(self) -> Sequence[str]:
-        """Return which workers were refused since the last call, and why, one line each."""
-
-    def heard(self) -> Sequence[tuple[float, Report]]:
-        """Return the reports of tasks since the last call, and when they came, by the monotonic clock.
-
-        May be called in any thread; reports may be lost.
-        """
-
-    def run(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Done[Item, Result]]:
+    def run(
+        self, task: Callable[[Item], Result], items: Iterable[Item], send: Send = ignore
+    ) -> Iterator[Done[Item, Result]]:
         """Compute the items, which are taken one by one when a worker is free.
 
-        An exception in a task is a `Failure` and stops no other.
+        An exception in a task is a `Failure` and stops no other. `send` gets what the workers report.
 
         Raises
         ------
@@ -510,7 +427,6 @@ class SerialExecutor:
 
     def __init__(self, workers: str = "this process") -> None:
         self.workers = workers
-        self._heard: deque[tuple[float, Report]] = deque(maxlen=_MOST_WAITING)
 
     @property
     def expected_worker_bytes(self) -> int | None:
@@ -522,26 +438,14 @@ class SerialExecutor:
         """The memory of this machine."""
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
-    def told_to(self, listener: Listener) -> None:
-        """Do nothing: this process has no events of its own."""
-
-    def refused(self) -> Sequence[str]:
-        """Return nothing: this process is never refused."""
-        return ()
-
-    def heard(self) -> Sequence[tuple[float, Report]]:
-        """Return the reports of tasks since the last call."""
-        return [self._heard.popleft() for _ in range(len(self._heard))]
-
-    def run(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Done[Item, Result]]:
+    def run(
+        self, task: Callable[[Item], Result], items: Iterable[Item], send: Send = ignore
+    ) -> Iterator[Done[Item, Result]]:
         """Yield each item with its result, in the given order."""
         for item in items:
-            with reported_by(self._take):
+            with reported_by(send):
                 result = attempt(task, item)
             yield Done(item, result)
-
-    def _take(self, report: Report) -> None:
-        self._heard.append((time.monotonic(), report))
 
     def __enter__(self) -> Self:
         """Return the executor: there is nothing to start."""

@@ -20,17 +20,13 @@ from pbdist.errors import InvalidInputError, printable
 from pbdist.run.events import (
     BatchFailed,
     BatchFinished,
-    CellAtWork,
     CellFailed,
-    CleanUpFailed,
     Event,
+    Notice,
+    Report,
     RunFinished,
     RunStarted,
-    SchedulerReached,
-    SchedulerUnreachable,
     StillComputing,
-    WorkerRefused,
-    WorkersAwaited,
     one_line,
 )
 from pbdist.study.plan import duration, size
@@ -97,8 +93,8 @@ class ProgressDisplay:
     def __call__(self, event: Event) -> None:
         """Show an event."""
         match event:
-            case WorkersAwaited():
-                self._print(f"waiting for workers for {duration(round(event.seconds))}")
+            case Notice():
+                self._print(event.text)
             case RunStarted():
                 self._start(event)
             case BatchFinished():
@@ -116,12 +112,6 @@ class ProgressDisplay:
                     # Its own share of the projection is not known.
                     self._projected -= self._started.seconds * event.cells / self._cells_left(self._started)
                 self._advance(event.cells)
-            case SchedulerUnreachable() | SchedulerReached():
-                self._print(_told_of_outage(event))
-            case WorkerRefused():
-                self._print(f"refused: {event.cause}")
-            case CleanUpFailed():
-                self._print(f"left behind: {event.cause}")
             case RunFinished():
                 self._finish(event)
 
@@ -216,17 +206,7 @@ class ProgressDisplay:
         self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
-def _told_of_outage(event: SchedulerUnreachable | SchedulerReached) -> str:
-    match event:
-        case SchedulerUnreachable():
-            wait = f"waiting for it for {duration(event.patience)}"
-            return f"the scheduler {event.scheduler} is lost since {event.since}: {wait}"
-        case SchedulerReached():
-            again = f"{event.submitted_again:,} task{'' if event.submitted_again == 1 else 's'} submitted again"
-            return f"the scheduler is back after {duration(event.seconds)}: {again}"
-
-
-def _at_work(cell: CellAtWork, since: float = 0.0) -> str:
+def _at_work(cell: Report, since: float = 0.0) -> str:
     """Return a cell at work as text, `since` seconds after its event."""
     part = f" of {cell.part}" if cell.part else ""
     texts = [f"cell {cell.cell}{part}: {cell.setting} for {duration(round(cell.seconds + since))}"]

@@ -20,19 +20,17 @@ from pbdist.run.events import (
     BatchFinished,
     CellFailed,
     CellsAtWork,
-    CleanUpFailed,
     Done,
     Event,
     Executor,
     Failure,
     Listener,
+    Notice,
     Report,
     RunFinished,
     RunStarted,
     SerialExecutor,
     StillComputing,
-    WorkerRefused,
-    WorkersAwaited,
     attempt,
     one_line,
     pause_between_reports,
@@ -257,7 +255,7 @@ class _Workers:
         elif not self._started:
             _check_memory(plans, place, self._executor.expected_worker_bytes)
             began = time.monotonic()
-            with regularly(self._told_every, lambda: self._listener(WorkersAwaited(time.monotonic() - began))):
+            with regularly(self._told_every, lambda: self._listener(_waited(time.monotonic() - began))):
                 self._executor.__enter__()
             self._stack.push(self._leave)
             self._started = True
@@ -272,7 +270,11 @@ class _Workers:
         try:
             self._executor.__exit__(kind, error, traceback)
         except Exception as problem:  # noqa: BLE001 -- whatever it is, the results are in the store
-            self._listener(CleanUpFailed(f"workers that did not stop: {one_line(problem)}"))
+            self._listener(Notice(f"workers that did not stop: {one_line(problem)}"))
+
+
+def _waited(seconds: float) -> Notice:
+    return Notice(f"waiting for workers for {duration(round(seconds))}")
 
 
 def _check_memory(plans: Sequence[Plan], place: Place, limit: int | None) -> None:
@@ -313,7 +315,6 @@ class _Run:
         """Compute the batches that are left: a whole one in a worker, or cells in blocks on all workers."""
         left = [*whole, *blocks]
         self._left = {(part.part, batch.index): batch for part, batch in left}
-        executor.told_to(self._listener)
         self._done -= sum(batch.stop - batch.start for batch in self._left.values())
         parallelism = executor.parallelism
         pause = pause_between_reports(self._told_every, parallelism)
@@ -330,19 +331,17 @@ class _Run:
                 parallelism=parallelism,
             )
         )
-        with regularly(self._told_every, lambda: self._send_progress(executor)):
+        with regularly(self._told_every, self._send_progress):
             try:
                 for part, batch in blocks:
                     self._compute_giant(part, batch, executor, pause)
-                for done in executor.run(partial(run_task, pause=pause), self._schedule):
+                for done in executor.run(partial(run_task, pause=pause), self._schedule, self._hear):
                     self._take(done)
-                    self._send_refused(executor)
                     if not self._left:
                         # Tasks that still run compute nothing new.
                         break
             except WorkersLostError as error:
                 self._end(str(error))
-            self._send_refused(executor)
 
     def finish(self) -> None:
         """Send `RunFinished`.
@@ -368,9 +367,13 @@ class _Run:
         if self._failed:
             raise BatchError(self._described())
 
-    def _send_progress(self, executor: Executor) -> None:
-        for arrived, report in executor.heard():
-            self._at_work.take(arrived, report)
+    def _hear(self, message: Notice | Report) -> None:
+        if isinstance(message, Report):
+            self._at_work.take(message)
+        else:
+            self._listener(message)
+
+    def _send_progress(self) -> None:
         cells = self._at_work.cells()
         self._listener(
             StillComputing(
@@ -386,11 +389,8 @@ class _Run:
         if self._ended:
             return
         task = Task(part.head, (batch,), (tuple(part.study.cells[batch.start : batch.stop]),))
-        with reported_by(self._take_report):
+        with reported_by(self._hear):
             self._settle(task, (attempt(partial(giant.run_giant_batch, executor=executor, pause=pause), task),))
-
-    def _take_report(self, report: Report) -> None:
-        self._at_work.take(time.monotonic(), report)
 
     def _take(self, done: Done[Task, tuple[Receipt | Failure, ...]]) -> None:
         task, result = done.item, done.result
@@ -412,10 +412,6 @@ class _Run:
             self._batch_failed(part, batch, result.cause)
             if result.store:
                 self._end(f"the store cannot be written: {result.cause}")
-
-    def _send_refused(self, executor: Executor) -> None:
-        for cause in executor.refused():
-            self._listener(WorkerRefused(cause))
 
     def _finished(self, part: str, receipt: Receipt) -> None:
         batch = self._left.pop((part, receipt.batch), None)

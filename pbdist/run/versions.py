@@ -3,7 +3,6 @@
 import asyncio
 import os
 import platform
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import metadata
@@ -77,12 +76,11 @@ def _described(name: str, version: str | None) -> str:
 
 
 class Gate:
-    """Closes workers that have other versions than this process as they join, and notes each of them."""
+    """Closes workers that have other versions than this process as they join, and tells of each of them."""
 
-    def __init__(self, client: Any) -> None:
-        self._client = client
+    def __init__(self, client: Any, tell: Callable[[str], object]) -> None:
+        self._client, self._tell = client, tell
         self._name = f"pbdist-versions-{client.id}"
-        self._refused: deque[str] = deque()
 
     def unfit(self) -> Mapping[str, str]:
         """Return the workers with other versions, and what differs."""
@@ -106,13 +104,9 @@ class Gate:
             self._client.register_plugin(_importer(modules, os.getcwd()))
         self._client.register_plugin(_gatekeeper(self._name, dict(own_versions())))
 
-    def refused(self) -> Sequence[str]:
-        """Return which workers were refused since the last call, and why, one line each."""
-        return [self._refused.popleft() for _ in range(len(self._refused))]
-
     def _take_note(self, event: tuple[float, Mapping[str, Any]]) -> None:
         worker, versions = event[1]["worker"], event[1]["versions"]
-        self._refused.append(f"worker {worker}: {difference(own_versions(), versions)}")
+        self._tell(f"refused: worker {worker}: {difference(own_versions(), versions)}")
 
 
 # Both classes are made in functions, so that they are sent as code: workers and the scheduler may have no pbdist.

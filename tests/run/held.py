@@ -68,15 +68,15 @@ def held_task(task: Callable[[Any], Any]) -> Callable[[Any], Any]:
 class Held(dask_executor.DaskExecutor):
     """Workers that compute no further batch while they are held."""
 
-    def run(self, task: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Done[Any, Any]]:
-        return super().run(held_task(task), Singles(items))
+    def run(self, task: Callable[[Any], Any], items: Iterable[Any], *send: Any) -> Iterator[Done[Any, Any]]:
+        return super().run(held_task(task), Singles(items), *send)
 
 
 class HeldSerial(SerialExecutor):
     """This process, which computes no further batch while it is held."""
 
-    def run(self, task: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Done[Any, Any]]:
-        return super().run(held_task(task), Singles(items))
+    def run(self, task: Callable[[Any], Any], items: Iterable[Any], *send: Any) -> Iterator[Done[Any, Any]]:
+        return super().run(held_task(task), Singles(items), *send)
 
 
 if __name__ == "__main__":

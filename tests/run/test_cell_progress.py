@@ -7,10 +7,10 @@ import queue
 import re
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Self
+from typing import Any, Self
 
 import pytest
 from distributed import LocalCluster
@@ -22,15 +22,17 @@ from pbdist.progress import report
 from pbdist.run import SerialExecutor, events, run_study
 from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.events import (
-    CellAtWork,
     CellsAtWork,
     CellWatch,
+    Done,
     Event,
+    Notice,
     Report,
     RunFinished,
     RunStarted,
+    Send,
     StillComputing,
-    WorkersAwaited,
+    ignore,
     pause_between_reports,
     regularly,
     reported_by,
@@ -70,7 +72,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], lis
     return results_of(folder / "s.zarr"), events
 
 
-def told_of(events: Sequence[Event]) -> list[CellAtWork]:
+def told_of(events: Sequence[Event]) -> list[Report]:
     return [cell for event in events if isinstance(event, StillComputing) for cell in event.at_work]
 
 
@@ -81,19 +83,20 @@ def sent(part: str, batch: int, cell: int, seconds: float, *, over: bool = False
 def test_the_longest_come_first_and_what_is_over_or_done_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
     left = {("", 0), ("", 1), ("extension-001", 0)}
     work = CellsAtWork(lambda part, batch: (part, batch) in left)
-    now = 1000.0
+    now = 960.0
     monkeypatch.setattr(events, "time", SimpleNamespace(monotonic=lambda: now))
-    work.take(now - 40.0, sent("", 0, 3, 10.0))
-    work.take(now, sent("extension-001", 0, 3, 60.0))
-    work.take(now, sent("", 1, 12, 20.0))
+    work.take(sent("", 0, 3, 10.0))
+    now = 1000.0
+    work.take(sent("extension-001", 0, 3, 60.0))
+    work.take(sent("", 1, 12, 20.0))
     # Of a batch that was committed before the report came.
-    work.take(now, sent("", 2, 20, 99.0))
+    work.take(sent("", 2, 20, 99.0))
     found = work.cells()
     assert [(cell.part, cell.cell) for cell in found] == [("extension-001", 3), ("", 3), ("", 12)]
     assert found[1].seconds == 50.0
     assert found[1].silent_seconds == 40.0
     assert (found[1].setting, found[1].step, found[1].worker) == ("Laplace(scale=3)", "r = 2 of 4", "host:1")
-    work.take(now, sent("", 0, 3, 11.0, over=True))
+    work.take(sent("", 0, 3, 11.0, over=True))
     left.discard(("extension-001", 0))
     assert [(cell.part, cell.cell) for cell in work.cells()] == [("", 12)]
 
@@ -167,7 +170,7 @@ def test_dask_workers_tell_of_their_cells_and_the_store_is_the_same(
 def test_a_worker_that_falls_silent_is_told_of_by_the_drivers_clock(
     workers: LocalCluster, alone: tuple[dict[str, str], list[Event]], tmp_path: Path
 ) -> None:
-    study, stopped, silent = load_study(write_study(tmp_path, LONG)), list[CellAtWork](), list[CellAtWork]()
+    study, stopped, silent = load_study(write_study(tmp_path, LONG)), list[Report](), list[Report]()
 
     def listen(event: Event) -> None:
         if not isinstance(event, StillComputing):
@@ -195,8 +198,9 @@ def test_a_worker_that_falls_silent_is_told_of_by_the_drivers_clock(
 class Deaf(SerialExecutor):
     """Whatever is reported is lost."""
 
-    def heard(self) -> Sequence[tuple[float, Report]]:
-        return ()
+    def run(self, task: Callable[[Any], Any], items: Iterable[Any], send: Send = ignore) -> Iterator[Done[Any, Any]]:
+        del send
+        return super().run(task, items, ignore)
 
 
 def test_reports_that_are_lost_change_nothing_else(alone: tuple[dict[str, str], list[Event]], tmp_path: Path) -> None:
@@ -225,12 +229,12 @@ def test_a_run_that_waits_for_its_workers_says_so(tmp_path: Path) -> None:
 
     def listen(event: Event) -> None:
         events.append(event)
-        if isinstance(event, WorkersAwaited):
+        if isinstance(event, Notice):
             told.set()
 
     run_study(study, tmp_path / "s.zarr", Late(told), listen, told_every=0.05)
-    assert isinstance(events[0], WorkersAwaited)
-    assert events[0].seconds >= 0.05
+    assert isinstance(events[0], Notice)
+    assert events[0].text.startswith("waiting for workers for ")
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf")])

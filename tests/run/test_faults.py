@@ -70,7 +70,7 @@ def test_a_poisoned_cell_is_told_and_the_rest_finishes(tmp_path: Path) -> None:
 class Killing(DaskExecutor):
     """Workers that die of one cell: of its sight, as of a cell that takes all memory."""
 
-    def run(self, task: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Done[Any, Any]]:
+    def run(self, task: Callable[[Any], Any], items: Iterable[Any], *send: Any) -> Iterator[Done[Any, Any]]:
         def deadly(item: Any) -> Any:
             if isinstance(item, Task):
                 for batch in item.batches:
@@ -79,7 +79,7 @@ class Killing(DaskExecutor):
                         os.kill(os.getpid(), signal.SIGKILL)
             return task(item)
 
-        return super().run(deadly, items)
+        return super().run(deadly, items, *send)
 
 
 @pytest.mark.ci

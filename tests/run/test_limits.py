@@ -109,7 +109,7 @@ def control_group(limit: int) -> Iterator[ControlGroup]:
 class Greedy(DaskExecutor):
     """Workers that take a gigabyte of memory for one cell."""
 
-    def run(self, task: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Done[Any, Any]]:
+    def run(self, task: Callable[[Any], Any], items: Iterable[Any], *send: Any) -> Iterator[Done[Any, Any]]:
         def taking(item: Any) -> Any:
             if isinstance(item, Task):
                 for batch in item.batches:
@@ -118,7 +118,7 @@ class Greedy(DaskExecutor):
                         bytearray(b"\1") * 2**30
             return task(item)
 
-        return super().run(taking, items)
+        return super().run(taking, items, *send)
 
 
 @pytest.mark.nightly

@@ -16,13 +16,13 @@ from pbdist.errors import InvalidInputError
 from pbdist.run.events import (
     BatchFailed,
     BatchFinished,
-    CellAtWork,
     CellFailed,
     Event,
+    Notice,
+    Report,
     RunFinished,
     RunStarted,
     StillComputing,
-    WorkersAwaited,
 )
 from pbdist.run.listeners import ProgressDisplay, RunLog
 
@@ -50,8 +50,8 @@ def started(cells: int = 100, before: int = 0, seconds: float = 100.0) -> RunSta
     return RunStarted(cells, before, 10, "4 workers on this machine", "http://here/status", "/s.zarr", seconds, 1)
 
 
-def at_work(cell: int, seconds: float, step: str = "", silent: float = 0.0, part: str = "") -> CellAtWork:
-    return CellAtWork(part, cell, f"Laplace(scale={cell})", seconds, step, silent, "host:1")
+def at_work(cell: int, seconds: float, step: str = "", silent: float = 0.0, part: str = "") -> Report:
+    return Report(part, 0, cell, f"Laplace(scale={cell})", seconds, step, "host:1", silent_seconds=silent)
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_cells_at_work_are_told_though_no_batch_is_done(watched: Watched) -> None:
     with watched.show as show:
-        show(WorkersAwaited(30.2))
+        show(Notice("waiting for workers for 30 s"))
         show(started(100))
         watched.now = 1030.0
         cells = at_work(3, 29.6, "r = 4,096 of 1,048,576"), at_work(8, 25.0, part="extension-001")

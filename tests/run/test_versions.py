@@ -14,7 +14,7 @@ from distributed import Client, LocalCluster
 
 from pbdist.errors import InvalidInputError
 from pbdist.run.dask_executor import DaskExecutor
-from pbdist.run.events import Done
+from pbdist.run.events import Done, Notice, Report
 from pbdist.run.versions import difference, inquiry, own_versions
 from tests.run.processes import PATIENCE, until
 
@@ -82,6 +82,7 @@ def test_a_worker_that_joins_later_is_refused_and_computes_nothing(
     look: Callable[[Path], str], alone: LocalCluster, tmp_path: Path
 ) -> None:
     refused: list[str] = []
+    notices: list[Notice | Report] = []
 
     def process_of(item: float) -> int:
         time.sleep(item)
@@ -98,16 +99,16 @@ def test_a_worker_that_joins_later_is_refused_and_computes_nothing(
 
     alone.scale(1)
     with DaskExecutor(scheduler=alone.scheduler_address) as executor:
-        results = executor.run(process_of, items())
+        results = executor.run(process_of, items(), notices.append)
         first = next(results)
-        assert not executor.refused()
+        assert not refused
         with worker(alone, tmp_path, look(tmp_path)):
             found = [first]
             for done in results:
                 found.append(done)
-                refused += executor.refused()
+                refused += [one.text for one in notices[len(refused) :] if isinstance(one, Notice)]
             assert len(refused) == 1
-            assert refused[0].startswith("worker tcp://")
+            assert refused[0].startswith("refused: worker tcp://")
             assert ": expected " in refused[0]
             assert executor.workers.startswith("1 worker ")
     with Client(alone) as client:
