@@ -4,7 +4,6 @@ from pbdist.store.batches import BatchWriter
 from pbdist.store.check import StoreCheck, check_store, damaged_batches
 from pbdist.store.create import add_refinement, create_or_open, extend, restore
 from pbdist.store.layout import STORE_FORMAT, PartHead
-from pbdist.store.lock import hold, holder
 from pbdist.store.open import (
     Progress,
     Refinement,
@@ -16,7 +15,7 @@ from pbdist.store.open import (
     open_store,
     read_refinements,
 )
-from pbdist.store.place import LocalPlace, ObjectPlace, Place, place_at, with_patience
+from pbdist.store.place import LocalPlace, ObjectPlace, Place, hold, holder, place_at, with_patience
 from pbdist.store.states import read_state
 
 __all__ = [

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,10 +9,10 @@ import numpy as np
 import zarr
 
 from pbdist.buckets.state import BucketState
-from pbdist.errors import InvalidInputError, StoreDamagedError, shown
+from pbdist.errors import StoreDamagedError
 from pbdist.pld import PairState
 from pbdist.pld.lattice import Dominating, Exact
-from pbdist.pld.state import LARGEST_SHIFT, Masses
+from pbdist.pld.state import Masses
 from pbdist.store.layout import PartHead, cell_states
 from pbdist.store.open import StoredStudy
 from pbdist.store.skeleton import CHUNK_KEYS, COMPRESSOR, SERIALIZER, FilesStore
@@ -24,10 +23,6 @@ from pbdist.types import Direction, FloatArray, JsonValue
 _KIND, _PAIR = "state", "pair"
 #: The attribute with the SHA-256 of a state, and of which one it is.
 _SEAL = "sha256"
-#: Losses farther out than this, nats, leave float64 when they are read.
-_FARTHEST = 1400.0
-#: Positions up to this are whole numbers in float64.
-_MOST_POSITION = 1 << 52
 _PARTS = ("core", "far")
 _SAME = "same"
 
@@ -107,33 +102,13 @@ def state_record(state: PairState) -> tuple[dict[str, FloatArray], dict[str, Jso
 
 
 def state_from_record(arrays: Mapping[str, FloatArray], attributes: Mapping[str, Any]) -> PairState:
-    """Return the state of a record, with the arrays given.
-
-    Raises
-    ------
-    InvalidInputError
-        An array or an attribute is missing, of another shape or kind, or out of its range.
-    """
-    try:
-        shift, lowest, highest = (float.fromhex(attributes[name]) for name in ("shift", "lowest", "highest"))
-        used: set[str] = set()
-        dominating = _masses("dominating", attributes["dominating"], arrays, used, exact=False)
-        spacings = [row.spacing for row in dominating.rows]
-        exact: dict[Direction, Masses[Exact]] = {}
-        for name, entry in attributes["exact"].items():
-            if set(entry) == {_SAME}:
-                exact[Direction[name]] = exact[Direction[entry[_SAME]]]
-                continue
-            exact[Direction[name]] = _masses(f"exact_{name}", entry, arrays, used, exact=True)
-            _check([row.spacing for row in exact[Direction[name]].rows] == spacings, "spacings", "one for all rows")
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise InvalidInputError(
-            f"state: expected the record of a state, got {type(error).__name__}: {error}"
-        ) from error
-    _check(set(exact) == set(Direction), "exact", "masses of both directions")
-    _check(set(arrays) == used, "arrays", f"{sorted(used)}")
-    _check(0.0 <= shift <= LARGEST_SHIFT, "shift", f"0 to {LARGEST_SHIFT:g}")
-    _check(-math.inf < lowest <= highest < math.inf, "lowest", "finite numbers in their order")
+    """Return the state of a record that `state_record` has made; its checksum has been compared."""
+    shift, lowest, highest = (float.fromhex(attributes[name]) for name in ("shift", "lowest", "highest"))
+    exact: dict[Direction, Masses[Exact]] = {}
+    for name, entry in attributes["exact"].items():
+        same = entry.get(_SAME)
+        exact[Direction[name]] = exact[Direction[same]] if same else _masses(f"exact_{name}", entry, arrays)
+    dominating: Masses[Dominating] = _masses("dominating", attributes["dominating"], arrays)
     return PairState(dominating, exact, shift, lowest, highest)
 
 
@@ -197,42 +172,14 @@ def _masses_record(name: str, masses: Masses[Any], arrays: dict[str, FloatArray]
     return entry
 
 
-def _masses(
-    name: str, entry: Mapping[str, Any], arrays: Mapping[str, FloatArray], used: set[str], *, exact: bool
-) -> Masses[Any]:
-    rows: list[Any] = []
-    for part in _PARTS:
-        if part not in entry:
-            continue
-        used.add(f"{name}_{part}")
-        rows.append(_row(f"{name}_{part}", entry[part], arrays[f"{name}_{part}"], exact=exact))
-    _check("core" in entry and set(entry) <= {*_PARTS, "infinite"}, name, "a core, perhaps a far part, and infinite")
-    if len(rows) > 1:
-        ratio = rows[1].spacing / rows[0].spacing
-        _check(ratio > 1.0 and math.frexp(ratio)[0] == 0.5, f"{name}_far", "a spacing a power of two times as wide")
-    infinite = [float.fromhex(value) for value in entry["infinite"]]
-    _check(len(infinite) == 2 and all(0.0 <= value < math.inf for value in infinite), name, "two infinite masses")
-    return Masses(rows[0], rows[1] if len(rows) > 1 else None, (infinite[0], infinite[1]))
+def _masses(name: str, entry: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> Masses[Any]:
+    rows = [_row(entry[part], arrays[f"{name}_{part}"]) for part in _PARTS if part in entry]
+    first, second = map(float.fromhex, entry["infinite"])
+    return Masses(rows[0], rows[1] if len(rows) > 1 else None, (first, second))
 
 
-def _row(name: str, entry: Mapping[str, Any], values: FloatArray, *, exact: bool) -> Dominating | Exact:
-    spacing, first = float.fromhex(entry["spacing"]), entry["first"]
-    _check(set(entry) == {"spacing", "first", *(["label"] if exact else [])}, name, "spacing, first and label")
-    _check(values.dtype == np.float64 and values.ndim == 1 + exact, name, "an array of float64 of its dimensions")
-    _check(values.shape[-1] >= 1 and (not exact or values.shape[0] == 2), name, "some positions, in two rows if exact")
-    _check(bool(np.all(np.isfinite(values)) and np.all(values >= 0.0)), name, "finite masses of at least 0")
-    _check(0.0 < spacing < math.inf, name, "a finite spacing above 0")
-    _check(type(first) is int and abs(first) <= _MOST_POSITION, name, "a whole number for the first position")
-    if not exact:
-        row: Dominating | Exact = Dominating(spacing, first, values)
-    else:
-        label = float.fromhex(entry["label"])
-        _check(abs(label) <= spacing, name, "a label of at most a spacing")
-        row = Exact(spacing, first, label, values[0], values[1])
-    _check(row.reach <= _FARTHEST, name, f"losses of at most {_FARTHEST:g} nats")
-    return row
-
-
-def _check(holds: bool, name: str, expected: str) -> None:
-    if not holds:
-        raise InvalidInputError(f"state: {shown(name)}: expected {expected}, got something else")
+def _row(entry: Mapping[str, Any], values: FloatArray) -> Dominating | Exact:
+    spacing, first = float.fromhex(entry["spacing"]), int(entry["first"])
+    if "label" in entry:
+        return Exact(spacing, first, float.fromhex(entry["label"]), values[0], values[1])
+    return Dominating(spacing, first, values)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from pbdist.arguments import Request
-from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import (
     Gaussian,
     Histogram,
@@ -153,37 +152,13 @@ def test_epsilon_beyond_all_states_is_not_told() -> None:
     assert np.all(found.upper[:, 0, 0] < 1.0)
 
 
-def test_a_record_is_the_state_bit_by_bit_or_an_error() -> None:
+def test_a_record_is_the_state_bit_by_bit() -> None:
     state = kept(SubsampledGaussian(1.0, 0.05), [100], [0.5]).states[100]
     arrays, attributes = state_record(state)
     again, listed = state_record(state_from_record(arrays, attributes))
     assert listed == attributes
     assert again.keys() == arrays.keys()
     assert all(np.array_equal(again[name], arrays[name]) for name in arrays)
-    core = attributes["dominating"]["core"]
-    wrong = [
-        {**attributes, "shift": (2.0).hex()},
-        {**attributes, "shift": "nan"},
-        {**attributes, "lowest": "inf"},
-        {**attributes, "dominating": {**attributes["dominating"], "core": {**core, "spacing": (0.0).hex()}}},
-        {**attributes, "dominating": {**attributes["dominating"], "core": {**core, "first": 1.5}}},
-        {**attributes, "dominating": {**attributes["dominating"], "core": {**core, "first": 1 << 60}}},
-        {**attributes, "dominating": {**attributes["dominating"], "infinite": [(-1.0).hex(), (0.0).hex()]}},
-        {**attributes, "exact": {"A_TO_B": attributes["exact"]["A_TO_B"]}},
-        {name: value for name, value in attributes.items() if name != "highest"},
-    ]
-    for changed in wrong:
-        with pytest.raises(InvalidInputError, match=r"^state: "):
-            state_from_record(arrays, changed)
-    u = arrays["dominating_core"]
-    for values in (-u, u[:, None], np.append(u[:-1], np.nan), u[:0], u.astype(np.float32)):
-        with pytest.raises(InvalidInputError, match=r"^state: "):
-            state_from_record({**arrays, "dominating_core": values}, attributes)
-    for name in arrays:
-        with pytest.raises(InvalidInputError, match=r"^state: "):
-            state_from_record({key: value for key, value in arrays.items() if key != name}, attributes)
-    with pytest.raises(InvalidInputError, match=r"^state: "):
-        state_from_record({**arrays, "more": u}, attributes)
 
 
 def test_a_direction_that_is_like_the_other_is_recorded_once() -> None:
