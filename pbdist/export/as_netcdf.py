@@ -11,7 +11,7 @@ from pbdist.export.write import flat
 from pbdist.mechanisms.columns import is_text
 from pbdist.query import Study
 from pbdist.query.blocks import ABOUT, Block
-from pbdist.store.layout import CELL, COLUMN_CHUNK, COMPUTED, GRIDS, WITHIN
+from pbdist.store.layout import CELL, COLUMN_CHUNK, COMPUTED, GRIDS, WITHIN, described
 from pbdist.study.columns import cell_columns, column_descriptions
 from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, JsonValue
@@ -69,10 +69,10 @@ class NetcdfWriter:
             "exp_epsilon": (EPSILON, np.array([exponential(value) for value in spec.epsilon])),
         }
         for name, (dim, values) in grids.items():
-            about = GRIDS[name].as_dict()
+            about = described(GRIDS[name])
             self._array(name, (dim,), values.dtype, values.shape, about)[...] = values
         names = self._file.create_variable(DIRECTION, (DIRECTION,), dtype=_TEXT)
-        names.attrs["long_name"] = GRIDS[DIRECTION].long_name
+        names.attrs["long_name"] = GRIDS[DIRECTION]
         names[...] = np.array([one.value for one in Direction], dtype=object)
 
     def _write_columns(self) -> None:

@@ -129,11 +129,11 @@ _LOWER = ("delta_lower", "log_delta_lower")
 _BEFORE = {"cell": "number of the cell in the study, from 0", "setting": "the cell in words"}
 #: The columns of bounds, and what each holds.
 ABOUT = {
-    **{name: about.long_name for name, about in COMPUTED.items()},
+    **COMPUTED,
     "adjacency": "for which neighbours: what is done to one record or a group, or as-stated, those of the parameters",
-    DIRECTION: f"{GRIDS[DIRECTION].long_name}; {BOTH}: the larger of the two",
-    **{name: GRIDS[name].long_name for name in (COMPOSITIONS, EPSILON, "exp_epsilon")},
-    **{name: about.long_name for name, about in BOUNDS.items()},
+    DIRECTION: f"{GRIDS[DIRECTION]}; {BOTH}: the larger of the two",
+    **{name: GRIDS[name] for name in (COMPOSITIONS, EPSILON, "exp_epsilon")},
+    **BOUNDS,
     WITHIN: "whether the bounds meet within the tolerance",
     STATUS: "computed; upper only: no lower bound is known; missing, failed, damaged: nothing is known",
 }

@@ -23,7 +23,7 @@ from pbdist.query.labelled import Selection
 from pbdist.query.settings import neighbours_by_label, neighbours_of_cells, neighbours_text
 from pbdist.query.stored import Union
 from pbdist.store import StoredStudy
-from pbdist.store.layout import BOUNDS, CELL, COMPUTED, GRIDS, WITHIN
+from pbdist.store.layout import BOUNDS, CELL, COMPUTED, GRIDS, WITHIN, described
 from pbdist.study import StudySpec
 from pbdist.study.columns import column_descriptions, column_of
 from pbdist.study.spec import exponential
@@ -47,7 +47,7 @@ def bounds_of(union: Union) -> xr.Dataset:
         values = {
             name: indexing.LazilyIndexedArray(_Results(union.parts[0], name, shape)) for name, shape in shapes.items()
         }
-    about: dict[str, Any] = {name: one.as_dict() for name, one in {**BOUNDS, **COMPUTED}.items()}
+    about: dict[str, Any] = {name: described(what) for name, what in {**BOUNDS, **COMPUTED}.items()}
     about[WITHIN] = {"long_name": ABOUT[WITHIN]}
     variables = {
         name: xr.Variable(dims[:1] if name in COMPUTED else dims, found, about[name]) for name, found in values.items()
@@ -75,7 +75,7 @@ def coordinates_of(study: StudySpec) -> dict[str, tuple[str, Any, dict[str, str]
         values = np.array(column_of(study.cells, name), dtype=text if texts else np.float64)
         found[name] = (CELL, values, {"long_name": what} | ({} if texts else {"units": "1"}))
     for name, (along, values) in grids.items():
-        about = {"long_name": GRIDS[name].long_name} | ({} if name == DIRECTION else {"units": "1"})
+        about = {"long_name": GRIDS[name]} | ({} if name == DIRECTION else {"units": "1"})
         found[name] = (along, values, about)
     return found
 
@@ -89,7 +89,7 @@ def selected_dataset(
     """
     block = reader.read(chosen.cells)
     take = (slice(None), slice(None), *np.ix_(chosen.compositions, chosen.epsilon))
-    about: dict[str, dict[str, Any]] = {name: one.as_dict() for name, one in BOUNDS.items()}
+    about: dict[str, dict[str, Any]] = {name: described(what) for name, what in BOUNDS.items()}
     about[WITHIN] = {"long_name": ABOUT[WITHIN]}
     cells = [study.cells[cell] for cell in chosen.cells.tolist()]
     attained = attained_of(cells)
@@ -110,7 +110,7 @@ def selected_dataset(
         DIRECTION: (DIRECTION, [BOTH] if direction == BOTH else [one.value for one in Direction]),
     }
     coords: dict[str, Any] = {
-        name: (dim, values, {"long_name": GRIDS[name].long_name} | ({} if name == DIRECTION else {"units": "1"}))
+        name: (dim, values, {"long_name": GRIDS[name]} | ({} if name == DIRECTION else {"units": "1"}))
         for name, (dim, values) in grids.items()
     }
     known = known_columns()

@@ -20,47 +20,40 @@ COLUMN_CHUNK = 65_536
 _EXTENSION, _REFINED = "extension-", "refined-"
 
 
-@dataclass(frozen=True)
-class ArrayAttributes:
-    """The CF attributes of an array."""
-
-    long_name: str
-    units: str = "1"
-
-    def as_dict(self) -> dict[str, JsonValue]:
-        """Return the attributes as zarr takes them."""
-        return {"long_name": self.long_name, "units": self.units}
-
-
-#: The bounds, over the dimensions (cell, direction, compositions, epsilon).
-BOUNDS: Mapping[str, ArrayAttributes] = {
-    "delta_lower": ArrayAttributes("lower bound on delta(epsilon) after r-fold composition"),
-    "delta_upper": ArrayAttributes("upper bound on delta(epsilon) after r-fold composition"),
-    "log_delta_lower": ArrayAttributes("natural logarithm of the lower bound on delta(epsilon)"),
-    "log_delta_upper": ArrayAttributes("natural logarithm of the upper bound on delta(epsilon)"),
+#: The bounds, over the dimensions (cell, direction, compositions, epsilon), and their long names.
+BOUNDS: Mapping[str, str] = {
+    "delta_lower": "lower bound on delta(epsilon) after r-fold composition",
+    "delta_upper": "upper bound on delta(epsilon) after r-fold composition",
+    "log_delta_lower": "natural logarithm of the lower bound on delta(epsilon)",
+    "log_delta_upper": "natural logarithm of the upper bound on delta(epsilon)",
 }
 #: Where the bounds meet within the tolerance: 1 or 0, and NaN in a study without a tolerance.
 WITHIN = "within_tolerance"
 #: The coordinate ``quantity`` of the array ``bounds``.
 QUANTITIES = (*BOUNDS, WITHIN)
 
-#: Facts about a computed cell that users see.
-COMPUTED: Mapping[str, ArrayAttributes] = {
-    "factor_used": ArrayAttributes("factor f between the buckets of the leaf"),
-    "loss_width": ArrayAttributes("width ln f of a bucket of the leaf, in nats"),
+#: Facts about a computed cell that users see, and their long names.
+COMPUTED: Mapping[str, str] = {
+    "factor_used": "factor f between the buckets of the leaf",
+    "loss_width": "width ln f of a bucket of the leaf, in nats",
 }
 #: At how many points of a cell the tolerance is sought and missed; the checksum of its states' files, and its own.
 SOUGHT, MISSED, STATES_CHECKSUM, CHECKSUM = "sought", "missed", "states_checksum", "checksum"
 #: The coordinate ``detail`` of the array ``details``.
 DETAILS = (*COMPUTED, SOUGHT, MISSED, STATES_CHECKSUM, CHECKSUM)
 
-#: The coordinates of the grids.
-GRIDS: Mapping[str, ArrayAttributes] = {
-    COMPOSITIONS: ArrayAttributes("number r of compositions"),
-    EPSILON: ArrayAttributes("epsilon, in nats"),
-    "exp_epsilon": ArrayAttributes("e to the power of epsilon"),
-    DIRECTION: ArrayAttributes("direction of the hockey-stick divergence"),
+#: The coordinates of the grids, and their long names.
+GRIDS: Mapping[str, str] = {
+    COMPOSITIONS: "number r of compositions",
+    EPSILON: "epsilon, in nats",
+    "exp_epsilon": "e to the power of epsilon",
+    DIRECTION: "direction of the hockey-stick divergence",
 }
+
+
+def described(long_name: str) -> dict[str, JsonValue]:
+    """Return the CF attributes of an array of numbers without a unit, or in nats."""
+    return {"long_name": long_name, "units": "1"}
 
 
 def bounds_file(index: int) -> str:

@@ -199,7 +199,8 @@ class StoredStudy:
             known = self._read(index)
             if known is None:
                 return None
-            while self._cache and sum(each.bounds.nbytes for each in self._cache.values()) > _MOST_BYTES:
+            # Batches of a part have one size. Several threads read them.
+            while len(self._cache) > _MOST_BYTES // max(1, known.bounds.nbytes):
                 self._cache.pop(next(iter(self._cache)), None)
             self._cache[index] = known
         return known

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from pbdist.store.layout import (
     QUANTITY,
     STATES,
     STORE_FORMAT,
+    described,
     dimension,
 )
 from pbdist.study import StudySpec
@@ -35,12 +36,12 @@ from pbdist.study.columns import cell_columns, column_descriptions
 from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, FloatArray, JsonValue
 
-SERIALIZER = BytesCodec()
+_SERIALIZER = BytesCodec()
 #: With a checksum, so that a flipped bit is an error and not a wrong number.
 COMPRESSOR = ZstdCodec(level=3, checksum=True)
 _ZSTD = Zstd(level=3, checksum=True)
 #: Chunks of an array are files in one folder: ``bounds/0.0.0.0.0``.
-CHUNK_KEYS: dict[str, JsonValue] = {"name": "v2", "separator": "."}
+_CHUNK_KEYS: dict[str, JsonValue] = {"name": "v2", "separator": "."}
 #: The attribute that has the SHA-256 of the whole document.
 _SEAL = "sha256"
 #: The attribute of the root that lists the parts which extend a store.
@@ -73,24 +74,28 @@ def array_files(study: StudySpec, cells_per_batch: int, part: str = "") -> dict[
     cells, r, e = len(study.cells), len(study.compositions), len(study.epsilon)
     inner = (len(QUANTITIES), len(Direction), r, e)
     floats = np.dtype("f8")
-    new = _Arrays(root, part)
+
+    def new(name: str, shape: tuple[int, ...], along: Sequence[str], **more: Any) -> zarr.Array[Any]:
+        return new_array(root, name, shape, [dimension(each, part) for each in along], **more)
+
     # The coordinates that xarray attaches.
-    about: dict[str, JsonValue] = {"coordinates": " ".join([*columns, "exp_epsilon"])}
-    dims = (CELL, QUANTITY, DIRECTION, COMPOSITIONS, EPSILON)
-    new.array(BOUNDS_ARRAY, (cells, *inner), (cells_per_batch, *inner), floats, dimensions=dims, attributes=about)
-    shape, chunks = (cells, len(DETAILS)), (cells_per_batch, len(DETAILS))
-    about = {"coordinates": " ".join(columns)}
-    new.array(DETAILS_ARRAY, shape, chunks, floats, dimensions=(CELL, DETAIL), attributes=about)
+    about = {"coordinates": " ".join([*columns, "exp_epsilon"])}
+    along = CELL, QUANTITY, DIRECTION, COMPOSITIONS, EPSILON
+    new(BOUNDS_ARRAY, (cells, *inner), along, chunks=(cells_per_batch, *inner), dtype=floats, attributes=about)
+    about, shape, chunks = {"coordinates": " ".join(columns)}, (cells, len(DETAILS)), (cells_per_batch, len(DETAILS))
+    new(DETAILS_ARRAY, shape, (CELL, DETAIL), chunks=chunks, dtype=floats, attributes=about)
     text = np.dtypes.StringDType()
-    new.coordinate(QUANTITY, np.array(QUANTITIES, dtype=text), QUANTITY, {})
-    new.coordinate(DETAIL, np.array(DETAILS, dtype=text), DETAIL, {})
-    directions = np.array([one.value for one in Direction], dtype=text)
-    new.coordinate(DIRECTION, directions, DIRECTION, {"long_name": GRIDS[DIRECTION].long_name})
-    rounds, losses = np.array(study.compositions, dtype=np.int64), np.array(study.epsilon)
-    powers = np.array([exponential(value) for value in study.epsilon])
-    new.coordinate(dimension(COMPOSITIONS, part), rounds, COMPOSITIONS, GRIDS[COMPOSITIONS].as_dict())
-    new.coordinate(dimension(EPSILON, part), losses, EPSILON, GRIDS[EPSILON].as_dict())
-    new.coordinate("exp_epsilon", powers, EPSILON, GRIDS["exp_epsilon"].as_dict())
+    coordinates: dict[str, tuple[str, Any, dict[str, JsonValue]]] = {
+        QUANTITY: (QUANTITY, np.array(QUANTITIES, dtype=text), {}),
+        DETAIL: (DETAIL, np.array(DETAILS, dtype=text), {}),
+        DIRECTION: (DIRECTION, np.array([one.value for one in Direction], dtype=text), {"long_name": GRIDS[DIRECTION]}),
+        COMPOSITIONS: (COMPOSITIONS, np.array(study.compositions, dtype=np.int64), described(GRIDS[COMPOSITIONS])),
+        EPSILON: (EPSILON, np.array(study.epsilon), described(GRIDS[EPSILON])),
+        "exp_epsilon": (EPSILON, np.array([*map(exponential, study.epsilon)]), described(GRIDS["exp_epsilon"])),
+    }
+    for name, (axis, values, about) in coordinates.items():
+        named = name if name == "exp_epsilon" else dimension(name, part)
+        new(named, values.shape, (axis,), dtype=values.dtype, attributes=about)[...] = values
     _write_columns(new, study, columns)
     for name in (FAILURES, *([STATES] if study.keep_states else [])):
         root.create_group(name)
@@ -99,53 +104,43 @@ def array_files(study: StudySpec, cells_per_batch: int, part: str = "") -> dict[
     return files
 
 
-class _Arrays:
-    """Makes the arrays of a part."""
-
-    def __init__(self, root: zarr.Group, part: str) -> None:
-        self._root, self._part = root, part
-
-    def array(
-        self,
-        name: str,
-        shape: tuple[int, ...],
-        chunks: tuple[int, ...],
-        dtype: Any,
-        *,
-        dimensions: tuple[str, ...],
-        attributes: Mapping[str, JsonValue],
-    ) -> zarr.Array[Any]:
-        """Make an array."""
-        floats = dtype == np.dtype("f8")
-        return self._root.create_array(
-            name,
-            shape=shape,
-            chunks=chunks,
-            dtype=dtype,
-            # A missing value must not look like a number.
-            fill_value=np.nan if floats else None,
-            serializer=SERIALIZER if floats else "auto",
-            compressors=COMPRESSOR,
-            chunk_key_encoding=CHUNK_KEYS,
-            dimension_names=tuple(dimension(each, self._part) for each in dimensions),
-            attributes=dict(attributes),
-            config={"write_empty_chunks": True},
-        )
-
-    def coordinate(self, name: str, values: Any, along: str, attributes: Mapping[str, JsonValue]) -> None:
-        """Make a coordinate with its values, in one chunk."""
-        shape = values.shape
-        self.array(name, shape, shape, values.dtype, dimensions=(along,), attributes=attributes)[...] = values
+def new_array(
+    group: zarr.Group,
+    name: str,
+    shape: tuple[int, ...],
+    dimensions: Sequence[str],
+    *,
+    dtype: Any,
+    chunks: tuple[int, ...] | None = None,
+    attributes: Mapping[str, JsonValue] | None = None,
+) -> zarr.Array[Any]:
+    """Make an array in a group, by default in one chunk."""
+    floats = dtype == np.dtype("f8")
+    return group.create_array(
+        name,
+        shape=shape,
+        chunks=chunks or tuple(max(1, size) for size in shape),
+        dtype=dtype,
+        # A missing value must not look like a number.
+        fill_value=np.nan if floats else None,
+        serializer=_SERIALIZER if floats else "auto",
+        compressors=COMPRESSOR,
+        chunk_key_encoding=_CHUNK_KEYS,
+        dimension_names=dimensions,
+        attributes=dict(attributes or {}),
+        config={"write_empty_chunks": True},
+    )
 
 
-def _write_columns(new: _Arrays, study: StudySpec, columns: Mapping[str, str]) -> None:
+def _write_columns(new: Callable[..., zarr.Array[Any]], study: StudySpec, columns: Mapping[str, str]) -> None:
     count = len(study.cells)
     arrays: dict[str, zarr.Array[Any]] = {}
     for name, what in columns.items():
-        kind: Any = np.dtypes.StringDType() if is_text(name) else np.dtype("f8")
-        attributes: dict[str, JsonValue] = {"long_name": what, **({} if is_text(name) else {"units": "1"})}
-        shape, chunks = (count,), (min(count, COLUMN_CHUNK),)
-        arrays[name] = new.array(name, shape, chunks, kind, dimensions=(CELL,), attributes=attributes)
+        text = is_text(name)
+        kind: Any = np.dtypes.StringDType() if text else np.dtype("f8")
+        about: dict[str, JsonValue] = {"long_name": what} if text else described(what)
+        chunks = (min(count, COLUMN_CHUNK),)
+        arrays[name] = new(name, (count,), (CELL,), chunks=chunks, dtype=kind, attributes=about)
     for start in range(0, count, COLUMN_CHUNK):
         # Chunk by chunk, so that a large study is never in memory as rows.
         stop = min(start + COLUMN_CHUNK, count)

@@ -15,7 +15,7 @@ from pbdist.pld.lattice import Dominating, Exact
 from pbdist.pld.state import Masses
 from pbdist.store.layout import PartHead, cell_states
 from pbdist.store.open import StoredStudy
-from pbdist.store.skeleton import CHUNK_KEYS, COMPRESSOR, SERIALIZER, FilesStore
+from pbdist.store.skeleton import FilesStore, new_array
 from pbdist.table import BoundsTable
 from pbdist.types import Direction, FloatArray, JsonValue
 
@@ -119,18 +119,8 @@ def _write_group(memory: FilesStore, name: str, state: BucketState | PairState, 
     attributes = {**attributes, _SEAL: _digest(head, name, arrays, attributes)}
     group = zarr.open_group(memory.store, path=name, mode="w-", zarr_format=3, attributes=attributes)
     for array_name, values in arrays.items():
-        array = group.create_array(
-            array_name,
-            shape=values.shape,
-            chunks=tuple(max(1, size) for size in values.shape),
-            dtype=np.dtype("f8"),
-            fill_value=np.nan,
-            serializer=SERIALIZER,
-            compressors=COMPRESSOR,
-            chunk_key_encoding=CHUNK_KEYS,
-            dimension_names=("mass", f"place_{array_name}")[-values.ndim :],
-            config={"write_empty_chunks": True},
-        )
+        along = ("mass", f"place_{array_name}")[-values.ndim :]
+        array = new_array(group, array_name, values.shape, along, dtype=np.dtype("f8"))
         array[...] = values
 
 

@@ -15,8 +15,6 @@ from pbdist.query import Study, open_study
 from pbdist.query import convex_delta as kept_module
 from pbdist.store import read_state
 from pbdist.store.layout import cell_states
-from pbdist.store.skeleton import FilesStore
-from pbdist.store.states import _write_group
 from pbdist.types import Direction
 from tests.studies import Finished
 
@@ -162,24 +160,11 @@ def test_a_damaged_state_is_told(path: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(path, tmp_path / "copy.zarr"))
     stored = open_study(copy)._parts[0]
     name = f"{cell_states(1)}/{Direction.A_TO_B.name}/r-16"
-    state = read_state(stored, 1, Direction.A_TO_B, 16)
     chunk = next(file for file in sorted((copy / name).rglob("*")) if file.is_file() and file.name != "zarr.json")
     content = chunk.read_bytes()
     chunk.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     with pytest.raises(StoreDamagedError, match="the state is damaged"):
         read_state(stored, 1, Direction.A_TO_B, 16)
     with pytest.raises(StoreDamagedError, match="the state is damaged"):
-        open_study(copy).delta("Laplace", compositions=16, epsilon=0.777)
-    chunk.write_bytes(content)
-
-    # Of sound checksums, but no state: what has a negative mass never was one.
-    state.dominating.core.u.setflags(write=True)  # type: ignore[union-attr]
-    state.dominating.core.u[0] = -1.0  # type: ignore[union-attr]
-    memory = FilesStore()
-    _write_group(memory, name, state, stored.head)
-    for file, data in memory.files().items():
-        if file.startswith(f"{name}/"):
-            (copy / file).write_bytes(data)
-    with pytest.raises(StoreDamagedError, match=r"the state is damaged \(state: "):
         open_study(copy).delta("Laplace", compositions=16, epsilon=0.777)
     assert open_study(copy).delta("Laplace", compositions=256, epsilon=0.777).upper > 0.0
