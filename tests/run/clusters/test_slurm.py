@@ -18,6 +18,15 @@ from tests.studies import Finished, results_of, write_study
 pytestmark = pytest.mark.timeout(900)
 
 CLUSTER = Path(__file__).parents[3] / "cluster"
+#: Twenty thousand cells in closed form.
+MANY = """\
+format: 1
+name: many
+mechanisms:
+  - {kind: Gaussian, scale: {linspace: [1, 200, 20000]}}
+compositions: [1, 16]
+epsilon: [0.1, 1]
+"""
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +153,30 @@ def test_ctrl_c_leaves_an_empty_queue(slurm: Slurm, tmp_path: Path) -> None:
     assert driver.returncode == 130, errors
     assert errors.endswith("interrupted: the same command goes on where this one stopped\n")
     assert "Traceback" not in errors
+    slurm.wait_until_empty()
+
+
+@pytest.mark.nightly
+def test_twenty_thousand_cells_whose_jobs_are_cancelled_and_whose_driver_is_interrupted(
+    slurm: Slurm, finished_store: Finished, tmp_path: Path
+) -> None:
+    path, store, gate = write_study(tmp_path, MANY), tmp_path / "s.zarr", tmp_path / "go on"
+    options = ("--cluster", CLUSTER / "slurm.yaml")
+    with started(path, store, *options, hold=(gate, 1), environment=slurm.environment, cwd=tmp_path) as driver:
+        before = slurm.jobs()
+        for job in before[:2]:
+            slurm.tell("scancel", job)
+        until(lambda: bool(set(slurm.jobs("PENDING,RUNNING")) - set(before)), driver)
+        driver.send_signal(signal.SIGINT)
+        _, errors = driver.communicate(timeout=PATIENCE)
+    assert driver.returncode == 130, errors
+    slurm.wait_until_empty()
+    assert results_of(store) != results_of(finished_store(MANY))
+    second = run(path, store, *options, env=slurm.environment, cwd=tmp_path)
+    assert second.returncode == 0, second.stderr
+    assert "of 20,000 cells are in the store already" in second.stderr
+    assert "\n20,000 of 20,000 cells are in the store, " in second.stderr
+    assert results_of(store) == results_of(finished_store(MANY))
     slurm.wait_until_empty()
 
 
