@@ -8,9 +8,9 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cache, cached_property
+from functools import cache, cached_property, reduce
 from json import JSONEncoder
-from operator import methodcaller
+from operator import methodcaller, xor
 from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -27,7 +27,8 @@ _PIECE = 2**16
 WHOLE = "pair itself"
 #: The column of a factor of a product.
 _FACTOR = "pairs[{}]"
-
+#: In hashes of cells, beside the columns.
+_KIND = "kind of the pair"
 #: What stands in a template for the value of a column.
 _MARK = re.compile(r'"\\u0000(\d+)\\u0000"')
 
@@ -93,12 +94,16 @@ class Column(NamedTuple):
 
     def each(self, read: Callable[[Any], _T]) -> list[_T]:
         """Return what is read of the value in each row; of each different value it is read once."""
-        values, codes = self.values, self.codes
-        if len(values) > codes.size:
-            numbers, found_codes = np.unique(codes, return_inverse=True)
-            values, codes = [values[number] for number in numbers.tolist()], found_codes.astype(np.int32)
+        values, codes = self.used()
         found = [read(value) for value in values]
         return [found[code] for code in codes.tolist()]
+
+    def used(self) -> "Column":
+        """Return the same column, with no more values than rows."""
+        if len(self.values) <= self.codes.size:
+            return self
+        numbers, codes = np.unique(self.codes, return_inverse=True)
+        return Column([self.values[number] for number in numbers.tolist()], codes.astype(np.int32))
 
     def taken(self, rows: slice | IntArray) -> "Column":
         """Return the column of some rows."""
@@ -287,6 +292,26 @@ class Block(NamedTuple):
         pattern = _MARK.sub("%s", template.replace("%", "%%"))
         return (pattern % row for row in zip(*found, strict=True)) if found else itertools.repeat(template, self.size)
 
+    def hashes(self) -> Hashes:
+        """Return a hash of each row: equal cells have equal ones, and no others."""
+        kind = {} if self.pairs.kind is None else {_KIND: Column.constant(self.pairs.kind.__name__, self.size)}
+        found = np.zeros((self.size, 2), dtype=np.uint64)
+        columns = {"label of the cell": self.label, "factor of the cell": self.factor, **kind, **self.pairs.columns}
+        for name, column in columns.items():
+            values, codes = column.used()
+            digests = b"".join(_hash_of(name, value).to_bytes(16) for value in values)
+            found ^= np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2)[codes]
+        return found.view("S16").ravel()
+
+
+def _hash_of(column: str, value: Any) -> int:
+    """Return a hash of a value in a column; that of a whole pair is the one of its kind and fields together."""
+    if column == WHOLE:
+        parts = {_KIND: type(value).__name__, **fields_of(value)}
+        return reduce(xor, itertools.starmap(_hash_of, parts.items()))
+    text = f"{column} {_CANONICAL.encode(value)}"
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest())
+
 
 class KnownCells(Sequence[Cell]):
     """Cells that are read when they are accessed, whose `StudySpec.cells_sha256` is known without reading them."""
@@ -369,24 +394,18 @@ class CellTable(KnownCells):
         """Return the number of cells, as they may be many."""
         return f"<{len(self):,} cells>"
 
-    def _lines(self) -> Iterator[str]:
-        """Yield the canonical JSON of each cell."""
-        pieces = (piece for block in self.blocks for piece in block.pieces())
-        return itertools.chain.from_iterable(piece.texts(_CANONICAL, whole=True) for piece in pieces)
-
     @cached_property
     def sha256(self) -> str:
         """As `StudySpec.cells_sha256`."""
-        digest, lines = hashlib.sha256(), (f"{line}\n" for line in self._lines())
-        while piece := "".join(itertools.islice(lines, _PIECE)):
-            digest.update(piece.encode())
+        digest = hashlib.sha256()
+        for block in self.blocks:
+            for piece in block.pieces():
+                digest.update("".join(f"{line}\n" for line in piece.texts(_CANONICAL, whole=True)).encode())
         return digest.hexdigest()
 
     def hashes(self) -> Hashes:
         """Return a hash of each cell: equal cells have equal ones, and no others."""
-        digests = (hashlib.blake2b(line.encode(), digest_size=16).digest() for line in self._lines())
-        pieces = iter(lambda: b"".join(itertools.islice(digests, _PIECE)), b"")
-        return np.frombuffer(b"".join(pieces), dtype="S16")
+        return np.concatenate([np.empty(0, dtype="S16"), *(block.hashes() for block in self.blocks)])
 
     def labels(self) -> dict[str, int]:
         """Return how many cells each label has, in the order of their first appearance."""
