@@ -104,16 +104,6 @@ def study_kinds() -> tuple[str, ...]:
     return tuple(name for name, kind in MECHANISMS.items() if kind.in_studies)
 
 
-def elementary_kinds() -> tuple[str, ...]:
-    """Return those of them that are one pair with masses of its own."""
-    return tuple(name for name in study_kinds() if issubclass(MECHANISMS[name], ElementaryPair))
-
-
-def _histogram_of_files(folder: Path, **parameters: Any) -> Pair:
-    """Return the histogram, which the study then holds: its digest depends on the counts, and not on the place."""
-    return HistogramFiles(**parameters).read(folder)
-
-
 def expand_entry(entry: Document, kinds: tuple[str, ...] | None = None) -> list[Pair]:
     """Return the pairs of an entry, as `pairs_of_entry` has them; too many to make them all are refused."""
     pairs = pairs_of_entry(entry, study_kinds() if kinds is None else kinds)
@@ -141,7 +131,6 @@ def pairs_of_entry(entry: Document, kinds: tuple[str, ...], own: tuple[str, ...]
 
 
 def _refuse_kind(entry: Document, kinds: tuple[str, ...]) -> NoReturn:
-    """Refuse an entry without a kind that is known."""
     kind = entry.data.get("kind")
     expected = f"expected a kind among {', '.join(kinds)}, got {shown(kind)}"
     if "kind" in entry.data:
@@ -178,7 +167,12 @@ def _expand(entry: Document, kind: str, also: tuple[str, ...], values: Values) -
     make: Callable[..., Pair] = MECHANISMS[kind]
     declared = parameters_of(MECHANISMS[kind])
     if MECHANISMS[kind] is Histogram and "file" in values:
-        declared, make = parameters_of(HistogramFiles), partial(_histogram_of_files, Path(entry.source).parent)
+        declared, folder = parameters_of(HistogramFiles), Path(entry.source).parent
+
+        # The study holds the histogram: its digest depends on the counts, and not on the place.
+        def make(**given: Any) -> Pair:
+            return HistogramFiles(**given).read(folder)
+
     required = [name for name, one in declared.items() if one.required]
     problems = check_keys(entry, values, ("kind", *declared, *also), required, owner=kind)
     choices: dict[str, _Choices] = {}
@@ -223,7 +217,8 @@ def _choices(given: Document, kind: str, one: Parameter) -> dict[str, _Choices]:
     """Return the alternatives of a parameter; of a list of mechanisms those of each of them."""
     value, form = given.data, one.domain.form
     if form is Form.MECHANISM:
-        return {one.name: [(pair, given) for pair in expand_entry(given, one.domain.kinds or elementary_kinds())]}
+        elementary = tuple(name for name in study_kinds() if issubclass(MECHANISMS[name], ElementaryPair))
+        return {one.name: [(pair, given) for pair in expand_entry(given, one.domain.kinds or elementary)]}
     if form is Form.MECHANISMS:
         if not isinstance(value, list) or not value:
             given.refuse(f"expected a list of mechanisms, at least one, got {shown(value)}")

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from pbdist.arguments import DEFAULT_BUCKETS, DEFAULT_FLOOR, DEFAULT_TOLERANCE, problem_of_either
 from pbdist.errors import StoreMismatchError
 from pbdist.mechanisms import MECHANISMS, Alternatives
-from pbdist.study.cells import Block, Cell, CellTable, repeated_cells
+from pbdist.study.cells import Block, CellTable, repeated_cells
 from pbdist.study.document import Document, Problems, read_document, read_each, shown
 from pbdist.study.entries import MOST_SETTINGS
 from pbdist.study.extension import COMMON, check_common, union_of
@@ -76,8 +76,8 @@ class Addition:
     adjacency: Stated
     #: The settings of the file that all parts of a store share, by their fields.
     given: Mapping[str, Any]
-    #: Whether some of the cells are release plans.
-    plans: bool
+    #: The kind of a mechanism of the file whose bounds are those of several pairs; None where there is none.
+    several: str | None
 
     def onto(self, studies: Sequence[StudySpec]) -> StudySpec:
         """Return the study whose points a store is to have, besides those of the stored `studies`: at least one.
@@ -92,16 +92,14 @@ class Addition:
         stored = union_of(studies)
         check_common(stored, self.given)
         adjacency = {**dict(stored.adjacency), **dict(self.adjacency)}
-        cells: Sequence[Cell] = stored.cells
         if self.cells is not None:
-            cells = self.cells
             self._check_cells(stored, self.cells)
             check_stated(self.cells, adjacency)
         bare = replace(
             stored,
             name=self.name,
             description=self.description,
-            cells=cells,
+            cells=stored.cells if self.cells is None else self.cells,
             compositions=self.compositions or stored.compositions,
             epsilon=self.epsilon or stored.epsilon,
             adjacency=tuple(sorted(adjacency.items())),
@@ -110,10 +108,10 @@ class Addition:
 
     def _check_cells(self, stored: StudySpec, cells: CellTable) -> None:
         """Refuse cells that a study with the settings of the store could not have."""
-        if self.plans and (stored.method != "tight" or stored.keep_states):
+        if self.several is not None and (stored.method != "tight" or stored.keep_states):
             states = ", keep_states: true" if stored.keep_states else ""
             raise StoreMismatchError(
-                f"mechanisms: expected no ReleasePlan in a store of method {stored.method}{states}, got one"
+                f"mechanisms: expected no {self.several} in a store of method {stored.method}{states}, got one"
             )
         given = any(factor is not None for block in cells.blocks for factor in block.factor.values)
         if given and stored.method == "tight" and stored.buckets is not None:
@@ -129,14 +127,12 @@ def with_targets(study: StudySpec, targets: Sequence[TargetModel]) -> StudySpec:
             rounds.append(target.compositions)
         # Of an ε of the grid it may differ by rounding.
         if target.exp_epsilon is None:
-            epsilon = target.epsilon or 0.0
-            index = nearest_match(losses, epsilon)
+            index = nearest_match(losses, target.epsilon or 0.0)
         else:
-            epsilon = math.log(target.exp_epsilon)
             index = nearest_exponential(losses, target.exp_epsilon)
         if index is None:
             index = len(losses)
-            losses.append(epsilon)
+            losses.append(target.epsilon or math.log(target.exp_epsilon or 1.0))
         found.append(Target(losses[index], target.delta, target.compositions))
     return replace(
         study,
@@ -309,7 +305,7 @@ def _addition(document: Document) -> Addition:
         targets=contents.targets,
         adjacency=contents.adjacency,
         given={name: value for name in COMMON if (value := getattr(model, name)) is not None},
-        plans=contents.several is not None,
+        several=contents.several[1] if contents.several else None,
     )
 
 

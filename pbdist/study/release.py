@@ -144,14 +144,12 @@ def granularity_at(document: Document) -> Granularity:
         return constructed(document.at(name), _WITH_PARAMETERS[name])
     if not isinstance(value[name], str) or not value[name]:
         document.at(name).refuse(f"expected the name of a relation, got {shown(value[name])}")
-    return GivenRelation(value[name], _not_decided)
+    return GivenRelation(value[name], _undecided)
 
 
-def _not_decided(first: object, second: object) -> bool:
-    """Refuse to tell neighbours: a study file declares profiles, which is all that a plan needs."""
-    raise InvalidInputError(
-        f"granularity: expected a relation as a function, got the name of one, for {shown(first)} and {shown(second)}"
-    )
+def _undecided(first: object, second: object) -> bool:
+    """Refuse to decide: a study file declares profiles, and no plan needs more."""
+    raise InvalidInputError(f"granularity: expected a relation as a function to decide of {first!r} and {second!r}")
 
 
 def blocks_at(document: Document) -> Blocks:
@@ -177,11 +175,8 @@ def _names(document: Document) -> Sequence[Any]:
 
 def profile_at(document: Document) -> Profile:
     """Return a profile."""
-    return constructed(document, Profile, read={"touches": lambda listed: read_each(_touch, listed.items())})
-
-
-def _touch(document: Document) -> Touch:
-    return constructed(document, Touch)
+    touch = partial(constructed, kind=Touch)
+    return constructed(document, Profile, read={"touches": lambda listed: read_each(touch, listed.items())})
 
 
 def _analysis(blocks: Blocks | None, entry: Document) -> list[tuple[Analysis, ...]]:
