@@ -57,25 +57,22 @@ def accepted_grid(kind: str, grids: Grids, make: Make) -> PairTable:
     if any(name.endswith("]") for name in grids) and not issubclass(MECHANISMS[kind], Product):
         # Only the fields of products are known to be their pairs.
         return _listed(grids, make)
-    names = [name for name, values in grids.items() if len(values) > 1]
-    first = {name: values[0] for name, values in grids.items()}
 
     def pair(**chosen: Any) -> Pair:
-        return make([*{**first, **chosen}.values()])
+        return make([chosen.get(name, values[0]) for name, values in grids.items()])
 
     base = pair()
     held = fields_of(base)
-    not_given = [name for name in held if name not in grids]
-    axes: dict[str, list[Any]] = {}
-    for name in names:
-        axes[name] = []
+    not_given = held.keys() - grids.keys()
+    axes: dict[str, list[Any]] = {name: [] for name, values in grids.items() if len(values) > 1}
+    for name, axis in axes.items():
         for value in grids[name]:
             found = fields_of(pair(**{name: value}))
-            axes[name].append(found[name])
-            if any(found[each] != held[each] for each in not_given):
+            axis.append(found[name])
+            if any(found[other] != held[other] for other in not_given):
                 # It follows from what varies, as the split of a staircase does from its ε: no grid has the pairs.
                 return _listed(grids, make)
-    for together in _tried(MECHANISMS[kind], grids, names):
+    for together in _tried(MECHANISMS[kind], grids, [*axes]):
         pair(**together)
     return PairTable.grid(base, axes)
 

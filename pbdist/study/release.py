@@ -46,12 +46,7 @@ _SIMPLE: Mapping[str, type[Granularity]] = {
     "free-lunch": FreeLunch,
 }
 _WITH_PARAMETERS: Mapping[str, type[Granularity]] = {"user-level": UserLevel, "node-level": NodeLevel}
-_GRANULARITIES = (
-    *_SIMPLE,
-    "{user-level: {records: ..}}",
-    "{node-level: {degree: .., presence: public}}",
-    "{given: ..}",
-)
+_EXAMPLES = ("{user-level: {records: ..}}", "{node-level: {degree: .., presence: public}}", "{given: ..}")
 #: The classes of blocks by their first key, which is the first of their fields.
 _BLOCKS: Mapping[str, type[Blocks]] = {"partition": Partition, "overlapping": Overlapping, "memberships": Memberships}
 #: A text of at most 100 letters that begins and ends with none that is a space.
@@ -135,10 +130,10 @@ def granularity_at(document: Document) -> Granularity:
     value = document.data
     if isinstance(value, str) and value in _SIMPLE:
         return _SIMPLE[value]()
-    if not isinstance(value, dict) or len(value) != 1 or next(iter(value)) not in (*_WITH_PARAMETERS, "given"):
-        given = next(iter(value), None) if isinstance(value, dict) else value
+    given = next(iter(value), None) if isinstance(value, dict) else value
+    if not isinstance(value, dict) or len(value) != 1 or given not in (*_WITH_PARAMETERS, "given"):
         near = did_you_mean(given, (*_SIMPLE, *_WITH_PARAMETERS, "given"))
-        document.refuse(f"expected one of {', '.join(_GRANULARITIES)}, got {shown(value)}{near}")
+        document.refuse(f"expected one of {', '.join((*_SIMPLE, *_EXAMPLES))}, got {shown(value)}{near}")
     (name,) = value
     if name in _WITH_PARAMETERS:
         return constructed(document.at(name), _WITH_PARAMETERS[name])
