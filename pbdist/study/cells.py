@@ -204,14 +204,21 @@ class PairTable(Sequence[Pair]):
         unlike_values = ([values[place] for place in unlike(values)] for values in every)
         return {self._made(values).adjacency for values in itertools.product(*unlike_values)}
 
-    def form(self, marks: Mapping[str, JsonValue]) -> JsonValue:
-        """Return the canonical form of the first pair, with marks in place of some columns."""
+    def texts(self, encoder: JSONEncoder) -> Iterable[str]:
+        """Return the canonical form of each pair as JSON."""
         if self.kind is None:
-            return marks.get(WHOLE, self[0])
+            return self.columns[WHOLE].each(encoder.encode)
+        varying = [name for name, column in self.columns.items() if len(column.values) > 1]
+        marks = {name: f"\0{number}\0" for number, name in enumerate(varying)}
         form = self[0].canonical()
-        if self.kind is not Product:
-            return {**form, **marks}
-        return {**form, "pairs": [marks.get(_FACTOR.format(k), pair) for k, pair in enumerate(form["pairs"])]}
+        if self.kind is Product:
+            form["pairs"] = [marks.get(_FACTOR.format(k), pair) for k, pair in enumerate(form["pairs"])]
+        else:
+            form |= marks
+        template = encoder.encode(form)
+        found = [self.columns[varying[int(number)]].each(encoder.encode) for number in _MARK.findall(template)]
+        pattern = _MARK.sub("%s", template.replace("%", "%%"))
+        return (pattern % row for row in zip(*found, strict=True)) if found else itertools.repeat(template, len(self))
 
 
 def fields_of(pair: Pair) -> dict[str, Any]:
@@ -276,21 +283,11 @@ class Block(NamedTuple):
         """Yield the cells in order."""
         return map(Cell, self.label.each(str), self.pairs, self.factor.each(_itself))
 
-    def texts(self, encoder: JSONEncoder, *, whole: bool = False) -> Iterator[str]:
-        """Yield the canonical form of each pair as JSON; of the whole cell with its label and hexadecimal factor."""
-        columns = dict(self.pairs.columns)
-        if whole:
-            factor = Column([None if value is None else value.hex() for value in self.factor.values], self.factor.codes)
-            columns |= {"label": self.label, "factor": factor}
-        varying = [name for name, column in columns.items() if len(column.values) > 1]
-        marks: dict[str, JsonValue] = {name: f"\0{number}\0" for number, name in enumerate(varying)}
-        form = self.pairs.form({name: mark for name, mark in marks.items() if name in self.pairs.columns})
-        if whole:
-            form = {"pair": form, **{name: marks.get(name, columns[name].values[0]) for name in ("label", "factor")}}
-        template = encoder.encode(form)
-        found = [columns[varying[int(number)]].each(encoder.encode) for number in _MARK.findall(template)]
-        pattern = _MARK.sub("%s", template.replace("%", "%%"))
-        return (pattern % row for row in zip(*found, strict=True)) if found else itertools.repeat(template, self.size)
+    def texts(self) -> Iterator[str]:
+        """Yield the canonical JSON of each cell, as `Cell.canonical` has it."""
+        factors = self.factor.each(lambda factor: "null" if factor is None else f'"{factor.hex()}"')
+        rows = zip(factors, self.label.each(_CANONICAL.encode), self.pairs.texts(_CANONICAL), strict=True)
+        return ('{"factor":%s,"label":%s,"pair":%s}' % row for row in rows)  # noqa: UP031 -- braces
 
     def hashes(self) -> Hashes:
         """Return a hash of each row: equal cells have equal ones, and no others."""
@@ -400,7 +397,7 @@ class CellTable(KnownCells):
         digest = hashlib.sha256()
         for block in self.blocks:
             for piece in block.pieces():
-                digest.update("".join(f"{line}\n" for line in piece.texts(_CANONICAL, whole=True)).encode())
+                digest.update("".join(f"{text}\n" for text in piece.texts()).encode())
         return digest.hexdigest()
 
     def hashes(self) -> Hashes:
