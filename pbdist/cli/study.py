@@ -3,7 +3,6 @@
 import argparse
 import json
 import sys
-from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -368,13 +367,15 @@ def _elapsed(plans: "Sequence[Plan]", workers: int) -> float:
 
 def plan_as_json(plan: "Plan", workers: int = 1) -> "dict[str, JsonValue]":
     """Return a plan as JSON values, unrounded, with the grids."""
+    from pbdist.study.cells import known
+
     study = plan.study
     return {
         "name": study.name,
         "description": study.description,
         "digest": study.digest,
         "cells": len(study.cells),
-        "cells_by_label": _by_label(study),
+        "cells_by_label": known(study.cells).labels(),
         "compositions": list(study.compositions),
         "epsilon": list(study.epsilon),
         "points": _points(study),
@@ -404,14 +405,6 @@ def plan_as_json(plan: "Plan", workers: int = 1) -> "dict[str, JsonValue]":
 
 def _sizes(plan: "Plan") -> "dict[str, JsonValue]":
     return {"seconds": plan.seconds, "worker_bytes": plan.worker_bytes, "store_bytes": plan.store_bytes}
-
-
-def _by_label(study: "StudySpec") -> dict[str, int]:
-    """Return how many cells each label has."""
-    from pbdist.study.cells import KnownCells
-
-    cells = study.cells
-    return cells.labels() if isinstance(cells, KnownCells) else dict(Counter(cell.label for cell in cells))
 
 
 def _points(study: "StudySpec") -> int:

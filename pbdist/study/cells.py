@@ -19,7 +19,7 @@ import numpy.typing as npt
 from pbdist.mechanisms.pair import Pair
 from pbdist.mechanisms.product import Product
 from pbdist.mechanisms.texts import short_text
-from pbdist.types import Adjacency, IntArray, JsonValue
+from pbdist.types import Adjacency, IntArray
 
 #: So many rows are made text at a time.
 _PIECE = 2**16
@@ -55,11 +55,6 @@ class Cell:
     pair: Pair
     #: The factor f > 1 between buckets of one round, or None where it is to be chosen.
     factor: float | None
-
-    def canonical(self) -> dict[str, JsonValue]:
-        """Return label, pair and factor as JSON values; the factor in hexadecimal."""
-        factor = None if self.factor is None else self.factor.hex()
-        return {"label": self.label, "pair": self.pair.canonical(), "factor": factor}
 
     def describe(self) -> str:
         """Return a short text on one line: the label, and the canonical parameters that are set."""
@@ -284,7 +279,7 @@ class Block(NamedTuple):
         return map(Cell, self.label.each(str), self.pairs, self.factor.each(_itself))
 
     def texts(self) -> Iterator[str]:
-        """Yield the canonical JSON of each cell, as `Cell.canonical` has it."""
+        """Yield the canonical JSON of each cell: the factor in hexadecimal, the label and the pair."""
         factors = self.factor.each(lambda factor: "null" if factor is None else f'"{factor.hex()}"')
         rows = zip(factors, self.label.each(_CANONICAL.encode), self.pairs.texts(_CANONICAL), strict=True)
         return ('{"factor":%s,"label":%s,"pair":%s}' % row for row in rows)  # noqa: UP031 -- braces
