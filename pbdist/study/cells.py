@@ -27,8 +27,8 @@ _PIECE = 2**16
 WHOLE = "pair itself"
 #: The column of a factor of a product.
 _FACTOR = "pairs[{}]"
-#: In hashes of cells, beside the columns.
-_KIND = "kind of the pair"
+#: The kind in canonical forms.
+_KIND = "mechanism"
 #: What stands in a template for the value of a column.
 _MARK = re.compile(r'"\\u0000(\d+)\\u0000"')
 
@@ -278,11 +278,11 @@ class Block(NamedTuple):
         """Yield the cells in order."""
         return map(Cell, self.label.each(str), self.pairs, self.factor.each(_itself))
 
-    def texts(self) -> Iterator[str]:
-        """Yield the canonical JSON of each cell: the factor in hexadecimal, the label and the pair."""
+    def lines(self) -> Iterator[str]:
+        """Yield a line of canonical JSON for each cell: the factor in hexadecimal, the label and the pair."""
         factors = self.factor.each(lambda factor: "null" if factor is None else f'"{factor.hex()}"')
         rows = zip(factors, self.label.each(_CANONICAL.encode), self.pairs.texts(_CANONICAL), strict=True)
-        return ('{"factor":%s,"label":%s,"pair":%s}' % row for row in rows)  # noqa: UP031 -- braces
+        return (f'{{"factor":{factor},"label":{label},"pair":{pair}}}\n' for factor, label, pair in rows)
 
     def hashes(self) -> Hashes:
         """Return a hash of each row: equal cells have equal ones, and no others."""
@@ -299,7 +299,7 @@ class Block(NamedTuple):
 def _hash_of(column: str, value: Any) -> int:
     """Return a hash of a value in a column; that of a whole pair is the one of its kind and fields together."""
     if column == WHOLE:
-        parts = {_KIND: type(value).__name__, **fields_of(value)}
+        parts = {_KIND: "Product", **fields_of(value)} if isinstance(value, Product) else value.canonical()
         return reduce(xor, itertools.starmap(_hash_of, parts.items()))
     text = f"{column} {_CANONICAL.encode(value)}"
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest())
@@ -392,7 +392,7 @@ class CellTable(KnownCells):
         digest = hashlib.sha256()
         for block in self.blocks:
             for piece in block.pieces():
-                digest.update("".join(f"{text}\n" for text in piece.texts()).encode())
+                digest.update("".join(piece.lines()).encode())
         return digest.hexdigest()
 
     def hashes(self) -> Hashes:
