@@ -140,7 +140,6 @@ def with_targets(study: StudySpec, targets: Sequence[TargetModel]) -> StudySpec:
 class _Contents(Generic[_Model]):
     """What both kinds of study files have, once each value is right by itself."""
 
-    document: Document
     model: _Model
     entries: list[MechanismEntry]
     targets: tuple[TargetModel, ...]
@@ -201,7 +200,7 @@ def _contents(
     entries, targets = each("mechanisms", mechanism_entry), each("targets", _checked_target)
     problems.refuse()
     adjacency = stated_by_label(document, model.adjacency, entries)
-    return _Contents(document, model, entries, tuple(targets), adjacency)
+    return _Contents(model, entries, tuple(targets), adjacency)
 
 
 def _checked_target(document: Document) -> TargetModel:

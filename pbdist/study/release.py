@@ -182,17 +182,18 @@ def _analysis(blocks: Blocks | None, entry: Document) -> list[tuple[Analysis, ..
 
 
 def _runs(entry: Document, blocks: Blocks | None, values: Values) -> list[tuple[Analysis, ...]]:
-    also = ("reads_each", "settings")
-    check_keys(entry, values, (*(one.name for one in fields(Analysis)), *also), ("name", "pair")).refuse()
+    known = (*(one.name for one in fields(Analysis)), "reads_each", "settings")
+    check_keys(entry, values, known, ("name", "pair")).refuse()
     pairs = expand_entry(values["pair"])
     replaced: Sequence[Any] = [values["replaced"].data if "replaced" in values else None]
     if isinstance(replaced[0], dict):
         replaced = expand_entry(values["replaced"])
     each = _each_block(values, blocks)
+    own = {key: value for key, value in values.items() if key != "reads_each"}
     found: list[tuple[Analysis, ...]] = []
     for pair, other in itertools.product(pairs, replaced):
         read = {"pair": _always(pair), "replaced": _always(other), "declared": granularity_at}
-        analysis = constructed(entry, Analysis, values, read=read, also=also)
+        analysis = constructed(entry, Analysis, own, read=read)
         found.append((analysis,) if each is None else on_each_block(analysis, each))
     return found
 
