@@ -66,7 +66,8 @@ def missing_points(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[Stu
     _check_neighbours(studies, wanted)
     cells = CellTable.of(wanted.cells)
     hashes, group_of = cells.hashes(), np.zeros(len(cells), dtype=np.int64)
-    stored = [np.isin(hashes, CellTable.of(study.cells).hashes()) for study in studies]
+    # No two cells of a study are equal.
+    stored = [np.isin(hashes, CellTable.of(study.cells).hashes(), assume_unique=True) for study in studies]
     for each in stored:
         # Cells of a group are in the same studies.
         group_of = np.unique(2 * group_of + each, return_inverse=True)[1]
@@ -121,7 +122,8 @@ def _check_contained(studies: Sequence[StudySpec], wanted: StudySpec) -> None:
     """Refuse a study that lacks stored points: the store would be that of neither study file."""
     hashes = CellTable.of(wanted.cells).hashes()
     for study in studies:
-        absent = np.flatnonzero(np.isin(CellTable.of(study.cells).hashes(), hashes, invert=True))
+        own = CellTable.of(study.cells).hashes()
+        absent = np.flatnonzero(np.isin(own, hashes, assume_unique=True, invert=True))
         rounds = [f"{r}" for r in study.compositions if r not in wanted.compositions]
         losses = [f"{epsilon:.10g}" for epsilon in study.epsilon if epsilon not in wanted.epsilon]
         settings = [study.cells[int(absent[0])].describe()] if absent.size else []
