@@ -3,7 +3,6 @@
 import argparse
 import json
 import sys
-from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -44,6 +43,9 @@ def add_plan(commands: Commands) -> None:
         "--store",
         help="show what a run would add to this store: a path or s3://BUCKET/PREFIX"
         " (default, with extend: true in the file: data/NAME.zarr)",
+    )
+    parser.add_argument(
+        "--workers", metavar="N", type=int, default=1, help="project the time on so many workers (default: 1)"
     )
     parser.set_defaults(action=_plan)
 
@@ -87,14 +89,16 @@ def _plan(options: argparse.Namespace) -> int:
     from pbdist.study import StudySpec, plan_study
     from pbdist.study.load import load_asked
 
-    asked = load_asked(study_file(options.study))
+    _check_workers(options.workers)
+    asked, workers = load_asked(study_file(options.study)), options.workers
     if options.store is None and isinstance(asked, StudySpec):
         plan = plan_study(asked)
-        found, show = plan_as_json(plan), partial(print_plan, plan=plan)
+        found, show = plan_as_json(plan, workers), partial(print_plan, plan=plan, workers=workers)
     else:
         store = _store(options, asked)
         plans = additions(asked, store)
-        found, show = additions_as_json(store, plans), partial(print_additions, store=store, plans=plans)
+        found = additions_as_json(store, plans, workers)
+        show = partial(print_additions, store=store, plans=plans, workers=workers)
     if options.json:
         print(json.dumps(found, indent=2, allow_nan=False))
     else:
@@ -198,10 +202,15 @@ def _check_address_space() -> None:
         )
 
 
+def _check_workers(workers: int) -> None:
+    if not 1 <= workers <= 4096:
+        raise InvalidInputError(f"--workers: expected an integer from 1 to 4096, got {workers}")
+
+
 def _executor(options: argparse.Namespace) -> "Executor":
     """Return the executor that the options name; nothing is started yet."""
-    if options.workers is not None and not 1 <= options.workers <= 4096:
-        raise InvalidInputError(f"--workers: expected an integer from 1 to 4096, got {options.workers}")
+    if options.workers is not None:
+        _check_workers(options.workers)
     if options.serial and options.report is not None:
         raise InvalidInputError("--report: expected a run on Dask workers, got --serial too")
     if options.serial:
@@ -311,14 +320,14 @@ def _new(options: argparse.Namespace) -> int:
 _MOST_LISTED = 6
 
 
-def print_plan(console: "Console", plan: "Plan") -> None:
+def print_plan(console: "Console", plan: "Plan", workers: int = 1) -> None:
     """Print a plan as a table."""
     from rich.table import Table
 
     from pbdist.study.plan import duration, size
 
     study = plan.study
-    seconds = plan.batches.seconds
+    seconds = plan.batch_seconds
     title = f"{study.name}: {study.description}" if study.description else study.name
     console.print(printable(title), markup=False, highlight=False, soft_wrap=True)
     table = Table(show_header=False)
@@ -330,9 +339,9 @@ def print_plan(console: "Console", plan: "Plan") -> None:
         "values of epsilon": f"{len(study.epsilon):,}, {study.epsilon[0]:.6g} to {study.epsilon[-1]:.6g}",
         "points, both directions": f"{_points(study):,}",
         "method": _method(study),
-        "batches": f"{len(plan.batches):,}, cells in each: {plan.cells_per_batch:,}",
+        "batches": f"{seconds.size:,}, cells in each: {plan.cells_per_batch:,}",
         "projected time of a batch, one core": f"{seconds.min():.3g} to {seconds.max():.3g} s",
-        "projected time of the study, one core": duration(plan.seconds),
+        f"projected time of the study, {_workers(workers)}": duration(_elapsed([plan], workers)),
         "projected peak memory of a worker": size(plan.worker_bytes),
         "projected size of the store, at most": size(plan.store_bytes),
         "bucket states": "kept" if study.keep_states else "not kept",
@@ -345,15 +354,28 @@ def print_plan(console: "Console", plan: "Plan") -> None:
         console.print(_growth(study), markup=False, highlight=False, soft_wrap=True)
 
 
-def plan_as_json(plan: "Plan") -> "dict[str, JsonValue]":
+def _workers(count: int) -> str:
+    return "1 worker" if count == 1 else f"{count:,} workers"
+
+
+def _elapsed(plans: "Sequence[Plan]", workers: int) -> float:
+    """Return the projected time of some plans together on so many workers."""
+    from pbdist.study.plan import elapsed
+
+    return elapsed([seconds for plan in plans for seconds in plan.batch_seconds.tolist()], workers)
+
+
+def plan_as_json(plan: "Plan", workers: int = 1) -> "dict[str, JsonValue]":
     """Return a plan as JSON values, unrounded, with the grids."""
+    from pbdist.study.cells import known
+
     study = plan.study
     return {
         "name": study.name,
         "description": study.description,
         "digest": study.digest,
         "cells": len(study.cells),
-        "cells_by_label": _by_label(study),
+        "cells_by_label": known(study.cells).labels(),
         "compositions": list(study.compositions),
         "epsilon": list(study.epsilon),
         "points": _points(study),
@@ -372,23 +394,17 @@ def plan_as_json(plan: "Plan") -> "dict[str, JsonValue]":
             "epsilon": list(study.target_epsilon),
             "points": _points(study) - _points_without_targets(study),
         },
-        "batches": len(plan.batches),
+        "batches": plan.batch_seconds.size,
         "cells_per_batch": plan.cells_per_batch,
-        "batch_seconds": {"min": float(plan.batches.seconds.min()), "max": float(plan.batches.seconds.max())},
+        "batch_seconds": {"min": float(plan.batch_seconds.min()), "max": float(plan.batch_seconds.max())},
+        "workers": workers,
+        "elapsed_seconds": _elapsed([plan], workers),
         **_sizes(plan),
     }
 
 
 def _sizes(plan: "Plan") -> "dict[str, JsonValue]":
     return {"seconds": plan.seconds, "worker_bytes": plan.worker_bytes, "store_bytes": plan.store_bytes}
-
-
-def _by_label(study: "StudySpec") -> dict[str, int]:
-    """Return how many cells each label has."""
-    from pbdist.study.cells import KnownCells
-
-    cells = study.cells
-    return cells.labels() if isinstance(cells, KnownCells) else dict(Counter(cell.label for cell in cells))
 
 
 def _points(study: "StudySpec") -> int:
@@ -442,7 +458,7 @@ def additions(asked: "StudySpec | Addition", store: str) -> "list[Plan]":
     return [plan_study(part) for part in missing]
 
 
-def print_additions(console: "Console", store: str, plans: "Sequence[Plan]") -> None:
+def print_additions(console: "Console", store: str, plans: "Sequence[Plan]", workers: int = 1) -> None:
     """Print what a run would add to a store: a row for each part, and all together."""
     from rich.table import Table
 
@@ -459,29 +475,31 @@ def print_additions(console: "Console", store: str, plans: "Sequence[Plan]") -> 
         table.add_column(head, justify="right")
     for plan in plans:
         study = plan.study
-        row = (len(study.cells), len(study.compositions), len(study.epsilon), _points(plan.study), len(plan.batches))
+        row = (len(study.cells), len(study.compositions), len(study.epsilon), _points(study), plan.batch_seconds.size)
         table.add_row(*(f"{count:,}" for count in row), duration(plan.seconds), f"up to {size(plan.store_bytes)}")
     console.print(table)
-    seconds, memory = sum(plan.seconds for plan in plans), max(plan.worker_bytes for plan in plans)
+    seconds, memory = _elapsed(plans, workers), max(plan.worker_bytes for plan in plans)
     told(
         f"{store}: {sum(_points(plan.study) for plan in plans):,} points would be added,"
-        f" projected {duration(seconds)} on one core and up to {size(memory)} a worker"
+        f" projected {duration(seconds)} on {_workers(workers)} and up to {size(memory)} a worker"
     )
 
 
-def additions_as_json(store: str, plans: "Sequence[Plan]") -> "dict[str, JsonValue]":
+def additions_as_json(store: str, plans: "Sequence[Plan]", workers: int = 1) -> "dict[str, JsonValue]":
     """Return what a run would add as JSON values, unrounded, with the grids."""
     return {
         "store": store,
         "points": sum(_points(plan.study) for plan in plans),
         "seconds": sum(plan.seconds for plan in plans),
+        "workers": workers,
+        "elapsed_seconds": _elapsed(plans, workers),
         "parts": [
             {
                 "cells": len(plan.study.cells),
                 "compositions": list(plan.study.compositions),
                 "epsilon": list(plan.study.epsilon),
                 "points": _points(plan.study),
-                "batches": len(plan.batches),
+                "batches": plan.batch_seconds.size,
                 "cells_per_batch": plan.cells_per_batch,
                 **_sizes(plan),
             }

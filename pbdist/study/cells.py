@@ -8,9 +8,9 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cache, cached_property
+from functools import cache, cached_property, reduce
 from json import JSONEncoder
-from operator import methodcaller
+from operator import methodcaller, xor
 from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from pbdist.mechanisms.pair import Pair
 from pbdist.mechanisms.product import Product
 from pbdist.mechanisms.texts import short_text
-from pbdist.types import Adjacency, IntArray, JsonValue
+from pbdist.types import Adjacency, IntArray
 
 #: So many rows are made text at a time.
 _PIECE = 2**16
@@ -27,7 +27,8 @@ _PIECE = 2**16
 WHOLE = "pair itself"
 #: The column of a factor of a product.
 _FACTOR = "pairs[{}]"
-
+#: The kind in canonical forms.
+_KIND = "mechanism"
 #: What stands in a template for the value of a column.
 _MARK = re.compile(r'"\\u0000(\d+)\\u0000"')
 
@@ -54,11 +55,6 @@ class Cell:
     pair: Pair
     #: The factor f > 1 between buckets of one round, or None where it is to be chosen.
     factor: float | None
-
-    def canonical(self) -> dict[str, JsonValue]:
-        """Return label, pair and factor as JSON values; the factor in hexadecimal."""
-        factor = None if self.factor is None else self.factor.hex()
-        return {"label": self.label, "pair": self.pair.canonical(), "factor": factor}
 
     def describe(self) -> str:
         """Return a short text on one line: the label, and the canonical parameters that are set."""
@@ -93,12 +89,16 @@ class Column(NamedTuple):
 
     def each(self, read: Callable[[Any], _T]) -> list[_T]:
         """Return what is read of the value in each row; of each different value it is read once."""
-        values, codes = self.values, self.codes
-        if len(values) > codes.size:
-            numbers, found_codes = np.unique(codes, return_inverse=True)
-            values, codes = [values[number] for number in numbers.tolist()], found_codes.astype(np.int32)
+        values, codes = self.used()
         found = [read(value) for value in values]
         return [found[code] for code in codes.tolist()]
+
+    def used(self) -> "Column":
+        """Return the same column, with no more values than rows."""
+        if len(self.values) <= self.codes.size:
+            return self
+        numbers, codes = np.unique(self.codes, return_inverse=True)
+        return Column([self.values[number] for number in numbers.tolist()], codes.astype(np.int32))
 
     def taken(self, rows: slice | IntArray) -> "Column":
         """Return the column of some rows."""
@@ -199,14 +199,21 @@ class PairTable(Sequence[Pair]):
         unlike_values = ([values[place] for place in unlike(values)] for values in every)
         return {self._made(values).adjacency for values in itertools.product(*unlike_values)}
 
-    def form(self, marks: Mapping[str, JsonValue]) -> JsonValue:
-        """Return the canonical form of the first pair, with marks in place of some columns."""
+    def texts(self, encoder: JSONEncoder) -> Iterable[str]:
+        """Return the canonical form of each pair as JSON."""
         if self.kind is None:
-            return marks.get(WHOLE, self[0])
+            return self.columns[WHOLE].each(encoder.encode)
+        varying = [name for name, column in self.columns.items() if len(column.values) > 1]
+        marks = {name: f"\0{number}\0" for number, name in enumerate(varying)}
         form = self[0].canonical()
-        if self.kind is not Product:
-            return {**form, **marks}
-        return {**form, "pairs": [marks.get(_FACTOR.format(k), pair) for k, pair in enumerate(form["pairs"])]}
+        if self.kind is Product:
+            form["pairs"] = [marks.get(_FACTOR.format(k), pair) for k, pair in enumerate(form["pairs"])]
+        else:
+            form |= marks
+        template = encoder.encode(form)
+        found = [self.columns[varying[int(number)]].each(encoder.encode) for number in _MARK.findall(template)]
+        pattern = _MARK.sub("%s", template.replace("%", "%%"))
+        return (pattern % row for row in zip(*found, strict=True)) if found else itertools.repeat(template, len(self))
 
 
 def fields_of(pair: Pair) -> dict[str, Any]:
@@ -271,21 +278,31 @@ class Block(NamedTuple):
         """Yield the cells in order."""
         return map(Cell, self.label.each(str), self.pairs, self.factor.each(_itself))
 
-    def texts(self, encoder: JSONEncoder, *, whole: bool = False) -> Iterator[str]:
-        """Yield the canonical form of each pair as JSON; of the whole cell with its label and hexadecimal factor."""
-        columns = dict(self.pairs.columns)
-        if whole:
-            factor = Column([None if value is None else value.hex() for value in self.factor.values], self.factor.codes)
-            columns |= {"label": self.label, "factor": factor}
-        varying = [name for name, column in columns.items() if len(column.values) > 1]
-        marks: dict[str, JsonValue] = {name: f"\0{number}\0" for number, name in enumerate(varying)}
-        form = self.pairs.form({name: mark for name, mark in marks.items() if name in self.pairs.columns})
-        if whole:
-            form = {"pair": form, **{name: marks.get(name, columns[name].values[0]) for name in ("label", "factor")}}
-        template = encoder.encode(form)
-        found = [columns[varying[int(number)]].each(encoder.encode) for number in _MARK.findall(template)]
-        pattern = _MARK.sub("%s", template.replace("%", "%%"))
-        return (pattern % row for row in zip(*found, strict=True)) if found else itertools.repeat(template, self.size)
+    def lines(self) -> Iterator[str]:
+        """Yield a line of canonical JSON for each cell: the factor in hexadecimal, the label and the pair."""
+        factors = self.factor.each(lambda factor: "null" if factor is None else f'"{factor.hex()}"')
+        rows = zip(factors, self.label.each(_CANONICAL.encode), self.pairs.texts(_CANONICAL), strict=True)
+        return (f'{{"factor":{factor},"label":{label},"pair":{pair}}}\n' for factor, label, pair in rows)
+
+    def hashes(self) -> Hashes:
+        """Return a hash of each row: equal cells have equal ones, and no others."""
+        kind = {} if self.pairs.kind is None else {_KIND: Column.constant(self.pairs.kind.__name__, self.size)}
+        found = np.zeros((self.size, 2), dtype=np.uint64)
+        columns = {"label of the cell": self.label, "factor of the cell": self.factor, **kind, **self.pairs.columns}
+        for name, column in columns.items():
+            values, codes = column.used()
+            digests = b"".join(_hash_of(name, value).to_bytes(16) for value in values)
+            found ^= np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2)[codes]
+        return found.view("S16").ravel()
+
+
+def _hash_of(column: str, value: Any) -> int:
+    """Return a hash of a value in a column; that of a whole pair is the one of its kind and fields together."""
+    if column == WHOLE:
+        parts = {_KIND: "Product", **fields_of(value)} if isinstance(value, Product) else value.canonical()
+        return reduce(xor, itertools.starmap(_hash_of, parts.items()))
+    text = f"{column} {_CANONICAL.encode(value)}"
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest())
 
 
 class KnownCells(Sequence[Cell]):
@@ -369,24 +386,18 @@ class CellTable(KnownCells):
         """Return the number of cells, as they may be many."""
         return f"<{len(self):,} cells>"
 
-    def _lines(self) -> Iterator[str]:
-        """Yield the canonical JSON of each cell."""
-        pieces = (piece for block in self.blocks for piece in block.pieces())
-        return itertools.chain.from_iterable(piece.texts(_CANONICAL, whole=True) for piece in pieces)
-
     @cached_property
     def sha256(self) -> str:
         """As `StudySpec.cells_sha256`."""
-        digest, lines = hashlib.sha256(), (f"{line}\n" for line in self._lines())
-        while piece := "".join(itertools.islice(lines, _PIECE)):
-            digest.update(piece.encode())
+        digest = hashlib.sha256()
+        for block in self.blocks:
+            for piece in block.pieces():
+                digest.update("".join(piece.lines()).encode())
         return digest.hexdigest()
 
     def hashes(self) -> Hashes:
         """Return a hash of each cell: equal cells have equal ones, and no others."""
-        digests = (hashlib.blake2b(line.encode(), digest_size=16).digest() for line in self._lines())
-        pieces = iter(lambda: b"".join(itertools.islice(digests, _PIECE)), b"")
-        return np.frombuffer(b"".join(pieces), dtype="S16")
+        return np.concatenate([np.empty(0, dtype="S16"), *(block.hashes() for block in self.blocks)])
 
     def labels(self) -> dict[str, int]:
         """Return how many cells each label has, in the order of their first appearance."""

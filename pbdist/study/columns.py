@@ -103,7 +103,7 @@ def cell_columns(cells: Sequence[Cell], also: Collection[str] = ()) -> dict[str,
 def _columns_of(block: Block) -> dict[str, Sequence[str | float | None]]:
     """Return the columns that some cells fill; None where one has no value."""
     kind, columns = block.pairs.kind, block.pairs.columns
-    texts = [*block.texts(_FORMS)]
+    texts = [*block.pairs.texts(_FORMS)]
     found: dict[str, Sequence[str | float | None]] = {
         "mechanism": block.label.each(str),
         "factor": block.factor.each(lambda factor: factor),

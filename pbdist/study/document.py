@@ -20,7 +20,8 @@ from pbdist.types import JsonValue
 #: The keys and list indexes that lead to a value from the root.
 Keys: TypeAlias = tuple[str | int, ...]
 
-_INTEGER = re.compile(r"[-+]?[0-9]{1,400}")
+#: Longer whole numbers are floats: each of these has one.
+_INTEGER = re.compile(r"[-+]?[0-9]{1,300}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL = re.compile(r"(?P<sign>[-+]?)\.(?P<word>inf|Inf|INF|nan|NaN|NAN)")
 _WORDS: Mapping[str, bool | None] = {

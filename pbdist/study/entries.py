@@ -57,25 +57,22 @@ def accepted_grid(kind: str, grids: Grids, make: Make) -> PairTable:
     if any(name.endswith("]") for name in grids) and not issubclass(MECHANISMS[kind], Product):
         # Only the fields of products are known to be their pairs.
         return _listed(grids, make)
-    names = [name for name, values in grids.items() if len(values) > 1]
-    first = {name: values[0] for name, values in grids.items()}
 
     def pair(**chosen: Any) -> Pair:
-        return make([*{**first, **chosen}.values()])
+        return make([chosen.get(name, values[0]) for name, values in grids.items()])
 
     base = pair()
     held = fields_of(base)
-    not_given = [name for name in held if name not in grids]
-    axes: dict[str, list[Any]] = {}
-    for name in names:
-        axes[name] = []
+    not_given = held.keys() - grids.keys()
+    axes: dict[str, list[Any]] = {name: [] for name, values in grids.items() if len(values) > 1}
+    for name, axis in axes.items():
         for value in grids[name]:
             found = fields_of(pair(**{name: value}))
-            axes[name].append(found[name])
-            if any(found[each] != held[each] for each in not_given):
+            axis.append(found[name])
+            if any(found[other] != held[other] for other in not_given):
                 # It follows from what varies, as the split of a staircase does from its ε: no grid has the pairs.
                 return _listed(grids, make)
-    for together in _tried(MECHANISMS[kind], grids, names):
+    for together in _tried(MECHANISMS[kind], grids, [*axes]):
         pair(**together)
     return PairTable.grid(base, axes)
 
@@ -102,16 +99,6 @@ def _tried(kind: type[Pair], grids: Grids, names: Sequence[str]) -> Iterator[dic
 def study_kinds() -> tuple[str, ...]:
     """Return the kinds of mechanisms that an entry may have."""
     return tuple(name for name, kind in MECHANISMS.items() if kind.in_studies)
-
-
-def elementary_kinds() -> tuple[str, ...]:
-    """Return those of them that are one pair with masses of its own."""
-    return tuple(name for name in study_kinds() if issubclass(MECHANISMS[name], ElementaryPair))
-
-
-def _histogram_of_files(folder: Path, **parameters: Any) -> Pair:
-    """Return the histogram, which the study then holds: its digest depends on the counts, and not on the place."""
-    return HistogramFiles(**parameters).read(folder)
 
 
 def expand_entry(entry: Document, kinds: tuple[str, ...] | None = None) -> list[Pair]:
@@ -141,7 +128,6 @@ def pairs_of_entry(entry: Document, kinds: tuple[str, ...], own: tuple[str, ...]
 
 
 def _refuse_kind(entry: Document, kinds: tuple[str, ...]) -> NoReturn:
-    """Refuse an entry without a kind that is known."""
     kind = entry.data.get("kind")
     expected = f"expected a kind among {', '.join(kinds)}, got {shown(kind)}"
     if "kind" in entry.data:
@@ -178,7 +164,12 @@ def _expand(entry: Document, kind: str, also: tuple[str, ...], values: Values) -
     make: Callable[..., Pair] = MECHANISMS[kind]
     declared = parameters_of(MECHANISMS[kind])
     if MECHANISMS[kind] is Histogram and "file" in values:
-        declared, make = parameters_of(HistogramFiles), partial(_histogram_of_files, Path(entry.source).parent)
+        declared, folder = parameters_of(HistogramFiles), Path(entry.source).parent
+
+        # The study holds the histogram: its digest depends on the counts, and not on the place.
+        def make(**given: Any) -> Pair:
+            return HistogramFiles(**given).read(folder)
+
     required = [name for name, one in declared.items() if one.required]
     problems = check_keys(entry, values, ("kind", *declared, *also), required, owner=kind)
     choices: dict[str, _Choices] = {}
@@ -223,7 +214,8 @@ def _choices(given: Document, kind: str, one: Parameter) -> dict[str, _Choices]:
     """Return the alternatives of a parameter; of a list of mechanisms those of each of them."""
     value, form = given.data, one.domain.form
     if form is Form.MECHANISM:
-        return {one.name: [(pair, given) for pair in expand_entry(given, one.domain.kinds or elementary_kinds())]}
+        elementary = tuple(name for name in study_kinds() if issubclass(MECHANISMS[name], ElementaryPair))
+        return {one.name: [(pair, given) for pair in expand_entry(given, one.domain.kinds or elementary)]}
     if form is Form.MECHANISMS:
         if not isinstance(value, list) or not value:
             given.refuse(f"expected a list of mechanisms, at least one, got {shown(value)}")

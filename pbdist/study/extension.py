@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from pbdist.types import Adjacency
 
 #: The fields that all parts of a store share: the bounds, or what is stored of them, depend on these.
 COMMON = ("method", "tolerance", "buckets", "floor", "direction", "keep_states")
+#: Pairs of values of ε and of r.
+_Grids: TypeAlias = tuple[tuple[tuple[float, ...], tuple[int, ...]], ...]
 
 
 def union_of(studies: Sequence[StudySpec]) -> StudySpec:
@@ -59,23 +61,25 @@ def missing_points(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[Stu
         The studies differ in more than cells and grids, or state different neighbours of one label.
     """
     check_common(studies[0], {name: getattr(wanted, name) for name in COMMON})
-    if any(study.digest == wanted.digest for study in studies):
+    if any(len(study.cells) == len(wanted.cells) and study.digest == wanted.digest for study in studies):
         return ()
     _check_neighbours(studies, wanted)
     cells = CellTable.of(wanted.cells)
     hashes, group_of = cells.hashes(), np.zeros(len(cells), dtype=np.int64)
-    stored = [np.isin(hashes, CellTable.of(study.cells).hashes()) for study in studies]
+    # No two cells of a study are equal.
+    stored = [np.isin(hashes, CellTable.of(study.cells).hashes(), assume_unique=True) for study in studies]
     for each in stored:
         # Cells of a group are in the same studies.
         group_of = np.unique(2 * group_of + each, return_inverse=True)[1]
-    groups_by_points: dict[tuple[tuple[tuple[float, ...], tuple[int, ...]], ...], list[int]] = {}
+    groups_by_grids: dict[_Grids, list[int]] = {}
     for row in np.sort(np.unique(group_of, return_index=True)[1]).tolist():
         having = [study for study, each in zip(studies, stored, strict=True) if each[row]]
-        groups_by_points.setdefault(_missing_grids(having, wanted), []).append(group_of[row])
+        groups_by_grids.setdefault(_missing_grids(having, wanted), []).append(group_of[row])
+    groups_by_grids.pop((), None)
     bare = replace(wanted, description=None, targets=(), target_compositions=(), target_epsilon=())
     found = []
-    for grids, groups in groups_by_points.items():
-        part = cells.taken(np.flatnonzero(np.isin(group_of, groups))) if grids else cells
+    for grids, groups in groups_by_grids.items():
+        part = cells.taken(np.flatnonzero(np.isin(group_of, groups)))
         adjacency = tuple(one for one in wanted.adjacency if one[0] in part.labels())
         for epsilon, compositions in grids:
             found.append(replace(bare, cells=part, compositions=compositions, epsilon=epsilon, adjacency=adjacency))
@@ -83,13 +87,7 @@ def missing_points(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[Stu
 
 
 def check_common(stored: StudySpec, given: Mapping[str, Any]) -> None:
-    """Refuse other values than those of a store in fields that all its parts share.
-
-    Raises
-    ------
-    StoreMismatchError
-        A value is another one.
-    """
+    """Raise `StoreMismatchError` for values other than those of a store in fields that all its parts share."""
     for name, value in given.items():
         if value != getattr(stored, name):
             raise StoreMismatchError(f"{name}: expected {getattr(stored, name)!r} as in the store, got {value!r}")
@@ -110,7 +108,7 @@ def _check_neighbours(studies: Sequence[StudySpec], wanted: StudySpec) -> None:
                 )
 
 
-def _missing_grids(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[Any, ...]:
+def _missing_grids(studies: Sequence[StudySpec], wanted: StudySpec) -> _Grids:
     """Return grids of ε and of r: the points of a cell that all of `studies` have, and that none of them covers."""
     found: dict[tuple[float, ...], list[int]] = {}
     for r in wanted.compositions:
@@ -124,17 +122,19 @@ def _check_contained(studies: Sequence[StudySpec], wanted: StudySpec) -> None:
     """Refuse a study that lacks stored points: the store would be that of neither study file."""
     hashes = CellTable.of(wanted.cells).hashes()
     for study in studies:
-        absent = np.flatnonzero(np.isin(CellTable.of(study.cells).hashes(), hashes, invert=True))
-        lacking: dict[str, tuple[int, str]] = {
-            "noise setting": (absent.size, study.cells[int(absent[0])].describe() if absent.size else "")
-        }
-        for name, format_spec in (("compositions", "d"), ("epsilon", ".10g")):
-            values = [value for value in getattr(study, name) if value not in getattr(wanted, name)]
-            lacking[name] = len(values), f"{values[0]:{format_spec}}" if values else ""
-        for name, (count, first) in lacking.items():
+        own = CellTable.of(study.cells).hashes()
+        absent = np.flatnonzero(np.isin(own, hashes, assume_unique=True, invert=True))
+        rounds = [f"{r}" for r in study.compositions if r not in wanted.compositions]
+        losses = [f"{epsilon:.10g}" for epsilon in study.epsilon if epsilon not in wanted.epsilon]
+        settings = [study.cells[int(absent[0])].describe()] if absent.size else []
+        for name, found, count in (
+            ("noise setting", settings, absent.size),
+            ("compositions", rounds, len(rounds)),
+            ("epsilon", losses, len(losses)),
+        ):
             if count:
                 more = f" and {count - 1} more" if count > 1 else ""
                 raise StoreMismatchError(
                     f"{name}: expected a study with all that the store holds, or with nothing else, got one without"
-                    f" {first}{more}"
+                    f" {found[0]}{more}"
                 )

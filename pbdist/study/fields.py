@@ -106,33 +106,29 @@ def constructed(
     *,
     read: Mapping[str, Callable[[Document], Any]] | None = None,
     keys: Mapping[str, str] | None = None,
-    also: tuple[str, ...] = (),
 ) -> _Made:
     """Return what a dataclass makes of the mapping in a document; its constructor checks the values.
 
-    `values` are given if they are not all in the document. `read` makes the values of some fields, `keys` has the names
-    in the file of some fields, and `also` further keys that the mapping may have.
+    `values` are given if they are not all in the document. `read` makes the values of some fields, and `keys` has the
+    names in the file of some fields.
     """
     names = {one.name: (keys or {}).get(one.name, one.name) for one in fields(kind)}  # type: ignore[arg-type]
     required = [names[one.name] for one in fields(kind) if one.default is MISSING]  # type: ignore[arg-type]
     if not isinstance(document.data, dict):
         document.refuse(f"expected a mapping with {', '.join(names.values())}, got {shown(document.data)}")
     given = values_of(document) if values is None else values
-    problems = check_keys(document, given, (*names.values(), *also), required)
+    problems = check_keys(document, given, tuple(names.values()), required)
     arguments: dict[str, Any] = {}
     for name, key in names.items():
         if key in given and (key in required or given[key].data is not None):
             with problems.collected():
-                arguments[name] = (read or {}).get(name, _plain)(given[key])
+                reader = (read or {}).get(name)
+                arguments[name] = given[key].data if reader is None else reader(given[key])
     problems.refuse()
     try:
         return kind(**arguments)
     except InvalidInputError as error:
         refuse_constructed(document, {name: given[key] for name, key in names.items() if key in given}, error)
-
-
-def _plain(value: Document) -> JsonValue:
-    return value.data
 
 
 def refuse_constructed(document: Document, values: Values, error: InvalidInputError) -> NoReturn:

@@ -62,13 +62,9 @@ def number(value: JsonValue) -> float:
     """Return `value` as a finite float."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise GridError(f"expected a number, got {shown(value)}{number_hint(value)}")
-    try:
-        result = float(value)
-    except OverflowError:
-        result = math.inf
-    if not math.isfinite(result):
+    if not math.isfinite(value):
         raise GridError(f"expected a finite number, got {shown(value)}")
-    return result
+    return float(value)
 
 
 def numbers(value: JsonValue, read: Callable[[JsonValue], float] = number) -> tuple[float, ...]:
@@ -110,9 +106,8 @@ def same_float(left: float, right: float) -> bool:
 
 def nearest_match(stored: Sequence[float], wanted: float) -> int | None:
     """Return the index of the stored float that equals `wanted` but for rounding, or None; an equal one first."""
-    exact = [index for index, value in enumerate(stored) if value == wanted]
     close = [index for index, value in enumerate(stored) if same_float(value, wanted)]
-    return next(iter(exact + close), None)
+    return min(close, key=lambda index: stored[index] != wanted, default=None)
 
 
 def nearest_exponential(stored: Sequence[float], wanted: float) -> int | None:

@@ -3,13 +3,14 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from pbdist.arguments import DEFAULT_BUCKETS, DEFAULT_FLOOR, DEFAULT_TOLERANCE, problem_of_either
 from pbdist.errors import StoreMismatchError
 from pbdist.mechanisms import MECHANISMS, Alternatives
-from pbdist.study.cells import Block, Cell, CellTable, repeated_cells
+from pbdist.study.cells import Block, CellTable, repeated_cells
 from pbdist.study.document import Document, Problems, read_document, read_each, shown
 from pbdist.study.entries import MOST_SETTINGS
 from pbdist.study.extension import COMMON, check_common, union_of
@@ -63,21 +64,12 @@ def _extends(document: Document) -> bool:
 class Addition:
     """Cells and grids of a file that holds only what is new; what it does not name is as in the store."""
 
-    #: As of a study; the name names the default store.
-    name: str
-    description: str | None
-    #: As of a study, or None.
-    cells: CellTable | None
-    compositions: tuple[int, ...] | None
-    epsilon: tuple[float, ...] | None
-    #: The targets; their r and ε are added to those of the file.
-    targets: tuple[TargetModel, ...]
-    #: What is stated of the neighbours of its mechanisms; of labels that it says nothing of, it is as in the store.
-    adjacency: Stated
-    #: The settings of the file that all parts of a store share, by their fields.
-    given: Mapping[str, Any]
-    #: Whether some of the cells are release plans.
-    plans: bool
+    _contents: "_Contents[AdditionModel]"
+
+    @property
+    def name(self) -> str:
+        """As of a study: it names the default store."""
+        return self._contents.model.name
 
     def onto(self, studies: Sequence[StudySpec]) -> StudySpec:
         """Return the study whose points a store is to have, besides those of the stored `studies`: at least one.
@@ -89,33 +81,31 @@ class Addition:
         StoreMismatchError
             The file has other settings than the store, or cells that these settings do not allow.
         """
-        stored = union_of(studies)
-        check_common(stored, self.given)
-        adjacency = {**dict(stored.adjacency), **dict(self.adjacency)}
-        cells: Sequence[Cell] = stored.cells
-        if self.cells is not None:
-            cells = self.cells
-            self._check_cells(stored, self.cells)
-            check_stated(self.cells, adjacency)
+        contents, model, stored = self._contents, self._contents.model, union_of(studies)
+        check_common(stored, {name: value for name in COMMON if (value := getattr(model, name)) is not None})
+        self._check_cells(stored)
+        adjacency = {**dict(stored.adjacency), **dict(contents.adjacency)}
+        check_stated(contents.cells, adjacency)
         bare = replace(
             stored,
-            name=self.name,
-            description=self.description,
-            cells=cells,
-            compositions=self.compositions or stored.compositions,
-            epsilon=self.epsilon or stored.epsilon,
+            name=model.name,
+            description=model.description,
+            cells=contents.cells or stored.cells,
+            compositions=tuple(sorted(model.compositions or stored.compositions)),
+            epsilon=contents.epsilon or stored.epsilon,
             adjacency=tuple(sorted(adjacency.items())),
         )
-        return with_targets(bare, self.targets)
+        return with_targets(bare, contents.targets)
 
-    def _check_cells(self, stored: StudySpec, cells: CellTable) -> None:
+    def _check_cells(self, stored: StudySpec) -> None:
         """Refuse cells that a study with the settings of the store could not have."""
-        if self.plans and (stored.method != "tight" or stored.keep_states):
+        if self._contents.several is not None and (stored.method != "tight" or stored.keep_states):
             states = ", keep_states: true" if stored.keep_states else ""
             raise StoreMismatchError(
-                f"mechanisms: expected no ReleasePlan in a store of method {stored.method}{states}, got one"
+                f"mechanisms: expected no {self._contents.several[1]} in a store of method {stored.method}{states},"
+                " got one"
             )
-        given = any(factor is not None for block in cells.blocks for factor in block.factor.values)
+        given = any(factor is not None for factor in self._contents.model.factors)
         if given and stored.method == "tight" and stored.buckets is not None:
             raise StoreMismatchError("factors: expected auto in a store of method tight with buckets, got a number")
 
@@ -129,14 +119,12 @@ def with_targets(study: StudySpec, targets: Sequence[TargetModel]) -> StudySpec:
             rounds.append(target.compositions)
         # Of an ε of the grid it may differ by rounding.
         if target.exp_epsilon is None:
-            epsilon = target.epsilon or 0.0
-            index = nearest_match(losses, epsilon)
+            index = nearest_match(losses, target.epsilon or 0.0)
         else:
-            epsilon = math.log(target.exp_epsilon)
             index = nearest_exponential(losses, target.exp_epsilon)
         if index is None:
             index = len(losses)
-            losses.append(epsilon)
+            losses.append(target.epsilon or math.log(target.exp_epsilon or 1.0))
         found.append(Target(losses[index], target.delta, target.compositions))
     return replace(
         study,
@@ -152,39 +140,42 @@ def with_targets(study: StudySpec, targets: Sequence[TargetModel]) -> StudySpec:
 class _Contents(Generic[_Model]):
     """What both kinds of study files have, once each value is right by itself."""
 
-    document: Document
     model: _Model
     entries: list[MechanismEntry]
     targets: tuple[TargetModel, ...]
     adjacency: Stated
 
-    @property
+    @cached_property
     def several(self) -> tuple[int, str] | None:
         """Of an entry whose bounds are those of several pairs its number and kind; None where there is none."""
         kinds = ((index, _kind_of_several(entry.document.data)) for index, entry in enumerate(self.entries))
         return next(((index, kind) for index, kind in kinds if kind is not None), None)
 
+    @property
     def epsilon(self) -> tuple[float, ...]:
-        """Return the values of ε, increasing."""
+        """The values of ε, increasing."""
         if self.model.epsilon is not None:
             return tuple(sorted(self.model.epsilon))
         return tuple(sorted({math.log(value) for value in self.model.exp_epsilon or ()}))
 
+    @cached_property
     def cells(self) -> CellTable:
-        """Return the cells of the entries with all factors; too many, and repeated ones, are refused."""
-        factors, count = self.model.factors, 0
+        """The cells of the entries with all factors."""
+        return CellTable([Block.of(entry.label, entry.pairs, self.model.factors) for entry in self.entries])
+
+    def refuse_cells(self) -> None:
+        """Refuse too many cells, and repeated ones."""
+        count = 0
         for entry in self.entries:
-            count += len(entry.pairs) * len(factors)
+            count += len(entry.pairs) * len(self.model.factors)
             if count > MOST_SETTINGS:
                 entry.document.refuse(f"expected at most {MOST_SETTINGS} cells in all, got {count} up to here")
-        blocks = [Block.of(entry.label, entry.pairs, factors) for entry in self.entries]
         problems = Problems()
-        for repeated in repeated_cells(blocks):
-            got = f"{repeated.cell.describe()} on line {self.entries[repeated.first_block].document.line()} too"
-            at = self.entries[repeated.block].document
-            problems.found.append(at.problem((), f"expected each setting once, got {got}"))
+        for repeated in repeated_cells(self.cells.blocks):
+            first, again = (self.entries[block].document for block in (repeated.first_block, repeated.block))
+            got = f"{repeated.cell.describe()} on line {first.line()} too"
+            problems.found.append(again.problem((), f"expected each setting once, got {got}"))
         problems.refuse()
-        return CellTable(blocks)
 
 
 def _contents(
@@ -209,7 +200,7 @@ def _contents(
     entries, targets = each("mechanisms", mechanism_entry), each("targets", _checked_target)
     problems.refuse()
     adjacency = stated_by_label(document, model.adjacency, entries)
-    return _Contents(document, model, entries, tuple(targets), adjacency)
+    return _Contents(model, entries, tuple(targets), adjacency)
 
 
 def _checked_target(document: Document) -> TargetModel:
@@ -242,16 +233,17 @@ def _study(document: Document) -> StudySpec:
     model = contents.model
     if contents.several is not None:
         _check_several(document, model, *contents.several)
+    contents.refuse_cells()
     tolerance, buckets = _precision(document, model)
     floor, direction = _promise(document, model)
     bare = StudySpec(
         name=model.name,
-        cells=contents.cells(),
+        cells=contents.cells,
         method=model.method or "tight",
         tolerance=tolerance,
         buckets=buckets,
         compositions=tuple(sorted(model.compositions)),
-        epsilon=contents.epsilon(),
+        epsilon=contents.epsilon,
         keep_states=bool(model.keep_states),
         floor=floor,
         direction=direction,
@@ -299,18 +291,8 @@ def _check_several(document: Document, model: StudyModel, index: int, kind: str)
 
 def _addition(document: Document) -> Addition:
     contents = _contents(document, AdditionModel, (_check_new,))
-    model = contents.model
-    return Addition(
-        name=model.name,
-        description=model.description,
-        cells=None if model.mechanisms is None else contents.cells(),
-        compositions=None if model.compositions is None else tuple(sorted(model.compositions)),
-        epsilon=contents.epsilon() or None,
-        targets=contents.targets,
-        adjacency=contents.adjacency,
-        given={name: value for name in COMMON if (value := getattr(model, name)) is not None},
-        plans=contents.several is not None,
-    )
+    contents.refuse_cells()
+    return Addition(contents)
 
 
 def _check_new(document: Document, model: AdditionModel) -> None:

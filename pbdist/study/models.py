@@ -1,5 +1,6 @@
 """The format of study files: models of a study, of what extends a store, and of a target; their fields are the keys."""
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -9,10 +10,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidato
 from pydantic_core import ErrorDetails
 
 from pbdist.arguments import DIRECTIONS, MAX_BUCKETS, MAX_EPSILON, SMALLEST_TOLERANCE
-from pbdist.errors import InvalidInputError
+from pbdist.errors import InvalidInputError, StudyFileError
 from pbdist.mechanisms import checked_adjacency
 from pbdist.study import grids
-from pbdist.study.document import MOST_PROBLEMS, Document, Keys, Problems, shown
+from pbdist.study.document import MOST_PROBLEMS, Document, Keys, shown
 from pbdist.study.fields import is_exponential, key_problems, number_hint
 from pbdist.study.grids import MOST_COMPOSITIONS, GridError
 from pbdist.study.spec import NAME
@@ -23,6 +24,8 @@ from pbdist.types import JsonValue
 _Model = TypeVar("_Model", bound=BaseModel)
 #: The configuration of every model of a study file.
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+#: The types of pydantic's errors of keys.
+_OF_KEYS = ("extra_forbidden", "missing")
 #: What pydantic expects where it found something else, by the type of its error.
 _EXPECTED: Mapping[str, str] = {
     "greater_than": "a number above {gt:g}",
@@ -46,27 +49,6 @@ def refuse(document: Document, keys: Keys, problem: str) -> NoReturn:
     raise document.error(keys, problem)
 
 
-def refuse_invalid(
-    document: Document, error: ValidationError, model: type[BaseModel], *, keys: Keys = (), owner: str = ""
-) -> NoReturn:
-    """Raise the `StudyFileError` of all that pydantic found wrong in the mapping at `keys`.
-
-    `owner` names what the mapping describes in hints.
-    """
-    found = error.errors(include_url=False)[:MOST_PROBLEMS]
-    unknown, missing = (
-        [str(one["loc"][-1]) for one in found if one["type"] == kind] for kind in ("extra_forbidden", "missing")
-    )
-    problems = Problems()
-    for key, problem in key_problems(owner, unknown, missing, tuple(model.model_fields)):
-        problems.found.append(document.problem((*keys, key), problem))
-    for one in found:
-        if one["type"] not in ("extra_forbidden", "missing"):
-            problems.found += [document.problem((*keys, *at), problem) for at, problem in _value_problems(one)]
-    problems.refuse()
-    raise error
-
-
 def _value_problems(details: ErrorDetails) -> Iterator[tuple[Keys, str]]:
     """Yield what pydantic found wrong with a value: the keys from the model to it, and the problem."""
     context, got = details.get("ctx", {}), details["input"]
@@ -84,14 +66,22 @@ def value_at(document: Document, keys: Keys) -> JsonValue:
 
 
 def model_at(document: Document, keys: Keys, model: type[_Model], *, joint: str = "with", owner: str = "") -> _Model:
-    """Return the mapping at `keys` as a model reads it; what is no mapping is refused in a sentence with `joint`."""
+    """Return the mapping at `keys` as a model reads it; one error has all that is wrong with it.
+
+    `owner` names what the mapping describes in hints. What is no mapping is refused in a sentence with `joint`.
+    """
     value = value_at(document, keys)
     if not isinstance(value, dict):
         refuse(document, keys, f"expected a mapping {joint} {', '.join(model.model_fields)}, got {shown(value)}")
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        refuse_invalid(document, error, model, keys=keys, owner=owner)
+        found = error.errors(include_url=False)[:MOST_PROBLEMS]
+    unknown, missing = ([str(one["loc"][-1]) for one in found if one["type"] == kind] for kind in _OF_KEYS)
+    of_keys = key_problems(owner, unknown, missing, tuple(model.model_fields))
+    of_values = (problem for one in found if one["type"] not in _OF_KEYS for problem in _value_problems(one))
+    wrong = itertools.chain((((key,), problem) for key, problem in of_keys), of_values)
+    raise StudyFileError.of(document.problem((*keys, *at), problem) for at, problem in wrong)
 
 
 def _one_of(names: Sequence[str]) -> AfterValidator:

@@ -1,7 +1,6 @@
 """For which neighbours the mechanisms of a study are: what their pairs say, and what its file states of the others."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence, Set
 
 from pbdist.errors import InvalidInputError, StoreMismatchError
 from pbdist.mechanisms import Adjacency, checked_adjacency, stated
@@ -31,52 +30,41 @@ def stated_by_label(document: Document, given: str | None, entries: Sequence[Mec
         A statement is none, or other than what a pair or a plan says; or one label has different neighbours.
     """
     problems = Problems()
-    found: dict[str, _Neighbours] = {}
+    known: dict[str, set[tuple[Adjacency, Adjacency]]] = {}
     for index, entry in enumerate(entries):
         values = entry.document
         own = "adjacency" in values.data
         with problems.collected():
             try:
                 mine = checked_adjacency(values.data["adjacency"] if own else given, "")
-                said = frozenset(entry.pairs.adjacencies)
-                for one in said:
+                for one in entry.pairs.adjacencies:
                     stated(one, mine, "", entry.label)
                 if values.data["kind"] == RELEASE_PLAN:
                     _check_plan(values.data, mine, entry.label)
-                found[entry.label] = _together(entry.label, found.get(entry.label), _Neighbours(mine, said))
+                together = known.get(entry.label, set()) | {(mine, one) for one in entry.pairs.adjacencies}
+                _check_same(entry.label, together)
+                known[entry.label] = together
             except InvalidInputError as error:
                 place = values.at("adjacency") if own else values if given is None else document.at("adjacency")
-                advice = "" if own or given is None else f" (mechanisms[{index}] may have an adjacency of its own)"
-                place.refuse(str(error).removeprefix(": ") + advice)
+                hint = "" if own or given is None else f" (mechanisms[{index}] may have an adjacency of its own)"
+                place.refuse(str(error).removeprefix(": ") + hint)
     problems.refuse()
     # What pairs say themselves is no part of the study.
-    definite = ((label, one) for label, one in found.items() if one.stated.definite and one.said != {one.stated})
-    return tuple(sorted((label, one.stated) for label, one in definite))
+    every = ((label, mine, said) for label, together in known.items() for mine, said in together)
+    return tuple(sorted({label: mine for label, mine, said in every if mine.definite and mine is not said}.items()))
 
 
-class _Neighbours(NamedTuple):
-    """What is stated of the mechanisms of a label, and what their pairs say."""
-
-    stated: Adjacency
-    said: frozenset[Adjacency]
-
-
-def _together(label: str, earlier: _Neighbours | None, new: _Neighbours) -> _Neighbours:
-    """Return what is known of a label, by which answers are known; its mechanisms have the same neighbours."""
-    if earlier is None:
-        return new
-    definite = {one for one in (earlier.stated, new.stated, *earlier.said, *new.said) if one.definite}
-    # Half of them would be counted as stated by mistake.
-    half = bool({earlier.stated, new.stated} & definite) and any(
-        not one.stated.definite and Adjacency.AS_STATED in one.said for one in (earlier, new)
-    )
-    if half or len(definite) > 1:
-        names = " and ".join(sorted(definite | ({Adjacency.AS_STATED} if half else set())))
+def _check_same(label: str, together: Set[tuple[Adjacency, Adjacency]]) -> None:
+    """Refuse different neighbours of the mechanisms of a label: what is stated of each, and what its pair says."""
+    different = {one for both in together for one in both if one.definite}
+    # A statement of some mechanisms would seem to be one of the others too.
+    if any(mine.definite for mine, _ in together) and (Adjacency.AS_STATED, Adjacency.AS_STATED) in together:
+        different.add(Adjacency.AS_STATED)
+    if len(different) > 1:
         raise InvalidInputError(
-            f"expected the same neighbours of all mechanisms with the label {label!r}, got {names}: give one another"
-            " label"
+            f"expected the same neighbours of all mechanisms with the label {label!r},"
+            f" got {' and '.join(sorted(different))}: give one another label"
         )
-    return _Neighbours(new.stated if new.stated.definite else earlier.stated, earlier.said | new.said)
 
 
 def _check_plan(entry: Mapping[str, object], given: Adjacency, label: str) -> None:

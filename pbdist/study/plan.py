@@ -4,8 +4,9 @@ The projections do not depend on the machine, so that the same study always has 
 """
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,10 +22,10 @@ from pbdist.study.cells import Block, Cell, CellTable, Column, fields_of
 from pbdist.study.spec import StudySpec
 from pbdist.types import FloatArray, IntArray
 
-#: Classes of similar cells, at most.
-_MOST_CLASSES = 200
-#: Sizes are binary orders of floats, of at most this many bits; that of 0 is below all others.
-_COARSEST, _OF_ZERO = 12, -2000
+#: Classes of similar cells, at most; sizes are halved no more than so often to get there.
+_MOST_CLASSES, _MOST_MERGERS = 200, 11
+#: Sizes are binary orders of floats; that of 0 is below all others.
+_OF_ZERO = -2000
 #: The kind of a pair and the sizes of its parameters, then that of its factor.
 _Key: TypeAlias = tuple[Hashable, ...]
 
@@ -36,16 +37,13 @@ def similar_cells(cells: Sequence[Cell]) -> tuple[IntArray, tuple[int, ...]]:
     """
     numbers: dict[Hashable, int] = {}
     class_of = np.concatenate([_classes(block, numbers) for block in CellTable.of(cells).blocks])
-    keys = numbers
-    for shift in range(1, _COARSEST):
-        if len(keys) <= _MOST_CLASSES:
+    for _ in range(_MOST_MERGERS):
+        if len(numbers) <= _MOST_CLASSES:
             break
-        keys = {}
-        merged_into = [keys.setdefault(_coarser(key, shift), len(keys)) for key in numbers]
-        merged = np.array(merged_into, dtype=np.int64)
-    if len(keys) < len(numbers):
-        class_of = merged[class_of]
-    order, counts = np.argsort(class_of, kind="stable"), np.bincount(class_of, minlength=len(keys))
+        coarser: dict[Hashable, int] = {}
+        merged = [coarser.setdefault(_coarser(key), len(coarser)) for key in numbers]
+        class_of, numbers = np.array(merged, dtype=np.int64)[class_of], coarser
+    order, counts = np.argsort(class_of, kind="stable"), np.bincount(class_of, minlength=len(numbers))
     return class_of, tuple(order[np.cumsum(counts) - counts + counts // 2].tolist())
 
 
@@ -107,10 +105,10 @@ def _size(value: float) -> int:
     return math.frexp(value)[1] if value else _OF_ZERO
 
 
-def _coarser(key: Hashable, shift: int) -> Hashable:
+def _coarser(key: Hashable) -> Hashable:
     if isinstance(key, tuple):
-        return tuple(_coarser(part, shift) for part in key)
-    return key >> shift if type(key) is int else key
+        return tuple(map(_coarser, key))
+    return key >> 1 if type(key) is int else key
 
 
 @dataclass(frozen=True)
@@ -154,7 +152,7 @@ _SAVED_VECTORS = 4
 def _bucket_cost(study: StudySpec, cell: Cell) -> CellCost:
     """Return the cost of a cell by the method of privacy buckets."""
     rounds, directions = study.compositions, 1 if cell.pair.symmetric else 2
-    state = DEFAULT_BUCKETS if study.buckets is None else study.buckets
+    state = study.buckets or DEFAULT_BUCKETS
     transform = 2 ** math.ceil(math.log2(2 * state))
     # The ladder, and the binary digits of every r.
     ladder = rounds[-1].bit_length()
@@ -198,11 +196,12 @@ def _tight_cost(study: StudySpec, cell: Cell) -> CellCost:
     counts = factor_counts([(factor, 1) for factor in factors])
     if any_enclosed(counts):
         counts = enclosed_counts(counts, _PICTURE)
+    tolerance = study.tolerance or DEFAULT_TOLERANCE
     question = Question(
         counts,
         np.array(rounds, dtype=np.int64),
         np.array(epsilon, dtype=np.float64),
-        DEFAULT_TOLERANCE if study.tolerance is None else study.tolerance,
+        tolerance,
         study.floor,
         joint_directions=study.direction == "both",
     )
@@ -214,7 +213,7 @@ def _tight_cost(study: StudySpec, cell: Cell) -> CellCost:
         cost = Cost(0.0, 0, 0)
     more = len(study.compositions) / len(rounds)
     points = len(study.compositions) * len(study.epsilon)
-    seconds = _SECONDS_PER_CELL + _SECONDS_PER_POINT * points + cost.seconds + _seconds_of_enclosures(study, cell)
+    seconds = _SECONDS_PER_CELL + _SECONDS_PER_POINT * points + cost.seconds + _seconds_of_enclosures(cell, tolerance)
     if outcomes > _MOST_OUTCOMES:
         seconds += _SECONDS_PER_OUTCOME * outcomes * len(question.directions)
     states = 0
@@ -225,9 +224,8 @@ def _tight_cost(study: StudySpec, cell: Cell) -> CellCost:
     return CellCost(seconds, cost.peak_bytes + climbs + 2 * states + _BYTES_PER_OUTCOME * outcomes, states)
 
 
-def _seconds_of_enclosures(study: StudySpec, cell: Cell) -> float:
+def _seconds_of_enclosures(cell: Cell, tolerance: float) -> float:
     """Return what the enclosures of a cell take; the finest one is about as fine as the tolerance says."""
-    tolerance = DEFAULT_TOLERANCE if study.tolerance is None else study.tolerance
     inner = (factor.inner for factor in cell.pair.factors)
     steps = [pair.steps for pair in inner if isinstance(pair, RandomAllocation)]
     products = sum(number.bit_length() + number.bit_count() - 2 for number in steps)
@@ -269,38 +267,6 @@ class Batch:
     stop: int
     #: The projected time on one core.
     seconds: float
-    #: Whether the store has some of its cells from an earlier attempt.
-    partly: bool = False
-
-
-class Batches:
-    """The batches in the order of their submission: the longest first, so that none is left for the end.
-
-    Each is made when it is accessed, so that a million of them take megabytes. Every batch but the last has `length`
-    cells; `cell_seconds` is the projected time of each cell.
-    """
-
-    def __init__(self, length: int, cell_seconds: FloatArray) -> None:
-        self.length = length
-        self.cells = cell_seconds.size
-        seconds: FloatArray = np.add.reduceat(cell_seconds, np.arange(0, self.cells, length))
-        self._order = np.argsort(-seconds, kind="stable")
-        #: Projected seconds in order.
-        self.seconds: FloatArray = seconds[self._order]
-
-    def __len__(self) -> int:
-        """Return the number of batches."""
-        return self.seconds.size
-
-    def __getitem__(self, rank: int) -> Batch:
-        """Return a batch by its rank in the order."""
-        chunk = int(self._order[rank])
-        start = chunk * self.length
-        return Batch(chunk, start, min(start + self.length, self.cells), float(self.seconds[rank]))
-
-    def __iter__(self) -> Iterator[Batch]:
-        """Yield the batches in order."""
-        return map(self.__getitem__, range(len(self)))
 
 
 @dataclass(frozen=True)
@@ -311,8 +277,6 @@ class Plan:
     study: StudySpec
     #: The length of a chunk along the cells.
     cells_per_batch: int
-    #: In the order of their submission, the longest first.
-    batches: Batches = field(compare=False)
     #: Projected time on one core.
     seconds: float
     #: Projected peak memory of one worker process, the largest of any cell.
@@ -323,11 +287,25 @@ class Plan:
     cell_seconds: FloatArray = field(compare=False, repr=False)
     cell_bytes: IntArray = field(compare=False, repr=False)
 
+    @cached_property
+    def batch_seconds(self) -> FloatArray:
+        """Projected time of each batch on one core, in the order of the study."""
+        return _seconds_of_batches(self.cell_seconds, self.cells_per_batch)
+
+    @property
+    def batches(self) -> list[Batch]:
+        """The batches in the order of their submission: the longest first, so that none is left for the end."""
+        seconds, length, cells = self.batch_seconds, self.cells_per_batch, self.cell_seconds.size
+        return [
+            Batch(index, index * length, min((index + 1) * length, cells), float(seconds[index]))
+            for index in np.argsort(-seconds, kind="stable").tolist()
+        ]
+
     def _repr_html_(self) -> str:
         """Return what the study will take as a small table, for notebooks."""
         fields = {
             **self.study.summary(),
-            "batches": f"{len(self.batches):,} of up to {self.cells_per_batch:,} cells",
+            "batches": f"{self.batch_seconds.size:,} of up to {self.cells_per_batch:,} cells",
             "time": f"about {duration(self.seconds)} on one core",
             "memory": f"up to {size(self.worker_bytes)} a worker",
             "store": f"up to {size(self.store_bytes)}",
@@ -343,21 +321,20 @@ def plan_study(study: StudySpec, cells_per_batch: int | None = None) -> Plan:
     length = batch_length(cell_seconds, points_bytes) if cells_per_batch is None else cells_per_batch
     process_bytes = _BASE_BYTES + _BOUND_ARRAYS * _BOUND_COPIES * points_bytes * min(length, len(study.cells))
     cell_bytes = process_bytes + np.array([cost.peak_bytes for cost in costs], dtype=np.int64)[class_of]
-    batches = Batches(length, cell_seconds)
+    batches = -(-len(study.cells) // length)
     return Plan(
         study=study,
         cells_per_batch=length,
-        batches=batches,
         seconds=float(cell_seconds.sum()),
         worker_bytes=int(cell_bytes.max()),
-        store_bytes=_store_bytes(study, len(batches), costs, class_of),
+        store_bytes=_store_bytes(study, batches, costs, class_of),
         cell_seconds=cell_seconds,
         cell_bytes=cell_bytes,
     )
 
 
 class Planner:
-    """Plans each study once: a study of the same digest and batch length gets the plan that was made before."""
+    """Plans each study once: a study of the same digest and batch length has the plan that was made before."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, int | None], Plan] = {}
@@ -383,12 +360,23 @@ def batch_length(cell_seconds: FloatArray, cell_bytes: int) -> int:
     total = float(cell_seconds.sum())
     long_work = float(cell_seconds[cell_seconds > _LONG_SECONDS].sum()) + _LONG_SHARE * total
     while length > 1:
-        seconds = np.add.reduceat(cell_seconds, np.arange(0, cell_seconds.size, length))
+        seconds = _seconds_of_batches(cell_seconds, length)
         typical = float(seconds @ seconds) / total
         if typical <= _BATCH_SECONDS and float(seconds[seconds > _LONG_SECONDS].sum()) <= long_work:
             break
         length //= 2
     return length
+
+
+def _seconds_of_batches(cell_seconds: FloatArray, length: int) -> FloatArray:
+    seconds: FloatArray = np.add.reduceat(cell_seconds, np.arange(0, cell_seconds.size, length))
+    return seconds
+
+
+def elapsed(batch_seconds: Sequence[float] | FloatArray, workers: int) -> float:
+    """Return the projected time of batches on so many workers: no less than that of the longest batch."""
+    seconds = np.asarray(batch_seconds, dtype=np.float64)
+    return max(float(seconds.max(initial=0.0)), float(seconds.sum()) / workers)
 
 
 def _store_bytes(study: StudySpec, batches: int, costs: Sequence[CellCost], class_of: IntArray) -> int:

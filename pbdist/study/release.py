@@ -46,12 +46,7 @@ _SIMPLE: Mapping[str, type[Granularity]] = {
     "free-lunch": FreeLunch,
 }
 _WITH_PARAMETERS: Mapping[str, type[Granularity]] = {"user-level": UserLevel, "node-level": NodeLevel}
-_GRANULARITIES = (
-    *_SIMPLE,
-    "{user-level: {records: ..}}",
-    "{node-level: {degree: .., presence: public}}",
-    "{given: ..}",
-)
+_EXAMPLES = ("{user-level: {records: ..}}", "{node-level: {degree: .., presence: public}}", "{given: ..}")
 #: The classes of blocks by their first key, which is the first of their fields.
 _BLOCKS: Mapping[str, type[Blocks]] = {"partition": Partition, "overlapping": Overlapping, "memberships": Memberships}
 #: A text of at most 100 letters that begins and ends with none that is a space.
@@ -135,23 +130,21 @@ def granularity_at(document: Document) -> Granularity:
     value = document.data
     if isinstance(value, str) and value in _SIMPLE:
         return _SIMPLE[value]()
-    if not isinstance(value, dict) or len(value) != 1 or next(iter(value)) not in (*_WITH_PARAMETERS, "given"):
-        given = next(iter(value), None) if isinstance(value, dict) else value
+    given = next(iter(value), None) if isinstance(value, dict) else value
+    if not isinstance(value, dict) or len(value) != 1 or given not in (*_WITH_PARAMETERS, "given"):
         near = did_you_mean(given, (*_SIMPLE, *_WITH_PARAMETERS, "given"))
-        document.refuse(f"expected one of {', '.join(_GRANULARITIES)}, got {shown(value)}{near}")
+        document.refuse(f"expected one of {', '.join((*_SIMPLE, *_EXAMPLES))}, got {shown(value)}{near}")
     (name,) = value
     if name in _WITH_PARAMETERS:
         return constructed(document.at(name), _WITH_PARAMETERS[name])
     if not isinstance(value[name], str) or not value[name]:
         document.at(name).refuse(f"expected the name of a relation, got {shown(value[name])}")
-    return GivenRelation(value[name], _not_decided)
+    return GivenRelation(value[name], _undecided)
 
 
-def _not_decided(first: object, second: object) -> bool:
-    """Refuse to tell neighbours: a study file declares profiles, which is all that a plan needs."""
-    raise InvalidInputError(
-        f"granularity: expected a relation as a function, got the name of one, for {shown(first)} and {shown(second)}"
-    )
+def _undecided(first: object, second: object) -> bool:
+    """Refuse to decide: a study file declares profiles, and no plan needs more."""
+    raise InvalidInputError(f"granularity: expected a relation as a function to decide of {first!r} and {second!r}")
 
 
 def blocks_at(document: Document) -> Blocks:
@@ -177,11 +170,8 @@ def _names(document: Document) -> Sequence[Any]:
 
 def profile_at(document: Document) -> Profile:
     """Return a profile."""
-    return constructed(document, Profile, read={"touches": lambda listed: read_each(_touch, listed.items())})
-
-
-def _touch(document: Document) -> Touch:
-    return constructed(document, Touch)
+    touch = partial(constructed, kind=Touch)
+    return constructed(document, Profile, read={"touches": lambda listed: read_each(touch, listed.items())})
 
 
 def _analysis(blocks: Blocks | None, entry: Document) -> list[tuple[Analysis, ...]]:
@@ -192,17 +182,18 @@ def _analysis(blocks: Blocks | None, entry: Document) -> list[tuple[Analysis, ..
 
 
 def _runs(entry: Document, blocks: Blocks | None, values: Values) -> list[tuple[Analysis, ...]]:
-    also = ("reads_each", "settings")
-    check_keys(entry, values, (*(one.name for one in fields(Analysis)), *also), ("name", "pair")).refuse()
+    known = (*(one.name for one in fields(Analysis)), "reads_each", "settings")
+    check_keys(entry, values, known, ("name", "pair")).refuse()
     pairs = expand_entry(values["pair"])
     replaced: Sequence[Any] = [values["replaced"].data if "replaced" in values else None]
     if isinstance(replaced[0], dict):
         replaced = expand_entry(values["replaced"])
     each = _each_block(values, blocks)
+    own = {key: value for key, value in values.items() if key != "reads_each"}
     found: list[tuple[Analysis, ...]] = []
     for pair, other in itertools.product(pairs, replaced):
         read = {"pair": _always(pair), "replaced": _always(other), "declared": granularity_at}
-        analysis = constructed(entry, Analysis, values, read=read, also=also)
+        analysis = constructed(entry, Analysis, own, read=read)
         found.append((analysis,) if each is None else on_each_block(analysis, each))
     return found
 

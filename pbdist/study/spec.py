@@ -152,8 +152,6 @@ class StudySpec:
         """
         if head["format"] not in _HEAD_FORMATS:
             raise ValueError(f"expected study format {' or '.join(map(str, _HEAD_FORMATS))}, got {head['format']!r}")
-        old = head["format"] == _HEAD_FORMATS[0]
-        stated = head["adjacency"] if head["format"] == _HEAD_FORMATS[2] else {}
         return cls(
             name=name,
             cells=cells,
@@ -163,9 +161,9 @@ class StudySpec:
             compositions=tuple(head["compositions"]),
             epsilon=tuple(float.fromhex(value) for value in head["epsilon"]),
             keep_states=head["keep_states"],
-            floor=DEFAULT_FLOOR if old else float.fromhex(head["floor"]),
-            direction="each" if old else head["direction"],
-            adjacency=tuple(sorted((label, Adjacency(relation)) for label, relation in stated.items())),
+            floor=float.fromhex(head.get("floor", DEFAULT_FLOOR.hex())),
+            direction=head.get("direction", "each"),
+            adjacency=tuple(sorted((label, Adjacency(one)) for label, one in head.get("adjacency", {}).items())),
         )
 
 

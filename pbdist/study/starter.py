@@ -17,8 +17,6 @@ from pbdist.study.release import RELEASE_PLAN
 from pbdist.study.spec import NAME
 from pbdist.suggestions import did_you_mean, likely
 
-#: Where a wheel has the studies, beside its modules; a checkout has them in ``pipelines/`` and in a folder there.
-_FOLDER, _RECORDS = "studies", "records"
 _SUFFIXES = (".yaml", ".yml")
 
 
@@ -69,11 +67,11 @@ def find_study(given: str) -> Path:
 
 
 def _files() -> dict[str, Path]:
-    """Return the files of all studies by name; those that remake published records lie in a folder of their own."""
+    """Return the files of all studies by name: in ``pipelines/`` of a checkout, beside the modules of a wheel."""
     package = Path(str(files("pbdist")))
-    installed = package / _FOLDER
+    installed = package / "studies"
     folder = installed if installed.is_dir() else package.parent / "pipelines"
-    return {path.stem: path for place in (folder, folder / _RECORDS) for path in place.glob("*.yaml")}
+    return {path.stem: path for path in (*folder.glob("*.yaml"), *folder.glob("records/*.yaml"))}
 
 
 #: Comments are wrapped at so many characters.

@@ -8,6 +8,7 @@ import pytest
 
 from pbdist.cli import main
 from pbdist.study import load_study, plan_study
+from pbdist.study.plan import elapsed
 from pbdist.study.starter import shipped_names, shipped_study
 from tests.studies import TINY, write_study
 
@@ -56,7 +57,7 @@ def test_a_name_is_planned_and_a_file_in_the_way_wins(folder: Path, capsys: pyte
 
 def test_the_plan_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_study(folder)
-    assert main(["plan", str(path), "--json"]) == 0
+    assert main(["plan", str(path), "--json", "--workers", "3"]) == 0
     found = json.loads(capsys.readouterr().out)
     plan = plan_study(load_study(path))
     study = plan.study
@@ -84,6 +85,19 @@ def test_the_plan_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
             "max": max(batch.seconds for batch in plan.batches),
         },
         "seconds": plan.seconds,
+        "workers": 3,
+        "elapsed_seconds": elapsed(plan.batch_seconds, 3),
         "worker_bytes": plan.worker_bytes,
         "store_bytes": plan.store_bytes,
     }
+
+
+def test_a_plan_projects_the_time_on_some_workers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(write_study(folder))
+    for options, row in (([], "1 worker"), (["--workers", "4"], "4 workers")):
+        assert main(["plan", path, *options]) == 0
+        assert f"projected time of the study, {row}" in capsys.readouterr().out
+    assert main(["plan", path, "--workers", "4", "--store", str(folder / "s.zarr")]) == 0
+    assert "on 4 workers and up to" in " ".join(capsys.readouterr().out.split())
+    assert main(["plan", path, "--workers", "0"]) == 2
+    assert "--workers: expected an integer from 1 to 4096, got 0" in capsys.readouterr().err

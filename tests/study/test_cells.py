@@ -69,6 +69,7 @@ def test_digest_classes_and_labels_are_those_of_the_cells_made_one_by_one(study:
         assert np.array_equal(lazy.hashes(), CellTable.of(made).hashes())
         assert lazy.labels() == {label: [c.label for c in made].count(label) for label in lazy.labels()}
         assert lazy.some_automatic
+    assert np.unique(table.hashes()).size == len(CELLS)
     assert not table[1::2].some_automatic
     assert np.flatnonzero(np.isin(table.hashes(), CellTable.of(mixed).hashes())).tolist() == sorted(SOME.tolist())
 

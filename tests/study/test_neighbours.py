@@ -9,7 +9,7 @@ from pbdist.mechanisms import Adjacency, Laplace, Product, Reversed, SubsampledG
 from pbdist.study import StudySpec, load_study
 from pbdist.study.cells import PairTable, unlike
 from pbdist.study.entries import accepted_grid
-from pbdist.study.load import load_asked
+from pbdist.study.load import Addition, load_asked
 from tests.mechanisms.replaced import Replaced
 from tests.studies import TIGHT, TINY, write_study
 
@@ -148,9 +148,10 @@ def test_release_plans_are_for_the_neighbours_of_their_granularity(
 
 def test_an_extension_states_what_is_new(tmp_path: Path) -> None:
     head = "format: 1\nname: s\nextend: true\nadjacency: zero-out\n"
-    assert load_asked(write_study(tmp_path, f"{head}mechanisms:\n{PLAIN}")).adjacency == (
-        ("Laplace", Adjacency.ZERO_OUT),
-    )
+    stored = study(tmp_path, SAMPLED)
+    added = load_asked(write_study(tmp_path, f"{head}mechanisms:\n{PLAIN}"))
+    assert isinstance(added, Addition)
+    assert added.onto([stored]).adjacency == (("Laplace", Adjacency.ZERO_OUT),)
     with pytest.raises(StudyFileError, match="4: adjacency: expected mechanisms beside it, got none"):
         load_asked(write_study(tmp_path, f"{head}compositions: [3]\n"))
 

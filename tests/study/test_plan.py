@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pbdist.mechanisms import Histogram, Laplace
 from pbdist.study import Cell, Planner, StudySpec, load_study, plan_study
-from pbdist.study.plan import Batch, Batches, batch_length
+from pbdist.study.plan import batch_length, elapsed
 from pbdist.table import METHODS
 from tests.strategies import examples
 from tests.studies import TIGHT, write_study
@@ -89,20 +89,27 @@ def test_a_finer_tight_study_is_projected_to_take_more(tmp_path: Path) -> None:
     assert kept.worker_bytes >= plan.worker_bytes
 
 
-@examples(300)
-@given(seconds=st.lists(st.floats(1e-4, 100.0), min_size=1, max_size=200), length=st.integers(1, 64))
-def test_batches_are_a_sequence_of_all_cells(seconds: list[float], length: int) -> None:
-    batches = Batches(length, np.array(seconds))
-    listed = list(batches)
-    assert len(batches) == len(listed)
-    assert [batches[rank] for rank in range(len(batches))] == listed
-    assert batches[-1] == listed[-1]
-    assert batches.seconds.tolist() == [batch.seconds for batch in listed] == sorted(batches.seconds, reverse=True)
-    assert sorted((batch.start, batch.stop) for batch in listed) == [
-        (start, min(start + length, len(seconds))) for start in range(0, len(seconds), length)
-    ]
-    for batch in listed:
-        assert batch.seconds == pytest.approx(sum(seconds[batch.start : batch.stop]))
+def test_batches_are_all_cells_the_longest_first(tmp_path: Path) -> None:
+    plan = plan_study(load_study(write_study(tmp_path, TIGHT)))
+    cells = plan.cell_seconds.size
+    for length in range(1, cells + 2):
+        cut = replace(plan, cells_per_batch=length)
+        listed = cut.batches
+        assert [batch.seconds for batch in listed] == sorted(cut.batch_seconds, reverse=True)
+        listed.sort(key=lambda batch: batch.index)
+        assert [batch.index for batch in listed] == list(range(len(listed)))
+        assert [batch.seconds for batch in listed] == cut.batch_seconds.tolist()
+        starts = range(0, cells, length)
+        assert [(batch.start, batch.stop) for batch in listed] == [(at, min(at + length, cells)) for at in starts]
+        for batch in listed:
+            assert batch.seconds == pytest.approx(plan.cell_seconds[batch.start : batch.stop].sum())
+
+
+def test_the_time_on_some_workers_is_that_of_the_longest_batch_or_of_all_shared() -> None:
+    seconds = np.array([1.0, 4.0, 2.0, 1.0])
+    assert [elapsed(seconds, workers) for workers in (1, 2, 3, 100)] == [8.0, 4.0, 4.0, 4.0]
+    assert elapsed([3.0, 3.0, 3.0], 2) == 4.5
+    assert elapsed([], 7) == 0.0
 
 
 def test_a_few_long_cells_do_not_make_all_batches_small() -> None:
@@ -120,7 +127,6 @@ def test_a_batch_is_no_larger_than_what_a_worker_can_hold() -> None:
     seconds = np.full(100_000, 1e-3)
     assert batch_length(seconds, 2**20) == 32
     assert batch_length(seconds, 2**40) == 1
-    assert Batches(1, seconds[:1])[0] == Batch(0, 0, 1, 1e-3)
 
 
 def test_a_planner_plans_a_study_once(tmp_path: Path) -> None:
