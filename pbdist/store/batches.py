@@ -52,7 +52,8 @@ class BatchWriter:
         self._head, self._index, self._cells = head, index, cells
         found = (attributes_of(read_or_none(head.place, METADATA)) or {}).get("study_digest")
         if found != head.digest:
-            raise StoreMismatchError(f"{head.place.url}: the store has another study by now: {str(found)[:12]}")
+            what = "its zarr.json is gone or cannot be read" if found is None else f"another study, {str(found)[:12]}"
+            raise StoreMismatchError(f"{head.place.url}: the store has changed since the run began: {what}")
         if len(cells) != len(head.cells_of(index)):
             raise StoreMismatchError(f"{head.place.url}: batch {index} has other cells")
         self._bounds = np.full((len(cells), len(QUANTITIES), *head.point_shape), np.nan)

@@ -241,7 +241,7 @@ def test_a_failed_cell_is_recorded_with_its_cause_until_its_batch_is_computed_ag
 
 def test_a_writer_refuses_another_store_other_cells_and_nan(tmp_path: Path) -> None:
     stored = created(tmp_path / "s.zarr", plan_of(tmp_path, SMALL, 2))
-    with pytest.raises(StoreMismatchError, match="the store has another study by now"):
+    with pytest.raises(StoreMismatchError, match="the store has changed since the run began: another study"):
         BatchWriter(replace(stored.head, digest="0" * 64), 0, stored.study.cells[:2])
     with pytest.raises(StoreMismatchError, match="batch 0 has other cells"):
         BatchWriter(stored.head, 0, stored.study.cells[:1])
