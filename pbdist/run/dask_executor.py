@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from distributed import get_worker, performance_report
@@ -169,15 +168,13 @@ class DaskExecutor:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         """Save the report, close the connection, and the cluster if it was started here."""
         # Connections that are cut while the cluster is closed log errors.
         for name in ("tornado.application", "asyncio"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         try:
-            self._stack.__exit__(kind, error, traceback)
+            self._stack.__exit__(*error)
         finally:
             self._client, self._counted = None, -_COUNT_SECONDS
 

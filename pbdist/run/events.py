@@ -6,11 +6,10 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
 from pbdist.errors import StoreMismatchError, printable
 from pbdist.progress import heard_by
@@ -194,6 +193,10 @@ def worker_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
+#: What is counted on the way to the next step of a cell that all workers compute.
+TASK = "task"
+
+
 class _Computation:
     """The computation of a cell, and its last step."""
 
@@ -205,12 +208,36 @@ class _Computation:
         self._counts: dict[str, tuple[int, int]] = {}
 
     def hear(self, what: str, reached: int, of: int) -> None:
+        told = f"{what} {reached:,} of {of:,}"
+        if what == TASK:
+            self.detail = told
+            return
         before, times = self._counts.get(what, (reached, 1))
         times += reached < before
         self._counts[what] = reached, times
         # For the second direction, or a finer lattice.
         again = f" (time {times})" if times > 1 else ""
-        self.step, self.detail = f"{what} {reached:,} of {of:,}{again}", ""
+        self.step, self.detail = f"{told}{again}", ""
+
+
+@contextmanager
+def regularly(seconds: float, act: Callable[[], None]) -> Iterator[None]:
+    """Call `act` every `seconds`, in a thread of its own, until the block is left."""
+    over = threading.Event()
+
+    def go_on() -> None:
+        while not over.wait(seconds):
+            act()
+
+    thread = threading.Thread(target=go_on, name="pbdist-clock", daemon=True)
+    try:
+        # An interrupt may come at any moment.
+        thread.start()
+        yield
+    finally:
+        over.set()
+        if thread.is_alive():
+            thread.join()
 
 
 class CellWatch:
@@ -221,29 +248,21 @@ class CellWatch:
     """
 
     def __init__(self, part: str, seconds: float) -> None:
-        self._part, self._seconds, self._send = part, seconds, _send.get()
+        send = _send.get()
+        self._part, self._seconds, self._send = part, seconds, send or ignore
         self._current: _Computation | None = None
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="pbdist-cell-watch", daemon=True)
+        self._reported: _Computation | None = None
+        self._clock = nullcontext() if send is None else regularly(seconds, self._look)
 
     def __enter__(self) -> Self:
         """Begin to watch."""
-        if self._send is not None:
-            try:
-                self._thread.start()
-            except BaseException:
-                # An interrupt may come when the thread has just started.
-                self._over.set()
-                raise
+        self._clock.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Send the last report and end."""
-        self._over.set()
-        if self._send is not None:
-            self._thread.join()
+    def __exit__(self, *error: Any) -> None:
+        """End, and send the last report."""
+        self._clock.__exit__(*error)
+        self._look()
 
     @contextmanager
     def at(self, batch: Batch, number: int, cell: Cell) -> Iterator[None]:
@@ -255,28 +274,16 @@ class CellWatch:
         finally:
             self._current = None
 
-    def detail(self, what: str, reached: int, of: int) -> None:
-        """Note how far the work on the next step has come."""
+    def _look(self) -> None:
         found = self._current
-        if found is not None:
-            found.detail = f"{what} {reached:,} of {of:,}"
-
-    def _watch(self) -> None:
-        reported: _Computation | None = None
-        while not self._over.wait(self._seconds):
-            found = self._current
-            if reported is not None and reported is not found:
-                self._report(reported, over=True)
-                reported = None
-            if found is not None and time.monotonic() - found.began >= self._seconds:
-                self._report(found)
-                reported = found
-        if reported is not None:
-            self._report(reported, over=True)
+        if self._reported is not None and self._reported is not found:
+            self._report(self._reported, over=True)
+            self._reported = None
+        if found is not None and time.monotonic() - found.began >= self._seconds:
+            self._report(found)
+            self._reported = found
 
     def _report(self, found: _Computation, *, over: bool = False) -> None:
-        if self._send is None:
-            return
         setting = found.cell.describe()
         if len(setting) > _LONGEST_SETTING:
             setting = f"{setting[:_LONGEST_SETTING]}.."
@@ -299,50 +306,26 @@ class CellsAtWork:
 
     def __init__(self, is_left: Callable[[str, int], bool]) -> None:
         self._is_left = is_left
+        #: The last report of each cell, and when it came.
         self._last: dict[tuple[str, int], tuple[float, Report]] = {}
-        self._lock = threading.Lock()
 
     def take(self, report: Report) -> None:
-        """Note a report that comes now."""
-        with self._lock:
-            if report.over:
-                self._last.pop((report.part, report.cell), None)
-            else:
-                self._last[report.part, report.cell] = time.monotonic(), report
+        """Note a report that comes now, in any thread."""
+        if report.over:
+            self._last.pop((report.part, report.cell), None)
+        else:
+            self._last[report.part, report.cell] = time.monotonic(), report
 
     def cells(self) -> list[Report]:
         """Return the cells at work now, the longest first."""
-        now = time.monotonic()
-        with self._lock:
-            for key, (_, report) in list(self._last.items()):
-                if not self._is_left(report.part, report.batch):
-                    del self._last[key]
-            last = list(self._last.values())
-        found = [
-            replace(report, seconds=report.seconds + now - arrived, silent_seconds=now - arrived)
-            for arrived, report in last
-        ]
+        now, found = time.monotonic(), list[Report]()
+        for key, (arrived, report) in self._last.copy().items():
+            if self._is_left(report.part, report.batch):
+                silent = now - arrived
+                found.append(replace(report, seconds=report.seconds + silent, silent_seconds=silent))
+            else:
+                self._last.pop(key, None)
         return sorted(found, key=lambda cell: (-cell.seconds, cell.part, cell.cell))
-
-
-@contextmanager
-def regularly(seconds: float, act: Callable[[], None]) -> Iterator[None]:
-    """Call `act` every `seconds`, in a thread of its own, until the block is left."""
-    over = threading.Event()
-
-    def go_on() -> None:
-        while not over.wait(seconds):
-            act()
-
-    thread = threading.Thread(target=go_on, name="pbdist-clock", daemon=True)
-    try:
-        # An interrupt may come at any moment.
-        thread.start()
-        yield
-    finally:
-        over.set()
-        if thread.is_alive():
-            thread.join()
 
 
 Item = TypeVar("Item")
@@ -413,9 +396,7 @@ class Executor(Protocol):
     def __enter__(self) -> Self:
         """Start what computes."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         """Stop what computes."""
 
 
@@ -451,9 +432,7 @@ class SerialExecutor:
         """Return the executor: there is nothing to start."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         """Do nothing: there is nothing to stop."""
 
 

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from pbdist.arguments import DEFAULT_BUCKETS, half_width_of
 from pbdist.buckets import Layout, Mapper, VectorStore, Work, layout_within
 from pbdist.errors import BatchError, InvalidInputError
-from pbdist.progress import Hearer
-from pbdist.run.events import CellWatch, Executor, Failure
+from pbdist.progress import report
+from pbdist.run.events import TASK, CellWatch, Executor, Failure
 from pbdist.run.task import Receipt, ScratchError, Task, write_batch
 from pbdist.store import LocalPlace, ObjectPlace, Place
 from pbdist.study import Cell, StudySpec
@@ -112,7 +112,7 @@ def run_giant_batch(task: Task, *, executor: Executor, pause: float) -> Receipt:
     where = place.url.removesuffix(f"/{task.head.part}")
     store = replace(place, url=where) if isinstance(place, ObjectPlace) else LocalPlace(where)
     with CellWatch(task.head.part, pause) as watch:
-        mapper, scratch = ExecutorMapper(executor, watch.detail), Scratch(store)
+        mapper, scratch = ExecutorMapper(executor), Scratch(store)
         return write_batch(
             task,
             (task.batches[0], task.cells[0]),
@@ -155,13 +155,10 @@ def compute(study: StudySpec, cell: Cell, mapper: Mapper, scratch: Scratch, work
 
 
 class ExecutorMapper:
-    """Does the same work on many items wherever an executor, which must be started, computes.
+    """Does the same work on many items wherever an executor, which must be started, computes; reports each item."""
 
-    `told` is called with what is counted, how many items of a map are done, and how many there are.
-    """
-
-    def __init__(self, executor: Executor, told: Hearer | None = None) -> None:
-        self._executor, self._told = executor, told
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
 
     @property
     def parallel(self) -> int:
@@ -186,8 +183,7 @@ class ExecutorMapper:
             if isinstance(done.result, Failure):
                 raise (ScratchError if done.result.store else BatchError)(done.result.cause)
             early[done.item[0]] = done.result
-            if self._told is not None:
-                self._told("task", count, len(items))
+            report(TASK, count, len(items))
             while following in early:
                 yield early.pop(following)
                 following += 1

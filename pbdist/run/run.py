@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import TracebackType
+from typing import Any
 
 from pbdist.errors import BatchError, InvalidInputError, StoreMismatchError, WorkersLostError
 from pbdist.provenance import difference, provenance
@@ -263,12 +263,10 @@ class _Workers:
         _check_memory(plans, place, limit)
         return limit
 
-    def _leave(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def _leave(self, *error: Any) -> None:
         """Stop the workers; an error is an event, and hides neither results nor failures."""
         try:
-            self._executor.__exit__(kind, error, traceback)
+            self._executor.__exit__(*error)
         except Exception as problem:  # noqa: BLE001 -- whatever it is, the results are in the store
             self._listener(Notice(f"workers that did not stop: {one_line(problem)}"))
 
