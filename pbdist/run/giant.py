@@ -30,10 +30,9 @@ from pbdist.table import BoundsTable, bounds_table
 BASE_BYTES = 220 << 20
 #: The part of a worker's memory that is used: Dask gives no tasks to a worker that takes more than 80 %.
 _USABLE = 0.78
-#: Magic bytes, CRC-32 of all bytes after it, kind of number, number of dimensions, their lengths.
-_HEADER = struct.Struct("<4sIcB2xQQ")
-_MAGIC = b"PBV1"
-_AFTER_CHECKSUM = 8
+#: CRC-32 of all bytes after it, kind of number, number of rows, and of columns: -1 of a vector.
+_HEADER = struct.Struct("<Ic3xqq")
+_CHECKSUM_BYTES = 4
 #: The end of the names of blocks: no other file is ever removed.
 _BLOCK = ".pbdist-block"
 _KINDS = {b"d": np.dtype("<f8"), b"D": np.dtype("<c16")}
@@ -43,12 +42,15 @@ Result = TypeVar("Result")
 
 
 class Scratch(VectorStore):
-    """Holds the arrays of one cell beside a store, in ``.NAME.scratch``; they may be lost in a crash of the machine."""
+    """Holds the arrays of one cell beside a store, in ``.NAME.scratch``; they may be lost in a crash of the machine.
 
-    def __init__(self, store: Place) -> None:
-        folder, _, name = store.url.rpartition("/")
+    The place is that of a part of the store.
+    """
+
+    def __init__(self, place: Place, part: str = "") -> None:
+        folder, _, name = place.url.removesuffix(f"/{part}").rpartition("/")
         url = f"{folder}/.{name}.scratch"
-        self._place = replace(store, url=url) if isinstance(store, ObjectPlace) else LocalPlace(url)
+        self._place = replace(place, url=url) if isinstance(place, ObjectPlace) else LocalPlace(url)
 
     def read(self, name: str) -> npt.NDArray[Any]:
         """Return an array."""
@@ -65,8 +67,7 @@ class Scratch(VectorStore):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 temporary = target.with_name(f"{uuid4().hex}{_BLOCK}")
                 with temporary.open("wb") as file:
-                    file.write(header)
-                    file.write(data)
+                    file.writelines((header, data))
                 temporary.replace(target)
             else:
                 self._place.write(f"{name}{_BLOCK}", header + data)
@@ -108,11 +109,8 @@ def run_giant_batch(task: Task, *, executor: Executor, pause: float) -> Receipt:
     memory = executor.worker_bytes
     if memory is None:
         raise InvalidInputError("memory: cells too large for one worker need workers with a memory limit")
-    place = task.head.place
-    where = place.url.removesuffix(f"/{task.head.part}")
-    store = replace(place, url=where) if isinstance(place, ObjectPlace) else LocalPlace(where)
+    mapper, scratch = ExecutorMapper(executor), Scratch(task.head.place, task.head.part)
     with CellWatch(task.head.part, pause) as watch:
-        mapper, scratch = ExecutorMapper(executor), Scratch(store)
         return write_batch(
             task,
             (task.batches[0], task.cells[0]),
@@ -237,21 +235,17 @@ def _encoded(array: npt.NDArray[Any]) -> tuple[bytes, bytes | memoryview]:
     kind = array.dtype.char.encode()
     if kind not in _KINDS or array.ndim not in (1, 2):
         raise ValueError(f"scratch: expected a vector or matrix of float64 or complex128, got {array.dtype}")
-    contiguous = np.ascontiguousarray(array, dtype=_KINDS[kind])
-    data = contiguous.reshape(-1).view(np.uint8).data
-    shape = (*array.shape, 0)[:2]
-    unchecked = _HEADER.pack(_MAGIC, 0, kind, array.ndim, *shape)
-    checksum = zlib.crc32(data, zlib.crc32(unchecked[_AFTER_CHECKSUM:]))
-    return _HEADER.pack(_MAGIC, checksum, kind, array.ndim, *shape), data
+    data = np.ascontiguousarray(array, dtype=_KINDS[kind]).reshape(-1).view(np.uint8).data
+    rows, columns, *_ = (*array.shape, -1)
+    checksum = zlib.crc32(data, zlib.crc32(_HEADER.pack(0, kind, rows, columns)[_CHECKSUM_BYTES:]))
+    return _HEADER.pack(checksum, kind, rows, columns), data
 
 
 def _decoded(content: bytes, name: str) -> npt.NDArray[Any]:
     view = memoryview(content)
-    damaged = OSError(f"{name}: expected an array of a giant cell, got a damaged file")
-    if len(view) < _HEADER.size:
-        raise damaged
-    magic, checksum, kind, dimensions, rows, columns = _HEADER.unpack(view[: _HEADER.size])
-    if magic != _MAGIC or zlib.crc32(view[_AFTER_CHECKSUM:]) != checksum:
-        raise damaged
-    shape = (rows, columns)[:dimensions]
-    return np.frombuffer(view[_HEADER.size :], dtype=_KINDS[kind]).reshape(shape)
+    fields = _HEADER.unpack(view[: _HEADER.size]) if len(view) >= _HEADER.size else None
+    if fields is None or zlib.crc32(view[_CHECKSUM_BYTES:]) != fields[0]:
+        raise OSError(f"{name}: expected an array of a giant cell, got a damaged file")
+    _, kind, rows, columns = fields
+    vector = np.frombuffer(view[_HEADER.size :], dtype=_KINDS[kind])
+    return vector if columns < 0 else vector.reshape(rows, columns)
