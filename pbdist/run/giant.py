@@ -19,8 +19,8 @@ from pbdist.arguments import DEFAULT_BUCKETS, half_width_of
 from pbdist.buckets import Layout, Mapper, VectorStore, Work, layout_within
 from pbdist.errors import BatchError, InvalidInputError
 from pbdist.progress import report
-from pbdist.run.events import TASK, CellWatch, Executor, Failure
-from pbdist.run.task import Receipt, ScratchError, Task, write_batch
+from pbdist.run.events import TASK, Executor, Failure
+from pbdist.run.task import Receipt, ScratchError, Task, run_task
 from pbdist.store import LocalPlace, ObjectPlace, Place
 from pbdist.study import Cell, StudySpec
 from pbdist.study.plan import size
@@ -96,27 +96,17 @@ def _scratch_errors() -> Iterator[None]:
         raise ScratchError(f"a block of a giant cell: {error}") from error
 
 
-def run_giant_batch(task: Task, *, executor: Executor, pause: float) -> Receipt:
-    """Compute the cells of the only batch of a task on all workers; write and commit them from this process.
-
-    `pause` is the time between two reports of a cell, see `CellWatch`.
-
-    Raises
-    ------
-    OSError
-        The results, or the blocks, cannot be written.
-    """
-    memory = executor.worker_bytes
-    if memory is None:
-        raise InvalidInputError("memory: cells too large for one worker need workers with a memory limit")
+def run_giant_task(task: Task, *, executor: Executor, pause: float) -> tuple[Receipt | Failure, ...]:
+    """Compute the cells of a task on all workers; write and commit them from this process, as `run_task` does."""
     mapper, scratch = ExecutorMapper(executor), Scratch(task.head.place, task.head.part)
-    with CellWatch(task.head.part, pause) as watch:
-        return write_batch(
-            task,
-            (task.batches[0], task.cells[0]),
-            lambda cell: compute(task.head.settings, cell, mapper, scratch, memory),
-            watch,
-        )
+
+    def bounds(settings: StudySpec, cell: Cell) -> BoundsTable:
+        memory = executor.worker_bytes
+        if memory is None:
+            raise InvalidInputError("memory: cells too large for one worker need workers with a memory limit")
+        return compute(settings, cell, mapper, scratch, memory)
+
+    return run_task(task, pause=pause, bounds=bounds)
 
 
 def compute(study: StudySpec, cell: Cell, mapper: Mapper, scratch: Scratch, worker_bytes: int) -> BoundsTable:

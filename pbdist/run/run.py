@@ -31,13 +31,12 @@ from pbdist.run.events import (
     RunStarted,
     SerialExecutor,
     StillComputing,
-    attempt,
     one_line,
     pause_between_reports,
     regularly,
     reported_by,
 )
-from pbdist.run.schedule import Left, Schedule
+from pbdist.run.schedule import Left, Schedule, task_of
 from pbdist.run.task import Receipt, Task, run_task
 from pbdist.store import (
     Place,
@@ -332,7 +331,10 @@ class _Run:
         with regularly(self._told_every, self._send_progress):
             try:
                 for part, batch in blocks:
-                    self._compute_giant(part, batch, executor, pause)
+                    if not self._ended:
+                        task = task_of(part, [batch])
+                        with reported_by(self._hear):
+                            self._settle(task, giant.run_giant_task(task, executor=executor, pause=pause))
                 for done in executor.run(partial(run_task, pause=pause), self._schedule, self._hear):
                     self._take(done)
                     if not self._left:
@@ -382,13 +384,6 @@ class _Run:
                 more=max(0, len(cells) - _MOST_NAMED),
             )
         )
-
-    def _compute_giant(self, part: StoredStudy, batch: Batch, executor: Executor, pause: float) -> None:
-        if self._ended:
-            return
-        task = Task(part.head, (batch,), (tuple(part.study.cells[batch.start : batch.stop]),))
-        with reported_by(self._hear):
-            self._settle(task, (attempt(partial(giant.run_giant_batch, executor=executor, pause=pause), task),))
 
     def _take(self, done: Done[Task, tuple[Receipt | Failure, ...]]) -> None:
         task, result = done.item, done.result

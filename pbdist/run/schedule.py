@@ -1,7 +1,7 @@
 """The order of a run's tasks: the longest batches first, short ones together, and cells that kill workers alone."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -20,6 +20,12 @@ _PRIOR_SECONDS = 2.0
 
 #: A batch to compute, and its part of the store.
 Left = tuple[StoredStudy, Batch]
+
+
+def task_of(stored: StoredStudy, batches: Sequence[Batch]) -> Task:
+    """Return the task to compute some batches of a part of the store."""
+    cells = tuple(tuple(stored.study.cells[batch.start : batch.stop]) for batch in batches)
+    return Task(stored.head, tuple(batches), cells)
 
 
 @dataclass(frozen=True)
@@ -130,5 +136,4 @@ class Schedule(Iterator[Task]):
             batches.append(self._left.popleft()[1])
             seconds += batches[-1].seconds
         self._remaining -= seconds
-        cells = tuple(tuple(stored.study.cells[batch.start : batch.stop]) for batch in batches)
-        return Task(stored.head, tuple(batches), cells)
+        return task_of(stored, batches)
