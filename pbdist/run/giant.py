@@ -20,11 +20,11 @@ from pbdist.buckets import Layout, Mapper, VectorStore, Work, layout_within
 from pbdist.errors import BatchError, InvalidInputError
 from pbdist.progress import report
 from pbdist.run.events import TASK, Executor, Failure
-from pbdist.run.task import Receipt, ScratchError, Task, run_task
+from pbdist.run.task import Receipt, ScratchError, Task, cell_bounds, run_task
 from pbdist.store import LocalPlace, ObjectPlace, Place
 from pbdist.study import Cell, StudySpec
 from pbdist.study.plan import size
-from pbdist.table import BoundsTable, bounds_table
+from pbdist.table import BoundsTable
 
 #: What a worker's process takes before it computes anything.
 BASE_BYTES = 220 << 20
@@ -110,7 +110,7 @@ def run_giant_task(task: Task, *, executor: Executor, pause: float) -> tuple[Rec
 
 
 def compute(study: StudySpec, cell: Cell, mapper: Mapper, scratch: Scratch, worker_bytes: int) -> BoundsTable:
-    """Compute a cell of privacy buckets in blocks; bit for bit the table of `pbdist.table.bounds_table`.
+    """Compute a cell of privacy buckets in blocks; bit for bit the table of `cell_bounds`.
 
     This process itself holds a few numbers for each block; with ``keep_states`` also 32 bytes for each bucket,
     direction and r. The scratch must be seen by every worker. It is emptied before and afterwards.
@@ -126,16 +126,7 @@ def compute(study: StudySpec, cell: Cell, mapper: Mapper, scratch: Scratch, work
     work = Work(scratch, mapper, layout_of(study, worker_bytes), name=uuid4().hex)
     scratch.clear()
     try:
-        return bounds_table(
-            [(cell.pair, 1)],
-            method="buckets",
-            compositions=study.compositions,
-            epsilon=study.epsilon,
-            buckets=study.buckets,
-            factor=cell.factor,
-            keep_states=study.keep_states,
-            work=work,
-        )
+        return cell_bounds(study, cell, work)
     finally:
         # The next cell removes what stays; an error here would hide the result.
         with suppress(OSError):

@@ -232,14 +232,11 @@ class _Workers:
     def __init__(
         self, stack: ExitStack, executor: Executor, listener: Listener, told_every: float, serial_seconds: float
     ) -> None:
-        self._stack, self._executor, self._listener, self._started = stack, executor, listener, False
+        self._stack, self._listener = stack, listener
         self._told_every, self._serial_seconds = told_every, serial_seconds
-        self._serial = SerialExecutor()
-
-    @property
-    def executor(self) -> Executor:
-        """What computes."""
-        return self._executor if self._started else self._serial
+        self._to_start: Executor | None = executor
+        #: What computes.
+        self.executor: Executor = SerialExecutor()
 
     def start(self, plans: Sequence[Plan], place: Place, seconds: float) -> int | None:
         """Start the workers for what takes so long, and return the memory in bytes that one may use, None for any.
@@ -249,29 +246,28 @@ class _Workers:
         InvalidInputError
             A worker has too little memory, or the disk has no room for the blocks of a giant cell.
         """
-        if not self._started and seconds <= self._serial_seconds:
-            self._serial = SerialExecutor(f"this process, as {duration(seconds)} of work are projected")
-        elif not self._started:
-            _check_memory(plans, place, self._executor.expected_worker_bytes)
+        if self._to_start is not None and seconds <= self._serial_seconds:
+            self.executor = SerialExecutor(f"this process, as {duration(seconds)} of work are projected")
+        elif self._to_start is not None:
+            _check_memory(plans, place, self._to_start.expected_worker_bytes)
             began = time.monotonic()
-            with regularly(self._told_every, lambda: self._listener(_waited(time.monotonic() - began))):
-                self._executor.__enter__()
+            with regularly(self._told_every, lambda: self._waited(time.monotonic() - began)):
+                self._to_start.__enter__()
+            self.executor, self._to_start = self._to_start, None
             self._stack.push(self._leave)
-            self._started = True
         limit = self.executor.worker_bytes
         _check_memory(plans, place, limit)
         return limit
 
+    def _waited(self, seconds: float) -> None:
+        self._listener(Notice(f"waiting for workers for {duration(round(seconds))}"))
+
     def _leave(self, *error: Any) -> None:
         """Stop the workers; an error is an event, and hides neither results nor failures."""
         try:
-            self._executor.__exit__(*error)
+            self.executor.__exit__(*error)
         except Exception as problem:  # noqa: BLE001 -- whatever it is, the results are in the store
             self._listener(Notice(f"workers that did not stop: {one_line(problem)}"))
-
-
-def _waited(seconds: float) -> Notice:
-    return Notice(f"waiting for workers for {duration(round(seconds))}")
 
 
 def _check_memory(plans: Sequence[Plan], place: Place, limit: int | None) -> None:

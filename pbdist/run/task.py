@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
+from pbdist.buckets import Work
 from pbdist.errors import BatchError, WorkersLostError
 from pbdist.run.events import CellWatch, Failure, attempt, one_line, worker_name
 from pbdist.store import BatchWriter, PartHead
@@ -52,8 +53,8 @@ class Receipt:
     worker: str
 
 
-def cell_bounds(settings: StudySpec, cell: Cell) -> BoundsTable:
-    """Return the bounds of a cell with the settings of its study."""
+def cell_bounds(settings: StudySpec, cell: Cell, work: Work | None = None) -> BoundsTable:
+    """Return the bounds of a cell with the settings of its study; with privacy buckets, computed by `work`."""
     return bounds_table(
         [(cell.pair, 1)],
         compositions=settings.compositions,
@@ -68,6 +69,7 @@ def cell_bounds(settings: StudySpec, cell: Cell) -> BoundsTable:
         accept_unimprovable=True,
         # Bounds that miss the tolerance still hold: they are stored, and reported at the end.
         strict=False,
+        work=work,
     )
 
 
