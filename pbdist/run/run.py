@@ -17,8 +17,6 @@ from pbdist.run.events import (
     OUTAGE_SECONDS,
     TOLD_EVERY,
     BatchFailed,
-    BatchFinished,
-    CellFailed,
     CellsAtWork,
     Done,
     Event,
@@ -393,45 +391,28 @@ class _Run:
 
     def _settle(self, task: Task, results: Sequence[Receipt | Failure]) -> None:
         """Note the results of the batches of a task; those after the last result were not tried."""
-        part = task.head.part
         for batch, result in zip(task.batches, results, strict=False):
             if isinstance(result, Receipt):
-                self._finished(part, result)
+                self._finished(batch, result)
                 continue
-            self._batch_failed(part, batch, result.cause)
+            self._batch_failed(task.head.part, batch, result.cause)
             if result.store:
                 self._end(f"the store cannot be written: {result.cause}")
 
-    def _finished(self, part: str, receipt: Receipt) -> None:
-        batch = self._left.pop((part, receipt.batch), None)
-        if batch is None:
+    def _finished(self, batch: Batch, receipt: Receipt) -> None:
+        event = receipt.finished
+        if self._left.pop((event.part, event.batch), None) is None:
             # Given up meanwhile, or committed a second time after the first result was lost.
             return
-        self._done += batch.stop - batch.start
-        cells = self._parts[part].study.cells
-        self._schedule.observe(batch, receipt.seconds)
-        self._worker_seconds += receipt.seconds
-        self._kernel_seconds += receipt.kernel_seconds
-        self._written += receipt.written_bytes
+        self._done += event.cells
+        self._schedule.observe(batch, event.seconds)
+        self._worker_seconds += event.seconds
+        self._kernel_seconds += event.kernel_seconds
+        self._written += event.written_bytes
         for failure in receipt.failures:
-            self._failed[part, failure.cell] = failure.cause
-            setting = cells[failure.cell].describe()
-            self._listener(CellFailed(part, failure.cell, setting, failure.cause, failure.traceback))
-        self._listener(
-            BatchFinished(
-                part=part,
-                batch=batch.index,
-                first=batch.start,
-                stop=batch.stop,
-                settings=(cells[batch.start].describe(), cells[batch.stop - 1].describe()),
-                seconds=receipt.seconds,
-                kernel_seconds=receipt.kernel_seconds,
-                projected_seconds=batch.seconds,
-                written_bytes=receipt.written_bytes,
-                failed_cells=len(receipt.failures),
-                worker=receipt.worker,
-            )
-        )
+            self._failed[failure.part, failure.cell] = failure.cause
+            self._listener(failure)
+        self._listener(event)
 
     def _batch_failed(self, part: str, batch: Batch, cause: str) -> None:
         if self._left.pop((part, batch.index), None) is None:

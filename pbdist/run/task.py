@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from pbdist.buckets import Work
 from pbdist.errors import BatchError, WorkersLostError
-from pbdist.run.events import CellWatch, Failure, attempt, one_line, worker_name
+from pbdist.run.events import BatchFinished, CellFailed, CellWatch, Failure, attempt, one_line, worker_name
 from pbdist.store import BatchWriter, PartHead
 from pbdist.study import Batch, Cell, StudySpec
 from pbdist.table import BoundsTable, bounds_table
@@ -33,24 +33,11 @@ class Task:
 
 
 @dataclass(frozen=True)
-class CellFailure:
-    """A cell that could not be computed: its number, the exception on one line, and its traceback."""
-
-    cell: int
-    cause: str
-    traceback: str
-
-
-@dataclass(frozen=True)
 class Receipt:
-    """A batch is committed: what a worker returns for it."""
+    """A batch is committed: what a worker returns for it, as events."""
 
-    batch: int
-    seconds: float
-    kernel_seconds: float
-    written_bytes: int
-    failures: tuple[CellFailure, ...]
-    worker: str
+    finished: BatchFinished
+    failures: tuple[CellFailed, ...]
 
 
 def cell_bounds(settings: StudySpec, cell: Cell, work: Work | None = None) -> BoundsTable:
@@ -101,16 +88,16 @@ def run_task(task: Task, *, pause: float, bounds: CellBounds = cell_bounds) -> t
 def _run_batch(task: Task, bounds: CellBounds, watch: CellWatch, item: tuple[Batch, Sequence[Cell]]) -> Receipt:
     """Compute the cells of a batch, and write and commit it; cells that the task refuses are failed ones."""
     batch, cells = item
-    began, computing, failures = time.perf_counter(), 0.0, list[CellFailure]()
+    part, began, computing, failures = task.head.part, time.perf_counter(), 0.0, list[CellFailed]()
     writer = BatchWriter(task.head, batch.index, cells)
 
-    def fail(number: int, cause: str, trace: str = "") -> None:
-        failures.append(CellFailure(number, cause, trace))
+    def fail(number: int, cell: Cell, cause: str, trace: str = "") -> None:
+        failures.append(CellFailed(part, number, cell.describe(), cause, trace))
         writer.fail(cause)
 
     for number, cell in zip(range(batch.start, batch.stop), cells, strict=True):
         if number in task.refused:
-            fail(number, task.refused[number])
+            fail(number, cell, task.refused[number])
             continue
         start = time.perf_counter()
         try:
@@ -120,15 +107,27 @@ def _run_batch(task: Task, bounds: CellBounds, watch: CellWatch, item: tuple[Bat
         except (WorkersLostError, ScratchError):
             raise
         except Exception as error:  # noqa: BLE001 -- this cell fails, and no other
-            fail(number, one_line(error), traceback.format_exc())
+            fail(number, cell, one_line(error), traceback.format_exc())
             continue
         try:
             writer.add(table)
         except BatchError as error:
-            fail(number, one_line(error), traceback.format_exc())
+            fail(number, cell, one_line(error), traceback.format_exc())
     written = writer.commit()
-    seconds = time.perf_counter() - began
-    return Receipt(batch.index, seconds, computing, written, tuple(failures), worker_name())
+    finished = BatchFinished(
+        part=part,
+        batch=batch.index,
+        first=batch.start,
+        stop=batch.stop,
+        settings=(cells[0].describe(), cells[-1].describe()),
+        seconds=time.perf_counter() - began,
+        kernel_seconds=computing,
+        projected_seconds=batch.seconds,
+        written_bytes=written,
+        failed_cells=len(failures),
+        worker=worker_name(),
+    )
+    return Receipt(finished, tuple(failures))
 
 
 class ScratchError(OSError):
