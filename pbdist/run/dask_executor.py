@@ -33,7 +33,7 @@ from pbdist.run.events import (
     one_line,
     reported_by,
 )
-from pbdist.run.versions import Gate
+from pbdist.run.versions import close_unfit, unfit_workers
 from pbdist.study.plan import duration
 
 Item = TypeVar("Item")
@@ -216,12 +216,11 @@ class DaskExecutor:
         """Connect to the scheduler, and watch over the workers; the `first` time wait for a worker."""
         with ExitStack() as stack:
             self._client = stack.enter_context(self._source.connect(seconds))
-            gate = Gate(self._client, lambda text: self._send(Notice(text)))
             if first:
                 self._wait_for_worker()
-                for worker, problem in gate.unfit().items():
+                for worker, problem in unfit_workers(self._client).items():
                     raise InvalidInputError(f"workers: {problem} on {worker}")
-            gate.close()
+            close_unfit(self._client, lambda text: self._send(Notice(text)))
             self._client.subscribe_topic(TOPIC, self._take_report)
             if self._report is not None:
                 stack.enter_context(performance_report(str(self._report)))
@@ -249,7 +248,7 @@ class DaskExecutor:
         began, pause = time.monotonic(), _FIRST_PAUSE
         since = datetime.now(UTC).isoformat(timespec="seconds")
         wait = f"waiting for it for {duration(self._patience)}"
-        self._send(Notice(f"the scheduler {self._source} is lost since {since}: {wait}"))
+        self._send(Notice(f"the {self._source.where} is lost since {since}: {wait}"))
         self._connection.pop_all()
         with suppress(Exception):
             self._client.close(timeout=_CLOSE_SECONDS)
@@ -292,23 +291,20 @@ class _Watch:
     def __init__(self, client: Any, where: str, longest: float) -> None:
         self._client, self._where, self._longest = client, where, longest
         self._settled = min(_SETTLED_SECONDS, longest / 2)
-        #: When a worker was first seen, by its address, which changes with each start.
-        self._known: dict[str, float] = {}
         self._fine = time.monotonic()
-        #: Names and addresses that were seen since then.
-        self._starts: set[tuple[str, str]] = set()
+        #: When a worker was first seen since then, by its name and its address, which changes with each start.
+        self._seen: dict[tuple[str, str], float] = {}
 
     def result(self) -> None:
         """Note that a result came."""
         self._fine = time.monotonic()
-        self._starts.clear()
+        self._seen.clear()
 
     def look(self) -> None:
         """Look at the workers while no result comes; the error names them and the likely cause."""
         now, workers = time.monotonic(), _workers_of(self._client)
-        self._known = {address: self._known.get(address, now) for address in workers}
-        self._starts |= {(str(worker["name"]), address) for address, worker in workers.items()}
-        settled = [one for address, one in workers.items() if now - self._known[address] >= self._settled]
+        first = {address: self._seen.setdefault((str(one["name"]), address), now) for address, one in workers.items()}
+        settled = [one for address, one in workers.items() if now - first[address] >= self._settled]
         # A paused worker takes no tasks, but ends those that it computes.
         if any(one["status"] == "running" or one["metrics"].get("executing") for one in settled):
             self.result()
@@ -316,7 +312,7 @@ class _Watch:
             raise WorkersLostError(f"{self._problem(workers)}; {_GO_ON}")
 
     def _problem(self, workers: Mapping[str, Mapping[str, Any]]) -> str:
-        starts = Counter(name for name, _ in self._starts)
+        starts = Counter(name for name, _ in self._seen)
         again = [name for name, count in starts.items() if count > 1]
         names = again or [str(worker["name"]) for worker in workers.values()]
         if not names:

@@ -47,35 +47,31 @@ def _described(name: str, version: str | None) -> str:
     return f"{name} {version}" if version else f"no {name}"
 
 
-class Gate:
-    """Closes workers that have other versions than this process as they join, and tells of each of them."""
+def unfit_workers(client: Any) -> Mapping[str, str]:
+    """Return the workers with other versions than this process, and what differs."""
+    found: Mapping[str, Any] = client.run(inquiry(), on_error="return")
+    problems = {
+        worker: f"expected an answer, got {one_line(versions)}"
+        if isinstance(versions, Exception)
+        else difference(provenance(), versions)
+        for worker, versions in found.items()
+        # One that has just left is no problem.
+        if not isinstance(versions, OSError)
+    }
+    return {worker: problem for worker, problem in problems.items() if problem is not None}
 
-    def __init__(self, client: Any, tell: Callable[[str], object]) -> None:
-        self._client, self._tell = client, tell
-        self._name = f"pbdist-versions-{client.id}"
 
-    def unfit(self) -> Mapping[str, str]:
-        """Return the workers with other versions, and what differs."""
-        found: Mapping[str, Any] = self._client.run(inquiry(), on_error="return")
-        problems = {
-            worker: f"expected an answer, got {one_line(versions)}"
-            if isinstance(versions, Exception)
-            else difference(provenance(), versions)
-            for worker, versions in found.items()
-            # One that has just left is no problem.
-            if not isinstance(versions, OSError)
-        }
-        return {worker: problem for worker, problem in problems.items() if problem is not None}
+def close_unfit(client: Any, tell: Callable[[str], object]) -> None:
+    """Close workers with other versions as they join, and tell of each, until this client leaves the scheduler."""
+    topic = f"pbdist-versions-{client.id}"
 
-    def close(self) -> None:
-        """Let no unfit worker in from now on, until this client leaves the scheduler."""
-        self._client.subscribe_topic(self._name, self._take_note)
-        self._client.register_plugin(_leaving(self._name, str(self._client.id)))
-        self._client.register_plugin(_gatekeeper(self._name))
-
-    def _take_note(self, event: tuple[float, Mapping[str, Any]]) -> None:
+    def take_note(event: tuple[float, Mapping[str, Any]]) -> None:
         worker, versions = event[1]["worker"], event[1]["versions"]
-        self._tell(f"refused: worker {worker}: {difference(provenance(), versions)}")
+        tell(f"refused: worker {worker}: {difference(provenance(), versions)}")
+
+    client.subscribe_topic(topic, take_note)
+    client.register_plugin(_leaving(topic, str(client.id)))
+    client.register_plugin(_gatekeeper(topic))
 
 
 # Both classes are made in functions, so that they are sent as code: workers and the scheduler may have no pbdist.
