@@ -3,7 +3,7 @@
 import gc
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -156,7 +156,6 @@ def run_study(
         left = [found for part in parts if (found := _uncommitted(part, planner, check=check)) is not None]
         run = _Run(parts, listener, told_every)
         if left:
-            _check_software(part for part, _, _ in left)
             seconds = sum(batch.seconds for _, _, batches in left for batch in batches)
             limit = workers.start([plan for _, plan, _ in left], place, seconds)
             blocks, whole = list[Left](), list[Left]()
@@ -197,7 +196,8 @@ def _parts(place: Place, asked: Asked, workers: "_Workers", planner: Planner) ->
 def _uncommitted(part: StoredStudy, planner: Planner, *, check: bool) -> tuple[StoredStudy, Plan, list[Batch]] | None:
     """Return a part, its plan and the batches that are to be computed; None where there are none.
 
-    By one listing of the store; if `check`, every file is compared with its checksum too.
+    By one listing of the store; if `check`, every file is compared with its checksum too. A part that other versions
+    have begun is refused: its results would depend on when it was stopped.
     """
     progress = part.progress()
     again = {cell // part.cells_per_batch for cell in progress.failed} | set(progress.missing)
@@ -205,19 +205,14 @@ def _uncommitted(part: StoredStudy, planner: Planner, *, check: bool) -> tuple[S
         again |= set(damaged_batches(part))
     if not again:
         return None
+    problem = difference(part.attributes.get("provenance", {}), provenance())
+    if problem is not None:
+        raise StoreMismatchError(
+            f"{part.place.url}: this process has {problem} of the store: go on with the versions of the store, or"
+            " run the study into a new store"
+        )
     plan = planner.plan(part.study, part.cells_per_batch)
     return part, plan, [batch for batch in plan.batches if batch.index in again]
-
-
-def _check_software(parts: Iterable[StoredStudy]) -> None:
-    """Refuse to go on with a part that other versions have begun: its results would depend on when it was stopped."""
-    for part in parts:
-        problem = difference(part.attributes.get("provenance", {}), provenance())
-        if problem is not None:
-            raise StoreMismatchError(
-                f"{part.place.url}: this process has {problem} of the store: go on with the versions of the store, or"
-                " run the study into a new store"
-            )
 
 
 class _Workers:
