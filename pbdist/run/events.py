@@ -4,7 +4,6 @@ import os
 import socket
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
@@ -338,8 +337,6 @@ class Failure:
 
     #: The exception on one line.
     cause: str
-    #: Its traceback; empty where the worker was killed.
-    traceback: str = ""
     #: Whether it killed its workers, again and again.
     killed: bool = False
     #: Whether the store, or the scratch of a giant cell, cannot be read or written: then no other task can.
@@ -441,8 +438,7 @@ def attempt(task: Callable[[Item], Result], item: Item) -> Result | Failure:
     try:
         return task(item)
     except Exception as error:  # noqa: BLE001 -- whatever it is, it is reported at the end
-        store = isinstance(error, OSError | StoreMismatchError)
-        return Failure(one_line(error), traceback.format_exc(), store=store)
+        return Failure(one_line(error), store=isinstance(error, OSError | StoreMismatchError))
 
 
 def one_line(error: BaseException) -> str:
