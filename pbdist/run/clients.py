@@ -72,10 +72,6 @@ class RunningScheduler:
         self._given = str(address_or_file)
         self.where = f"scheduler {self._given}"
 
-    def __str__(self) -> str:
-        """Return the address or the file."""
-        return self._given
-
     @contextmanager
     def started(self) -> Iterator[None]:
         """Start nothing: the workers are there."""

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from distributed import get_worker, performance_report
@@ -33,7 +33,7 @@ from pbdist.run.events import (
     one_line,
     reported_by,
 )
-from pbdist.run.versions import Gate
+from pbdist.run.versions import close_unfit, unfit_workers
 from pbdist.study.plan import duration
 
 Item = TypeVar("Item")
@@ -168,15 +168,13 @@ class DaskExecutor:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         """Save the report, close the connection, and the cluster if it was started here."""
         # Connections that are cut while the cluster is closed log errors.
         for name in ("tornado.application", "asyncio"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         try:
-            self._stack.__exit__(kind, error, traceback)
+            self._stack.__exit__(*error)
         finally:
             self._client, self._counted = None, -_COUNT_SECONDS
 
@@ -190,40 +188,39 @@ class DaskExecutor:
         WorkersLostError
             The connection to the scheduler is lost, or no worker works for too long.
         """
-        self._send, waiting = send, _Waiting(items)
+        self._send, waiting, again = send, iter(items), list[Item]()
         while True:
             longest = max(self._lost_seconds, 0.0 if self._source.outlives_run else self._source.start_timeout)
             tasks: _Tasks[Item] = _Tasks(self._client, task, _Watch(self._client, self._source.where, longest))
             try:
+                tasks.submit(again)
                 self._fill(tasks, waiting)
-                while tasks:
-                    yield tasks.next()
+                for done in tasks.done():
+                    yield done
                     self._fill(tasks, waiting)
                 return
             except SchedulerLostError:
                 if not self._source.outlives_run:
                     raise
-                waiting.again.extendleft(reversed(tasks.items()))
-            self._reconnect(len(waiting.again))
+                again = tasks.items()
+            self._reconnect(len(again))
 
-    def _fill(self, tasks: "_Tasks[Item]", waiting: "_Waiting[Item]") -> None:
+    def _fill(self, tasks: "_Tasks[Item]", waiting: Iterator[Item]) -> None:
         """Submit items up to the window: several at once, as long as no worker is idle."""
         window = _WINDOW_PER_WORKER * self.parallelism
-        if len(tasks) > window - min(_MOST_SUBMITTED, max(1, window // 8)):
-            return
-        while some := list(islice(waiting, min(_MOST_SUBMITTED, window - len(tasks)))):
-            tasks.submit(some)
+        room = window - len(tasks)
+        if room >= min(_MOST_SUBMITTED, max(1, window // 8)):
+            tasks.submit(list(islice(waiting, room)))
 
     def _connect(self, seconds: float, *, first: bool = True) -> None:
         """Connect to the scheduler, and watch over the workers; the `first` time wait for a worker."""
         with ExitStack() as stack:
             self._client = stack.enter_context(self._source.connect(seconds))
-            gate = Gate(self._client, lambda text: self._send(Notice(text)))
             if first:
                 self._wait_for_worker()
-                for worker, problem in gate.unfit().items():
+                for worker, problem in unfit_workers(self._client).items():
                     raise InvalidInputError(f"workers: {problem} on {worker}")
-            gate.close()
+            close_unfit(self._client, lambda text: self._send(Notice(text)))
             self._client.subscribe_topic(TOPIC, self._take_report)
             if self._report is not None:
                 stack.enter_context(performance_report(str(self._report)))
@@ -251,7 +248,7 @@ class DaskExecutor:
         began, pause = time.monotonic(), _FIRST_PAUSE
         since = datetime.now(UTC).isoformat(timespec="seconds")
         wait = f"waiting for it for {duration(self._patience)}"
-        self._send(Notice(f"the scheduler {self._source} is lost since {since}: {wait}"))
+        self._send(Notice(f"the {self._source.where} is lost since {since}: {wait}"))
         self._connection.pop_all()
         with suppress(Exception):
             self._client.close(timeout=_CLOSE_SECONDS)
@@ -294,23 +291,20 @@ class _Watch:
     def __init__(self, client: Any, where: str, longest: float) -> None:
         self._client, self._where, self._longest = client, where, longest
         self._settled = min(_SETTLED_SECONDS, longest / 2)
-        #: When a worker was first seen, by its address, which changes with each start.
-        self._known: dict[str, float] = {}
         self._fine = time.monotonic()
-        #: Names and addresses that were seen since then.
-        self._starts: set[tuple[str, str]] = set()
+        #: When a worker was first seen since then, by its name and its address, which changes with each start.
+        self._seen: dict[tuple[str, str], float] = {}
 
     def result(self) -> None:
         """Note that a result came."""
         self._fine = time.monotonic()
-        self._starts.clear()
+        self._seen.clear()
 
     def look(self) -> None:
         """Look at the workers while no result comes; the error names them and the likely cause."""
         now, workers = time.monotonic(), _workers_of(self._client)
-        self._known = {address: self._known.get(address, now) for address in workers}
-        self._starts |= {(str(worker["name"]), address) for address, worker in workers.items()}
-        settled = [one for address, one in workers.items() if now - self._known[address] >= self._settled]
+        first = {address: self._seen.setdefault((str(one["name"]), address), now) for address, one in workers.items()}
+        settled = [one for address, one in workers.items() if now - first[address] >= self._settled]
         # A paused worker takes no tasks, but ends those that it computes.
         if any(one["status"] == "running" or one["metrics"].get("executing") for one in settled):
             self.result()
@@ -318,7 +312,7 @@ class _Watch:
             raise WorkersLostError(f"{self._problem(workers)}; {_GO_ON}")
 
     def _problem(self, workers: Mapping[str, Mapping[str, Any]]) -> str:
-        starts = Counter(name for name, _ in self._starts)
+        starts = Counter(name for name, _ in self._seen)
         again = [name for name, count in starts.items() if count > 1]
         names = again or [str(worker["name"]) for worker in workers.values()]
         if not names:
@@ -331,81 +325,67 @@ class _Watch:
         )
 
 
-class _Waiting(Iterator[Item]):
-    """Items to submit: those in `again` first. Like what it is made from, it may go on after its end."""
-
-    def __init__(self, items: Iterable[Item]) -> None:
-        self._items = iter(items)
-        self.again: deque[Item] = deque()
-
-    def __next__(self) -> Item:
-        return self.again.popleft() if self.again else next(self._items)
-
-
 class _Tasks(Generic[Item]):
     """Items that are computed by Dask workers, and the results of those that are done."""
 
     def __init__(self, client: Any, task: Callable[[Item], Any], watch: _Watch) -> None:
         self._client, self._task, self._watch = client, task, watch
         self._running: dict[str, tuple[Any, Item]] = {}
-        #: Items that are being submitted.
-        self._unsent: Sequence[Item] = ()
+        #: Items that are still to be submitted.
+        self._unsent: deque[Item] = deque()
         self._finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        #: Results that were fetched and not yet returned.
-        self._fetched: deque[Done[Item, Any]] = deque()
 
     def __len__(self) -> int:
-        """Return how many items have not been returned yet."""
-        return len(self._running) + len(self._fetched)
-
-    def submit(self, items: Sequence[Item]) -> None:
-        """Have some items computed."""
-        # Driver and scheduler remember their last 1,000 messages to every other process, with the items in them.
-        self._unsent = items
-        packed = [zlib.compress(pickle.dumps(item), _COMPRESSION) for item in items]
-        try:
-            # Not pure: an earlier result of the same task does not mean that its files exist.
-            futures = self._client.map(_attempt_packed, packed, pure=False, task=self._task, run=str(self._client.id))
-        except ClosedClientError as error:
-            raise SchedulerLostError from error
-        for future, item in zip(futures, items, strict=True):
-            self._running[future.key] = future, item
-            future.add_done_callback(self._finished.put)
-        self._unsent = ()
-
-    def next(self) -> Done[Item, Any]:
-        """Return an item that is done, and its result: what the task returned, or a `Failure`."""
-        while not self._fetched:
-            self._fetch()
-        self._watch.result()
-        return self._fetched.popleft()
+        """Return how many items are being computed."""
+        return len(self._running)
 
     def items(self) -> list[Item]:
-        """Return the items that have not been returned yet."""
-        return [*(item for _, item in self._running.values()), *(done.item for done in self._fetched), *self._unsent]
+        """Return the items without a result."""
+        return [*(item for _, item in self._running.values()), *self._unsent]
 
-    def _fetch(self) -> None:
-        futures = [self._one_finished()]
-        with suppress(queue.Empty):
-            while len(futures) < _MOST_FETCHED:
-                futures.append(self._finished.get_nowait())
-        results = self._gathered([future for future in futures if future.status == "finished"])
-        for future in futures:
-            if future.key in results:
-                (result,) = results[future.key]
-            elif future.status == "error":
-                # An exception in a task is a result: this one killed its workers, or was not even begun.
-                error = future.exception(timeout=_ANSWER_SECONDS)
-                killed = isinstance(error, KilledWorker)
-                result = Failure(f"{_DIED * killed}{one_line(error)}", killed=killed)
-            elif future.status == "cancelled" or self._client.status != "running":
-                # Not by this process.
-                raise SchedulerLostError
-            else:
-                # The worker that held the result died before it sent it: it is computed again.
+    def submit(self, items: Iterable[Item]) -> None:
+        """Have some items computed."""
+        self._unsent.extend(items)
+        while self._unsent:
+            some = list(islice(self._unsent, _MOST_SUBMITTED))
+            # Driver and scheduler remember their last 1,000 messages to every other process, with the items in them.
+            packed = [zlib.compress(pickle.dumps(item), _COMPRESSION) for item in some]
+            run = str(self._client.id)
+            try:
+                # Not pure: an earlier result of the same task does not mean that its files exist.
+                futures = self._client.map(_attempt_packed, packed, pure=False, task=self._task, run=run)
+            except ClosedClientError as error:
+                raise SchedulerLostError from error
+            for future, item in zip(futures, some, strict=True):
+                self._running[future.key] = future, item
+                self._unsent.popleft()
                 future.add_done_callback(self._finished.put)
-                continue
-            self._fetched.append(Done(self._running.pop(future.key)[1], result))
+
+    def done(self) -> Iterator[Done[Item, Any]]:
+        """Yield each item that is done, and its result: what the task returned, or a `Failure`."""
+        while self._running:
+            futures = [self._one_finished()]
+            with suppress(queue.Empty):
+                while len(futures) < _MOST_FETCHED:
+                    futures.append(self._finished.get_nowait())
+            results = self._gathered([future for future in futures if future.status == "finished"])
+            for future in futures:
+                if future.key in results:
+                    (result,) = results[future.key]
+                elif future.status == "error":
+                    # An exception in a task is a result: this one killed its workers, or was not even begun.
+                    error = future.exception(timeout=_ANSWER_SECONDS)
+                    killed = isinstance(error, KilledWorker)
+                    result = Failure(f"{_DIED * killed}{one_line(error)}", killed=killed)
+                elif future.status == "cancelled" or self._client.status != "running":
+                    # Not by this process.
+                    raise SchedulerLostError
+                else:
+                    # The worker that held the result died before it sent it: it is computed again.
+                    future.add_done_callback(self._finished.put)
+                    continue
+                self._watch.result()
+                yield Done(self._running.pop(future.key)[1], result)
 
     def _one_finished(self) -> Any:
         while True:
@@ -418,12 +398,8 @@ class _Tasks(Generic[Item]):
 
     def _gathered(self, futures: Sequence[Any]) -> Mapping[str, Any]:
         """Return the results of finished tasks by their keys; some are missing if their workers died."""
-
-        async def gather() -> Mapping[str, Any]:
-            named = {future.key: future for future in futures}
-            found: Mapping[str, Any] = await self._client.gather(named, errors="skip", asynchronous=True)
-            return found
-
+        named = {future.key: future for future in futures}
+        gather = partial(self._client.gather, named, errors="skip", asynchronous=True)
         try:
             found: Mapping[str, Any] = self._client.sync(gather, callback_timeout=_ANSWER_SECONDS)
         except TimeoutError:

@@ -4,13 +4,11 @@ import os
 import socket
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
 from pbdist.errors import StoreMismatchError, printable
 from pbdist.progress import heard_by
@@ -43,6 +41,8 @@ class RunStarted:
     #: Projected time of the batches that are left, on one core, and how many are computed at the same time.
     seconds: float
     parallelism: int
+    #: The projected time of the run.
+    elapsed_seconds: float
 
 
 @dataclass(frozen=True)
@@ -194,6 +194,10 @@ def worker_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
+#: What is counted on the way to the next step of a cell that all workers compute.
+TASK = "task"
+
+
 class _Computation:
     """The computation of a cell, and its last step."""
 
@@ -205,124 +209,16 @@ class _Computation:
         self._counts: dict[str, tuple[int, int]] = {}
 
     def hear(self, what: str, reached: int, of: int) -> None:
+        told = f"{what} {reached:,} of {of:,}"
+        if what == TASK:
+            self.detail = told
+            return
         before, times = self._counts.get(what, (reached, 1))
         times += reached < before
         self._counts[what] = reached, times
         # For the second direction, or a finer lattice.
         again = f" (time {times})" if times > 1 else ""
-        self.step, self.detail = f"{what} {reached:,} of {of:,}{again}", ""
-
-
-class CellWatch:
-    """Reports the cell that a thread computes, from another thread, if it takes longer than `seconds`.
-
-    There is at most one report in `seconds`, and one more at the end of each reported cell. Without `reported_by`
-    there are none. A context manager; `part` is the part of the store that the cells belong to.
-    """
-
-    def __init__(self, part: str, seconds: float) -> None:
-        self._part, self._seconds, self._send = part, seconds, _send.get()
-        self._current: _Computation | None = None
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="pbdist-cell-watch", daemon=True)
-
-    def __enter__(self) -> Self:
-        """Begin to watch."""
-        if self._send is not None:
-            try:
-                self._thread.start()
-            except BaseException:
-                # An interrupt may come when the thread has just started.
-                self._over.set()
-                raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Send the last report and end."""
-        self._over.set()
-        if self._send is not None:
-            self._thread.join()
-
-    @contextmanager
-    def at(self, batch: Batch, number: int, cell: Cell) -> Iterator[None]:
-        """Watch the computation of a cell, which is the block."""
-        self._current = found = _Computation(batch, number, cell)
-        try:
-            with heard_by(found.hear):
-                yield
-        finally:
-            self._current = None
-
-    def detail(self, what: str, reached: int, of: int) -> None:
-        """Note how far the work on the next step has come."""
-        found = self._current
-        if found is not None:
-            found.detail = f"{what} {reached:,} of {of:,}"
-
-    def _watch(self) -> None:
-        reported: _Computation | None = None
-        while not self._over.wait(self._seconds):
-            found = self._current
-            if reported is not None and reported is not found:
-                self._report(reported, over=True)
-                reported = None
-            if found is not None and time.monotonic() - found.began >= self._seconds:
-                self._report(found)
-                reported = found
-        if reported is not None:
-            self._report(reported, over=True)
-
-    def _report(self, found: _Computation, *, over: bool = False) -> None:
-        if self._send is None:
-            return
-        setting = found.cell.describe()
-        if len(setting) > _LONGEST_SETTING:
-            setting = f"{setting[:_LONGEST_SETTING]}.."
-        step = ", ".join(text for text in (found.step, found.detail) if text)
-        seconds = time.monotonic() - found.began
-        self._send(Report(self._part, found.batch.index, found.number, setting, seconds, step, worker_name(), over))
-
-
-def pause_between_reports(event_seconds: float, parallelism: int) -> float:
-    """Return the time between two reports of a worker, where the run sends an event every `event_seconds`."""
-    pause = max(_LEAST_PAUSE, parallelism / _MOST_REPORTS)
-    return min(pause, event_seconds / _LEAST_REPORTS)
-
-
-class CellsAtWork:
-    """The last report of each cell that takes long, in the driver.
-
-    `is_left` says of a batch, by part and number, whether it is still to be computed: reports may come late, or never.
-    """
-
-    def __init__(self, is_left: Callable[[str, int], bool]) -> None:
-        self._is_left = is_left
-        self._last: dict[tuple[str, int], tuple[float, Report]] = {}
-        self._lock = threading.Lock()
-
-    def take(self, report: Report) -> None:
-        """Note a report that comes now."""
-        with self._lock:
-            if report.over:
-                self._last.pop((report.part, report.cell), None)
-            else:
-                self._last[report.part, report.cell] = time.monotonic(), report
-
-    def cells(self) -> list[Report]:
-        """Return the cells at work now, the longest first."""
-        now = time.monotonic()
-        with self._lock:
-            for key, (_, report) in list(self._last.items()):
-                if not self._is_left(report.part, report.batch):
-                    del self._last[key]
-            last = list(self._last.values())
-        found = [
-            replace(report, seconds=report.seconds + now - arrived, silent_seconds=now - arrived)
-            for arrived, report in last
-        ]
-        return sorted(found, key=lambda cell: (-cell.seconds, cell.part, cell.cell))
+        self.step, self.detail = f"{told}{again}", ""
 
 
 @contextmanager
@@ -345,6 +241,94 @@ def regularly(seconds: float, act: Callable[[], None]) -> Iterator[None]:
             thread.join()
 
 
+class CellWatch:
+    """Reports the cell that a thread computes, from another thread, if it takes longer than `seconds`.
+
+    There is at most one report in `seconds`, and one more at the end of each reported cell. Without `reported_by`
+    there are none. A context manager; `part` is the part of the store that the cells belong to.
+    """
+
+    def __init__(self, part: str, seconds: float) -> None:
+        send = _send.get()
+        self._part, self._seconds, self._send = part, seconds, send or ignore
+        self._current: _Computation | None = None
+        self._reported: _Computation | None = None
+        self._clock = nullcontext() if send is None else regularly(seconds, self._look)
+
+    def __enter__(self) -> Self:
+        """Begin to watch."""
+        self._clock.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        """End, and send the last report."""
+        self._clock.__exit__(*error)
+        self._look()
+
+    @contextmanager
+    def at(self, batch: Batch, number: int, cell: Cell) -> Iterator[None]:
+        """Watch the computation of a cell, which is the block."""
+        self._current = found = _Computation(batch, number, cell)
+        try:
+            with heard_by(found.hear):
+                yield
+        finally:
+            self._current = None
+
+    def _look(self) -> None:
+        found = self._current
+        if self._reported is not None and self._reported is not found:
+            self._report(self._reported, over=True)
+            self._reported = None
+        if found is not None and time.monotonic() - found.began >= self._seconds:
+            self._report(found)
+            self._reported = found
+
+    def _report(self, found: _Computation, *, over: bool = False) -> None:
+        setting = found.cell.describe()
+        if len(setting) > _LONGEST_SETTING:
+            setting = f"{setting[:_LONGEST_SETTING]}.."
+        step = ", ".join(text for text in (found.step, found.detail) if text)
+        seconds = time.monotonic() - found.began
+        self._send(Report(self._part, found.batch.index, found.number, setting, seconds, step, worker_name(), over))
+
+
+def pause_between_reports(event_seconds: float, parallelism: int) -> float:
+    """Return the time between two reports of a worker, where the run sends an event every `event_seconds`."""
+    pause = max(_LEAST_PAUSE, parallelism / _MOST_REPORTS)
+    return min(pause, event_seconds / _LEAST_REPORTS)
+
+
+class CellsAtWork:
+    """The last report of each cell that takes long, in the driver.
+
+    `is_left` says of a batch, by part and number, whether it is still to be computed: reports may come late, or never.
+    """
+
+    def __init__(self, is_left: Callable[[str, int], bool]) -> None:
+        self._is_left = is_left
+        #: The last report of each cell, and when it came.
+        self._last: dict[tuple[str, int], tuple[float, Report]] = {}
+
+    def take(self, report: Report) -> None:
+        """Note a report that comes now, in any thread."""
+        if report.over:
+            self._last.pop((report.part, report.cell), None)
+        else:
+            self._last[report.part, report.cell] = time.monotonic(), report
+
+    def cells(self) -> list[Report]:
+        """Return the cells at work now, the longest first."""
+        now, found = time.monotonic(), list[Report]()
+        for key, (arrived, report) in self._last.copy().items():
+            if self._is_left(report.part, report.batch):
+                silent = now - arrived
+                found.append(replace(report, seconds=report.seconds + silent, silent_seconds=silent))
+            else:
+                self._last.pop(key, None)
+        return sorted(found, key=lambda cell: (-cell.seconds, cell.part, cell.cell))
+
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -355,8 +339,6 @@ class Failure:
 
     #: The exception on one line.
     cause: str
-    #: Its traceback; empty where the worker was killed.
-    traceback: str = ""
     #: Whether it killed its workers, again and again.
     killed: bool = False
     #: Whether the store, or the scratch of a giant cell, cannot be read or written: then no other task can.
@@ -413,9 +395,7 @@ class Executor(Protocol):
     def __enter__(self) -> Self:
         """Start what computes."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         """Stop what computes."""
 
 
@@ -451,9 +431,7 @@ class SerialExecutor:
         """Return the executor: there is nothing to start."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         """Do nothing: there is nothing to stop."""
 
 
@@ -462,8 +440,7 @@ def attempt(task: Callable[[Item], Result], item: Item) -> Result | Failure:
     try:
         return task(item)
     except Exception as error:  # noqa: BLE001 -- whatever it is, it is reported at the end
-        store = isinstance(error, OSError | StoreMismatchError)
-        return Failure(one_line(error), traceback.format_exc(), store=store)
+        return Failure(one_line(error), store=isinstance(error, OSError | StoreMismatchError))
 
 
 def one_line(error: BaseException) -> str:

@@ -18,22 +18,21 @@ import numpy.typing as npt
 from pbdist.arguments import DEFAULT_BUCKETS, half_width_of
 from pbdist.buckets import Layout, Mapper, VectorStore, Work, layout_within
 from pbdist.errors import BatchError, InvalidInputError
-from pbdist.progress import Hearer
-from pbdist.run.events import CellWatch, Executor, Failure
-from pbdist.run.task import Receipt, ScratchError, Task, write_batch
+from pbdist.progress import report
+from pbdist.run.events import TASK, Executor, Failure
+from pbdist.run.task import Receipt, ScratchError, Task, cell_bounds, run_task
 from pbdist.store import LocalPlace, ObjectPlace, Place
 from pbdist.study import Cell, StudySpec
 from pbdist.study.plan import size
-from pbdist.table import BoundsTable, bounds_table
+from pbdist.table import BoundsTable
 
 #: What a worker's process takes before it computes anything.
 BASE_BYTES = 220 << 20
 #: The part of a worker's memory that is used: Dask gives no tasks to a worker that takes more than 80 %.
 _USABLE = 0.78
-#: Magic bytes, CRC-32 of all bytes after it, kind of number, number of dimensions, their lengths.
-_HEADER = struct.Struct("<4sIcB2xQQ")
-_MAGIC = b"PBV1"
-_AFTER_CHECKSUM = 8
+#: CRC-32 of all bytes after it, kind of number, number of rows, and of columns: -1 of a vector.
+_HEADER = struct.Struct("<Ic3xqq")
+_CHECKSUM_BYTES = 4
 #: The end of the names of blocks: no other file is ever removed.
 _BLOCK = ".pbdist-block"
 _KINDS = {b"d": np.dtype("<f8"), b"D": np.dtype("<c16")}
@@ -43,12 +42,15 @@ Result = TypeVar("Result")
 
 
 class Scratch(VectorStore):
-    """Holds the arrays of one cell beside a store, in ``.NAME.scratch``; they may be lost in a crash of the machine."""
+    """Holds the arrays of one cell beside a store, in ``.NAME.scratch``; they may be lost in a crash of the machine.
 
-    def __init__(self, store: Place) -> None:
-        folder, _, name = store.url.rpartition("/")
+    The place is that of a part of the store.
+    """
+
+    def __init__(self, place: Place, part: str = "") -> None:
+        folder, _, name = place.url.removesuffix(f"/{part}").rpartition("/")
         url = f"{folder}/.{name}.scratch"
-        self._place = replace(store, url=url) if isinstance(store, ObjectPlace) else LocalPlace(url)
+        self._place = replace(place, url=url) if isinstance(place, ObjectPlace) else LocalPlace(url)
 
     def read(self, name: str) -> npt.NDArray[Any]:
         """Return an array."""
@@ -65,8 +67,7 @@ class Scratch(VectorStore):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 temporary = target.with_name(f"{uuid4().hex}{_BLOCK}")
                 with temporary.open("wb") as file:
-                    file.write(header)
-                    file.write(data)
+                    file.writelines((header, data))
                 temporary.replace(target)
             else:
                 self._place.write(f"{name}{_BLOCK}", header + data)
@@ -95,34 +96,21 @@ def _scratch_errors() -> Iterator[None]:
         raise ScratchError(f"a block of a giant cell: {error}") from error
 
 
-def run_giant_batch(task: Task, *, executor: Executor, pause: float) -> Receipt:
-    """Compute the cells of the only batch of a task on all workers; write and commit them from this process.
+def run_giant_task(task: Task, *, executor: Executor, pause: float) -> tuple[Receipt | Failure, ...]:
+    """Compute the cells of a task on all workers; write and commit them from this process, as `run_task` does."""
+    mapper, scratch = ExecutorMapper(executor), Scratch(task.head.place, task.head.part)
 
-    `pause` is the time between two reports of a cell, see `CellWatch`.
+    def bounds(settings: StudySpec, cell: Cell) -> BoundsTable:
+        memory = executor.worker_bytes
+        if memory is None:
+            raise InvalidInputError("memory: cells too large for one worker need workers with a memory limit")
+        return compute(settings, cell, mapper, scratch, memory)
 
-    Raises
-    ------
-    OSError
-        The results, or the blocks, cannot be written.
-    """
-    memory = executor.worker_bytes
-    if memory is None:
-        raise InvalidInputError("memory: cells too large for one worker need workers with a memory limit")
-    place = task.head.place
-    where = place.url.removesuffix(f"/{task.head.part}")
-    store = replace(place, url=where) if isinstance(place, ObjectPlace) else LocalPlace(where)
-    with CellWatch(task.head.part, pause) as watch:
-        mapper, scratch = ExecutorMapper(executor, watch.detail), Scratch(store)
-        return write_batch(
-            task,
-            (task.batches[0], task.cells[0]),
-            lambda cell: compute(task.head.settings, cell, mapper, scratch, memory),
-            watch,
-        )
+    return run_task(task, pause=pause, bounds=bounds)
 
 
 def compute(study: StudySpec, cell: Cell, mapper: Mapper, scratch: Scratch, worker_bytes: int) -> BoundsTable:
-    """Compute a cell of privacy buckets in blocks; bit for bit the table of `pbdist.table.bounds_table`.
+    """Compute a cell of privacy buckets in blocks; bit for bit the table of `cell_bounds`.
 
     This process itself holds a few numbers for each block; with ``keep_states`` also 32 bytes for each bucket,
     direction and r. The scratch must be seen by every worker. It is emptied before and afterwards.
@@ -138,16 +126,7 @@ def compute(study: StudySpec, cell: Cell, mapper: Mapper, scratch: Scratch, work
     work = Work(scratch, mapper, layout_of(study, worker_bytes), name=uuid4().hex)
     scratch.clear()
     try:
-        return bounds_table(
-            [(cell.pair, 1)],
-            method="buckets",
-            compositions=study.compositions,
-            epsilon=study.epsilon,
-            buckets=study.buckets,
-            factor=cell.factor,
-            keep_states=study.keep_states,
-            work=work,
-        )
+        return cell_bounds(study, cell, work)
     finally:
         # The next cell removes what stays; an error here would hide the result.
         with suppress(OSError):
@@ -155,13 +134,10 @@ def compute(study: StudySpec, cell: Cell, mapper: Mapper, scratch: Scratch, work
 
 
 class ExecutorMapper:
-    """Does the same work on many items wherever an executor, which must be started, computes.
+    """Does the same work on many items wherever an executor, which must be started, computes; reports each item."""
 
-    `told` is called with what is counted, how many items of a map are done, and how many there are.
-    """
-
-    def __init__(self, executor: Executor, told: Hearer | None = None) -> None:
-        self._executor, self._told = executor, told
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
 
     @property
     def parallel(self) -> int:
@@ -186,8 +162,7 @@ class ExecutorMapper:
             if isinstance(done.result, Failure):
                 raise (ScratchError if done.result.store else BatchError)(done.result.cause)
             early[done.item[0]] = done.result
-            if self._told is not None:
-                self._told("task", count, len(items))
+            report(TASK, count, len(items))
             while following in early:
                 yield early.pop(following)
                 following += 1
@@ -241,21 +216,17 @@ def _encoded(array: npt.NDArray[Any]) -> tuple[bytes, bytes | memoryview]:
     kind = array.dtype.char.encode()
     if kind not in _KINDS or array.ndim not in (1, 2):
         raise ValueError(f"scratch: expected a vector or matrix of float64 or complex128, got {array.dtype}")
-    contiguous = np.ascontiguousarray(array, dtype=_KINDS[kind])
-    data = contiguous.reshape(-1).view(np.uint8).data
-    shape = (*array.shape, 0)[:2]
-    unchecked = _HEADER.pack(_MAGIC, 0, kind, array.ndim, *shape)
-    checksum = zlib.crc32(data, zlib.crc32(unchecked[_AFTER_CHECKSUM:]))
-    return _HEADER.pack(_MAGIC, checksum, kind, array.ndim, *shape), data
+    data = np.ascontiguousarray(array, dtype=_KINDS[kind]).reshape(-1).view(np.uint8).data
+    rows, columns, *_ = (*array.shape, -1)
+    checksum = zlib.crc32(data, zlib.crc32(_HEADER.pack(0, kind, rows, columns)[_CHECKSUM_BYTES:]))
+    return _HEADER.pack(checksum, kind, rows, columns), data
 
 
 def _decoded(content: bytes, name: str) -> npt.NDArray[Any]:
     view = memoryview(content)
-    damaged = OSError(f"{name}: expected an array of a giant cell, got a damaged file")
-    if len(view) < _HEADER.size:
-        raise damaged
-    magic, checksum, kind, dimensions, rows, columns = _HEADER.unpack(view[: _HEADER.size])
-    if magic != _MAGIC or zlib.crc32(view[_AFTER_CHECKSUM:]) != checksum:
-        raise damaged
-    shape = (rows, columns)[:dimensions]
-    return np.frombuffer(view[_HEADER.size :], dtype=_KINDS[kind]).reshape(shape)
+    fields = _HEADER.unpack(view[: _HEADER.size]) if len(view) >= _HEADER.size else None
+    if fields is None or zlib.crc32(view[_CHECKSUM_BYTES:]) != fields[0]:
+        raise OSError(f"{name}: expected an array of a giant cell, got a damaged file")
+    _, kind, rows, columns = fields
+    vector = np.frombuffer(view[_HEADER.size :], dtype=_KINDS[kind])
+    return vector if columns < 0 else vector.reshape(rows, columns)

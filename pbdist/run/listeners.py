@@ -9,11 +9,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from pbdist.errors import InvalidInputError, printable
@@ -68,14 +67,17 @@ class ProgressDisplay:
             console=console,
             disable=not console.is_terminal,
         )
-        self._task: TaskID | None = None
-        self._started: RunStarted | None = None
+        self._task = self._progress.add_task("cells", visible=False, counts="")
         self._began = self._printed = 0.0
+        #: Cells of the study, and those of them that were left at the start.
+        self._cells = self._left = 0
         self._done = self._failed = self._written = 0
         #: Cells that were done when the cells at work were last shown.
         self._done_before = 0
         #: Projected seconds on one core of what was left at the start, and of the batches of it that are done.
         self._projected = self._projected_done = 0.0
+        #: The mean of what was left, for a cell.
+        self._cell_seconds = 0.0
         self._causes: set[str] = set()
 
     def __enter__(self) -> Self:
@@ -83,9 +85,7 @@ class ProgressDisplay:
         self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         """Stop the display; its last state stays, without cells at work."""
         self._progress.event = None
         self._progress.stop()
@@ -108,9 +108,8 @@ class ProgressDisplay:
                 self._fail(1, event.cause, f"{event.setting}: {event.cause}")
             case BatchFailed():
                 self._fail(event.cells, event.cause, event.cause)
-                if self._started is not None:
-                    # Its own share of the projection is not known.
-                    self._projected -= self._started.seconds * event.cells / self._cells_left(self._started)
+                # Its own share of the projection is not known.
+                self._projected -= self._cell_seconds * event.cells
                 self._advance(event.cells)
             case RunFinished():
                 self._finish(event)
@@ -120,24 +119,21 @@ class ProgressDisplay:
         self._print(f"computing on {event.workers}{dashboard}")
         if event.cells_before:
             self._print(f"{event.cells_before:,} of {event.cells:,} cells are in the store already")
-        left = f"{self._cells_left(event):,} cells in {event.batches:,} batches"
+        self._cells, self._left = event.cells, event.cells - event.cells_before
+        left = f"{self._left:,} cells in {event.batches:,} batches"
         on = "one core" if event.parallelism == 1 else f"{event.parallelism} workers"
-        self._print(f"to compute: {left}, projected: {duration(event.seconds / event.parallelism)} on {on}")
-        self._started, self._projected = event, event.seconds
+        self._print(f"to compute: {left}, projected: {duration(event.elapsed_seconds)} on {on}")
+        self._projected, self._cell_seconds = event.seconds, event.seconds / self._left
         self._began = self._printed = time.monotonic()
-        self._task = self._progress.add_task("cells", total=event.cells, completed=event.cells_before, counts="")
+        self._progress.update(self._task, visible=True, total=event.cells, completed=event.cells_before)
 
     def _advance(self, cells: int) -> None:
-        if self._started is None or self._task is None:
-            return
         self._done += cells
-        now = time.monotonic()
-        counts = self._counts(self._started, now - self._began)
+        now, counts = time.monotonic(), self._counts()
         self._progress.update(self._task, advance=cells, counts=counts)
         if not self._console.is_terminal and now - self._printed >= _LINE_SECONDS:
             self._printed = now
-            reached = self._started.cells_before + self._done
-            self._print(f"{reached:,} of {self._started.cells:,} cells, {counts}")
+            self._print(f"{self._cells - self._left + self._done:,} of {self._cells:,} cells, {counts}")
 
     def _show_work(self, event: StillComputing) -> None:
         """Show the cells at work, under the bar or in a line."""
@@ -147,10 +143,7 @@ class ProgressDisplay:
             self._progress.refresh()
             return
         idle, self._printed, self._done_before = self._done == self._done_before, now, self._done
-        seconds = round(event.seconds)
-        counts = f"after {duration(seconds)}" if self._started is None or not self._done else ""
-        if self._started is not None and self._done:
-            counts = self._counts(self._started, now - self._began)
+        counts = self._counts() if self._done else f"after {duration(round(event.seconds))}"
         cells = [*(_at_work(cell) for cell in event.at_work), *_more(event)]
         if not cells and idle:
             cells = ["none that takes long is told of"]
@@ -164,9 +157,9 @@ class ProgressDisplay:
             left = (x for x in event.at_work if x.part != batch.part or not batch.first <= x.cell < batch.stop)
             self._progress.event = dataclasses.replace(event, at_work=tuple(left))
 
-    def _counts(self, started: RunStarted, elapsed: float) -> str:
+    def _counts(self) -> str:
         """Return rate, time left, failures and bytes."""
-        done = self._done / self._cells_left(started)
+        elapsed, done = time.monotonic() - self._began, self._done / self._left
         if self._projected > 0.0 and self._projected_done > 0.0:
             # The longest batches come first, so that the share of batches would say too little.
             done = min(1.0, self._projected_done / self._projected)
@@ -190,16 +183,12 @@ class ProgressDisplay:
         texts = [f"{event.cells - event.failed_cells:,} of {event.cells:,} cells are in the store"]
         if event.failed_cells:
             texts.append(f"{event.failed_cells:,} failed")
-        if self._started is not None:
+        if self._left:
             texts.append(duration(event.seconds))
             if event.worker_seconds > 0.0:
                 texts.append(f"kernels {event.kernel_seconds / event.worker_seconds:.0%} of worker time")
             texts.append(f"{size(event.written_bytes)} written")
         self._print(", ".join(texts))
-
-    @staticmethod
-    def _cells_left(started: RunStarted) -> int:
-        return max(1, started.cells - started.cells_before)
 
     def _print(self, text: str) -> None:
         # Settings, causes and names of machines are what others wrote.
@@ -256,9 +245,7 @@ class RunLog:
                 os.write(self._file, b"\n")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Write why the run stopped, if it ended early, and close the file."""
         try:
             if error is not None and not self._finished:

@@ -3,12 +3,12 @@
 import gc
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import TracebackType
+from typing import Any
 
 from pbdist.errors import BatchError, InvalidInputError, StoreMismatchError, WorkersLostError
 from pbdist.provenance import difference, provenance
@@ -17,8 +17,6 @@ from pbdist.run.events import (
     OUTAGE_SECONDS,
     TOLD_EVERY,
     BatchFailed,
-    BatchFinished,
-    CellFailed,
     CellsAtWork,
     Done,
     Event,
@@ -31,13 +29,12 @@ from pbdist.run.events import (
     RunStarted,
     SerialExecutor,
     StillComputing,
-    attempt,
     one_line,
     pause_between_reports,
     regularly,
     reported_by,
 )
-from pbdist.run.schedule import Left, Schedule
+from pbdist.run.schedule import Left, Schedule, task_of
 from pbdist.run.task import Receipt, Task, run_task
 from pbdist.store import (
     Place,
@@ -55,7 +52,7 @@ from pbdist.store import (
 from pbdist.study import Batch, Plan, Planner, StudySpec
 from pbdist.study.extension import missing_parts, missing_points
 from pbdist.study.load import Addition
-from pbdist.study.plan import duration
+from pbdist.study.plan import duration, elapsed
 
 #: Causes of failures, and cells of each, that an error names; cells at work in one event.
 _MOST_NAMED = 5
@@ -159,7 +156,6 @@ def run_study(
         left = [found for part in parts if (found := _uncommitted(part, planner, check=check)) is not None]
         run = _Run(parts, listener, told_every)
         if left:
-            _check_software(part for part, _, _ in left)
             seconds = sum(batch.seconds for _, _, batches in left for batch in batches)
             limit = workers.start([plan for _, plan, _ in left], place, seconds)
             blocks, whole = list[Left](), list[Left]()
@@ -200,7 +196,8 @@ def _parts(place: Place, asked: Asked, workers: "_Workers", planner: Planner) ->
 def _uncommitted(part: StoredStudy, planner: Planner, *, check: bool) -> tuple[StoredStudy, Plan, list[Batch]] | None:
     """Return a part, its plan and the batches that are to be computed; None where there are none.
 
-    By one listing of the store; if `check`, every file is compared with its checksum too.
+    By one listing of the store; if `check`, every file is compared with its checksum too. A part that other versions
+    have begun is refused: its results would depend on when it was stopped.
     """
     progress = part.progress()
     again = {cell // part.cells_per_batch for cell in progress.failed} | set(progress.missing)
@@ -208,19 +205,14 @@ def _uncommitted(part: StoredStudy, planner: Planner, *, check: bool) -> tuple[S
         again |= set(damaged_batches(part))
     if not again:
         return None
+    problem = difference(part.attributes.get("provenance", {}), provenance())
+    if problem is not None:
+        raise StoreMismatchError(
+            f"{part.place.url}: this process has {problem} of the store: go on with the versions of the store, or"
+            " run the study into a new store"
+        )
     plan = planner.plan(part.study, part.cells_per_batch)
     return part, plan, [batch for batch in plan.batches if batch.index in again]
-
-
-def _check_software(parts: Iterable[StoredStudy]) -> None:
-    """Refuse to go on with a part that other versions have begun: its results would depend on when it was stopped."""
-    for part in parts:
-        problem = difference(part.attributes.get("provenance", {}), provenance())
-        if problem is not None:
-            raise StoreMismatchError(
-                f"{part.place.url}: this process has {problem} of the store: go on with the versions of the store, or"
-                " run the study into a new store"
-            )
 
 
 class _Workers:
@@ -233,14 +225,11 @@ class _Workers:
     def __init__(
         self, stack: ExitStack, executor: Executor, listener: Listener, told_every: float, serial_seconds: float
     ) -> None:
-        self._stack, self._executor, self._listener, self._started = stack, executor, listener, False
+        self._stack, self._listener = stack, listener
         self._told_every, self._serial_seconds = told_every, serial_seconds
-        self._serial = SerialExecutor()
-
-    @property
-    def executor(self) -> Executor:
-        """What computes."""
-        return self._executor if self._started else self._serial
+        self._to_start: Executor | None = executor
+        #: What computes.
+        self.executor: Executor = SerialExecutor()
 
     def start(self, plans: Sequence[Plan], place: Place, seconds: float) -> int | None:
         """Start the workers for what takes so long, and return the memory in bytes that one may use, None for any.
@@ -250,31 +239,28 @@ class _Workers:
         InvalidInputError
             A worker has too little memory, or the disk has no room for the blocks of a giant cell.
         """
-        if not self._started and seconds <= self._serial_seconds:
-            self._serial = SerialExecutor(f"this process, as {duration(seconds)} of work are projected")
-        elif not self._started:
-            _check_memory(plans, place, self._executor.expected_worker_bytes)
+        if self._to_start is not None and seconds <= self._serial_seconds:
+            self.executor = SerialExecutor(f"this process, as {duration(seconds)} of work are projected")
+        elif self._to_start is not None:
+            _check_memory(plans, place, self._to_start.expected_worker_bytes)
             began = time.monotonic()
-            with regularly(self._told_every, lambda: self._listener(_waited(time.monotonic() - began))):
-                self._executor.__enter__()
+            with regularly(self._told_every, lambda: self._waited(time.monotonic() - began)):
+                self._to_start.__enter__()
+            self.executor, self._to_start = self._to_start, None
             self._stack.push(self._leave)
-            self._started = True
         limit = self.executor.worker_bytes
         _check_memory(plans, place, limit)
         return limit
 
-    def _leave(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def _waited(self, seconds: float) -> None:
+        self._listener(Notice(f"waiting for workers for {duration(round(seconds))}"))
+
+    def _leave(self, *error: Any) -> None:
         """Stop the workers; an error is an event, and hides neither results nor failures."""
         try:
-            self._executor.__exit__(kind, error, traceback)
+            self.executor.__exit__(*error)
         except Exception as problem:  # noqa: BLE001 -- whatever it is, the results are in the store
             self._listener(Notice(f"workers that did not stop: {one_line(problem)}"))
-
-
-def _waited(seconds: float) -> Notice:
-    return Notice(f"waiting for workers for {duration(round(seconds))}")
 
 
 def _check_memory(plans: Sequence[Plan], place: Place, limit: int | None) -> None:
@@ -319,6 +305,8 @@ class _Run:
         parallelism = executor.parallelism
         pause = pause_between_reports(self._told_every, parallelism)
         self._schedule = Schedule(whole, parallelism)
+        # Cells in blocks take all workers.
+        apart, together = ([batch.seconds for _, batch in some] for some in (whole, blocks))
         self._listener(
             RunStarted(
                 cells=self._cells,
@@ -327,14 +315,18 @@ class _Run:
                 workers=executor.workers,
                 dashboard=executor.dashboard,
                 store=left[0][0].where,
-                seconds=sum(batch.seconds for _, batch in left),
+                seconds=sum(apart) + sum(together),
                 parallelism=parallelism,
+                elapsed_seconds=elapsed(apart, parallelism) + sum(together) / parallelism,
             )
         )
         with regularly(self._told_every, self._send_progress):
             try:
                 for part, batch in blocks:
-                    self._compute_giant(part, batch, executor, pause)
+                    if not self._ended:
+                        task = task_of(part, [batch])
+                        with reported_by(self._hear):
+                            self._settle(task, giant.run_giant_task(task, executor=executor, pause=pause))
                 for done in executor.run(partial(run_task, pause=pause), self._schedule, self._hear):
                     self._take(done)
                     if not self._left:
@@ -385,13 +377,6 @@ class _Run:
             )
         )
 
-    def _compute_giant(self, part: StoredStudy, batch: Batch, executor: Executor, pause: float) -> None:
-        if self._ended:
-            return
-        task = Task(part.head, (batch,), (tuple(part.study.cells[batch.start : batch.stop]),))
-        with reported_by(self._hear):
-            self._settle(task, (attempt(partial(giant.run_giant_batch, executor=executor, pause=pause), task),))
-
     def _take(self, done: Done[Task, tuple[Receipt | Failure, ...]]) -> None:
         task, result = done.item, done.result
         self._schedule.returned()
@@ -404,45 +389,28 @@ class _Run:
 
     def _settle(self, task: Task, results: Sequence[Receipt | Failure]) -> None:
         """Note the results of the batches of a task; those after the last result were not tried."""
-        part = task.head.part
         for batch, result in zip(task.batches, results, strict=False):
             if isinstance(result, Receipt):
-                self._finished(part, result)
+                self._finished(batch, result)
                 continue
-            self._batch_failed(part, batch, result.cause)
+            self._batch_failed(task.head.part, batch, result.cause)
             if result.store:
                 self._end(f"the store cannot be written: {result.cause}")
 
-    def _finished(self, part: str, receipt: Receipt) -> None:
-        batch = self._left.pop((part, receipt.batch), None)
-        if batch is None:
+    def _finished(self, batch: Batch, receipt: Receipt) -> None:
+        event = receipt.finished
+        if self._left.pop((event.part, event.batch), None) is None:
             # Given up meanwhile, or committed a second time after the first result was lost.
             return
-        self._done += batch.stop - batch.start
-        cells = self._parts[part].study.cells
-        self._schedule.observe(batch, receipt.seconds)
-        self._worker_seconds += receipt.seconds
-        self._kernel_seconds += receipt.kernel_seconds
-        self._written += receipt.written_bytes
+        self._done += event.cells
+        self._schedule.observe(batch, event.seconds)
+        self._worker_seconds += event.seconds
+        self._kernel_seconds += event.kernel_seconds
+        self._written += event.written_bytes
         for failure in receipt.failures:
-            self._failed[part, failure.cell] = failure.cause
-            setting = cells[failure.cell].describe()
-            self._listener(CellFailed(part, failure.cell, setting, failure.cause, failure.traceback))
-        self._listener(
-            BatchFinished(
-                part=part,
-                batch=batch.index,
-                first=batch.start,
-                stop=batch.stop,
-                settings=(cells[batch.start].describe(), cells[batch.stop - 1].describe()),
-                seconds=receipt.seconds,
-                kernel_seconds=receipt.kernel_seconds,
-                projected_seconds=batch.seconds,
-                written_bytes=receipt.written_bytes,
-                failed_cells=len(receipt.failures),
-                worker=receipt.worker,
-            )
-        )
+            self._failed[failure.part, failure.cell] = failure.cause
+            self._listener(failure)
+        self._listener(event)
 
     def _batch_failed(self, part: str, batch: Batch, cause: str) -> None:
         if self._left.pop((part, batch.index), None) is None:

@@ -1,8 +1,8 @@
 """The order of a run's tasks: the longest batches first, short ones together, and cells that kill workers alone."""
 
-from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Self
 
 from pbdist.run.task import Task
@@ -22,12 +22,10 @@ _PRIOR_SECONDS = 2.0
 Left = tuple[StoredStudy, Batch]
 
 
-@dataclass(frozen=True)
-class _Probes:
-    """Cells of a batch that are being tried alone, and those that have killed their workers."""
-
-    waiting: set[int]
-    refused: dict[int, str]
+def task_of(stored: StoredStudy, batches: Sequence[Batch]) -> Task:
+    """Return the task to compute some batches of a part of the store."""
+    cells = tuple(tuple(stored.study.cells[batch.start : batch.stop]) for batch in batches)
+    return Task(stored.head, tuple(batches), cells)
 
 
 class Schedule(Iterator[Task]):
@@ -47,8 +45,8 @@ class Schedule(Iterator[Task]):
         self._parallelism = parallelism
         self._measured = self._projected = _PRIOR_SECONDS
         self._remaining = sum(batch.seconds for _, batch in self._left)
-        self._probes: dict[tuple[str, int], _Probes] = {}
-        self._isolated: dict[tuple[str, int], int] = {}
+        #: How often the cells of a batch were tried, by its part and number.
+        self._isolated = Counter[tuple[str, int]]()
 
     @property
     def factor(self) -> float:
@@ -86,25 +84,24 @@ class Schedule(Iterator[Task]):
         (batch,) = task.batches
         untried = [cell for cell in range(batch.start, batch.stop) if cell not in task.refused]
         key = task.head.part, batch.index
-        tried = self._isolated.get(key, 0)
-        if not untried or tried == _MOST_ISOLATIONS:
+        if not untried or self._isolated[key] == _MOST_ISOLATIONS:
             return False
-        self._isolated[key] = tried + 1
-        self._probes[key] = _Probes(set(untried), {})
-        self._trials.extend(replace(task, probed=cell) for cell in untried)
+        self._isolated[key] += 1
+        self._trials.append(replace(task, probed=untried[0]))
         return True
 
     def probed(self, task: Task, cause: str | None) -> None:
-        """Note that the worker has survived the probed cell of a task, or the cause of its death."""
-        (batch,), cell = task.batches, task.probed
-        key = task.head.part, batch.index
-        probes = self._probes[key]
-        if cell is not None:
-            probes.waiting.discard(cell)
-            probes.refused.update({} if cause is None else {cell: cause})
-        if not probes.waiting:
-            del self._probes[key]
-            self._again.append(replace(task, probed=None, refused={**task.refused, **probes.refused}))
+        """Note that the worker has survived the probed cell of a task, or the cause of its death; try the next cell."""
+        (batch,), cell, refused = task.batches, task.probed, dict(task.refused)
+        if cell is None:
+            return
+        if cause is not None:
+            refused[cell] = cause
+        untried = [other for other in range(cell + 1, batch.stop) if other not in refused]
+        if untried:
+            self._trials.appendleft(replace(task, probed=untried[0], refused=refused))
+        else:
+            self._again.append(replace(task, probed=None, refused=refused))
 
     def __iter__(self) -> Self:
         """Return the schedule."""
@@ -130,5 +127,4 @@ class Schedule(Iterator[Task]):
             batches.append(self._left.popleft()[1])
             seconds += batches[-1].seconds
         self._remaining -= seconds
-        cells = tuple(tuple(stored.study.cells[batch.start : batch.stop]) for batch in batches)
-        return Task(stored.head, tuple(batches), cells)
+        return task_of(stored, batches)

@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeAlias
 
+from pbdist.buckets import Work
 from pbdist.errors import BatchError, WorkersLostError
-from pbdist.run.events import CellWatch, Failure, attempt, one_line, worker_name
+from pbdist.run.events import BatchFinished, CellFailed, CellWatch, Failure, attempt, one_line, worker_name
 from pbdist.store import BatchWriter, PartHead
 from pbdist.study import Batch, Cell, StudySpec
 from pbdist.table import BoundsTable, bounds_table
@@ -31,49 +33,15 @@ class Task:
 
 
 @dataclass(frozen=True)
-class CellFailure:
-    """A cell that could not be computed: its number, the exception on one line, and its traceback."""
-
-    cell: int
-    cause: str
-    traceback: str
-
-
-@dataclass(frozen=True)
 class Receipt:
-    """A batch is committed: what a worker returns for it."""
+    """A batch is committed: what a worker returns for it, as events."""
 
-    batch: int
-    seconds: float
-    kernel_seconds: float
-    written_bytes: int
-    failures: tuple[CellFailure, ...]
-    worker: str
+    finished: BatchFinished
+    failures: tuple[CellFailed, ...]
 
 
-def run_task(task: Task, *, pause: float) -> tuple[Receipt | Failure, ...]:
-    """Compute the cells of some batches, write their files and commit each of them.
-
-    Guaranteed: the same bytes wherever and however often it runs. A cell that cannot be computed stops no other.
-    `pause` is the time between two reports of a cell, see `CellWatch`.
-
-    Returns the result of each batch, in order. The last may be a failure of the store, with which no other could be
-    written either.
-    """
-    with CellWatch(task.head.part, pause) as watch:
-        if task.probed is not None:
-            _probe(task, task.probed, watch)
-            return ()
-        found: list[Receipt | Failure] = []
-        for item in zip(task.batches, task.cells, strict=True):
-            found.append(attempt(partial(_run_batch, task, watch), item))
-            if isinstance(found[-1], Failure) and found[-1].store:
-                break
-        return tuple(found)
-
-
-def cell_bounds(settings: StudySpec, cell: Cell) -> BoundsTable:
-    """Return the bounds of a cell with the settings of its study."""
+def cell_bounds(settings: StudySpec, cell: Cell, work: Work | None = None) -> BoundsTable:
+    """Return the bounds of a cell with the settings of its study; with privacy buckets, computed by `work`."""
     return bounds_table(
         [(cell.pair, 1)],
         compositions=settings.compositions,
@@ -88,46 +56,78 @@ def cell_bounds(settings: StudySpec, cell: Cell) -> BoundsTable:
         accept_unimprovable=True,
         # Bounds that miss the tolerance still hold: they are stored, and reported at the end.
         strict=False,
+        work=work,
     )
 
 
-def write_batch(
-    task: Task, item: tuple[Batch, Sequence[Cell]], bounds: Callable[[Cell], BoundsTable], watch: CellWatch
-) -> Receipt:
-    """Compute the cells of a batch by `bounds`, and write and commit it; cells that the task refuses are failed ones.
+#: Computes the bounds of a cell with the settings of its study.
+CellBounds: TypeAlias = Callable[[StudySpec, Cell], BoundsTable]
 
-    Raises
-    ------
-    OSError, StoreMismatchError
-        The results, or the blocks of a giant cell, cannot be written.
+
+def run_task(task: Task, *, pause: float, bounds: CellBounds = cell_bounds) -> tuple[Receipt | Failure, ...]:
+    """Compute the cells of some batches by `bounds`, write their files and commit each of them.
+
+    Guaranteed: the same bytes wherever and however often it runs. A cell that cannot be computed stops no other.
+    `pause` is the time between two reports of a cell, see `CellWatch`.
+
+    Returns the result of each batch, in order. The last may be a failure of the store, or of the blocks of a giant
+    cell, with which no other could be written either.
     """
+    with CellWatch(task.head.part, pause) as watch:
+        if task.probed is not None:
+            _probe(task, task.probed, watch)
+            return ()
+        found: list[Receipt | Failure] = []
+        for item in zip(task.batches, task.cells, strict=True):
+            found.append(attempt(partial(_run_batch, task, bounds, watch), item))
+            if isinstance(found[-1], Failure) and found[-1].store:
+                break
+        return tuple(found)
+
+
+def _run_batch(task: Task, bounds: CellBounds, watch: CellWatch, item: tuple[Batch, Sequence[Cell]]) -> Receipt:
+    """Compute the cells of a batch, and write and commit it; cells that the task refuses are failed ones."""
     batch, cells = item
-    began, computing, failures = time.perf_counter(), 0.0, list[CellFailure]()
+    part, began, computing, failures = task.head.part, time.perf_counter(), 0.0, list[CellFailed]()
     writer = BatchWriter(task.head, batch.index, cells)
+
+    def fail(number: int, cell: Cell, cause: str, trace: str = "") -> None:
+        failures.append(CellFailed(part, number, cell.describe(), cause, trace))
+        writer.fail(cause)
+
     for number, cell in zip(range(batch.start, batch.stop), cells, strict=True):
         if number in task.refused:
-            failures.append(CellFailure(number, task.refused[number], ""))
-            writer.fail(task.refused[number])
+            fail(number, cell, task.refused[number])
             continue
         start = time.perf_counter()
         try:
             with watch.at(batch, number, cell):
-                table = bounds(cell)
+                table = bounds(task.head.settings, cell)
             computing += time.perf_counter() - start
         except (WorkersLostError, ScratchError):
             raise
         except Exception as error:  # noqa: BLE001 -- this cell fails, and no other
-            failures.append(CellFailure(number, one_line(error), traceback.format_exc()))
-            writer.fail(failures[-1].cause)
+            fail(number, cell, one_line(error), traceback.format_exc())
             continue
         try:
             writer.add(table)
         except BatchError as error:
-            failures.append(CellFailure(number, one_line(error), traceback.format_exc()))
-            writer.fail(failures[-1].cause)
+            fail(number, cell, one_line(error), traceback.format_exc())
     written = writer.commit()
-    seconds = time.perf_counter() - began
-    return Receipt(batch.index, seconds, computing, written, tuple(failures), worker_name())
+    finished = BatchFinished(
+        part=part,
+        batch=batch.index,
+        first=batch.start,
+        stop=batch.stop,
+        settings=(cells[0].describe(), cells[-1].describe()),
+        seconds=time.perf_counter() - began,
+        kernel_seconds=computing,
+        projected_seconds=batch.seconds,
+        written_bytes=written,
+        failed_cells=len(failures),
+        worker=worker_name(),
+    )
+    return Receipt(finished, tuple(failures))
 
 
 class ScratchError(OSError):
@@ -141,7 +141,3 @@ def _probe(task: Task, number: int, watch: CellWatch) -> None:
     # An exception is raised again when its batch is computed.
     with suppress(Exception), watch.at(batch, number, cell):
         cell_bounds(task.head.settings, cell)
-
-
-def _run_batch(task: Task, watch: CellWatch, item: tuple[Batch, Sequence[Cell]]) -> Receipt:
-    return write_batch(task, item, partial(cell_bounds, task.head.settings), watch)

@@ -2,148 +2,108 @@
 
 import asyncio
 import os
-import platform
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from importlib import metadata
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from distributed import SchedulerPlugin, WorkerPlugin
 
 from pbdist.mechanisms.declaration import own_modules
-from pbdist.provenance import provenance
+from pbdist.provenance import PACKAGES, provenance
 from pbdist.run.events import one_line
 
-#: By name; None where something is not installed, or its revision is unknown.
-Versions = Mapping[str, str | None]
-
-#: The packages that decide numbers and bytes: numcodecs compresses the chunks.
-_PACKAGES = ("pbdist", "numpy", "scipy", "zarr", "numcodecs")
+#: What `provenance` gives, or a part of it; None where something is not installed, or its revision is unknown.
+Versions = Mapping[str, Any]
+_COMPARED = ("python", *PACKAGES, "git_revision")
 
 
-@cache
-def own_versions() -> Versions:
-    """Return the versions of this process: Python, the packages, and pbdist's git revision."""
-    return {
-        "python": platform.python_version(),
-        **{package: metadata.version(package) for package in _PACKAGES},
-        "revision": provenance()["git_revision"],
-    }
-
-
-def inquiry() -> Callable[[], dict[str, str | None]]:
+def inquiry() -> Callable[[], Versions]:
     """Return a function that finds the versions of the process it runs in.
 
-    It is sent as code, not by name, so that it also runs on a worker without pbdist, or with an earlier one.
+    It is sent as code, not by name, so that it also runs on a worker without pbdist.
     """
-    packages = _PACKAGES
 
-    def found() -> dict[str, str | None]:
-        import platform  # noqa: PLC0415 -- it is sent without the imports of this module
-        from importlib import metadata  # noqa: PLC0415
-
+    def found() -> Versions:
         try:
-            from pbdist.run.versions import own_versions  # noqa: PLC0415
-
-            return dict(own_versions())
+            from pbdist.provenance import provenance  # noqa: PLC0415 -- it is sent without the imports of this module
         except ImportError:
-            pass
-        # No pbdist, or an earlier one: a revision that never is the same.
-        versions: dict[str, str | None] = {"python": platform.python_version(), "revision": "of another kind"}
-        for package in packages:
-            try:
-                versions[package] = metadata.version(package)
-            except metadata.PackageNotFoundError:
-                versions[package] = None
-        return versions
+            return {"pbdist": None}
+        return provenance()
 
     return found
 
 
 def difference(expected: Versions, found: Versions) -> str | None:
     """Return how versions differ, as ``expected .., got ..``; None where they are the same."""
-    names = [name for name in expected if expected[name] != found.get(name)]
+    names = [name for name in _COMPARED if name in found and expected[name] != found[name]]
     if not names:
         return None
-    wanted, got = (", ".join(_described(name, side.get(name)) for name in names) for side in (expected, found))
+    wanted, got = (", ".join(_described(name, side[name]) for name in names) for side in (expected, found))
     return f"expected {wanted}, got {got}"
 
 
 def _described(name: str, version: str | None) -> str:
-    if name == "revision":
+    if name == "git_revision":
         return f"pbdist's git revision {version or 'unknown'}"
     return f"{name} {version}" if version else f"no {name}"
 
 
-class Gate:
-    """Closes workers that have other versions than this process as they join, and tells of each of them."""
-
-    def __init__(self, client: Any, tell: Callable[[str], object]) -> None:
-        self._client, self._tell = client, tell
-        self._name = f"pbdist-versions-{client.id}"
-
-    def unfit(self) -> Mapping[str, str]:
-        """Return the workers with other versions, and what differs."""
-        found: Mapping[str, Any] = self._client.run(inquiry(), on_error="return")
+def unfit_workers(client: Any) -> Mapping[str, str]:
+    """Return the workers with other versions than this process, and what differs."""
+    found: Mapping[str, Any] = client.run(inquiry(), on_error="return")
+    problems = {
+        worker: f"expected an answer, got {one_line(versions)}"
+        if isinstance(versions, Exception)
+        else difference(provenance(), versions)
+        for worker, versions in found.items()
         # One that has just left is no problem.
-        there = {worker: versions for worker, versions in found.items() if not isinstance(versions, OSError)}
-        problems = {
-            worker: f"expected an answer, got {one_line(versions)}"
-            if isinstance(versions, Exception)
-            else difference(own_versions(), versions)
-            for worker, versions in there.items()
-        }
-        return {worker: problem for worker, problem in problems.items() if problem is not None}
+        if not isinstance(versions, OSError)
+    }
+    return {worker: problem for worker, problem in problems.items() if problem is not None}
 
-    def close(self) -> None:
-        """Let no unfit worker in from now on, until this client leaves the scheduler."""
-        self._client.subscribe_topic(self._name, self._take_note)
-        self._client.register_plugin(_leaving(self._name, str(self._client.id)))
-        modules = own_modules()
-        if modules:
-            self._client.register_plugin(_importer(modules, os.getcwd()))
-        self._client.register_plugin(_gatekeeper(self._name, dict(own_versions())))
 
-    def _take_note(self, event: tuple[float, Mapping[str, Any]]) -> None:
+def close_unfit(client: Any, tell: Callable[[str], object]) -> None:
+    """Close workers with other versions as they join, and tell of each, until this client leaves the scheduler."""
+    topic = f"pbdist-versions-{client.id}"
+
+    def take_note(event: tuple[float, Mapping[str, Any]]) -> None:
         worker, versions = event[1]["worker"], event[1]["versions"]
-        self._tell(f"refused: worker {worker}: {difference(own_versions(), versions)}")
+        tell(f"refused: worker {worker}: {difference(provenance(), versions)}")
+
+    client.subscribe_topic(topic, take_note)
+    client.register_plugin(_leaving(topic, str(client.id)))
+    client.register_plugin(_gatekeeper(topic))
 
 
 # Both classes are made in functions, so that they are sent as code: workers and the scheduler may have no pbdist.
 
 
-def _gatekeeper(topic: str, expected: Versions) -> WorkerPlugin:
-    found_here = inquiry()
+def _gatekeeper(topic: str) -> WorkerPlugin:
+    """Return what closes an unfit worker, and imports the modules of own mechanisms on the others.
+
+    The modules are also found in the folder of this process.
+    """
+    found_here, modules, folder = inquiry(), own_modules(), os.getcwd()
+    expected = {name: provenance()[name] for name in _COMPARED}
 
     class Gatekeeper(WorkerPlugin):
         name = topic
 
         async def setup(self, worker: Any) -> None:
-            # Runs before a new worker reads its first task.
-            found = await asyncio.to_thread(found_here)
-            if found != expected:
-                worker.log_event(topic, {"worker": worker.address, "versions": found})
-                await worker.close_gracefully(restart=False, reason="other versions than those of the run")
-
-    return Gatekeeper()
-
-
-def _importer(modules: Sequence[str], folder: str) -> WorkerPlugin:
-    """Return what imports the modules of own mechanisms on workers, also from the folder of the driver."""
-
-    class Importer(WorkerPlugin):
-        name = "pbdist-own-mechanisms"
-
-        def setup(self, worker: Any) -> None:  # noqa: ARG002
-            import sys  # noqa: PLC0415 -- it is sent without the imports of this module
+            # Runs before a new worker reads its first task. It is sent without the imports of this module.
+            import sys  # noqa: PLC0415
             from importlib import import_module  # noqa: PLC0415
 
-            if folder not in sys.path:
+            found = await asyncio.to_thread(found_here)
+            if any(found.get(name) != version for name, version in expected.items()):
+                worker.log_event(topic, {"worker": worker.address, "versions": found})
+                await worker.close_gracefully(restart=False, reason="other versions than those of the run")
+                return
+            if modules and folder not in sys.path:
                 sys.path.insert(0, folder)
             for module in modules:
                 import_module(module)
 
-    return Importer()
+    return Gatekeeper()
 
 
 def _leaving(topic: str, owner: str) -> SchedulerPlugin:

@@ -16,7 +16,8 @@ from pbdist import Gaussian
 from pbdist.buckets import projected_bytes
 from pbdist.run import giant
 from pbdist.run.dask_executor import DaskExecutor
-from pbdist.run.giant import ExecutorMapper, scratch_at
+from pbdist.run.giant import ExecutorMapper, Scratch
+from pbdist.store import LocalPlace
 from pbdist.study.cells import Cell
 from pbdist.study.spec import StudySpec
 from pbdist.table import bounds_table
@@ -68,7 +69,7 @@ def main() -> None:
     ):
         mapper = _Timed(executor)
         began = time.perf_counter()
-        table = giant.compute(study, cell, mapper, scratch_at(f"{folder}/scratch"), WORKER_BYTES)
+        table = giant.compute(study, cell, mapper, Scratch(LocalPlace(f"{folder}/s.zarr")), WORKER_BYTES)
         print(f"2^{arguments.exponent} buckets: {time.perf_counter() - began:.0f} s")
         for name, (count, seconds) in mapper.kinds.items():
             print(f"  {name:16} {count:5} tasks {seconds:7.1f} s")

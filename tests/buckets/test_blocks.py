@@ -256,12 +256,13 @@ class _Measuring:
 
 @pytest.mark.parametrize("pair", [SubsampledGaussian(2.0, 0.1), Laplace(2.0)])
 def test_a_task_takes_no_more_memory_than_projected(pair, tmp_path):
-    from pbdist.run.giant import FolderScratch
+    from pbdist.run.giant import Scratch
+    from pbdist.store import LocalPlace
 
     buckets = 1 << 18
     layout = Layout(block=1 << 18, task=1 << 18, spectra=1 << 20)
     mapper = _Measuring()
-    work = Work(FolderScratch(str(tmp_path)), mapper, layout)
+    work = Work(Scratch(LocalPlace(str(tmp_path / "s.zarr"))), mapper, layout)
     bounds_table([(pair, 1)], method="buckets", compositions=[2], epsilon=[0.1, 1.0], buckets=buckets, work=work)
     assert max(mapper.peaks.values()) <= projected_bytes(buckets, layout), mapper.peaks
     assert projected_bytes(buckets, layout) <= 8 * max(mapper.peaks.values()), mapper.peaks

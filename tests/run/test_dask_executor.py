@@ -46,9 +46,6 @@ def test_results_exceptions_and_killed_workers(workers: LocalCluster, tmp_path: 
     raised, killed = found[3], found[5]
     assert isinstance(raised, Failure)
     assert (raised.cause, raised.killed) == ("ValueError: no 3 please", False)
-    # The text of the raising line is not told: cloudpickle 3.1.3 names no source file for a task sent by value.
-    assert ", in task\n" in raised.traceback
-    assert raised.traceback.endswith("ValueError: no 3\nplease\n")
     assert isinstance(killed, Failure)
     assert killed.killed
     assert killed.cause.startswith("the workers that computed it died")

@@ -47,7 +47,9 @@ class Watched:
 
 
 def started(cells: int = 100, before: int = 0, seconds: float = 100.0) -> RunStarted:
-    return RunStarted(cells, before, 10, "4 workers on this machine", "http://here/status", "/s.zarr", seconds, 1)
+    return RunStarted(
+        cells, before, 10, "4 workers on this machine", "http://here/status", "/s.zarr", seconds, 1, seconds
+    )
 
 
 def at_work(cell: int, seconds: float, step: str = "", silent: float = 0.0, part: str = "") -> Report:
@@ -196,7 +198,7 @@ def test_on_a_terminal_cells_at_work_are_under_the_bar_until_they_are_done(monke
     assert "cell 3:" not in watched.file.getvalue()[len(text) :]
 
 
-STARTED = RunStarted(6, 2, 4, "this process", None, "/s.zarr", 1.5, 1)
+STARTED = RunStarted(6, 2, 4, "this process", None, "/s.zarr", 1.5, 1, 1.5)
 FAILED = CellFailed("extension-001", 3, "Laplace(scale=2, sensitivity=1)", "ValueError: ε\u2028", "Traceback\n  ..\n")
 FINISHED = RunFinished(6, 1, 2.5, 2.0, 1.5, 700)
 

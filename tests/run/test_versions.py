@@ -13,9 +13,10 @@ import pytest
 from distributed import Client, LocalCluster
 
 from pbdist.errors import InvalidInputError
+from pbdist.provenance import provenance
 from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.events import Done, Notice, Report
-from pbdist.run.versions import difference, inquiry, own_versions
+from pbdist.run.versions import difference, inquiry
 from tests.run.processes import PATIENCE, until
 
 
@@ -62,7 +63,7 @@ def no_pbdist(folder: Path) -> str:
     ("look", "words"),
     [
         (other_scipy, r"^workers: expected scipy [1-9]\S*, got scipy 0\.0\.7 on tcp://\S+$"),
-        (no_pbdist, r"^workers: expected pbdist's git revision .*, got .* on tcp://\S+$"),
+        (no_pbdist, r"^workers: expected pbdist [0-9]\S*, got no pbdist on tcp://\S+$"),
     ],
 )
 def test_a_worker_that_is_there_at_the_start_is_an_error(
@@ -120,11 +121,12 @@ def test_a_worker_that_joins_later_is_refused_and_computes_nothing(
 
 
 def test_what_differs_is_named() -> None:
-    own = own_versions()
-    assert {"python", "numpy", "scipy", "zarr", "pbdist", "revision"} <= set(own)
+    own = provenance()
+    assert {"python", "numpy", "scipy", "zarr", "numcodecs", "pbdist", "git_revision"} <= set(own)
     assert difference(own, inquiry()()) is None
-    other = {**own, "numpy": "0.1", "zarr": None, "revision": "abc"}
+    other = {**own, "numpy": "0.1", "zarr": None, "git_revision": "abc"}
     assert difference(own, other) == (
-        f"expected numpy {own['numpy']}, zarr {own['zarr']}, pbdist's git revision {own['revision'] or 'unknown'},"
+        f"expected numpy {own['numpy']}, zarr {own['zarr']}, pbdist's git revision {own['git_revision'] or 'unknown'},"
         " got numpy 0.1, no zarr, pbdist's git revision abc"
     )
+    assert difference(own, {"pbdist": None}) == f"expected pbdist {own['pbdist']}, got no pbdist"
