@@ -33,17 +33,25 @@ def inquiry() -> Callable[[], Versions]:
 
 
 def difference(expected: Versions, found: Versions) -> str | None:
-    """Return how versions differ, as ``expected .., got ..``; None where they are the same."""
-    names = [name for name in _COMPARED if name in found and expected[name] != found[name]]
-    if not names:
+    """Return how versions differ, as ``expected .., got ..``; None where they are the same.
+
+    Of own mechanisms the modules count that both have imported.
+    """
+    own, its = (side.get("own_modules", {}) for side in (expected, found))
+    expected, found = {**expected, **own}, {**found, **its}
+    names = ["pbdist"] if found["pbdist"] is None else [*_COMPARED, *sorted({*own} & {*its})]
+    differing = [name for name in names if expected[name] != found.get(name)]
+    if not differing:
         return None
-    wanted, got = (", ".join(_described(name, side[name]) for name in names) for side in (expected, found))
+    wanted, got = (", ".join(_described(name, side.get(name)) for name in differing) for side in (expected, found))
     return f"expected {wanted}, got {got}"
 
 
 def _described(name: str, version: str | None) -> str:
     if name == "git_revision":
         return f"pbdist's git revision {version or 'unknown'}"
+    if name not in _COMPARED:
+        return f"the module {name} of SHA-256 {str(version)[:12]}"
     return f"{name} {version}" if version else f"no {name}"
 
 
@@ -83,7 +91,7 @@ def _gatekeeper(topic: str) -> WorkerPlugin:
     The modules are also found in the folder of this process.
     """
     found_here, modules, folder = inquiry(), own_modules(), os.getcwd()
-    expected = {name: provenance()[name] for name in _COMPARED}
+    expected, compared = provenance(), _COMPARED
 
     class Gatekeeper(WorkerPlugin):
         name = topic
@@ -94,14 +102,19 @@ def _gatekeeper(topic: str) -> WorkerPlugin:
             from importlib import import_module  # noqa: PLC0415
 
             found = await asyncio.to_thread(found_here)
-            if any(found.get(name) != version for name, version in expected.items()):
+            fits = all(found.get(name) == expected[name] for name in compared)
+            if fits and modules:
+                if folder not in sys.path:
+                    sys.path.insert(0, folder)
+                for module in modules:
+                    import_module(module)
+                found = found_here()
+                fits = all(
+                    found.get("own_modules", {}).get(name) == digest for name, digest in expected["own_modules"].items()
+                )
+            if not fits:
                 worker.log_event(topic, {"worker": worker.address, "versions": found})
                 await worker.close_gracefully(restart=False, reason="other versions than those of the run")
-                return
-            if modules and folder not in sys.path:
-                sys.path.insert(0, folder)
-            for module in modules:
-                import_module(module)
 
     return Gatekeeper()
 

@@ -146,6 +146,18 @@ def test_a_client_of_ones_own(folder: Path) -> None:
     assert found.lower <= revealed(500.0, 1.0, 10) <= found.upper
 
 
+@pytest.mark.slow(reason="a LocalCluster")
+def test_a_worker_with_another_version_of_the_module_is_refused(folder: Path, tmp_path: Path) -> None:
+    changed = (folder / "delays.py").read_text(encoding="utf-8") + "# Changed.\n"
+    (tmp_path / "delays.py").write_text(changed, encoding="utf-8")
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+        client.run(exec, f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import delays")
+        command = ("run", "study.yaml", "--scheduler", cluster.scheduler_address, "--store=other.zarr")
+        told = pbdist(folder, "--import", "delays", *command, code=2)
+    assert "error: workers: expected the module delays of SHA-256 " in told
+    assert not (folder / "other.zarr").exists()
+
+
 @pytest.mark.slow(reason="a process that imports")
 def test_an_installed_package_needs_no_import(folder: Path) -> None:
     about = folder / "own_delays-1.0.dist-info"

@@ -129,4 +129,9 @@ def test_what_differs_is_named() -> None:
         f"expected numpy {own['numpy']}, zarr {own['zarr']}, pbdist's git revision {own['git_revision'] or 'unknown'},"
         " got numpy 0.1, no zarr, pbdist's git revision abc"
     )
+    mine, changed = ({**own, "own_modules": {"mine": digest}} for digest in ("ab" * 32, "cd" * 32))
+    assert difference(mine, own) is None
+    assert difference(mine, changed) == (
+        "expected the module mine of SHA-256 abababababab, got the module mine of SHA-256 cdcdcdcdcdcd"
+    )
     assert difference(own, {"pbdist": None}) == f"expected pbdist {own['pbdist']}, got no pbdist"
