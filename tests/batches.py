@@ -19,7 +19,7 @@ def part_of(store: Path | str, part: str = "") -> StoredStudy:
 def remove_batch(store: Path, index: int, part: str = "") -> None:
     """Have a store that lacks one batch, as after a run that was killed."""
     stored = part_of(store, part)
-    (stored.path / bounds_file(index)).unlink()
+    (Path(stored.place.url) / bounds_file(index)).unlink()
 
 
 def damage_batch(store: Path | str, index: int, data: bytes = b"damaged", part: str = "") -> str:

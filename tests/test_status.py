@@ -52,7 +52,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("status")
     made = create_or_open(folder / "tiny.zarr", plan_study(load_study(write_study(folder)), 2))
     compute(made, batches={0, 1, 2})
-    return made.path
+    return Path(made.place.url)
 
 
 @pytest.fixture
@@ -67,9 +67,9 @@ def asked(capsys: pytest.CaptureFixture[str]) -> Asked:
     """Calls ``pbdist status`` and returns its exit code and what it prints; it never writes."""
 
     def ask(stored: StoredStudy, *options: str) -> tuple[int, str]:
-        before = files_of(stored.path.parent)
+        before = files_of(Path(stored.place.url).parent)
         code = main(["status", str(stored.where), *options])
-        assert files_of(stored.path.parent) == before
+        assert files_of(Path(stored.place.url).parent) == before
         out, err = capsys.readouterr()
         assert err == ""
         return code, out
@@ -94,8 +94,8 @@ def test_a_complete_store(complete: StoredStudy, asked: Asked) -> None:
     code, found = as_json(asked, complete, "--check")
     assert code == 0
     assert (found["complete"], found["healthy"], found["driver"]) == (True, True, None)
-    assert found["bytes"] == sum(path.stat().st_size for path in complete.path.rglob("*") if path.is_file())
-    assert found["files"] == len(files_of(complete.path))
+    assert found["bytes"] == sum(path.stat().st_size for path in Path(complete.place.url).rglob("*") if path.is_file())
+    assert found["files"] == len(files_of(Path(complete.place.url)))
     assert found["failed"] == found["missing"] == found["damaged"] == found["strays"] == []
 
 
@@ -136,7 +136,7 @@ def test_cells_that_failed_alone_are_not_a_complete_store(stored: StoredStudy, a
 def test_check_names_what_is_damaged(
     complete: StoredStudy, asked: Asked, damage: Callable[[Path], None], file: str
 ) -> None:
-    damage(complete.path / file)
+    damage(Path(complete.place.url) / file)
     code, out = asked(complete, "--check")
     assert code == 1
     assert f"damaged: {file}: " in out
@@ -147,14 +147,14 @@ def test_check_names_what_is_damaged(
 
 
 def test_the_settings_of_a_store_whose_cells_cannot_be_read(stored: StoredStudy, asked: Asked) -> None:
-    (stored.path / "pair/0").write_bytes(b"")
+    (Path(stored.place.url) / "pair/0").write_bytes(b"")
     code, out = asked(stored)
     assert code == 1
     assert "missing: batch 0, a noise setting that cannot be read" in out
 
 
 def test_strays_are_told_and_do_no_harm(complete: StoredStudy, asked: Asked) -> None:
-    (complete.path / "bounds.partial").touch()
+    (Path(complete.place.url) / "bounds.partial").touch()
     code, out = asked(complete, "--check")
     assert code == 0
     assert "stray, no harm: bounds.partial\n" in out

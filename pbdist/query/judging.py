@@ -12,7 +12,7 @@ from pbdist.errors import PrecisionError, PrecisionWarning, StoreDamagedError
 from pbdist.results import Bracket, Verdict, log_relative_width, verdict_of
 from pbdist.rounding import rounded_down, rounded_up
 from pbdist.store import StoredStudy
-from pbdist.store.layout import BOUNDS
+from pbdist.store.layout import BOUNDS, WITHIN
 from pbdist.study import Cell, StudySpec, Target
 from pbdist.study.spec import log_floor
 from pbdist.types import BoolArray, Direction, FloatArray
@@ -219,7 +219,7 @@ def _judged(stored: StoredStudy, cells: range, wanted: _Wanted | None) -> Precis
     if wanted is not None:
         asked &= np.array([r in wanted.compositions for r in part.compositions])[:, None]
         asked &= np.array([epsilon in wanted.epsilon for epsilon in part.epsilon])
-    wide = asked & ~stored.within(whole)[rows][:, : upper.shape[1]]
+    wide = asked & ~stored.values(WITHIN, whole)[rows][:, : upper.shape[1]]
     points, missed = (int(np.count_nonzero(which.any(axis=1))) for which in (asked, wide))
     if not missed:
         return Precision(points, 0, None)

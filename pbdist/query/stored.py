@@ -15,7 +15,7 @@ from pbdist.query.judging import FACTOR, MISSED, between, missed_by, tell
 from pbdist.query.lookup import Bounds, check_strict, find_cell, find_composition, find_epsilon, one_number, one_setting
 from pbdist.results import Bracket, log_relative_width
 from pbdist.store import Refinement, StoredStudy, check_skeleton
-from pbdist.store.layout import BOUNDS
+from pbdist.store.layout import BOUNDS, WITHIN
 from pbdist.study import StudySpec
 from pbdist.study.extension import missing_parts, union_of
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
@@ -204,7 +204,7 @@ class StoredPoints:
             values.update({name: np.full_like(values[name], np.nan) for name in ("delta_lower", "log_delta_lower")})
         within = None
         if self.spec.sought is not None:
-            within = bool(stored.within(row)[:, rest[0], rest[1]].all())
+            within = bool(stored.values(WITHIN, row)[:, rest[0], rest[1]].all())
             self._tell(cell, r, e, values, within=within, strict=strict)
         return Bounds(
             setting=self.spec.cells[cell].describe(),
@@ -468,7 +468,7 @@ class PointReader:
         self.refinements = tuple(refinements)
         self._refined: dict[Pair, list[Source]] = {}
         for one in refinements:
-            self._refined.setdefault(one.pair, []).append((one.compositions, one.epsilon, one.values, one.within))
+            self._refined.setdefault(one.cell.pair, []).append((one.compositions, one.epsilon, one.values, one.within))
         self._batches: dict[tuple[str, int], tuple[FloatArray, BoolArray]] = {}
         self._known: dict[tuple[Pair, tuple[int, ...]], PairPoints] = {}
         self._states = StateReader()
@@ -523,7 +523,7 @@ class PointReader:
             cells = stored.cells_of(batch)
             selection = slice(cells.start, cells.stop)
             values = np.stack([stored.values(name, selection) for name in BOUNDS])
-            self._batches[key] = values, stored.within(selection)
+            self._batches[key] = values, stored.values(WITHIN, selection)
         return self._batches[key]
 
 

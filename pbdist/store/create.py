@@ -69,9 +69,9 @@ def create_or_open(where: str | Path | Place, plan: Plan) -> StoredStudy:
         if not is_there(place):
             files, attributes = _skeleton(plan.study, plan.cells_per_batch)
             place.create("", {**files, METADATA: part_document(attributes, nodes_among(files))})
+    except PbdistError:
+        raise
     except OSError as error:
-        if isinstance(error, PbdistError):
-            raise
         raise InvalidInputError(f"store: expected a path to create a store at, got {place.url}: {error}") from error
     stored = open_part(place, "")
     if stored.study.digest != plan.study.digest:

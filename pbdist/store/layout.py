@@ -76,12 +76,6 @@ def cell_states(cell: int) -> str:
     return f"{STATES}/{cell}"
 
 
-def batch_of_file(name: str) -> int | None:
-    """Return the batch whose bounds or details a file has, by its name without the folder; None for another file."""
-    number = name.partition(".")[0]
-    return int(number) if number.isdecimal() else None
-
-
 def dimension(name: str, part: str) -> str:
     """Return the name of a dimension in a part: xarray has no two sizes of one name in a tree."""
     shared = name in (QUANTITY, DETAIL, DIRECTION)

@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 
 from pbdist.errors import (
-    InvalidInputError,
     NotAStoreError,
     PbdistError,
     StoreDamagedError,
     StoreFormatError,
     shown,
 )
-from pbdist.mechanisms import Pair
 from pbdist.store.cells import StoredCells
 from pbdist.store.layout import (
     BOUNDS,
@@ -36,7 +34,6 @@ from pbdist.store.layout import (
     STORE_FORMAT,
     WITHIN,
     PartHead,
-    batch_of_file,
     bounds_file,
     details_file,
     failures_file,
@@ -139,13 +136,6 @@ class StoredStudy:
         return self.place.url.removesuffix(f"/{self.part}") if self.part else self.place.url
 
     @property
-    def path(self) -> Path:
-        """The folder of the part; an `InvalidInputError` where it lies in an object store."""
-        if not isinstance(self.place, LocalPlace):
-            raise InvalidInputError(f"store: expected a folder, got {self.place.url}")
-        return Path(self.place.url)
-
-    @property
     def files(self) -> Mapping[str, str]:
         """The SHA-256 of every file of the skeleton."""
         files: Mapping[str, str] = self.attributes.get("files", {})
@@ -194,30 +184,22 @@ class StoredStudy:
         StoreDamagedError
             Its files are not those that were written for it.
         """
-        known = self._cache.get(index)
-        if known is None:
-            known = self._read(index)
-            if known is None:
-                return None
+        found = self._cache.get(index) or self._read(index)
+        if found is not None:
             # Batches of a part have one size. Several threads read them.
-            while len(self._cache) > _MOST_BYTES // max(1, known.bounds.nbytes):
-                self._cache.pop(next(iter(self._cache)), None)
-            self._cache[index] = known
-        return known
+            if len(self._cache) > _MOST_BYTES // max(1, found.bounds.nbytes):
+                self._cache.clear()
+            self._cache[index] = found
+        return found
 
     def judged(self, progress: Progress) -> dict[int, tuple[int, int]]:
         """Return of each committed batch at how many points the tolerance was sought, and at how many it was missed.
 
         Checksums are not compared, and batches that cannot be read are left out.
         """
-        committed = [int(index) for index in np.flatnonzero(progress.committed)]
-        shape = self.cells_per_batch, len(DETAILS)
-        found = {}
-        for index, data in zip(
-            committed,
-            self.place.at_once(lambda index: read_or_none(self.place, details_file(index)), committed),
-            strict=True,
-        ):
+        committed, shape, found = np.flatnonzero(progress.committed).tolist(), (self.cells_per_batch, len(DETAILS)), {}
+        details = self.place.at_once(lambda index: read_or_none(self.place, details_file(index)), committed)
+        for index, data in zip(committed, details, strict=True):
             with suppress(ValueError, RuntimeError):
                 found[index] = StoredBatch(np.empty(0), decode_chunk(data or b"", shape)).judged
         return found
@@ -262,10 +244,6 @@ class StoredStudy:
             result[rows] = found
         return result[(slice(None), *rest)]
 
-    def within(self, cells: Any) -> BoolArray:
-        """Return where the bounds of some cells meet within the tolerance; False where that is not known."""
-        return np.asarray(self.values(WITHIN, cells), dtype=bool)
-
     @cached_property
     def _cache(self) -> dict[int, StoredBatch]:
         return {}
@@ -281,8 +259,10 @@ class StoredStudy:
     def _listed(self, folder: str, sizes: Mapping[str, int]) -> set[int]:
         """Return the batches that have a file in a folder that is not empty, as that of a crashed machine may be."""
         start = f"{folder}/"
-        found = (batch_of_file(name[len(start) :]) for name, size in sizes.items() if size and name.startswith(start))
-        return {index for index in found if index is not None and index < self.batches}
+        numbers = (
+            name[len(start) :].partition(".")[0] for name, size in sizes.items() if size and name.startswith(start)
+        )
+        return {int(number) for number in numbers if number.isdecimal() and int(number) < self.batches}
 
     def _read(self, index: int) -> StoredBatch | None:
         bounds, details = (read_or_none(self.place, file(index)) for file in (bounds_file, details_file))
@@ -447,11 +427,6 @@ class Refinement:
     loss_width: float
     #: Where the tolerance is met, shape (2, compositions, epsilon).
     within: BoolArray
-
-    @property
-    def pair(self) -> Pair:
-        """The pair."""
-        return self.cell.pair
 
     @property
     def points(self) -> int:

@@ -174,7 +174,7 @@ def test_damage_without_anything_missing_is_refused_too(copy: Path, tmp_path: Pa
 
 
 def test_a_lost_part_is_no_complete_study(copy: Path, tmp_path: Path) -> None:
-    last = open_parts(copy)[-1].path
+    last = Path(open_parts(copy)[-1].place.url)
     for path in (*sorted(last.rglob("*"), reverse=True), last):
         path.rmdir() if path.is_dir() else path.unlink()
     with pytest.raises(pbdist.StoreIncompleteError):

@@ -71,6 +71,6 @@ def test_an_extension_plans_each_missing_part_once(
     run(tiny, store)
     assert planned() == []
     for part in (first, *added):
-        (part.path / "bounds/0.0.0.0.0").unlink()
+        (Path(part.place.url) / "bounds/0.0.0.0.0").unlink()
     run(tiny, store)
     assert sorted(planned()) == sorted(part.study.digest for part in (first, *added))

@@ -57,14 +57,14 @@ def test_a_poisoned_cell_is_told_and_the_rest_finishes(tmp_path: Path) -> None:
     assert sum(event.cells - event.failed_cells for event in events if isinstance(event, BatchFinished)) == 7
     stored = open_store(tmp_path / "s.zarr")
     assert sorted(stored.progress().failed) == poisoned
-    bounds = open_study(stored.path).bounds["delta_upper"].values
+    bounds = open_study(Path(stored.place.url)).bounds["delta_upper"].values
     assert np.isnan(bounds[poisoned]).all()
     assert np.isfinite(np.delete(bounds, poisoned, axis=0)).all()
     # Once more: what failed is tried again, and nothing else.
-    kept = results_of(stored.path)
+    kept = results_of(Path(stored.place.url))
     with pytest.raises(BatchError, match="1 of 8 cells"):
-        run_study(study, stored.path, SerialExecutor(), lambda _: None)
-    assert results_of(stored.path) == kept
+        run_study(study, Path(stored.place.url), SerialExecutor(), lambda _: None)
+    assert results_of(Path(stored.place.url)) == kept
 
 
 class Killing(DaskExecutor):
@@ -152,7 +152,7 @@ def test_a_larger_study_computes_what_is_new_alone(tmp_path: Path, store_copy: F
         run_study(study, tmp_path / "s.zarr", SerialExecutor(), events.append)
         assert [type(event) for event in events] == [RunFinished]
     fresh = run_study(large, tmp_path / "fresh.zarr", SerialExecutor(), lambda _: None)
-    ours, theirs = (open_study(where).bounds for where in (tmp_path / "s.zarr", fresh.path))
+    ours, theirs = (open_study(where).bounds for where in (tmp_path / "s.zarr", fresh.place.url))
     for name in ("compositions", "epsilon"):
         assert ours[name].values.tolist() == theirs[name].values.tolist()
     order = [ours["pair"].values.tolist().index(pair) for pair in theirs["pair"].values.tolist()]

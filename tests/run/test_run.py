@@ -58,12 +58,12 @@ def test_a_serial_run_tells_what_happens_and_a_second_one_does_nothing(tiny: Stu
     finished = [event for event in events if isinstance(event, BatchFinished)]
     assert sum(event.cells for event in finished) == 6
     assert finished_with(events) == (6, 0)
-    before = {path: path.stat().st_mtime_ns for path in stored.path.rglob("*") if path.is_file()}
+    before = {path: path.stat().st_mtime_ns for path in Path(stored.place.url).rglob("*") if path.is_file()}
     events.clear()
     run_study(tiny, tmp_path / "s.zarr", SerialExecutor(), events.append)
     assert len(events) == 1
     assert finished_with(events) == (6, 0)
-    assert {path: path.stat().st_mtime_ns for path in stored.path.rglob("*") if path.is_file()} == before
+    assert {path: path.stat().st_mtime_ns for path in Path(stored.place.url).rglob("*") if path.is_file()} == before
 
 
 def test_what_was_lost_or_changed_is_computed_again(tiny: StudySpec, store_copy: Finished) -> None:
@@ -110,12 +110,12 @@ def test_a_study_too_large_for_this_machine_is_refused_before_a_store_is_made(tm
 
 def test_a_store_that_cannot_be_written_ends_the_run_in_one_line(tiny: StudySpec, tmp_path: Path) -> None:
     stored = create_or_open(tmp_path / "s.zarr", plan_study(tiny))
-    blocked = stored.path / bounds_file(2)
+    blocked = Path(stored.place.url) / bounds_file(2)
     # An empty folder would be replaced.
     (blocked / "kept").mkdir(parents=True)
     events: list[Event] = []
     with pytest.raises(BatchError) as caught:
-        run_study(tiny, stored.path, SerialExecutor(), events.append)
+        run_study(tiny, Path(stored.place.url), SerialExecutor(), events.append)
     text = str(caught.value)
     assert text.startswith("the store cannot be written: IsADirectoryError")
     assert text.endswith("of 6 cells are in the store: the same command goes on where this one stopped")
@@ -124,16 +124,16 @@ def test_a_store_that_cannot_be_written_ends_the_run_in_one_line(tiny: StudySpec
     failed = finished_with(events)[1]
     assert 1 <= failed < 6
     shutil.rmtree(blocked)
-    run_study(tiny, stored.path, SerialExecutor(), lambda _: None)
-    assert commits(stored.path) == 6
+    run_study(tiny, Path(stored.place.url), SerialExecutor(), lambda _: None)
+    assert commits(Path(stored.place.url)) == 6
 
 
 def test_one_driver_at_a_time(tiny: StudySpec, tmp_path: Path) -> None:
     stored = create_or_open(tmp_path / "s.zarr", plan_study(tiny))
     match = rf"another process writes to the store \(process {os.getpid()} on .* since 20"
     with hold(stored.place), pytest.raises(InvalidInputError, match=match):
-        run_study(tiny, stored.path, SerialExecutor(), lambda _: None)
-    assert commits(stored.path) == 0
+        run_study(tiny, Path(stored.place.url), SerialExecutor(), lambda _: None)
+    assert commits(Path(stored.place.url)) == 0
 
 
 def test_other_software_does_not_go_on_with_a_store(

@@ -29,7 +29,7 @@ def test_an_extension_leaves_all_files_as_they_were_but_for_the_root(tmp_path: P
     wanted = load_study(write_study(tmp_path, LARGER))
     parts = extend([stored], [plan_study(part) for part in missing_parts([small], wanted)])
     assert parts == open_parts(path)
-    assert [part.path for part in parts] == [path, path / "extension-001", path / "extension-002"]
+    assert [Path(part.place.url) for part in parts] == [path, path / "extension-001", path / "extension-002"]
     assert {part.where for part in parts} == {str(path)}
     after = files_of(path)
     assert [name for name in before if after[name] != before[name]] == ["zarr.json"]

@@ -94,7 +94,7 @@ def test_xarray_opens_a_store_without_a_warning(tmp_path: Path) -> None:
     assert stored == open_store(tmp_path / "s.zarr")
     write_batch(stored, 0)
     for options in ({}, {"consolidated": False}):
-        dataset = xr.open_zarr(stored.path, chunks=None, **options)
+        dataset = xr.open_zarr(Path(stored.place.url), chunks=None, **options)
         assert dict(dataset.sizes) == {
             "cell": 6,
             "quantity": 5,
@@ -121,14 +121,14 @@ def test_xarray_opens_a_store_without_a_warning(tmp_path: Path) -> None:
 
 def test_a_chunk_is_a_batch_and_has_a_checksum(tmp_path: Path) -> None:
     stored = created(tmp_path / "s.zarr", plan_of(tmp_path, cells_per_batch=4))
-    metadata = json.loads((stored.path / "bounds/zarr.json").read_text())
+    metadata = json.loads((Path(stored.place.url) / "bounds/zarr.json").read_text())
     assert metadata["chunk_grid"]["configuration"]["chunk_shape"] == [4, 5, 2, 4, 3]
     assert metadata["fill_value"] == "NaN"
     assert metadata["codecs"][-1] == {"name": "zstd", "configuration": {"level": 3, "checksum": True}}
-    before = set(files_of(stored.path))
+    before = set(files_of(Path(stored.place.url)))
     for index in range(stored.batches):
         write_batch(stored, index)
-    assert set(files_of(stored.path)) - before == {
+    assert set(files_of(Path(stored.place.url))) - before == {
         file(index) for index in range(2) for file in (bounds_file, details_file)
     }
 
@@ -209,12 +209,12 @@ def test_a_batch_is_committed_by_its_bounds_and_written_again_to_the_same_bytes(
     write_batch(stored, 1)
     assert stored.progress().missing == [0]
     assert [stored.is_sound(index) for index in range(2)] == [False, True]
-    written = files_of(stored.path)
-    write_batch(open_store(stored.path), 1)
-    assert files_of(stored.path) == written
+    written = files_of(Path(stored.place.url))
+    write_batch(open_store(Path(stored.place.url)), 1)
+    assert files_of(Path(stored.place.url)) == written
     # Written last, and so what a kill leaves out.
-    (stored.path / bounds_file(1)).unlink()
-    assert open_store(stored.path).read(1) is None
+    (Path(stored.place.url) / bounds_file(1)).unlink()
+    assert open_store(Path(stored.place.url)).read(1) is None
     assert stored.progress().missing == [0, 1]
 
 
@@ -226,16 +226,16 @@ def test_a_failed_cell_is_recorded_with_its_cause_until_its_batch_is_computed_ag
     writer.commit()
     assert stored.progress().failed == {0: "ValueError: no luck"}
     assert stored.failures(0) == {0: "ValueError: no luck"}
-    check = check_store(stored.path)
+    check = check_store(Path(stored.place.url))
     assert (check.failed, check.missing, check.healthy) == ((("", 0, "ValueError: no luck"),), (), False)
     assert np.isnan(stored.values("delta_upper", 0)).all()
     assert not np.isnan(stored.values("delta_upper", 1)).any()
     # A walk over the store finds nothing that zarr does not know.
-    assert "failures" in xr.open_datatree(stored.path, engine="zarr", consolidated=False).children
+    assert "failures" in xr.open_datatree(Path(stored.place.url), engine="zarr", consolidated=False).children
     write_batch(stored, 0)
-    again = open_store(stored.path)
+    again = open_store(Path(stored.place.url))
     assert again.progress().complete
-    assert check_store(stored.path).healthy
+    assert check_store(Path(stored.place.url)).healthy
     assert not np.isnan(again.values("delta_upper", slice(None))).any()
 
 
@@ -257,24 +257,24 @@ def test_a_writer_refuses_another_store_other_cells_and_nan(tmp_path: Path) -> N
 def test_no_flipped_bit_is_read_as_a_number(tmp_path: Path) -> None:
     stored = created(tmp_path / "s.zarr", plan_of(tmp_path, cells_per_batch=6))
     write_batch(stored, 0)
-    whole = open_store(stored.path).read(0)
+    whole = open_store(Path(stored.place.url)).read(0)
     assert whole is not None
     true, seen = whole.bounds.tobytes() + whole.details.tobytes(), 0
     for name in (bounds_file(0), details_file(0)):
-        content = (stored.path / name).read_bytes()
+        content = (Path(stored.place.url) / name).read_bytes()
         for position in range(0, len(content), 5):
             flipped = bytearray(content)
             flipped[position] ^= 1 << (position % 8)
-            (stored.path / name).write_bytes(flipped)
+            (Path(stored.place.url) / name).write_bytes(flipped)
             try:
-                found = open_store(stored.path).read(0)
+                found = open_store(Path(stored.place.url)).read(0)
             except StoreDamagedError:
                 seen += 1
                 continue
             # Of a bit that says nothing about the content.
             assert found is not None
             assert found.bounds.tobytes() + found.details.tobytes() == true
-        (stored.path / name).write_bytes(content)
+        (Path(stored.place.url) / name).write_bytes(content)
     assert seen > 100
 
 

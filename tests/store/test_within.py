@@ -56,7 +56,9 @@ def test_it_is_stored_as_it_was_computed(tmp_path: Path, direction: str) -> None
     # No better is to be had at the largest loss; at 1e-13 it is.
     assert shown.sel(scale=2.0).values.tolist() == [[True, True, True]]
     assert shown.sel(scale=1e12).values.tolist() == [[False, False, True]]
-    assert np.array_equal(open_store(path).within(slice(None)), plain.within_tolerance.values == 1.0)
+    assert np.array_equal(
+        open_store(path).values("within_tolerance", slice(None)), plain.within_tolerance.values == 1.0
+    )
 
 
 def test_a_cell_that_failed_is_not_within(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +88,7 @@ def test_without_a_tolerance_there_is_none(tmp_path: Path, tail: str) -> None:
     plain = xr.open_zarr(path, chunks=None).bounds.to_dataset("quantity")
     assert np.isnan(plain[WITHIN]).all()
     assert WITHIN not in open_study(path).bounds
-    assert not open_store(path).within(slice(None)).any()
+    assert not open_store(path).values("within_tolerance", slice(None)).any()
     assert check_store(path).healthy
 
 
