@@ -63,7 +63,9 @@ def main() -> None:
     cell = study.cells[0]
     with (
         tempfile.TemporaryDirectory() as folder,
-        LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=WORKER_BYTES, dashboard_address=None) as cluster,
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, memory_limit=WORKER_BYTES, dashboard_address="127.0.0.1:0"
+        ) as cluster,
         Client(cluster) as client,
         DaskExecutor(scheduler=cluster.scheduler_address) as executor,
     ):

@@ -130,7 +130,7 @@ def test_every_command(folder: Path) -> None:
 
 @pytest.mark.slow(reason="a LocalCluster")
 def test_a_client_of_ones_own(folder: Path) -> None:
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster, Client(cluster):
         pbdist(
             folder,
             "--import",
@@ -150,7 +150,10 @@ def test_a_client_of_ones_own(folder: Path) -> None:
 def test_a_worker_with_another_version_of_the_module_is_refused(folder: Path, tmp_path: Path) -> None:
     changed = (folder / "delays.py").read_text(encoding="utf-8") + "# Changed.\n"
     (tmp_path / "delays.py").write_text(changed, encoding="utf-8")
-    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
+        Client(cluster) as client,
+    ):
         client.run(exec, f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import delays")
         command = ("run", "study.yaml", "--scheduler", cluster.scheduler_address, "--store=other.zarr")
         told = pbdist(folder, "--import", "delays", *command, code=2)
