@@ -1,5 +1,6 @@
 """Write the results of a batch: states and details first, and then the bounds, which commit it."""
 
+import json
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -104,25 +105,22 @@ class BatchWriter:
             raise BatchError(f"expected {len(self._cells)} cells, got {self._next}")
         head, index = self._head, self._index
         self._details[:, DETAILS.index(CHECKSUM)] = checksums(head, index, StoredBatch(self._bounds, self._details))
-        self._write_failures()
+        if self._failed:
+            # Before the bounds that it explains; those of an earlier attempt are explained until there are new ones.
+            head.place.write(failures_file(index), failure_document(self._failed))
         for name, values in ((details_file(index), self._details), (bounds_file(index), self._bounds)):
             data = encode_chunk(values, head.cells_per_batch)
             head.place.write(name, data)
             self._written += len(data)
+        if not self._failed:
+            head.place.remove(failures_file(index))
         return self._written
-
-    def _write_failures(self) -> None:
-        """Record the causes, before the bounds that they explain; forget those of an earlier attempt."""
-        place, name = self._head.place, failures_file(self._index)
-        if self._failed:
-            place.write(name, failure_document(self._failed))
-        else:
-            place.remove(name)
 
 
 def failure_document(failed: Mapping[int, str]) -> bytes:
     """Return the file that says which cells of a batch could not be computed, and why."""
-    return group_document({"failures": {str(cell): cause for cell, cause in failed.items()}})
+    causes = {str(cell): cause for cell, cause in failed.items()}
+    return group_document({"failures": causes, "sha256": digest_of(json.dumps(causes, sort_keys=True).encode())})
 
 
 def judged(settings: StudySpec, cell: Cell, log_upper: FloatArray, within: BoolArray | None) -> tuple[int, int]:

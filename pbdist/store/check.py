@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from pbdist.errors import StoreDamagedError
 from pbdist.store.layout import (
     BOUNDS_ARRAY,
@@ -16,6 +18,7 @@ from pbdist.store.layout import (
     bounds_file,
     cell_states,
     details_file,
+    failures_file,
     is_extension,
     is_refined,
 )
@@ -117,6 +120,9 @@ def _damage(stored: StoredStudy, index: int, states: Mapping[int, Sequence[str]]
     if batch is None:
         return {details_file(index): "missing"}
     found: dict[str, str] = {}
+    without = np.flatnonzero(batch.failed) + stored.cells_of(index).start
+    if {*without.tolist()} != set(stored.failures(index)):
+        found[failures_file(index)] = "not of the cells without bounds"
     if stored.study.keep_states:
         expected = batch.details[:, DETAILS.index(STATES_CHECKSUM)].tolist()
         for cell, checksum, failed in zip(stored.cells_of(index), expected, batch.failed.tolist(), strict=True):

@@ -1,6 +1,7 @@
 """Open a store, and read its results: every batch is compared with its checksums when it is read."""
 
 import hashlib
+import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -163,13 +164,14 @@ class StoredStudy:
             sizes = {n: size for each in (BOUNDS_ARRAY, DETAILS_ARRAY, FAILURES) for n, size in self.place.names(each)}
         committed = np.zeros(self.batches, dtype=bool)
         committed[[*(self._listed(BOUNDS_ARRAY, sizes) & self._listed(DETAILS_ARRAY, sizes))]] = True
-        listed = [name for name in sizes if name.startswith(f"{FAILURES}/") and name.count("/") > 1]
+        listed = {name.split("/")[1] for name in sizes if name.startswith(f"{FAILURES}/") and name.count("/") > 1}
+        explained = [int(one) for one in listed if one.isdecimal() and int(one) < self.batches and committed[int(one)]]
         failed: dict[int, str] = {}
-        for data in self.place.at_once(lambda name: read_or_none(self.place, name), listed):
-            failed |= causes_in(data)
-        known = {cell: cause for cell, cause in failed.items() if cell < len(self.study.cells)}
-        of_committed = {cell: cause for cell, cause in known.items() if committed[cell // self.cells_per_batch]}
-        return Progress(committed, of_committed)
+        for index, causes in zip(explained, self.place.at_once(self.failures, explained), strict=True):
+            # Without its record it is not known which of its cells are computed.
+            committed[index] = bool(causes) and causes.keys() <= set(self.cells_of(index))
+            failed |= causes if committed[index] else {}
+        return Progress(committed, failed)
 
     @cached_property
     def known_progress(self) -> Progress:
@@ -258,11 +260,11 @@ class StoredStudy:
 
     def _listed(self, folder: str, sizes: Mapping[str, int]) -> set[int]:
         """Return the batches that have a file in a folder that is not empty, as that of a crashed machine may be."""
-        start = f"{folder}/"
-        numbers = (
-            name[len(start) :].partition(".")[0] for name, size in sizes.items() if size and name.startswith(start)
-        )
-        return {int(number) for number in numbers if number.isdecimal() and int(number) < self.batches}
+        start, file = f"{folder}/", bounds_file if folder == BOUNDS_ARRAY else details_file
+        names = {name for name, size in sizes.items() if size and name.startswith(start)}
+        numbers = [name[len(start) :].partition(".")[0] for name in names]
+        known = {int(number) for number in numbers if number.isdecimal() and int(number) < self.batches}
+        return {index for index in known if file(index) in names}
 
     def _read(self, index: int) -> StoredBatch | None:
         bounds, details = (read_or_none(self.place, file(index)) for file in (bounds_file, details_file))
@@ -312,9 +314,12 @@ def _number(digest: bytes) -> float:
 
 
 def causes_in(data: bytes | None) -> dict[int, str]:
-    """Return the failed cells and the causes that the file of a batch's failures has."""
-    found = (attributes_of(data) or {}).get("failures", {})
-    return {int(cell): str(cause) for cell, cause in found.items()}
+    """Return the failed cells and the causes that the file of a batch's failures has; none where it is damaged."""
+    found = attributes_of(data) or {}
+    causes: dict[str, str] = found.get("failures", {})
+    if found.get("sha256") != digest_of(json.dumps(causes, sort_keys=True).encode()):
+        return {}
+    return {int(cell): cause for cell, cause in causes.items()}
 
 
 def open_store(where: str | Path | Place) -> StoredStudy:

@@ -133,7 +133,9 @@ def test_damaged_points_are_found_skipped_and_computed_again(store: Path) -> Non
         study.delta("Laplace", scale=scale, compositions=3, epsilon=0.1, refine=True)
     known = study.delta("Laplace", scale=4.0, compositions=3, epsilon=0.1).lower
     whole = files_of(store)
-    (folder,) = {store / one.name for one in read_refinements(open_parts(store)[0]) if one.pair == pbdist.Laplace(4.0)}
+    (folder,) = {
+        store / one.name for one in read_refinements(open_parts(store)[0]) if one.cell.pair == pbdist.Laplace(4.0)
+    }
     for file in [path for path in folder.rglob("*") if path.is_file()]:
         content = file.read_bytes()
         file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
@@ -157,7 +159,7 @@ def test_many_at_once_do_no_damage(store: Path) -> None:
     assert check_store(store).strays == ()
     added = read_refinements(open_parts(store)[0])
     # Scale 2 is a setting of the study, of which r = 3 is missing.
-    assert sorted({one.pair.canonical()["scale"] for one in added}) == [2 + number / 64 for number in range(9)]
+    assert sorted({one.cell.pair.canonical()["scale"] for one in added}) == [2 + number / 64 for number in range(9)]
     assert len(added) == 9
 
 
@@ -177,7 +179,7 @@ def test_killed_at_any_moment_the_store_is_sound(tiny_store: Path, store: Path) 
         assert check.healthy, check.damaged
         assert check.strays == ()
         added = {
-            (one.pair.canonical()["scale"], r)
+            (one.cell.pair.canonical()["scale"], r)
             for one in read_refinements(open_parts(store)[0])
             for r in one.compositions
         }

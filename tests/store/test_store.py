@@ -1,6 +1,7 @@
 """Create stores, refuse what is none, and commit batches, without a run."""
 
 import json
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
@@ -19,16 +20,18 @@ from pbdist.errors import (
 )
 from pbdist.store import (
     BatchWriter,
+    LocalPlace,
     StoredStudy,
     check_store,
     create_or_open,
+    damaged_batches,
     hold,
     holder,
     open_store,
     place_at,
     read_state,
 )
-from pbdist.store.layout import bounds_file, details_file
+from pbdist.store.layout import bounds_file, details_file, failures_file
 from pbdist.study import Plan, load_study, plan_study
 from pbdist.study.columns import column_of
 from pbdist.table import BoundsTable, bounds_table
@@ -237,6 +240,71 @@ def test_a_failed_cell_is_recorded_with_its_cause_until_its_batch_is_computed_ag
     assert again.progress().complete
     assert check_store(Path(stored.place.url)).healthy
     assert not np.isnan(again.values("delta_upper", slice(None))).any()
+
+
+def with_a_failure(tmp_path: Path) -> StoredStudy:
+    """A store of two batches, with a failed cell in the first one."""
+    stored = created(tmp_path / "s.zarr", plan_of(tmp_path, SMALL, 2))
+    for index in range(1, stored.batches):
+        write_batch(stored, index)
+    writer = writer_of(stored)
+    writer.fail("ValueError: no luck")
+    writer.add(table_of(stored, 1))
+    writer.commit()
+    return open_store(stored.place)
+
+
+def test_a_second_try_that_is_killed_at_any_step_never_looks_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored, step, looks = with_a_failure(tmp_path), 0, []
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    while True:
+        write, remove, left = LocalPlace.write, LocalPlace.remove, iter([False] * step + [True])
+        with monkeypatch.context() as patched:
+            for name, act in (("write", write), ("remove", remove)):
+                patched.setattr(
+                    LocalPlace, name, lambda *a, act=act, left=left: stop() if next(left, False) else act(*a)
+                )
+            try:
+                write_batch(stored, 0)
+                break
+            except KeyboardInterrupt:
+                step += 1
+        now = open_store(stored.place)
+        looks.append((now.progress().complete, check_store(stored.place).healthy))
+    # Before each state, the details, the bounds, and the end of the record.
+    assert len(looks) > 3
+    assert set(looks) == {(False, False)}
+    assert open_store(stored.place).progress().complete
+    assert check_store(stored.place).healthy
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[:0],
+        lambda text: text.replace("luck", "lack"),
+        lambda text: text.replace('"0"', '"1"'),
+        lambda text: text.replace('"0"', '"q"'),
+        lambda text: text.replace('"failures": {', '"failures": [{').replace('"}, "sha', '"}], "sha'),
+    ],
+)
+def test_a_damaged_record_of_failures_is_no_excuse(damage: Callable[[str], str], tmp_path: Path) -> None:
+    stored = with_a_failure(tmp_path)
+    file = Path(stored.place.url) / failures_file(0)
+    before = file.read_text()
+    file.write_text(damage(before))
+    assert file.read_text() != before
+    assert stored.progress().missing == [0]
+    assert not check_store(stored.place).healthy
+    file.unlink()
+    # One listing does not see that it is gone.
+    assert failures_file(0) in {name for name, _ in check_store(stored.place).damaged}
+    assert 0 in damaged_batches(stored)
 
 
 def test_a_writer_refuses_another_store_other_cells_and_nan(tmp_path: Path) -> None:
