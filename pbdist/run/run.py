@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pbdist.errors import BatchError, InvalidInputError, StoreMismatchError, WorkersLostError
+from pbdist.errors import BatchError, InvalidInputError, StoreDamagedError, StoreMismatchError, WorkersLostError
 from pbdist.provenance import difference, provenance
 from pbdist.run import giant
 from pbdist.run.events import (
@@ -87,7 +87,22 @@ def asked_of(asked: StudySpec | Addition, store: str | Path | Place) -> Asked:
     place = place_at(store)
     if not is_there(place):
         raise InvalidInputError(f"store: the file extends a store (extend: true), and there is none at {place.url}")
-    return Asked(asked.onto([part.study for part in open_parts(place)]), adds=True)
+    parts = [part.study for part in open_parts(place)]
+    try:
+        return Asked(asked.onto(parts), adds=True)
+    except StoreDamagedError:
+        # The part that the file has made may be restored by it.
+        sound = [part for part in parts if _is_readable(part)]
+        if not sound:
+            raise
+        return Asked(asked.onto(sound), adds=True)
+
+
+def _is_readable(study: StudySpec) -> bool:
+    try:
+        return all(cell is not None for cell in study.cells)
+    except StoreDamagedError:
+        return False
 
 
 def run_study(

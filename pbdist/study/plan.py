@@ -123,6 +123,10 @@ class CellCost:
     state_bytes: int
 
 
+#: What is projected for a cell whose mechanism raises an exception.
+_OF_FAILING = CellCost(1.0, 1 << 28, 0)
+
+
 def cell_costs(study: StudySpec) -> tuple[list[CellCost], IntArray]:
     """Return the cost of one cell of each class of similar ones, and the class of each cell."""
     class_of, examples = similar_cells(study.cells)
@@ -131,7 +135,10 @@ def cell_costs(study: StudySpec) -> tuple[list[CellCost], IntArray]:
 
 def cell_cost(study: StudySpec, cell: Cell) -> CellCost:
     """Return what one cell of a study is projected to take."""
-    return _tight_cost(study, cell) if study.method == "tight" else _bucket_cost(study, cell)
+    try:
+        return _tight_cost(study, cell) if study.method == "tight" else _bucket_cost(study, cell)
+    except Exception:  # noqa: BLE001 -- whatever a mechanism raises, its cell fails when it is computed, and no other
+        return _OF_FAILING
 
 
 # Seconds, measured on one core of a 2-core machine for 2,000 to 2^22 buckets; right within a factor of 2.

@@ -65,6 +65,20 @@ def test_new_r_alone_are_for_all_cells_and_epsilon_of_the_store(
     assert (len(added.study.cells), added.study.compositions, len(added.study.epsilon)) == (6, (9,), 3)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["extension-001", "extension-002"])
+@pytest.mark.parametrize("column", ["mechanism", "pair", "factor"])
+def test_what_its_cells_are_made_of_is_restored_by_the_file_that_added_them(
+    part: str, column: str, tmp_path: Path, store_copy: Callable[[str], Path]
+) -> None:
+    store, new = store_copy(TINY), write_study(tmp_path, NEW, "new.yaml")
+    run(new, store)
+    before = files_of(store)
+    (store / part / column / "0").unlink()
+    assert run(new, store) == 0
+    assert files_of(store) == before
+
+
 def test_without_a_store_nothing_is_done(tmp_path: Path) -> None:
     store = tmp_path / "tiny.zarr"
     words = rf"store: the file extends a store \(extend: true\), and there is none at {store}"

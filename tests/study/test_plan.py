@@ -140,3 +140,23 @@ def test_a_planner_plans_a_study_once(tmp_path: Path) -> None:
     assert other == plan_study(spec, 2 * plan.cells_per_batch)
     assert planner.plan(spec) is plan
     assert planner.plan(replace(spec, epsilon=(*spec.epsilon, 3.0))) is not plan
+
+
+def test_a_mechanism_that_raises_has_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    spec = StudySpec(
+        name="s",
+        cells=(Cell("L", Laplace(2.0), None),),
+        method="tight",
+        tolerance=0.01,
+        buckets=None,
+        compositions=(4,),
+        epsilon=(0.1,),
+    )
+    known = plan_study(spec)
+    for name in ("_largest_loss", "log_tail_moment", "interval", "scaled_interval", "loss_masses"):
+        monkeypatch.setattr(Laplace, name, fail)
+    found = plan_study(spec)
+    assert found.seconds == 1.0 != known.seconds
