@@ -149,7 +149,7 @@ class StoreMismatchError(PbdistError, ValueError):
 
 
 class StoreDamagedError(PbdistError, OSError):
-    """A store's content does not match its commit records: run the study again."""
+    """A store's content does not match its checksums: run the study again."""
 
 
 class StoreRefusedError(PbdistError, PermissionError):

@@ -1,4 +1,4 @@
-"""Open the files that a user names: regular ones only, of a size that such a file can have.
+"""The files that a user names: what is read is a regular file of a size that such a file can have.
 
 A named pipe would wait for ever, a device never ends, and a sparse file of terabytes costs its author nothing.
 """
@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+
+from pbdist.errors import InvalidInputError
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -49,6 +51,12 @@ def read_input(path: Path, most: int) -> bytes:
         # It has grown since.
         raise _too_large(path, len(content), most)
     return content
+
+
+def check_outside(path: Path, store: str | Path, field: str) -> None:
+    """Refuse a path inside a store, which holds only its own files; the `InvalidInputError` names `field`."""
+    if "://" not in str(store) and path.resolve().is_relative_to(Path(store).resolve()):
+        raise InvalidInputError(f"{field}: expected a path outside the store, got {path}")
 
 
 def _check(path: Path, found: os.stat_result, most: int) -> None:

@@ -8,6 +8,7 @@ from pbdist.cli.interrupts import in_good_order
 from pbdist.cli.output import EXIT_CODES, FAILED
 from pbdist.cli.parser import Commands, add_command
 from pbdist.errors import InvalidInputError, printable
+from pbdist.input_files import check_outside
 
 #: What an export is known by, and where it is looked for.
 _MARK, _HEAD = b'<meta name="generator" content="pbdist explore">', 4096
@@ -46,8 +47,7 @@ def _explore(options: argparse.Namespace) -> int:
 def _export(options: argparse.Namespace) -> int:
     if options.export.suffix != ".html":
         raise InvalidInputError(f"--export: expected a file name that ends in .html, got {options.export}")
-    if options.export.resolve().is_relative_to(Path(options.store).resolve()):
-        raise InvalidInputError(f"--export: expected a file outside the store, got {options.export}")
+    check_outside(options.export, options.store, "--export")
     if not options.export.parent.is_dir():
         raise InvalidInputError(f"--export: expected a file in a folder that exists, got {options.export}")
     _check_ours(options.export)

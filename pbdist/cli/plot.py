@@ -9,6 +9,7 @@ from pbdist.cli.output import page
 from pbdist.cli.parser import Commands, add_command, add_point, given_options
 from pbdist.cli.query import add_noise_options, given_noise
 from pbdist.errors import InvalidInputError, printable
+from pbdist.input_files import check_outside
 
 if TYPE_CHECKING:
     from pbdist.query import Study
@@ -140,8 +141,7 @@ def _asked(options: argparse.Namespace) -> dict[str, Any]:
 
 def _check_place(path: Path, stores: list[str]) -> None:
     for store in stores:
-        if "://" not in store and path.resolve().is_relative_to(Path(store).resolve()):
-            raise InvalidInputError(f"--output: expected a file outside the stores, got {path}")
+        check_outside(path, store, "--output")
     if not path.parent.is_dir():
         raise InvalidInputError(f"--output: expected a file in a folder that exists, got {path}")
 

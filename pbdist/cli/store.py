@@ -13,6 +13,7 @@ from pbdist.errors import PbdistError, StoreDamagedError, printable
 
 if TYPE_CHECKING:
     from pbdist.query.status import StoreStatus
+    from pbdist.store import StoreCheck
 
 _MOST_PRINTED = 20
 
@@ -58,7 +59,7 @@ def _status(options: argparse.Namespace) -> int:
 
 def _lines(found: "StoreStatus") -> Iterator[str]:
     from pbdist.store import STORE_FORMAT
-    from pbdist.study.plan import size
+    from pbdist.study.plan import counted, size
 
     first = found.parts[0].stored
     committed = found.cells - found.cells_missing - found.cells_failed
@@ -78,7 +79,8 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
     )
     yield f"batches: {found.batches - found.batches_missing:,} of {found.batches:,} committed"
     if found.refinements:
-        yield f"added by queries: {found.refined_points:,} points in {found.refinements:,} refinements"
+        points = counted(found.refined_points, "point")
+        yield f"added by queries: {points} in {counted(found.refinements, 'refinement')}"
     if found.precision is not None and first.study.sought is not None:
         from pbdist.query.printing import precision_line
 
@@ -95,17 +97,24 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
         last = f" to {part.setting(batch.stop - 1)}" if batch.stop - batch.first > 1 else ""
         yield f"missing: batch {batch.batch}{_of(part.stored.part)}, {part.setting(batch.first)}{last}"
     yield from _more(missing, "missing batches")
-    if found.check is None:
-        return
-    for name, what in found.check.damaged[:_MOST_PRINTED]:
+    if found.check is not None:
+        yield from _check_lines(found.check)
+
+
+def _check_lines(check: "StoreCheck") -> Iterator[str]:
+    from pbdist.study.plan import counted
+
+    for name, what in check.damaged[:_MOST_PRINTED]:
         yield f"damaged: {name}: {what}"
-    yield from _more(found.check.damaged, "damaged files")
-    for name in found.check.strays[:_MOST_PRINTED]:
+    yield from _more(check.damaged, "damaged files")
+    for name in check.strays[:_MOST_PRINTED]:
         yield f"stray, no harm: {name}"
-    yield from _more(found.check.strays, "strays")
-    if found.check.damaged:
-        count = len(found.check.damaged)
-        yield f"checked: {count:,} files are damaged: run the study again with --check to restore them"
+    yield from _more(check.strays, "strays")
+    if check.damaged:
+        count = len(check.damaged)
+        yield f"checked: {counted(count, 'damaged file')}: run the study again with --check to restore the store"
+        if any(name.startswith("refined-") for name, _ in check.damaged):
+            yield "points that queries have added come back when the query is made again with --refine"
     else:
         yield "checked: every file is unchanged"
 
@@ -149,6 +158,7 @@ def add_export(commands: Commands) -> None:
 def _export(options: argparse.Namespace) -> int:
     from pbdist.errors import PbdistError, StoreDamagedError, StoreIncompleteError
     from pbdist.export import export_study
+    from pbdist.study.plan import counted
 
     try:
         with in_good_order(ANEW):
@@ -160,5 +170,5 @@ def _export(options: argparse.Namespace) -> int:
     if found.lacking:
         print(f"incomplete: {found.lacking} points are without bounds")
     if found.refinements:
-        print(f"left out: {found.refinements:,} refinements of queries, which are no part of the study")
+        print(f"left out: {counted(found.refinements, 'refinement')} of queries, no part of the study")
     return 0

@@ -13,6 +13,7 @@ from pbdist.cli.interrupts import in_good_order
 from pbdist.cli.output import EXIT_CODES, MISSED, page, printed_warnings
 from pbdist.cli.parser import Commands, add_command
 from pbdist.errors import InvalidInputError, PbdistError, printable
+from pbdist.input_files import check_outside
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,7 +135,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.strict and not study.seeks_some:
         raise InvalidInputError("--strict: expected a study with a tolerance, got one without")
     for option in ("log", "report"):
-        _check_outside(store, f"--{option}", getattr(options, option))
+        if (path := getattr(options, option)) is not None:
+            check_outside(path, store, f"--{option}")
     if options.patience is not None and not 1.0 <= options.patience <= 1e6:
         raise InvalidInputError(f"--patience: expected seconds from 1 to 1e6, got {options.patience:g}")
     executor = _executor(options)
@@ -182,12 +184,6 @@ def _serial_seconds(options: argparse.Namespace) -> float:
 def _warn_of_log(log: "RunLog") -> None:
     if log.problem:
         print(f"pbdist: warning: {PbdistError(log.problem)}", file=sys.stderr)
-
-
-def _check_outside(store: str, option: str, path: Path | None) -> None:
-    """Refuse a file inside the store, which holds only its own files."""
-    if path is not None and "://" not in store and path.resolve().is_relative_to(Path(store).resolve()):
-        raise InvalidInputError(f"{option}: expected a path outside the store, got {path}")
 
 
 def _check_address_space() -> None:

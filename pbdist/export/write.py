@@ -19,6 +19,7 @@ import zarr
 from zarr.errors import ZarrUserWarning
 
 from pbdist.errors import InvalidInputError, MissingDependencyError, StoreIncompleteError
+from pbdist.input_files import check_outside
 from pbdist.mechanisms.columns import known_columns
 from pbdist.query import Study, open_study
 from pbdist.query.blocks import ABOUT, Block, PointState, attained_of, rows_of
@@ -263,7 +264,7 @@ def export_study(store: str | Path | Place, out: str | Path, *, allow_incomplete
     StoreIncompleteError
         The store lacks results, some failed or are damaged, and that is not allowed.
     InvalidInputError
-        `out` is not such a path, or exists already.
+        `out` is not such a path, exists already, or lies in a store.
     MissingDependencyError
         A package for that form is not installed.
     NotAStoreError, StoreFormatError, StoreDamagedError
@@ -272,6 +273,7 @@ def export_study(store: str | Path | Place, out: str | Path, *, allow_incomplete
     path = checked_target(out)
     form = _writer_of(path.suffix)
     study = open_study(store)
+    check_outside(path, study.where, "out")
     if not study.complete and not allow_incomplete:
         raise _incomplete(study, "some of its results are missing or failed")
     with written_beside(path) as temporary:

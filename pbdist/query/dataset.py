@@ -124,7 +124,7 @@ def selected_dataset(
 
 
 class _Results(BackendArray):
-    """An array of results of a part: each batch is compared with its record when it is read."""
+    """An array of results of a part: each batch is compared with its checksums when it is read."""
 
     def __init__(self, stored: StoredStudy, name: str, shape: tuple[int, ...]) -> None:
         self._stored, self._name = stored, name

@@ -220,7 +220,7 @@ def precision_line(tolerance: float, precision: Precision) -> str:
     worst, where = precision.widest, f"{precision.points:,} points (noise setting, r, ε) asked for"
     missed = f"upper / lower - 1 > {tolerance:g} at {precision.missed:,} of {where}"
     if worst is None:
-        # Commit records may tell of points whose bounds cannot be read.
+        # The details of a batch may count points whose bounds cannot be read.
         return missed if precision.missed else f"upper / lower - 1 <= {tolerance:g} at all {where}"
     ratio = "infinite" if math.isinf(worst.bracket.relative_width) else f"{worst.bracket.relative_width:.3g}"
     low, high = rounded_down(worst.bracket.lower, 3), rounded_up(worst.bracket.upper, 3)

@@ -34,7 +34,7 @@ from pbdist.run.events import (
     reported_by,
 )
 from pbdist.run.versions import close_unfit, unfit_workers
-from pbdist.study.plan import duration
+from pbdist.study.plan import counted, duration
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -113,7 +113,7 @@ class DaskExecutor:
     def workers(self) -> str:
         """The number of workers, and where they run."""
         count = len(_workers_of(self._client))
-        return f"{count} worker{'' if count == 1 else 's'} on {self._source.where}"
+        return f"{counted(count, 'worker')} on {self._source.where}"
 
     @property
     def parallelism(self) -> int:

@@ -28,7 +28,7 @@ from pbdist.run.events import (
     StillComputing,
     one_line,
 )
-from pbdist.study.plan import duration, size
+from pbdist.study.plan import counted, duration, size
 from pbdist.types import JsonValue
 
 #: Seconds between two lines where the output is not a terminal.
@@ -120,7 +120,7 @@ class ProgressDisplay:
         if event.cells_before:
             self._print(f"{event.cells_before:,} of {event.cells:,} cells are in the store already")
         self._cells, self._left = event.cells, event.cells - event.cells_before
-        left = f"{self._left:,} cells in {event.batches:,} batches"
+        left = f"{counted(self._left, 'cell')} in {counted(event.batches, 'batch', 'batches')}"
         on = "one core" if event.parallelism == 1 else f"{event.parallelism} workers"
         self._print(f"to compute: {left}, projected: {duration(event.elapsed_seconds)} on {on}")
         self._projected, self._cell_seconds = event.seconds, event.seconds / self._left

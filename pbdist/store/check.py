@@ -106,7 +106,9 @@ def damaged_batches(stored: StoredStudy) -> dict[int, dict[str, str]]:
     if stored.study.keep_states:
         for name, _ in stored.place.names(STATES):
             cell = name.split("/")[1]
-            if cell.isdecimal():
+            # Such as .DS_Store.
+            hidden = name.rpartition("/")[2].startswith(".")
+            if cell.isdecimal() and not hidden:
                 states.setdefault(int(cell), []).append(name)
     found = stored.place.at_once(lambda index: _damage(stored, index, states), committed)
     return {index: files for index, files in zip(committed, found, strict=True) if files}

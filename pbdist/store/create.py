@@ -271,13 +271,14 @@ def _root_document(place: Place) -> bytes:
     """Return the ``zarr.json`` of a store with the metadata of all its parts."""
     data = place.read(METADATA)
     nodes = {name: node for name, node in nodes_of(data).items() if not (is_extension(name) or is_refined(name))}
-    extensions = []
+    # One that was lost is still listed, so that a check goes on to say so.
+    extensions = {*(attributes_of(data) or {}).get("extensions", ())}
     for part in place.folders():
         inner = read_or_none(place, f"{part}/{METADATA}") if is_extension(part) or is_refined(part) else None
         attributes = attributes_of(inner)
         if inner is None or attributes is None or not is_sealed(inner):
             continue
-        extensions += [part] if is_extension(part) else []
+        extensions |= {part} if is_extension(part) else set()
         nodes[part] = json.loads(group_document({name: attributes[name] for name in _SHOWN}))
         nodes |= {f"{part}/{name}": node for name, node in nodes_of(inner).items()}
     return part_document(attributes_of(data) or {}, nodes, extensions)

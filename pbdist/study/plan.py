@@ -404,6 +404,11 @@ def duration(seconds: float) -> str:
     return f"{_short(seconds)} s"
 
 
+def counted(count: int, what: str, many: str = "") -> str:
+    """Return how many there are of something: ``1 batch``, ``1,000 cells``."""
+    return f"{count:,} {what if count == 1 else many or f'{what}s'}"
+
+
 def size(count: float) -> str:
     """Return bytes as text: ``812 B``, ``1.5 MiB``."""
     for unit in ("B", "KiB", "MiB", "GiB"):

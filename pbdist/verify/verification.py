@@ -57,9 +57,9 @@ class Sample:
 class Verification:
     """The result of a verification.
 
-    Batches, numbered through all parts, are `missing` without a commit record, and `changed` where files differ from
-    it. `failed` counts the cells of the other batches that could not be computed; `damaged` are changed files of points
-    that queries have added. `points` counts the points to choose from, in each direction.
+    Batches, numbered through all parts, are `missing` without files, and `changed` where these differ from their
+    checksums. `failed` counts the cells of the other batches that could not be computed; `damaged` are changed files of
+    points that queries have added. `points` counts the points to choose from, in each direction.
     """
 
     where: str
@@ -86,7 +86,7 @@ class Verification:
     def lines(self) -> Iterator[str]:
         """Yield the result as text, line by line."""
         sound = self.batches - len(self.missing) - len(self.changed)
-        yield f"{sound:,} of {self.batches:,} batches are complete and have the checksums of their commit records"
+        yield f"{sound:,} of {self.batches:,} batches are committed and have their checksums"
         for what, found in (("not computed", self.missing), ("changed", self.changed)):
             if found:
                 yield f"{what}: batches {', '.join(map(str, found[:10]))}{', ..' if len(found) > 10 else ''}"

@@ -41,7 +41,7 @@ def test_refinements_are_left_out_and_it_is_said(
 ) -> None:
     pbdist.open_study(store).delta("Laplace", scale=2, compositions=1, epsilon=0.25, refine=True)
     assert main(["export", str(store), str(tmp_path / "out.zarr")]) == 0
-    assert "left out: 1 refinements of queries, which are no part of the study\n" in capsys.readouterr().out
+    assert "left out: 1 refinement of queries, no part of the study\n" in capsys.readouterr().out
     with pbdist.open_export(tmp_path / "out.zarr") as arrays:
         assert arrays.attrs["refinements_left_out"] == 1
         assert arrays.sizes["epsilon"] == 2

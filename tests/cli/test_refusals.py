@@ -137,14 +137,14 @@ REFUSED = [
         "mechanism: expected one of Laplace, RandomizedResponse",
     ),
     ("plot epsilon-delta nowhere.zarr -o plot.svg", "expected a pbdist store, got nothing there"),
-    (f"plot brackets {STORE} -o {STORE}/one.png", "--output: expected a file outside the stores"),
+    (f"plot brackets {STORE} -o {STORE}/one.png", "--output: expected a path outside the store"),
     (f"plot brackets {STORE} -o none/one.png", "--output: expected a file in a folder that exists"),
     # explore
     (f"explore {STORE} --port=70000", "--port: expected an integer from 0 to 65535, got 70000"),
     (f"explore {STORE} --mechanism=Laplace", "--mechanism: expected none without --export"),
     (f"explore {STORE} --export=page.txt", "--export: expected a file name that ends in .html, got page.txt"),
     (f"explore {STORE} --export=none/page.html", "none/page.html"),
-    (f"explore {STORE} --export {STORE}/page.html", "--export: expected a file outside the store"),
+    (f"explore {STORE} --export {STORE}/page.html", "--export: expected a path outside the store"),
     ("explore none.zarr", "expected a pbdist store, got nothing there"),
     # export
     ("export none.zarr out.csv", "expected a pbdist store, got nothing there"),

@@ -116,7 +116,7 @@ def test_epsilon_and_rounds_are_narrowed_down(store: Path, capsys: pytest.Captur
 def test_added_points_are_checked_and_verified(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     open_study(store).delta("Laplace", scale=4.0, compositions=[2, 3], epsilon=0.1, refine=True)
     assert main(["status", str(store), "--check"]) == 0
-    assert "added by queries: 2 points in 1 refinements" in capsys.readouterr().out
+    assert "added by queries: 2 points in 1 refinement" in capsys.readouterr().out
     assert main(["status", str(store), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["refinements"] == {"all": 1, "points": 2}
     whole = verify_store(store, sample=10_000, max_cells=500)

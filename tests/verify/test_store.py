@@ -121,7 +121,7 @@ def test_missing_and_changed_batches(copy: Path, capsys: pytest.CaptureFixture[s
     assert (found.missing, found.changed, found.points, found.samples) == ((1,), (0,), 0, ())
     assert main(["verify", str(copy)]) == 1
     out = capsys.readouterr().out
-    assert "0 of 2 batches are complete" in out
+    assert "0 of 2 batches are committed and have their checksums" in out
     assert "not computed: batches 1\n" in out
     assert "changed: batches 0\n" in out
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from pbdist.errors import InvalidInputError
+from pbdist.input_files import check_outside
 from pbdist.report.pages import html, latex, markdown, pdf
 from pbdist.report.pages.document import Document
 
@@ -39,8 +40,8 @@ def check_place(path: Path, kind: str, store: str | None) -> None:
     InvalidInputError
         The text names what is in the way.
     """
-    if store is not None and "://" not in store and path.resolve().is_relative_to(Path(store).resolve()):
-        raise InvalidInputError(f"--output: expected a path outside the store, got {path}")
+    if store is not None:
+        check_outside(path, store, "--output")
     if not path.parent.is_dir():
         raise InvalidInputError(f"--output: expected a file in a folder that exists, got {path}")
     for one in [path, *(picture_path(path, kind, number) for number in range(1, 20) if kind in ("md", "latex"))]:
