@@ -149,6 +149,7 @@ REFUSED = [
     # export
     ("export none.zarr out.csv", "expected a pbdist store, got nothing there"),
     (f"export {STORE} out.xlsx", "out: expected a name that ends in"),
+    (f"export {STORE} {STORE}/x.csv", "out: expected a path outside the store"),
     (f"export {STORE} s3://bucket/out.zarr", "out: expected a path on this machine"),
     # studies
     ("plan quikstart", "error: study: expected a study file, or the name of a study that comes with pbdist, got 'qui"),

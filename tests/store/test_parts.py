@@ -38,6 +38,20 @@ def test_an_extension_leaves_all_files_as_they_were_but_for_the_root(tmp_path: P
     assert missing_parts([part.study for part in parts], wanted) == ()
 
 
+def test_an_extension_that_is_gone_is_missing_until_it_is_added_again(tmp_path: Path) -> None:
+    path, small = tmp_path / "s.zarr", load_study(write_study(tmp_path, SMALL))
+    larger = load_study(write_study(tmp_path, LARGER))
+    for study in (small, larger):
+        run_study(study, path, SerialExecutor(), lambda _: None)
+    before = files_of(path)
+    shutil.rmtree(path / "extension-001")
+    for check in (False, True):
+        run_study(small, path, SerialExecutor(), lambda _: None, check=check)
+        assert "extension-001/zarr.json" in {name for name, _ in check_store(path).damaged}
+    run_study(larger, path, SerialExecutor(), lambda _: None)
+    assert files_of(path) == before
+
+
 def test_plain_readers_see_extensions_and_refined_points_as_a_tree(tmp_path: Path) -> None:
     path = tmp_path / "s.zarr"
     for text in (SMALL, LARGER):
