@@ -6,10 +6,12 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from pbdist.mechanisms.declaration import own_modules
 from pbdist.types import JsonValue
@@ -17,6 +19,8 @@ from pbdist.types import JsonValue
 #: The packages that decide numbers and bytes: numcodecs compresses the chunks.
 PACKAGES = ("pbdist", "numpy", "scipy", "zarr", "numcodecs")
 _GIT_SECONDS = 10
+#: What `provenance` gives, or a part of it; None where something is not installed, or its revision is unknown.
+Versions: TypeAlias = Mapping[str, Any]
 
 
 def provenance() -> dict[str, JsonValue]:
@@ -29,21 +33,25 @@ def provenance() -> dict[str, JsonValue]:
     return {**_versions(), **({"own_modules": own} if own else {})}
 
 
-def difference(expected: dict[str, JsonValue], found: dict[str, JsonValue]) -> str | None:
-    """Return how the software differs where that may change bytes, as ``NAME 1.2 instead of 1.1, ..``, or None.
+def difference(expected: Versions, found: Versions, names: Sequence[str] = PACKAGES) -> str | None:
+    """Return how `names` in what `provenance` returns differ, as ``expected .., got ..``; None where they are the same.
 
-    Python and the git revision do not count.
+    Of own mechanisms the modules count that both have imported.
     """
-    pairs = [(name, expected.get(name), found.get(name)) for name in PACKAGES]
     own, its = (side.get("own_modules") or {} for side in (expected, found))
-    # A module that the store knows and this process does not need adds nothing.
-    pairs += [(module, own.get(module), its.get(module)) for module in sorted({*own} & {*its})]
-    differing = [f"{name} {_short(new)} instead of {_short(old)}" for name, old, new in pairs if old != new]
-    return ", ".join(differing) or None
+    expected, found = {**expected, **own}, {**found, **its}
+    compared = ["pbdist"] if found.get("pbdist") is None else [*names, *sorted({*own} & {*its})]
+    differing = [name for name in compared if expected.get(name) != found.get(name)]
+    wanted, got = (", ".join(_described(name, side.get(name)) for name in differing) for side in (expected, found))
+    return f"expected {wanted}, got {got}" if differing else None
 
 
-def _short(version: JsonValue) -> str:
-    return str(version)[:16]
+def _described(name: str, version: str | None) -> str:
+    if name == "git_revision":
+        return f"pbdist's git revision {version or 'unknown'}"
+    if name not in ("python", *PACKAGES):
+        return f"the module {name} of SHA-256 {str(version)[:12]}"
+    return f"{name} {version}" if version else f"no {name}"
 
 
 @cache

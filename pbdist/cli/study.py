@@ -69,7 +69,7 @@ def add_run(commands: Commands) -> None:
         "--patience",
         metavar="SECONDS",
         type=float,
-        help="how long to wait for a store or a scheduler that cannot be reached any more (default: 900)",
+        help="how long to wait for an object store that cannot be reached any more (default: 900)",
     )
     parser.add_argument(
         "--check",
@@ -77,7 +77,6 @@ def add_run(commands: Commands) -> None:
         help="before, read every file of the store and compare it with its checksum, and not only its size",
     )
     parser.add_argument("--log", metavar="PATH", type=Path, help="append what happens, one JSON object a line")
-    parser.add_argument("--report", metavar="PATH.html", type=Path, help="save Dask's performance report")
     parser.add_argument(
         "--strict",
         action="store_true",
@@ -134,9 +133,8 @@ def _run(options: argparse.Namespace) -> int:
     study = asked_of(asked, store).study
     if options.strict and not study.seeks_some:
         raise InvalidInputError("--strict: expected a study with a tolerance, got one without")
-    for option in ("log", "report"):
-        if (path := getattr(options, option)) is not None:
-            check_outside(path, store, f"--{option}")
+    if options.log is not None:
+        check_outside(options.log, store, "--log")
     if options.patience is not None and not 1.0 <= options.patience <= 1e6:
         raise InvalidInputError(f"--patience: expected seconds from 1 to 1e6, got {options.patience:g}")
     executor = _executor(options)
@@ -177,7 +175,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _serial_seconds(options: argparse.Namespace) -> float:
     """Return how much projected work is computed without workers: some, where none are named."""
-    named = (options.workers, options.cluster, options.scheduler, options.report)
+    named = (options.workers, options.cluster, options.scheduler)
     return _SERIAL_SECONDS if all(option is None for option in named) else 0.0
 
 
@@ -207,14 +205,10 @@ def _executor(options: argparse.Namespace) -> "Executor":
     """Return the executor that the options name; nothing is started yet."""
     if options.workers is not None:
         _check_workers(options.workers)
-    if options.serial and options.report is not None:
-        raise InvalidInputError("--report: expected a run on Dask workers, got --serial too")
     if options.serial:
         from pbdist.run import SerialExecutor
 
         return SerialExecutor()
-    from pbdist.run import OUTAGE_SECONDS
-
     try:
         from pbdist.run.clients import load_cluster, local_cluster
         from pbdist.run.dask_executor import DaskExecutor
@@ -223,8 +217,7 @@ def _executor(options: argparse.Namespace) -> "Executor":
         text = " ".join(str(error).split())
         raise InvalidInputError(f"{text}: correct that file, or compute without Dask: --serial") from error
     cluster = local_cluster(options.workers) if options.cluster is None else load_cluster(options.cluster)
-    patience = OUTAGE_SECONDS if options.patience is None else options.patience
-    return DaskExecutor(cluster, options.scheduler, options.report, patience=patience)
+    return DaskExecutor(cluster, options.scheduler)
 
 
 def _print_targets(console: "Console", study: "StudySpec", store: "Place") -> None:

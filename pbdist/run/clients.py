@@ -57,12 +57,9 @@ _SERIAL = "or compute without workers: --serial"
 class RunningScheduler:
     """A scheduler that somebody else runs, by its address or by the path of its scheduler file.
 
-    The file is read again for each connection, so that the scheduler may come back at another address. Certificates for
-    ``tls://`` come from Dask's configuration (``distributed.comm.tls``).
+    Certificates for ``tls://`` come from Dask's configuration (``distributed.comm.tls``).
     """
 
-    #: Whether the scheduler goes on when the run ends, and may come back after a crash.
-    outlives_run = True
     #: Seconds until the first worker must be there.
     start_timeout = 60.0
     #: The memory of a worker thread; None where nothing is known before the start.
@@ -127,8 +124,6 @@ class Cluster:
     error
         Returns the error for a problem with the value at some keys, such as ``("options", "queue")``.
     """
-
-    outlives_run = False
 
     def __init__(
         self,

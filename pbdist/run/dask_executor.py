@@ -1,20 +1,19 @@
-"""Compute items on Dask workers: submit tasks, collect their results, and notice lost schedulers and stuck workers."""
+"""Compute items on Dask workers: submit tasks, collect their results, and notice a lost scheduler and stuck workers."""
 
 import logging
 import queue
 import time
 import zlib
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
-from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
-from distributed import get_worker, performance_report
+from distributed import get_worker
 from distributed.client import ClosedClientError
 from distributed.protocol import pickle
 from distributed.scheduler import KilledWorker
@@ -22,8 +21,8 @@ from distributed.scheduler import KilledWorker
 from pbdist.errors import InvalidInputError, WorkersLostError
 from pbdist.run.clients import Cluster, RunningScheduler, local_cluster
 from pbdist.run.events import (
-    OUTAGE_SECONDS,
     Done,
+    Executor,
     Failure,
     Notice,
     Report,
@@ -34,7 +33,7 @@ from pbdist.run.events import (
     reported_by,
 )
 from pbdist.run.versions import close_unfit, unfit_workers
-from pbdist.study.plan import counted, duration
+from pbdist.study.plan import counted
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -52,10 +51,6 @@ _LOOK_SECONDS, _SETTLED_SECONDS = 10.0, 60.0
 _COUNT_SECONDS = 2.0
 #: Results are small: a scheduler that has not sent them by then is gone.
 _ANSWER_SECONDS = 60
-#: The pause after the first try to reach a lost scheduler, and the longest: each is twice the one before.
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
-#: A lost connection is not waited for.
-_CLOSE_SECONDS = 5
 #: The level of zlib: the fastest, which makes 4,096 cells a tenth of their size.
 _COMPRESSION = 1
 _MOST_NAMED = 5
@@ -65,14 +60,7 @@ _GO_ON = "the same command goes on where this one stopped"
 TOPIC = "pbdist-cells-at-work"
 
 
-class SchedulerLostError(WorkersLostError):
-    """The connection to the scheduler is lost."""
-
-    def __init__(self) -> None:
-        super().__init__(f"the connection to the scheduler was lost: {_GO_ON}")
-
-
-class DaskExecutor:
+class DaskExecutor(Executor):
     """Computes items on Dask workers.
 
     Guaranteed: nothing is computed on a worker with another version of Python, numpy, scipy, zarr, numcodecs or pbdist
@@ -84,29 +72,21 @@ class DaskExecutor:
         The cluster to start; by default one worker for each core of this machine.
     scheduler
         A running scheduler instead: its address, or the path of its scheduler file.
-    report
-        Where to save Dask's performance report, an HTML page.
     lost_seconds
         How long there may be no result and no worker that works before the run ends.
-    patience
-        How long to wait for a running scheduler that was lost, in seconds.
     """
 
     def __init__(
         self,
         cluster: Cluster | None = None,
         scheduler: str | Path | None = None,
-        report: str | Path | None = None,
         lost_seconds: float = _LOST_SECONDS,
-        *,
-        patience: float = OUTAGE_SECONDS,
     ) -> None:
         self._source = RunningScheduler(scheduler) if scheduler is not None else cluster or local_cluster()
-        self._report = None if report is None else Path(report)
-        self._lost_seconds, self._patience = lost_seconds, patience
+        self._lost_seconds = lost_seconds
         self._send: Send = ignore
         self._client: Any = None
-        self._stack, self._connection = ExitStack(), ExitStack()
+        self._stack = ExitStack()
         self._threads, self._counted = 1, -_COUNT_SECONDS
 
     @property
@@ -156,20 +136,22 @@ class DaskExecutor:
         MissingDependencyError
             The package that starts such a cluster is not installed.
         """
-        if self._report is not None:
-            _check_writable(self._report)
         # The run reports what goes wrong, in a line.
         for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
             logging.getLogger(name).setLevel(logging.CRITICAL)
         with ExitStack() as stack:
             stack.enter_context(self._source.started())
-            stack.push(lambda *error: self._connection.__exit__(*error))  # noqa: PLW0108 -- the last connection
-            self._connect(_CONNECT_SECONDS)
+            self._client = stack.enter_context(self._source.connect(_CONNECT_SECONDS))
+            self._wait_for_worker()
+            for worker, problem in unfit_workers(self._client).items():
+                raise InvalidInputError(f"workers: {problem} on {worker}")
+            close_unfit(self._client, lambda text: self._send(Notice(text)))
+            self._client.subscribe_topic(TOPIC, self._take_report)
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *error: Any) -> None:
-        """Save the report, close the connection, and the cluster if it was started here."""
+        """Close the connection, and the cluster if it was started here."""
         # Connections that are cut while the cluster is closed log errors.
         for name in ("tornado.application", "asyncio"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -188,43 +170,24 @@ class DaskExecutor:
         WorkersLostError
             The connection to the scheduler is lost, or no worker works for too long.
         """
-        self._send, waiting, again = send, iter(items), list[Item]()
-        while True:
-            longest = max(self._lost_seconds, 0.0 if self._source.outlives_run else self._source.start_timeout)
-            tasks: _Tasks[Item] = _Tasks(self._client, task, _Watch(self._client, self._source.where, longest))
-            try:
-                tasks.submit(again)
-                self._fill(tasks, waiting)
-                for done in tasks.done():
-                    yield done
-                    self._fill(tasks, waiting)
-                return
-            except SchedulerLostError:
-                if not self._source.outlives_run:
-                    raise
-                again = tasks.items()
-            self._reconnect(len(again))
+        # Jobs that take the place of lost ones wait in the queue as the first ones did.
+        queued = 0.0 if isinstance(self._source, RunningScheduler) else self._source.start_timeout
+        watch = _Watch(self._client, self._source.where, max(self._lost_seconds, queued))
+        self._send, waiting, tasks = send, iter(items), _Tasks[Item](self._client, task, watch)
+        self._fill(tasks, waiting)
+        for done in tasks.done():
+            yield done
+            self._fill(tasks, waiting)
 
     def _fill(self, tasks: "_Tasks[Item]", waiting: Iterator[Item]) -> None:
         """Submit items up to the window: several at once, as long as no worker is idle."""
         window = _WINDOW_PER_WORKER * self.parallelism
-        room = window - len(tasks)
-        if room >= min(_MOST_SUBMITTED, max(1, window // 8)):
-            tasks.submit(list(islice(waiting, room)))
-
-    def _connect(self, seconds: float, *, first: bool = True) -> None:
-        """Connect to the scheduler, and watch over the workers; the `first` time wait for a worker."""
-        with ExitStack() as stack:
-            self._client = stack.enter_context(self._source.connect(seconds))
-            if first:
-                self._wait_for_worker()
-                for worker, problem in unfit_workers(self._client).items():
-                    raise InvalidInputError(f"workers: {problem} on {worker}")
-            close_unfit(self._client, lambda text: self._send(Notice(text)))
-            self._client.subscribe_topic(TOPIC, self._take_report)
-            if self._report is not None:
-                stack.enter_context(performance_report(str(self._report)))
-            self._connection, self._counted = stack.pop_all(), -_COUNT_SECONDS
+        least = min(_MOST_SUBMITTED, max(1, window // 8))
+        while (room := window - len(tasks)) >= least:
+            some = [*islice(waiting, min(room, _MOST_SUBMITTED))]
+            if not some:
+                return
+            tasks.submit(some)
 
     def _take_report(self, event: tuple[float, Mapping[str, Any]]) -> None:
         _, message = event
@@ -243,46 +206,11 @@ class DaskExecutor:
                 raise InvalidInputError(f"workers: no worker came from {self._source.where}{within}{why}")
             time.sleep(0.2)
 
-    def _reconnect(self, again: int) -> None:
-        """Wait until a lost scheduler is back, and connect to it; `again` is how many tasks it gets once more."""
-        began, pause = time.monotonic(), _FIRST_PAUSE
-        since = datetime.now(UTC).isoformat(timespec="seconds")
-        wait = f"waiting for it for {duration(self._patience)}"
-        self._send(Notice(f"the {self._source.where} is lost since {since}: {wait}"))
-        self._connection.pop_all()
-        with suppress(Exception):
-            self._client.close(timeout=_CLOSE_SECONDS)
-        while True:
-            left = max(0.0, began + self._patience - time.monotonic())
-            try:
-                self._connect(max(1.0, min(_CONNECT_SECONDS, left)), first=False)
-                break
-            except (InvalidInputError, OSError, ClosedClientError) as error:
-                if not left:
-                    waited = duration(time.monotonic() - began)
-                    cause = str(error) if isinstance(error, InvalidInputError) else one_line(error)
-                    raise WorkersLostError(
-                        f"the scheduler was lost and did not come back for {waited}: {cause}: {_GO_ON}"
-                    ) from error
-            time.sleep(min(pause, left))
-            pause = min(2.0 * pause, _LONGEST_PAUSE)
-        waited = duration(time.monotonic() - began)
-        self._send(Notice(f"the scheduler is back after {waited}: {again:,} tasks submitted again"))
-
 
 def _workers_of(client: Any) -> Mapping[str, Mapping[str, Any]]:
     """Return the scheduler's information on each worker, by address."""
     workers: Mapping[str, Mapping[str, Any]] = client.scheduler_info(n_workers=-1)["workers"]
     return workers
-
-
-def _check_writable(report: Path) -> None:
-    """Refuse a report that cannot be saved before the work, not after it."""
-    try:
-        with report.open("a", encoding="utf-8"):
-            pass
-    except OSError as error:
-        raise InvalidInputError(f"--report: expected a file that can be written, got: {error}") from error
 
 
 class _Watch:
@@ -331,35 +259,25 @@ class _Tasks(Generic[Item]):
     def __init__(self, client: Any, task: Callable[[Item], Any], watch: _Watch) -> None:
         self._client, self._task, self._watch = client, task, watch
         self._running: dict[str, tuple[Any, Item]] = {}
-        #: Items that are still to be submitted.
-        self._unsent: deque[Item] = deque()
         self._finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def __len__(self) -> int:
         """Return how many items are being computed."""
         return len(self._running)
 
-    def items(self) -> list[Item]:
-        """Return the items without a result."""
-        return [*(item for _, item in self._running.values()), *self._unsent]
-
-    def submit(self, items: Iterable[Item]) -> None:
+    def submit(self, items: Sequence[Item]) -> None:
         """Have some items computed."""
-        self._unsent.extend(items)
-        while self._unsent:
-            some = list(islice(self._unsent, _MOST_SUBMITTED))
-            # Driver and scheduler remember their last 1,000 messages to every other process, with the items in them.
-            packed = [zlib.compress(pickle.dumps(item), _COMPRESSION) for item in some]
-            run = str(self._client.id)
-            try:
-                # Not pure: an earlier result of the same task does not mean that its files exist.
-                futures = self._client.map(_attempt_packed, packed, pure=False, task=self._task, run=run)
-            except ClosedClientError as error:
-                raise SchedulerLostError from error
-            for future, item in zip(futures, some, strict=True):
-                self._running[future.key] = future, item
-                self._unsent.popleft()
-                future.add_done_callback(self._finished.put)
+        # Driver and scheduler remember their last 1,000 messages to every other process, with the items in them.
+        packed = [zlib.compress(pickle.dumps(item), _COMPRESSION) for item in items]
+        run = str(self._client.id)
+        try:
+            # Not pure: an earlier result of the same task does not mean that its files exist.
+            futures = self._client.map(_attempt_packed, packed, pure=False, task=self._task, run=run)
+        except ClosedClientError as error:
+            raise _lost() from error
+        for future, item in zip(futures, items, strict=True):
+            self._running[future.key] = future, item
+            future.add_done_callback(self._finished.put)
 
     def done(self) -> Iterator[Done[Item, Any]]:
         """Yield each item that is done, and its result: what the task returned, or a `Failure`."""
@@ -379,7 +297,7 @@ class _Tasks(Generic[Item]):
                     result = Failure(f"{_DIED * killed}{one_line(error)}", killed=killed)
                 elif future.status == "cancelled" or self._client.status != "running":
                     # Not by this process.
-                    raise SchedulerLostError
+                    raise _lost()
                 else:
                     # The worker that held the result died before it sent it: it is computed again.
                     future.add_done_callback(self._finished.put)
@@ -393,7 +311,7 @@ class _Tasks(Generic[Item]):
                 return self._finished.get(timeout=_LOOK_SECONDS)
             except queue.Empty:
                 if self._client.status not in ("running", "connecting"):
-                    raise SchedulerLostError() from None
+                    raise _lost() from None
                 self._watch.look()
 
     def _gathered(self, futures: Sequence[Any]) -> Mapping[str, Any]:
@@ -405,8 +323,13 @@ class _Tasks(Generic[Item]):
         except TimeoutError:
             return {}
         except OSError as error:
-            raise SchedulerLostError from error
+            raise _lost() from error
         return {key: result for key, result in found.items() if result is not None}
+
+
+def _lost() -> WorkersLostError:
+    """Return the error of a connection that ended."""
+    return WorkersLostError(f"the connection to the scheduler was lost: {_GO_ON}")
 
 
 def _attempt_packed(packed: bytes, *, task: Callable[[Item], Result], run: str) -> tuple[Result | Failure]:

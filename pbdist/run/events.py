@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from pbdist.errors import StoreMismatchError, printable
 from pbdist.progress import heard_by
@@ -17,7 +17,7 @@ from pbdist.study import Batch, Cell
 
 @dataclass(frozen=True)
 class Notice:
-    """A sentence about workers: they are awaited, lost, back, refused, or do not stop. No result is affected."""
+    """A sentence about workers: they are awaited, refused, or do not stop. No result is affected."""
 
     text: str
 
@@ -353,8 +353,8 @@ class Done(Generic[Item, Result]):
     result: Result | Failure
 
 
-class Executor(Protocol):
-    """Computes a task for each of many items, in any order.
+class Executor:
+    """Computes a task for each of many items: by itself one after the other, in this process.
 
     A context manager: what it started is gone when the block is left, in whatever way.
     """
@@ -362,27 +362,32 @@ class Executor(Protocol):
     @property
     def workers(self) -> str:
         """Where tasks are computed, as text."""
+        return "this process"
 
     @property
     def parallelism(self) -> int:
         """How many tasks are computed at the same time; at least 1."""
+        return 1
 
     @property
     def dashboard(self) -> str | None:
         """The address of a dashboard, or None."""
-
-    @property
-    def expected_worker_bytes(self) -> int | None:
-        """The memory that a worker will have, before any is started; None where that is not known."""
+        return None
 
     @property
     def worker_bytes(self) -> int | None:
-        """The memory that the smallest worker may use, or None for no known limit."""
+        """The memory that the smallest worker may use, or None for no known limit; here, that of this machine."""
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+    @property
+    def expected_worker_bytes(self) -> int | None:
+        """What `worker_bytes` will be, before any worker is started; None where that is not known."""
+        return self.worker_bytes
 
     def run(
         self, task: Callable[[Item], Result], items: Iterable[Item], send: Send = ignore
     ) -> Iterator[Done[Item, Result]]:
-        """Compute the items, which are taken one by one when a worker is free.
+        """Compute the items, in any order; they are taken one by one when a worker is free.
 
         An exception in a task is a `Failure` and stops no other. `send` gets what the workers report.
 
@@ -391,48 +396,29 @@ class Executor(Protocol):
         WorkersLostError
             The workers are gone.
         """
-
-    def __enter__(self) -> Self:
-        """Start what computes."""
-
-    def __exit__(self, *error: Any) -> None:
-        """Stop what computes."""
-
-
-class SerialExecutor:
-    """Computes one item after the other in this process: for debugging, and to test the other executors against."""
-
-    dashboard: str | None = None
-    parallelism = 1
-
-    def __init__(self, workers: str = "this process") -> None:
-        self.workers = workers
-
-    @property
-    def expected_worker_bytes(self) -> int | None:
-        """The memory of this machine."""
-        return self.worker_bytes
-
-    @property
-    def worker_bytes(self) -> int | None:
-        """The memory of this machine."""
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-    def run(
-        self, task: Callable[[Item], Result], items: Iterable[Item], send: Send = ignore
-    ) -> Iterator[Done[Item, Result]]:
-        """Yield each item with its result, in the given order."""
         for item in items:
             with reported_by(send):
                 result = attempt(task, item)
             yield Done(item, result)
 
     def __enter__(self) -> Self:
-        """Return the executor: there is nothing to start."""
+        """Start what computes."""
         return self
 
     def __exit__(self, *error: Any) -> None:
-        """Do nothing: there is nothing to stop."""
+        """Stop what computes."""
+
+
+class SerialExecutor(Executor):
+    """Computes one item after the other in this process."""
+
+    def __init__(self, workers: str = "this process") -> None:
+        self._workers = workers
+
+    @property
+    def workers(self) -> str:
+        """Where tasks are computed, as text."""
+        return self._workers
 
 
 def attempt(task: Callable[[Item], Result], item: Item) -> Result | Failure:

@@ -225,8 +225,8 @@ def _uncommitted(part: StoredStudy, planner: Planner, *, check: bool) -> tuple[S
     problem = difference(part.attributes.get("provenance", {}), provenance())
     if problem is not None:
         raise StoreMismatchError(
-            f"{part.place.url}: this process has {problem} of the store: go on with the versions of the store, or"
-            " run the study into a new store"
+            f"{part.place.url}: other versions have begun the store: {problem}: go on with the versions of the store,"
+            " or run the study into a new store"
         )
     plan = planner.plan(part.study, part.cells_per_batch)
     return part, plan, [batch for batch in plan.batches if batch.index in again]

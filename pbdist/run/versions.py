@@ -8,11 +8,10 @@ from typing import Any
 from distributed import SchedulerPlugin, WorkerPlugin
 
 from pbdist.mechanisms.declaration import own_modules
-from pbdist.provenance import PACKAGES, provenance
+from pbdist.provenance import PACKAGES, Versions, difference, provenance
 from pbdist.run.events import one_line
 
-#: What `provenance` gives, or a part of it; None where something is not installed, or its revision is unknown.
-Versions = Mapping[str, Any]
+#: What has to be the same on workers.
 _COMPARED = ("python", *PACKAGES, "git_revision")
 
 
@@ -32,36 +31,13 @@ def inquiry() -> Callable[[], Versions]:
     return found
 
 
-def difference(expected: Versions, found: Versions) -> str | None:
-    """Return how versions differ, as ``expected .., got ..``; None where they are the same.
-
-    Of own mechanisms the modules count that both have imported.
-    """
-    own, its = (side.get("own_modules", {}) for side in (expected, found))
-    expected, found = {**expected, **own}, {**found, **its}
-    names = ["pbdist"] if found["pbdist"] is None else [*_COMPARED, *sorted({*own} & {*its})]
-    differing = [name for name in names if expected[name] != found.get(name)]
-    if not differing:
-        return None
-    wanted, got = (", ".join(_described(name, side.get(name)) for name in differing) for side in (expected, found))
-    return f"expected {wanted}, got {got}"
-
-
-def _described(name: str, version: str | None) -> str:
-    if name == "git_revision":
-        return f"pbdist's git revision {version or 'unknown'}"
-    if name not in _COMPARED:
-        return f"the module {name} of SHA-256 {str(version)[:12]}"
-    return f"{name} {version}" if version else f"no {name}"
-
-
 def unfit_workers(client: Any) -> Mapping[str, str]:
     """Return the workers with other versions than this process, and what differs."""
     found: Mapping[str, Any] = client.run(inquiry(), on_error="return")
     problems = {
         worker: f"expected an answer, got {one_line(versions)}"
         if isinstance(versions, Exception)
-        else difference(provenance(), versions)
+        else difference(provenance(), versions, _COMPARED)
         for worker, versions in found.items()
         # One that has just left is no problem.
         if not isinstance(versions, OSError)
@@ -75,7 +51,7 @@ def close_unfit(client: Any, tell: Callable[[str], object]) -> None:
 
     def take_note(event: tuple[float, Mapping[str, Any]]) -> None:
         worker, versions = event[1]["worker"], event[1]["versions"]
-        tell(f"refused: worker {worker}: {difference(provenance(), versions)}")
+        tell(f"refused: worker {worker}: {difference(provenance(), versions, _COMPARED)}")
 
     client.subscribe_topic(topic, take_note)
     client.register_plugin(_leaving(topic, str(client.id)))

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.slow(reason="a worker process is killed and another one starts")
-def test_results_exceptions_and_killed_workers(workers: LocalCluster, tmp_path: Path) -> None:
+def test_results_exceptions_and_killed_workers(workers: LocalCluster) -> None:
     def task(item: int) -> int:
         if item == 3:
             raise ValueError("no 3\nplease")
@@ -31,8 +31,7 @@ def test_results_exceptions_and_killed_workers(workers: LocalCluster, tmp_path: 
             os.kill(os.getpid(), signal.SIGKILL)
         return item * item
 
-    report = tmp_path / "report.html"
-    with DaskExecutor(scheduler=workers.scheduler_address, report=report) as executor:
+    with DaskExecutor(scheduler=workers.scheduler_address) as executor:
         assert executor.workers.startswith("2 workers on scheduler tcp://")
         assert executor.parallelism == 2
         found = {done.item: done.result for done in executor.run(task, range(8))}
@@ -49,7 +48,6 @@ def test_results_exceptions_and_killed_workers(workers: LocalCluster, tmp_path: 
     assert isinstance(killed, Failure)
     assert killed.killed
     assert killed.cause.startswith("the workers that computed it died")
-    assert "<html" in report.read_text(encoding="utf-8")
 
 
 def test_items_are_taken_when_there_is_room(workers: LocalCluster) -> None:
@@ -186,12 +184,6 @@ def test_workers_that_finish_nothing_end_the_run(
         cluster.start_timeout = 6.0
         with pytest.raises(WorkersLostError, match=f"^{told}"):
             list(executor.run(deadly, range(4)))
-
-
-def test_a_report_that_cannot_be_saved_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    executor = DaskExecutor(local_cluster(1), report=tmp_path / "none" / "report.html")
-    with pytest.raises(InvalidInputError, match="--report: expected a file that can be written"):
-        executor.__enter__()
 
 
 def test_an_attempt_tells_that_the_store_cannot_be_read(tmp_path: Path) -> None:

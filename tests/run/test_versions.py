@@ -13,10 +13,10 @@ import pytest
 from distributed import Client, LocalCluster
 
 from pbdist.errors import InvalidInputError
-from pbdist.provenance import provenance
+from pbdist.provenance import difference, provenance
 from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.events import Done, Notice, Report
-from pbdist.run.versions import difference, inquiry
+from pbdist.run.versions import _COMPARED, inquiry
 from tests.run.processes import PATIENCE, until
 
 
@@ -123,15 +123,15 @@ def test_a_worker_that_joins_later_is_refused_and_computes_nothing(
 def test_what_differs_is_named() -> None:
     own = provenance()
     assert {"python", "numpy", "scipy", "zarr", "numcodecs", "pbdist", "git_revision"} <= set(own)
-    assert difference(own, inquiry()()) is None
+    assert difference(own, inquiry()(), _COMPARED) is None
     other = {**own, "numpy": "0.1", "zarr": None, "git_revision": "abc"}
-    assert difference(own, other) == (
+    assert difference(own, other, _COMPARED) == (
         f"expected numpy {own['numpy']}, zarr {own['zarr']}, pbdist's git revision {own['git_revision'] or 'unknown'},"
         " got numpy 0.1, no zarr, pbdist's git revision abc"
     )
     mine, changed = ({**own, "own_modules": {"mine": digest}} for digest in ("ab" * 32, "cd" * 32))
-    assert difference(mine, own) is None
-    assert difference(mine, changed) == (
+    assert difference(mine, own, _COMPARED) is None
+    assert difference(mine, changed, _COMPARED) == (
         "expected the module mine of SHA-256 abababababab, got the module mine of SHA-256 cdcdcdcdcdcd"
     )
-    assert difference(own, {"pbdist": None}) == f"expected pbdist {own['pbdist']}, got no pbdist"
+    assert difference(own, {"pbdist": None}, _COMPARED) == f"expected pbdist {own['pbdist']}, got no pbdist"
