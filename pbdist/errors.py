@@ -60,6 +60,10 @@ class InvalidInputError(PbdistError, ValueError):
     """A parameter is wrong: mend the argument that the text names."""
 
 
+class UnknownMechanismError(InvalidInputError):
+    """No mechanism has this name: import the module of your own mechanism first."""
+
+
 @dataclass(frozen=True)
 class FileProblem:
     """One thing that is wrong in a file; its text is ``FILE:LINE: field.path: expected .., got ..``.

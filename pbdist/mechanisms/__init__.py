@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
-from pbdist.errors import InvalidInputError, shown
+from pbdist.errors import InvalidInputError, UnknownMechanismError, shown
 from pbdist.mechanisms.additive import AdditiveNoise, Gaussian, Laplace
 from pbdist.mechanisms.bounded_range import BoundedRange, exponential_mechanism, permute_and_flip
 from pbdist.mechanisms.declaration import (
@@ -69,6 +69,7 @@ from pbdist.mechanisms.subsampled_laplace import SubsampledLaplace
 from pbdist.mechanisms.tails import BEYOND
 from pbdist.mechanisms.truncated_poisson import TruncatedPoissonGaussian, TruncatedPoissonUpper
 from pbdist.mechanisms.worst_of import Alternatives, TwoSided, WorstOf
+from pbdist.suggestions import did_you_mean
 from pbdist.types import Adjacency, JsonValue, alike, checked_adjacency, joined, stated
 
 __all__ = [
@@ -173,11 +174,8 @@ def pair_from_canonical(form: Mapping[str, JsonValue]) -> Pair:
     parameters = {key: value for key, value in form.items() if key != "mechanism"}
     name = form.get("mechanism")
     if not isinstance(name, str) or name not in MECHANISMS:
-        known = ", ".join(sorted(MECHANISMS))
-        raise InvalidInputError(
-            f"mechanism: expected one of {known}, got {shown(name)}: if it is your own, import its module first"
-            " (--import MODULE)"
-        )
+        near = did_you_mean(name, MECHANISMS) or ": for one of your own, import its module first (--import MODULE)"
+        raise UnknownMechanismError(f"mechanism: expected the name of a known one, got {shown(name)}{near}")
     kind = MECHANISMS[name]
     # What has a default in the constructor alone must be in the form: all that decides about a bound is written down.
     missing = [one.name for one in fields(kind) if one.default is MISSING and one.name not in parameters]

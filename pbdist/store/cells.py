@@ -10,7 +10,7 @@ from typing import Any, overload
 import numpy as np
 import zarr
 
-from pbdist.errors import PbdistError, StoreDamagedError
+from pbdist.errors import PbdistError, StoreDamagedError, UnknownMechanismError
 from pbdist.mechanisms import MECHANISMS, Pair, pair_from_canonical
 from pbdist.mechanisms.columns import depends_on_values, is_text
 from pbdist.store.layout import COLUMN_CHUNK, METADATA
@@ -114,6 +114,9 @@ class StoredCells(DescribedCells):
             factor = float(factors[row])
             pair = pair_from_canonical(json.loads(pairs[row]))
             return Cell(label=str(labels[row]), pair=pair, factor=None if math.isnan(factor) else factor)
+        except UnknownMechanismError:
+            # The columns are as they were written.
+            raise
         except (ValueError, PbdistError) as error:
             raise self._damaged(str(error)) from error
 

@@ -23,6 +23,7 @@ from pbdist.store.open import (
     StoredStudy,
     changed_files,
     check_skeleton,
+    extensions_of,
     is_there,
     open_part,
     open_parts,
@@ -166,9 +167,9 @@ def restore(place: Place, wanted: StudySpec, plan: Callable[[StudySpec], Plan]) 
             found = _recognised(inner, name, [*candidates, *_as_stored(inner, name, wanted)], plan)
             if found is not None:
                 parts.append(found)
-            elif not name or read_or_none(inner, METADATA) is not None:
+            elif not name or name in extensions_of(place):
                 raise error
-            # Else a part whose creation was interrupted, or of which nothing is known any more.
+            # Else a part whose creation was interrupted, of which nothing is known any more, or a group of others.
     return list_parts([replace(one, study=wanted) if one.study.digest == wanted.digest else one for one in parts])
 
 

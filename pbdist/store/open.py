@@ -350,7 +350,13 @@ def extensions_of(place: Place) -> list[str]:
     """Return the paths of the parts that extend a store, without any whose creation was interrupted."""
     names = [name for name in place.folders() if is_extension(name)]
     heads = place.at_once(lambda name: read_or_none(place, f"{name}/{METADATA}"), names)
-    return [name for name, head in zip(names, heads, strict=True) if head is not None]
+    # A group of somebody else has attributes, and none of ours.
+    return [name for name, head in zip(names, heads, strict=True) if head and is_ours(attributes_of(head))]
+
+
+def is_ours(attributes: Mapping[str, JsonValue] | None) -> bool:
+    """Whether a group with these attributes may be a part of a store; None are those that cannot be read."""
+    return attributes is None or "pbdist_format" in attributes
 
 
 def is_there(place: Place) -> bool:

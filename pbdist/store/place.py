@@ -3,6 +3,7 @@
 Its files are read and written only here.
 """
 
+import errno
 import os
 import re
 import shutil
@@ -104,10 +105,18 @@ class LocalPlace:
         temporary = _written(self._temporary / uuid4().hex, data)
         target = f"{self.url}/{name}"
         try:
-            os.replace(temporary, target)
-        except FileNotFoundError:
+            with suppress(FileNotFoundError):
+                os.replace(temporary, target)
+                return
             os.makedirs(os.path.dirname(target), exist_ok=True)
             os.replace(temporary, target)
+        except (IsADirectoryError, NotADirectoryError, FileExistsError) as error:
+            problem = "a folder is where a file of the store belongs, or the reverse: move it away"
+            raise type(error)(f"{target}: {problem}") from None
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            raise OSError(f"{top}: a store cannot be a mount point: use a folder below it") from None
 
     def create(self, folder: str, files: dict[str, bytes]) -> bool:
         """Write some files, which appear by one rename."""
@@ -139,16 +148,20 @@ class LocalPlace:
         with suppress(FileNotFoundError, NotADirectoryError), os.scandir(f"{self.url}/{under}") as entries:
             for entry in sorted(entries, key=lambda one: one.name):
                 name = f"{under}/{entry.name}" if under else entry.name
-                if entry.is_dir():
+                size = 0
+                if os.path.isdir(entry.path):
                     yield from self.names(name)
-                else:
-                    yield name, entry.stat().st_size
+                    continue
+                # That of a link to nothing is not known.
+                with suppress(OSError):
+                    size = entry.stat().st_size
+                yield name, size
 
     def folders(self) -> list[str]:
         """Return the names of the folders that lie directly here."""
         try:
             with os.scandir(self.url) as entries:
-                return sorted(entry.name for entry in entries if entry.is_dir())
+                return sorted(entry.name for entry in entries if os.path.isdir(entry.path))
         except (FileNotFoundError, NotADirectoryError):
             return []
 

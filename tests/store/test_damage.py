@@ -177,6 +177,40 @@ def test_foreign_files_do_no_harm(store: Path, whole: StudySpec) -> None:
     assert files_of(store) == before
 
 
+def test_links_to_nothing_and_groups_of_others_hide_no_results(store: Path, whole: StudySpec) -> None:
+    for link in ("bounds/-", "details/1", "nowhere"):
+        (store / link).symlink_to("none")
+    (store / "loop").symlink_to("loop")
+    (store / "extension-009").mkdir()
+    (store / "extension-009" / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group", "attributes": {}}')
+    found = check_store(store)
+    assert found.healthy
+    assert {"nowhere", "loop", "extension-009/zarr.json"} <= set(found.strays)
+    run(whole, store)
+
+
+@pytest.mark.parametrize("name", ["bounds/0.0.0.0.0", "scale/0", "zarr.json", "details"])
+def test_a_folder_in_place_of_a_file_and_the_reverse_are_refused_with_a_remedy(
+    store: Path, whole: StudySpec, name: str
+) -> None:
+    if (store / name).is_dir():
+        shutil.rmtree(store / name)
+        (store / name).touch()
+    else:
+        (store / name).unlink()
+        (store / name).mkdir()
+    before = files_of(store)
+    with pytest.raises(
+        (OSError, PbdistError), match="a folder is where a file of the store belongs, or the reverse: move"
+    ):
+        run(whole, store)
+    assert files_of(store) == before
+    assert not [path for path in store.parent.iterdir() if path.name.startswith(".")]
+    (shutil.rmtree if (store / name).is_dir() else Path.unlink)(store / name)
+    run(whole, store)
+    assert check_store(store).healthy
+
+
 def test_without_a_check_a_run_computes_what_is_missing_or_empty(store: Path, whole: StudySpec) -> None:
     before = files_of(store)
     (store / "bounds/0.0.0.0.0").write_bytes(b"")
