@@ -1,12 +1,13 @@
-"""What the commands share of their output: exit codes, the console, and warnings of wide answers."""
+"""What the commands share of their output: exit codes, the console, letters, and warnings of wide answers."""
 
-import argparse
+import codecs
 import sys
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from pbdist.progress import heard_by
@@ -41,6 +42,32 @@ exit codes:
 """
 
 
+#: What is written where an encoding lacks a letter.
+_SPELT = {
+    **{"α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "η": "eta", "λ": "lambda", "μ": "mu"},
+    **{"π": "pi", "ρ": "rho", "σ": "sigma", "τ": "tau", "Δ": "Delta", "Σ": "Sigma", "Φ": "Phi"},
+    **{"≤": "<=", "≥": ">=", "≠": "!=", "≈": "~", "∞": "inf", "−": "-", "–": "-", "—": "-", "×": "x", "·": "*"},
+    **{"²": "^2", "√": "sqrt ", "…": "..", "→": "->", "∈": "in", "↔": "<->", "‖": "||", "’": "'", "“": '"', "”": '"'},
+}
+#: The handler of letters that an encoding lacks.
+SPELLING = "pbdist.spelling"
+
+
+def _spell(error: UnicodeError) -> tuple[str | bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(_SPELT.get(letter, "?") for letter in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(SPELLING, _spell)
+
+
+def spelt(text: str) -> str:
+    """Return a text with words for the letters that stdout lacks, such as those of Greek."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, SPELLING).decode(encoding)
+
+
 def page() -> "Console":
     """Return the console of stdout, 100 characters wide where it is not a terminal."""
     from rich.console import Console
@@ -49,18 +76,7 @@ def page() -> "Console":
     return console if console.is_terminal else Console(width=100)
 
 
-def add_formats(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose the format of the answers."""
-    parser.add_argument(
-        "--format",
-        metavar="FORMAT",
-        choices=FORMATS,
-        help=f"how answers are printed: {', '.join(FORMATS)} (default: table); csv and json are unrounded",
-    )
-    parser.add_argument("--json", action="store_true", help="the same as --format json")
-
-
-def chosen_format(options: argparse.Namespace) -> str:
+def chosen_format(options: SimpleNamespace) -> str:
     """Return the format that is asked for."""
     from pbdist.errors import InvalidInputError
 
