@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -117,14 +117,14 @@ def _command(name: str, *asked: Option, example: str) -> Command:
 
 
 def _bounds(options: Options, name: str) -> int:
-    with printed_warnings() as missed, sign_of_life():
-        found = _answer(options, name, chosen_format(options))
+    with printed_warnings() as missed, sign_of_life() as count:
+        found = _answer(options, name, chosen_format(options), count)
     if found.unknown.any():
         return NOT_FOUND
     return MISSED if options.strict and missed else 0
 
 
-def _answer(options: Options, name: str, form: str) -> Any:
+def _answer(options: Options, name: str, form: str, count: Callable[[str, int, int], None]) -> Any:
     """Print the bounds, and return them."""
     field, values = _question(options, name)
     words = _given_parameters(options)
@@ -135,7 +135,11 @@ def _answer(options: Options, name: str, form: str) -> Any:
     from pbdist.query.printing import answers_as_json, answers_sheet
 
     points = [math.log(one) for one in values] if field == "exp_epsilon" else values
-    found = _joined([_bounds_of(one.pair, name, options, points) for one in pairs])
+    parts = []
+    for index, one in enumerate(pairs):
+        count("mechanism", index, len(pairs))
+        parts.append(_bounds_of(one.pair, name, options, points))
+    found = _joined(parts)
     varied_keys = pairs[0].varied
     varied = tuple(map(_column_name, varied_keys))
     rows = [(*one.varied.values(), *point) for one in pairs for point in product(options.compositions, values)]

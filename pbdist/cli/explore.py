@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from pbdist.cli.interrupts import in_good_order
-from pbdist.cli.output import EXIT_CODES, FAILED
+from pbdist.cli.output import EXIT_CODES, FAILED, sign_of_life
 from pbdist.cli.parser import Number, Option, Options, command, file_type, refuse, store_argument
 from pbdist.errors import printable
 from pbdist.input_files import check_outside
@@ -55,8 +55,9 @@ def _export(options: Options) -> int:
     from pbdist.report.explorer.snapshot import take_snapshot
     from pbdist.report.pages.files import write_whole
 
-    snapshot = take_snapshot(options.store)
-    write_whole(options.export, exported(snapshot, options.mechanism).encode())
+    with sign_of_life():
+        snapshot = take_snapshot(options.store)
+        write_whole(options.export, exported(snapshot, options.mechanism).encode())
     print(printable(str(options.export)))
     whole = not (snapshot.problem or snapshot.lacking or snapshot.damaged or any(p.failed for p in snapshot.parts))
     if whole:

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pbdist.cli.output import page
+from pbdist.cli.output import page, sign_of_life
 from pbdist.cli.parser import (
     NUMBER,
     WHOLE,
@@ -121,8 +121,9 @@ def plot(options: Options) -> int:
     functions: dict[str, Any] = {name: getattr(plots, name.replace("-", "_")) for name in KINDS}
     with styled():
         axes = sheet.subplots()
-    functions[options.plot](_sources(studies), axes=axes, **asked)
-    write_whole(options.output, saved(sheet, options.output.suffix[1:].lower()))
+    with sign_of_life():
+        functions[options.plot](_sources(studies), axes=axes, **asked)
+        write_whole(options.output, saved(sheet, options.output.suffix[1:].lower()))
     page().print(printable(str(options.output)), markup=False, highlight=False, soft_wrap=True)
     return 0
 

@@ -8,7 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from pbdist.cli.interrupts import in_good_order
-from pbdist.cli.output import MISSED, chosen_format, print_all, print_sheet, printed_warnings
+from pbdist.cli.output import MISSED, chosen_format, print_all, print_sheet, printed_warnings, sign_of_life
 from pbdist.cli.parser import (
     NUMBER,
     WHOLE,
@@ -106,7 +106,7 @@ def query(options: Options) -> int:
     line on stderr says which answers are wider than the study's tolerance. Without any question what the store holds is
     listed.
     """
-    with printed_warnings() as missed:
+    with printed_warnings() as missed, sign_of_life():
         if not options.refine:
             code = _answer(options)
         else:

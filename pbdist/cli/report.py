@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pbdist.cli.output import EXIT_CODES, FAILED
+from pbdist.cli.output import EXIT_CODES, FAILED, sign_of_life, tell
 from pbdist.cli.parser import (
     NUMBER,
     WHOLE,
@@ -91,7 +91,8 @@ def report(options: Options) -> int:
     for store in (options.store, options.size_store):
         check_place(options.output, kind, store)
     drawn = "pdf" if kind == "latex" else "svg"
-    made = _of_store(options, drawn) if options.system is None else _of_system(options, drawn)
+    with sign_of_life():
+        made = _of_store(options, drawn) if options.system is None else _of_system(options, drawn)
     _told("writing")
     for path in write_report(made.document, options.output, kind):
         print(printable(str(path)))
@@ -113,7 +114,7 @@ def _refuse_ignored(options: Options) -> None:
 
 
 def _told(text: str) -> None:
-    print(f"report: {printable(text)}", file=sys.stderr, flush=True)
+    tell(f"report: {printable(text)}")
 
 
 def _of_store(options: Options, drawn: str) -> "Report":

@@ -1,7 +1,7 @@
 """``pbdist size``: the smallest noise that provably meets a goal."""
 
 import json
-import sys
+from collections.abc import Callable
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from pbdist.cli.output import (
     print_sheet,
     printed_warnings,
     sign_of_life,
+    tell,
 )
 from pbdist.cli.parser import (
     NUMBER,
@@ -144,18 +145,21 @@ def size(options: Options) -> int:
     --delta all combinations are answered. Noise that meets the goal is rounded up, and refuted noise down, and the
     bounds hold for the printed numbers; csv and json are unrounded.
     """
-    with printed_warnings() as missed, sign_of_life():
-        code = _sized(options)
+    with printed_warnings() as missed, sign_of_life() as count:
+        code = _sized(options, count)
     return MISSED if options.strict and missed and not code else code
 
 
-def _sized(options: Options) -> int:
+def _sized(options: Options, count: Callable[[str, int, int], None]) -> int:
     _refuse_ignored(options)
     if options.table:
         return _print_systems(options)
     form = chosen_format(options)
     family, parameters, goals = _asked(options)
-    answers = [_answer(options, family, parameters, *goal, exactly=form in ("csv", "json")) for goal in goals]
+    answers = []
+    for index, goal in enumerate(goals):
+        count("target", index, len(goals))
+        answers.append(_answer(options, family, parameters, *goal, exactly=form in ("csv", "json")))
     problems = [answer.sized for answer in answers if isinstance(answer.sized, Exception)]
     if len(problems) == len(answers):
         raise problems[0]
@@ -175,7 +179,7 @@ def _print_systems(options: Options) -> int:
     if options.format not in (None, "markdown"):
         refuse("--format", f"expected markdown with --table, got {options.format}")
     systems = load_systems(options.systems)
-    for line in sizing_table(systems, options.tolerance, lambda text: print(text, file=sys.stderr)):
+    for line in sizing_table(systems, options.tolerance, tell):
         print(line, flush=True)
     return 0
 

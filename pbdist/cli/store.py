@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pbdist.cli.interrupts import ANEW, in_good_order
-from pbdist.cli.output import EXIT_CODES, FAILED
+from pbdist.cli.output import EXIT_CODES, FAILED, sign_of_life
 from pbdist.cli.parser import WHOLE, Argument, Option, Options, command, file_type, store_argument
 from pbdist.errors import PbdistError, StoreDamagedError, printable
 
@@ -33,7 +33,8 @@ def status(options: Options) -> int:
     from pbdist.query.status import store_status
 
     try:
-        found = store_status(options.store, check=options.check)
+        with sign_of_life():
+            found = store_status(options.store, check=options.check)
     except StoreDamagedError as error:
         # It is a store that cannot be read, not wrong input.
         print(json.dumps({"healthy": False, "problem": str(error)}, indent=2) if options.json else f"damaged: {error}")
@@ -135,7 +136,8 @@ def verify(options: Options) -> int:
     from pbdist.verify.store import DEFAULT_CELLS, verify_store
 
     cells = DEFAULT_CELLS if options.cells is None else options.cells
-    found = verify_store(options.store, sample=options.sample, seed=options.seed, max_cells=cells)
+    with sign_of_life():
+        found = verify_store(options.store, sample=options.sample, seed=options.seed, max_cells=cells)
     if options.json:
         print(json.dumps(found.as_json(), indent=2, allow_nan=False))
     else:
@@ -166,7 +168,7 @@ def export(options: Options) -> int:
     from pbdist.study.plan import counted
 
     try:
-        with in_good_order(ANEW):
+        with in_good_order(ANEW), sign_of_life():
             found = export_study(options.store, options.out, allow_incomplete=options.allow_incomplete)
     except (StoreDamagedError, StoreIncompleteError) as error:
         print(f"pbdist: error: {error}", file=sys.stderr)

@@ -380,3 +380,23 @@ def test_the_quickstart_on_dask(tmp_path: Path) -> None:
     answer = json.loads(subprocess.run(query, capture_output=True, text=True, check=True, cwd=tmp_path).stdout)
     low, high = (answer["bounds"]["maximum"][name] for name in ("delta_lower", "delta_upper"))
     assert 0.012 < low <= high < 0.0125
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_without_greek_letters_their_names_are_printed(encoding: str) -> None:
+    ask = "delta --family Laplace --scale 20 --compositions 16 --epsilon 0.5".split()
+    done = subprocess.run(
+        [sys.executable, "-m", "pbdist", *ask],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+    )
+    out = done.stdout.decode(encoding)
+    assert (done.returncode, "?" in out) == (0, False)
+    assert "The mechanism is (epsilon, delta)-private with the upper delta." in out
+    # The columns are as wide as the words.
+    head, _, row = [line for line in out.splitlines() if line.startswith("|")]
+    assert [place for place, letter in enumerate(head) if letter == "|"] == [
+        place for place, letter in enumerate(row) if letter == "|"
+    ]
+    assert "delta lower" in head
