@@ -384,7 +384,7 @@ def test_the_quickstart_on_dask(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_without_greek_letters_their_names_are_printed(encoding: str) -> None:
-    ask = "delta --family Laplace --scale 20 --compositions 16 --epsilon 0.5".split()
+    ask = ["delta", "--family", "Laplace", "--scale", "20", "--compositions", "16", "--epsilon", "0.5"]
     done = subprocess.run(
         [sys.executable, "-m", "pbdist", *ask],
         capture_output=True,
