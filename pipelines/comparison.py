@@ -1,4 +1,4 @@
-"""Make ``docs/comparison.md``: earlier theorems and other libraries beside our bracket, each valid or refuted.
+"""Make ``docs/comparison.md`` and ``.csv``: earlier theorems and other libraries beside our bracket, valid or refuted.
 
     python pipelines/comparison.py [--output docs/comparison.md]
 
@@ -30,10 +30,14 @@ def main(arguments: list[str] | None = None) -> int:
         sys.path.insert(0, str(_ROOT))
     # Late, for they import the libraries.
     compared = importlib.import_module("pipelines.comparing.run").compared
-    page = importlib.import_module("pipelines.comparing.page").page
-    text = page(compared(_tell))
-    options.output.write_text(text, encoding="utf-8")
-    _tell(f"comparison: {options.output} written")
+    writer = importlib.import_module("pipelines.comparing.page")
+    results = compared(_tell)
+    for path, text in (
+        (options.output, writer.page(results)),
+        (options.output.with_suffix(".csv"), writer.answers_table(results)),
+    ):
+        path.write_text(text, encoding="utf-8")
+        _tell(f"comparison: {path} written")
     return 0
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO, TypeAlias
+from typing import Any, TextIO, TypeAlias
 
 import numpy as np
 
@@ -78,142 +78,7 @@ def _exact_text(text: str) -> Decimal | None:
     return Decimal(text) if short else None
 
 
-#: The most bytes of the head of a page, which may hold its smallest and largest value.
-_MOST_HEAD = 1 << 20
-#: The encodings (``Encoding`` of parquet.thrift) of which no value takes more bytes than its page has, but numbers, of
-#: at most 8: PLAIN, both of dictionaries, RLE, BIT_PACKED, DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY and
-#: BYTE_STREAM_SPLIT. DELTA_BYTE_ARRAY is none of them: a value may begin as the one before.
-_ENCODINGS = frozenset({0, 2, 3, 4, 5, 6, 8, 9})
-#: The fields of the head of a page: its two sizes, and the encoding in the heads of its three kinds.
-_UNPACKED, _PACKED, _ENCODING_OF = 2, 3, {5: 2, 7: 2, 8: 4}
-_DICTIONARY = 7
-#: The longest values of a fixed length, which are decimals.
-_LONGEST = 32
-#: Structures in each other in the head of a page.
-_MOST_LEVELS = 8
-
-
-def check_pages(file: BinaryIO, parquet: Any, names: Sequence[str], most: int) -> set[str]:
-    """Refuse columns whose pages unpack to more than `most` bytes together, by a `ValueError`.
-
-    Returns those that have dictionaries: without these their values may still take a million times as much.
-
-    Parameters
-    ----------
-    file
-        The file, opened for reading in binary; it is left at some place.
-    parquet
-        The same file as a ``pyarrow.parquet.ParquetFile``.
-    names
-        The columns that will be read: numbers or texts, no lists.
-    most
-        The limit.
-    """
-    metadata = parquet.metadata
-    schema = [metadata.schema.column(index) for index in range(metadata.num_columns)]
-    wanted = [index for index, column in enumerate(schema) if column.path.partition(".")[0] in names]
-    for index in wanted:
-        column = schema[index]
-        if column.path not in names or column.max_repetition_level:
-            raise ValueError(f"expected a column of numbers or texts, got {column.path!r}")
-        if column.physical_type == "FIXED_LEN_BYTE_ARRAY" and column.length > _LONGEST:
-            raise ValueError(f"expected values of at most {_LONGEST} bytes, got {column.path!r} of {column.length}")
-    total, dictionaries = 0, set()
-    for group in range(metadata.num_row_groups):
-        for index in wanted:
-            for unpacked, is_dictionary in _pages(file, metadata.row_group(group).column(index)):
-                total += unpacked
-                if total > most:
-                    raise ValueError(f"expected pages of at most {most:,} bytes when unpacked, got more")
-                if is_dictionary:
-                    dictionaries.add(schema[index].path)
-    return dictionaries
-
-
-def _pages(file: BinaryIO, column: Any) -> Iterator[tuple[int, bool]]:
-    """Yield for each page of a column in a row group what it unpacks to, as it says, and whether it is a dictionary."""
-    start = column.data_page_offset
-    if column.has_dictionary_page and column.dictionary_page_offset:
-        start = min(start, column.dictionary_page_offset)
-    end = start + column.total_compressed_size
-    while start < end:
-        file.seek(start)
-        head = _Head(file.read(min(_MOST_HEAD, end - start)))
-        fields = head.fields()
-        sizes = fields.get(_UNPACKED), fields.get(_PACKED)
-        if not all(isinstance(size, int) and size >= 0 for size in sizes):
-            raise ValueError(f"expected pages with their sizes, got {sizes}")
-        for kind, place in _ENCODING_OF.items():
-            if kind in fields and fields[kind].get(place) not in _ENCODINGS:
-                raise ValueError(f"expected an encoding of values one by one, got number {fields[kind].get(place)}")
-        yield fields[_UNPACKED], _DICTIONARY in fields
-        start += head.place + fields[_PACKED]
-
-
-class _Head:
-    """The head of a page, a structure of Thrift's compact protocol at the beginning of some bytes."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        #: How many bytes are read.
-        self.place = 0
-
-    def fields(self, level: int = 0) -> dict[int, Any]:
-        """Return the fields of a structure by their numbers: whole numbers and structures; others are passed over."""
-        if level > _MOST_LEVELS:
-            raise ValueError("expected the head of a page, got too many levels")
-        found: dict[int, Any] = {}
-        number = 0
-        while kind := self._byte():
-            step, kind = kind >> 4, kind & 15
-            number = number + step if step else self._signed()
-            found[number] = self._value(kind, level)
-        return found
-
-    def _value(self, kind: int, level: int) -> Any:
-        if kind in (1, 2):  # The truth value is in the kind.
-            return kind == 1
-        if kind in (4, 5, 6):
-            return self._signed()
-        if kind == 12:
-            return self.fields(level + 1)
-        if kind == 3:
-            self._pass(1)
-        elif kind == 7:
-            self._pass(8)
-        elif kind == 8:
-            self._pass(self._unsigned())
-        else:
-            # Heads of pages have no lists and no mappings.
-            raise ValueError(f"expected the head of a page, got a field of kind {kind}")
-        return None
-
-    def _pass(self, count: int) -> None:
-        self.place += count
-
-    def _byte(self) -> int:
-        if self.place >= len(self._data):
-            raise ValueError("expected the head of a page, got its beginning")
-        self.place += 1
-        return self._data[self.place - 1]
-
-    def _unsigned(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self._byte()
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-            if shift > 63:
-                raise ValueError("expected the head of a page, got a number of too many digits")
-
-    def _signed(self) -> int:
-        value = self._unsigned()
-        return value >> 1 ^ -(value & 1)
-
-
-#: The most bytes of a file, and of what is unpacked from it: a hundred for each of the most bins that there may be.
+#: The most bytes of a file: a hundred for each of the most bins that there may be.
 _MOST_BYTES = 100 * MOST_OUTCOMES
 #: The most letters of a line of CSV.
 _LONGEST_LINE = 1 << 20
@@ -386,11 +251,6 @@ def _check_bins(path: Path, count: int) -> None:
         raise InvalidInputError(f"{path}: expected at most {MOST_OUTCOMES} bins, got {count}")
 
 
-def _check_unpacked(path: Path, size: int) -> None:
-    if size > _MOST_BYTES:
-        raise InvalidInputError(f"{path}: expected at most {_MOST_BYTES:,} bytes when unpacked, got {size:,}")
-
-
 def _check_names(path: Path, known: Sequence[str], names: Sequence[str]) -> None:
     """Refuse a file that lacks a column, or has it twice."""
     for name in names:
@@ -448,37 +308,20 @@ def _read_parquet(path: Path, names: Sequence[str]) -> _Columns:
             f"{path}: expected pyarrow for Parquet, not found; install it with: pip install 'pbdist[parquet]'"
         ) from error
     try:
-        with opened_input(path, _MOST_BYTES) as content:
-            with parquet.ParquetFile(content) as file:
-                _check_names(path, file.schema_arrow.names, names)
-                groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
-                _check_bins(path, max(file.metadata.num_rows, sum(group.num_rows for group in groups)))
-                _check_unpacked(path, sum(group.total_byte_size for group in groups))
-                dictionaries = check_pages(content, file, names, _MOST_BYTES)
-            # There a text that occurs often stays one.
-            settings = {"page_checksum_verification": True, "read_dictionary": sorted(dictionaries)}
-            with parquet.ParquetFile(content, **settings) as file:
-                table = file.read(columns=list(names))
-        values = {name: _listed(table.column(name)) for name in names}
-        types = {name: str(table.column(name).type) for name in names}
+        with (
+            opened_input(path, _MOST_BYTES) as content,
+            parquet.ParquetFile(content, page_checksum_verification=True) as file,
+        ):
+            _check_names(path, file.schema_arrow.names, names)
+            _check_bins(path, file.metadata.num_rows)
+            table = file.read(columns=list(names))
+        values = {name: table.column(name).to_pylist() for name in names}
     except InvalidInputError:
         raise
     except _DAMAGE as error:  # Arrow's own errors are among them.
         raise InvalidInputError(f"{path}: expected Parquet, got: {shown(str(error))}") from error
-    limits = {name: _arrow_limit(kind) for name, kind in types.items()}
+    limits = {name: _arrow_limit(str(table.column(name).type)) for name in names}
     return _Columns(str(path), values, lambda row: f"row {row + 1}", limits)
-
-
-def _listed(column: Any) -> list[Any]:
-    """Return the values of a column of Arrow; those of a dictionary are made once, however often they occur."""
-    values: list[Any] = []
-    for chunk in column.chunks:
-        if hasattr(chunk, "dictionary"):
-            words = chunk.dictionary.to_pylist()
-            values += [None if index is None else words[index] for index in chunk.indices.to_pylist()]
-        else:
-            values += chunk.to_pylist()
-    return values
 
 
 def _arrow_limit(kind: str) -> int:
@@ -496,9 +339,9 @@ def _read_npz(path: Path, names: Sequence[str]) -> _Columns:
             members = [(member.filename.removesuffix(".npy"), member) for member in archive.infolist()]
             _check_names(path, [name for name, _ in members], names)
             for name in names:
-                _check_unpacked(path, dict(members)[name].file_size)
                 # A member is read to its end: only then its checksum is verified, that of the head included.
-                array = _array(archive.read(dict(members)[name]))
+                content = io.BytesIO(archive.read(dict(members)[name]))
+                array = np.lib.format.read_array(content, allow_pickle=False)
                 if array.ndim != 1:
                     raise InvalidInputError(
                         f"{path}: array {name!r}: expected one dimension, got the shape {array.shape}"
@@ -513,12 +356,6 @@ def _read_npz(path: Path, names: Sequence[str]) -> _Columns:
     except _DAMAGE as error:
         raise InvalidInputError(f"{path}: expected an npz file, got: {shown(str(error))}") from error
     return _Columns(str(path), values, lambda row: f"element {row}", limits)
-
-
-def _array(data: bytes) -> np.ndarray[Any, Any]:
-    """Return the array of one member."""
-    found: np.ndarray[Any, Any] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
-    return found
 
 
 _READERS: Mapping[str, Callable[[Path, Sequence[str]], _Columns]] = {

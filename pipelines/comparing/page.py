@@ -1,8 +1,10 @@
 """Write the page from what every method answered."""
 
+import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from io import StringIO
 from math import inf
 
 from pipelines.comparing.judgement import Claim, Judgement, Verdict, judged
@@ -10,7 +12,13 @@ from pipelines.comparing.methods import IMPORTS, LIBRARIES, THEOREMS, Answer, de
 from pipelines.comparing.numbers import above, below, cell, nearest, times
 from pipelines.comparing.setting import Setting
 
-__all__ = ["Compared", "page", "source"]
+__all__ = ["Compared", "answers_table", "page", "source"]
+
+#: The columns of `answers_table`.
+COLUMNS = (
+    *("setting", "asked", "lower", "upper", "theorems", "call"),
+    *("method", "answer", "judgement", "their_call", "note"),
+)
 
 _SHORT = {
     "moments-improved": "moments, improved",
@@ -22,7 +30,8 @@ _READING = """\
 
 Each setting below is one question: which ε does a composition meet at a given δ, or which δ at a given ε? The bounds of
 earlier work ([earlier-bounds.md](earlier-bounds.md)) and two libraries answer it, and our bracket judges them. The
-words are in the [glossary](glossary.md). This page is generated, see [the end](#how-to-make-this-page-again).
+words are in the [glossary](glossary.md). Every answer and every call is in the table `docs/comparison.csv`. Both are
+generated, see [the end](#how-to-make-this-page-again).
 
 {versions}
 
@@ -39,18 +48,18 @@ is proved from both sides, so:
 | **too small**, **too large** | | | outside our bracket |
 | ? | lies in our bracket, which is wide: undecided | the same | the same |
 | says nothing | ∞, or δ = 1; for a theorem: nothing up to 10^6 times our ε | 0 or less | |
-| refused, left out | gives no number; the details say why | the same | the same |
+| refused, left out | gives no number; the table says why | the same | the same |
 | – | has no such mechanism, or no such call | the same | the same |
 
 A refutation of an upper bound needs no trust in our upper bounds: δ at their ε is *larger* than they say. The theorems
-of earlier work take ε from δ by bisection, whose upper end is told, so that 1 + 3e-4× may be the bisection's. A call
-that is printed is the call that was run. Nothing is said of other versions than these; where the rounding of a
+of earlier work take ε from δ by bisection, whose upper end is given, so that 1 + 3e-4× may be the bisection's. A call
+in the table is the call that was run. Nothing is said of other versions than these; where the rounding of a
 library's Fourier transforms decides, another processor may round otherwise. Nothing is said of speed either, in which
 dp-accounting is ahead of us in some settings: see [benchmarks.md](benchmarks.md).
 """
 #: What the settings show; each line has a test.
 _FAULTS = """\
-What is wrong, in words; the notes of the details say more.
+What is wrong, in words; the column `note` of the table says more.
 
 - dp-accounting's `PLDAccountant` ignores the count of a randomized response event.
 - Its `RdpAccountant` takes `REPLACE_ONE` for Gaussian and Laplace noise, and computes as if a record were added.
@@ -172,8 +181,6 @@ def page(results: Sequence[Compared]) -> str:
             _FAULTS,
             _refutations(results),
             _fairness(results),
-            "## Details\n",
-            *(_details(one) for one in results),
             _OURS,
             _AGAIN.format(imports=IMPORTS),
         ]
@@ -195,19 +202,14 @@ def _summary(results: Sequence[Compared]) -> str:
     parts = ["## Summary\n"]
     for title, names in (("Earlier theorems", THEOREMS), ("dp-accounting and prv-accountant (PRV)", LIBRARIES)):
         head = ["setting", "ours", *(_SHORT.get(name, name) for name in names)]
-        rows = ([_named(one), _ours(one), *(one.shown(name) for name in names)] for one in results)
+        rows = ([one.setting.name, _ours(one), *(one.shown(name) for name in names)] for one in results)
         parts += [f"**{title}**\n", _table(head, rows)]
     parts.append(
         "*PLD* is dp-accounting's `PLDAccountant` with its defaults, or its loss distributions where it has no event;"
-        " *other call* is explained in the details; *optimistic* has `pessimistic_estimate=False`, a lower bound; *RDP*"
+        " *other call* is explained in the table; *optimistic* has `pessimistic_estimate=False`, a lower bound; *RDP*"
         " is its `RdpAccountant`; *closed form* its `get_epsilon_gaussian`.\n"
     )
     return "\n".join(parts)
-
-
-def _named(one: Compared) -> str:
-    anchor = "".join(sign for sign in one.setting.name.lower() if sign.isalnum() or sign in " -_")
-    return f"[{one.setting.name}](#{anchor.replace(' ', '-')})"
 
 
 def _ours(one: Compared) -> str:
@@ -224,9 +226,9 @@ def _refutations(results: Sequence[Compared]) -> str:
                 continue
             if judgement.verdict is Verdict.REFUTED:
                 theorems = source(one.setting, upper=answer.claim is Claim.LOWER)
-                rows.append([_named(one), name, *_numbers(one, answer), theorems])
+                rows.append([one.setting.name, name, *_numbers(one, answer), theorems])
             if judgement.verdict is Verdict.LOW:
-                low.append([_named(one), _SHORT.get(name, name), *_numbers(one, answer), source(one.setting)])
+                low.append([one.setting.name, _SHORT.get(name, name), *_numbers(one, answer), source(one.setting)])
     head = ["setting", "method", "their value", "our proof", "so that", "theorems"]
     return "\n".join(
         [
@@ -282,33 +284,18 @@ def _fairness(results: Sequence[Compared]) -> str:
     return "\n".join([_RIGHT, _table(head, iter(rows)), said])
 
 
-def _details(one: Compared) -> str:
-    """Return all of one setting."""
-    setting = one.setting
-    theorems = source(setting)
-    proof = f"from below by {'Theorems' if ',' in theorems else 'Theorem'} {theorems} of [pld.md](pld.md)"
-    rows = (
-        [_SHORT.get(name, name), _said(answer), one.shown(name), _call(name, answer)]
-        for name, answer in one.answers.items()
-        if answer.value is not None or answer.refusal is not None
-    )
-    return "\n".join(
-        [
-            f"### {setting.name}\n",
-            *([setting.note + "\n"] if setting.note else []),
-            f"Ours: {_ours(one)}, {proof}: `{one.call}`.\n",
-            _table(["method", one.asked, "", "call"], rows),
-        ]
-    )
-
-
-def _said(answer: Answer) -> str:
-    """Return a number, or a refusal's reason."""
-    if answer.value is not None:
-        return nearest(answer.value)
-    return "`" + (answer.refusal or "").replace("`", "'").replace("|", "/") + "`"
-
-
-def _call(name: str, answer: Answer) -> str:
-    """Return a call; prv-accountant's three numbers have one."""
-    return f"`{answer.call}`" if answer.call and name not in {"PRV, estimate", "PRV, upper"} else ""
+def answers_table(results: Sequence[Compared]) -> str:
+    """Return every answer as CSV: a line for each setting and method that has a number or a refusal."""
+    text = StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(COLUMNS)
+    for one in results:
+        ours = one.setting.name, one.asked, below(one.lower), above(one.upper), source(one.setting), one.call
+        for name, answer in one.answers.items():
+            if answer.value is not None or answer.refusal is not None:
+                number = nearest(answer.value) if answer.value is not None else answer.refusal
+                judgement = one.shown(name).replace("**", "")
+                # The three numbers of prv-accountant have one call.
+                call = answer.call if name not in {"PRV, estimate", "PRV, upper"} else ""
+                lines.writerow([*ours, _SHORT.get(name, name), number, judgement, call, one.setting.note])
+    return text.getvalue()
