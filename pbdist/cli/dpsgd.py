@@ -176,7 +176,7 @@ def _sized_sheet(found: "DpsgdNoise", *, exactly: bool) -> "Sheet":
 
 def _flat(bounds: "EpsilonBounds", count: int) -> "EpsilonBounds":
     """Return bounds whose points stand in one axis, after that of the directions if they have one."""
-    arrays = {name: value for name, value in vars(bounds).items() if name != "adjacency"}
+    arrays = {name: value for name, value in vars(bounds).items() if hasattr(value, "reshape")}
     two = bounds.lower.size > count
     return replace(bounds, **{name: value.reshape((2, count) if two else (count,)) for name, value in arrays.items()})
 

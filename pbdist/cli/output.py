@@ -71,12 +71,7 @@ def chosen_format(options: argparse.Namespace) -> str:
 
 def print_sheet(sheet: "Sheet", form: str) -> None:
     """Print a sheet in any format but JSON."""
-    from pbdist.query.formats import as_table, as_text
-
-    if form == "table":
-        print_all(as_table(sheet))
-    else:
-        print(as_text(sheet, form), end="")
+    print(sheet.text(form), end="")
 
 
 def print_all(what: "RenderableType") -> None:

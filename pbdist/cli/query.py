@@ -3,18 +3,15 @@
 import argparse
 import gc
 import json
-import math
-from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from pbdist.cli.interrupts import in_good_order
-from pbdist.cli.output import MISSED, add_formats, chosen_format, print_all, print_sheet, printed_warnings
+from pbdist.cli.output import MISSED, add_formats, chosen_format, printed_warnings
 from pbdist.cli.parser import Commands, add_command, add_late, add_point, given_options
 
 if TYPE_CHECKING:
     from pbdist.query import Study
-    from pbdist.query.lookup import Bounds
     from pbdist.query.printing import Answers
 
 _ABOUT = """\
@@ -114,7 +111,6 @@ def _answer(options: argparse.Namespace) -> int:
     from pbdist.errors import InvalidInputError
     from pbdist.query import open_study
     from pbdist.query.lookup import check_strict
-    from pbdist.query.printing import answers_as_json, answers_sheet, bounds_as_json, printed_bounds
 
     gc.freeze()
     gc.enable()
@@ -136,27 +132,9 @@ def _answer(options: argparse.Namespace) -> int:
 
         noise = {**numbers, **{name: [text] for name, text in texts.items()}}
         options.mechanism = only_mechanism(study, noise, refine=options.refine)
-    single = all(len(values) == 1 for values in (*asked.values(), *numbers.values()))
-    if single and "delta" not in asked and form in ("table", "json"):
-        point = {name: values[0] for name, values in asked.items()}
-        noise = {name: values[0] for name, values in numbers.items()}
-        bounds = _bounds_at(study, options, point, {**noise, **texts})
-        if form == "json":
-            print(json.dumps(bounds_as_json(bounds), indent=2, allow_nan=False))
-        else:
-            print_all(printed_bounds(bounds))
-        return 0
-    names = [*numbers, *asked]
-    rows = list(product(*numbers.values(), *asked.values()))
-    columns: dict[str, Any] = dict(zip(names, zip(*rows, strict=True), strict=True))
+    columns = dict(zip([*numbers, *asked], zip(*product(*numbers.values(), *asked.values()), strict=True), strict=True))
     found = _found(study, options, columns, texts)
-    if form == "json":
-        label = " ".join([options.mechanism, *(f"{name}={value}" for name, value in texts.items())])
-        print(json.dumps(answers_as_json(label, columns, found), indent=2, allow_nan=False))
-    else:
-        asked_of: list[dict[str, Any]] = [{**dict(zip(numbers, row, strict=False)), **texts} for row in rows]
-        unattained = [not study.queries.setting(options.mechanism, one).attained for one in asked_of]
-        print_sheet(answers_sheet(options.mechanism, texts, columns, found, unattained), form)
+    print(found.sheet().text(form), end="")
     return 0
 
 
@@ -173,7 +151,7 @@ def _list(options: argparse.Namespace, form: str) -> int:
     if form == "json":
         print(json.dumps(found.as_json(), indent=2, allow_nan=False))
     else:
-        print_sheet(contents_sheet(found), form)
+        print(contents_sheet(found).text(form), end="")
     return 0
 
 
@@ -186,36 +164,3 @@ def _found(study: "Study", options: argparse.Namespace, columns: dict[str, Any],
     if "compositions" in columns:
         return study.epsilon(options.mechanism, **columns, **settings, **direction)
     return study.compositions(options.mechanism, **columns, **settings)
-
-
-def _bounds_at(study: "Study", options: argparse.Namespace, point: dict[str, Any], noise: dict[str, Any]) -> "Bounds":
-    """Return the bounds on δ at the given ε or e^ε."""
-    from pbdist.errors import OffGridError
-    from pbdist.query.lookup import Bounds
-    from pbdist.types import Direction
-
-    # As in `Study.delta`: e^ε means a stored ε if that is the float nearest to its logarithm.
-    given = point.get("exp_epsilon")
-    epsilon = point["epsilon"] if given is None else math.log(given) if given > 0.0 else math.nan
-    if epsilon in study.spec.epsilon:
-        try:
-            found = study.lookup(options.mechanism, compositions=point["compositions"], epsilon=epsilon, **noise)
-            return replace(found, asked_exp_epsilon=given)
-        except OffGridError:
-            pass  # Answered, or refused, by stored points nearby.
-    asked = {"epsilon": None, "exp_epsilon": None, **point, "refine": options.refine}
-    bounds, _ = study.queries.delta(options.mechanism, noise, **asked, direction="each")
-    # The study's own direction is judged, with its warning.
-    judged = study.delta(options.mechanism, **point, **noise, direction=study.spec.direction)
-    within, why = judged.within_tolerance, judged.why_wide
-    return Bounds(
-        setting=study.describe(options.mechanism, **noise),
-        compositions=point["compositions"],
-        epsilon=epsilon,
-        directions=tuple(direction.value for direction in Direction),
-        brackets=tuple(bounds.bracket(axis) for axis in range(len(Direction))),
-        asked_exp_epsilon=given,
-        within_tolerance=None if within is None else bool(within.all()),
-        why_wide="" if why is None else next((str(one) for one in why.reshape(-1) if one), ""),
-        adjacency=bounds.adjacency,
-    )

@@ -223,12 +223,13 @@ def _executor(options: argparse.Namespace) -> "Executor":
 def _print_targets(console: "Console", study: "StudySpec", store: "Place") -> None:
     if not study.targets:
         return
-    from pbdist.query import judge_target, open_study
-    from pbdist.query.printing import printed_targets
+    from pbdist.query import open_study
+    from pbdist.query.noise_choice import target_sheet
 
     opened = open_study(store)
     for target in study.targets:
-        console.print(printed_targets(study, target, judge_target(opened, target)))
+        text = str(target_sheet(opened, target, study.cells))
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_precision(console: "Console", study: "StudySpec", store: "Place") -> int:
