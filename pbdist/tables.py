@@ -9,7 +9,7 @@ import math
 import re
 import textwrap
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
@@ -79,14 +79,21 @@ class Sheet:
 
     def __str__(self) -> str:
         """Return the sheet as it is printed; numbers are never cut."""
-        columns, rows = self.printed_columns, self.printed_rows[: self.most]
-        heads = [column.head for column in columns]
+        return self.table()
+
+    def table(self, spelt: Callable[[str], str] = str) -> str:
+        """Return the sheet as it is printed; `spelt` returns a text in the letters that there are."""
+        columns = self.printed_columns
+        rows = [[spelt(text) for text in row] for row in self.printed_rows[: self.most]]
+        heads = [spelt(column.head) for column in columns]
         widths = [max(map(_width, texts)) for texts in zip(heads, *rows, strict=True)]
         if columns and not columns[-1].number:
             widths[-1] = min(widths[-1], max(_LEAST_TEXT, _WIDTH - sum(widths[:-1]) - 2 * len(widths) + 2))
-        table = heads, ["─" * width for width in widths], *rows
+        rule = spelt("─") if len(spelt("─")) == 1 else "-"
+        table = heads, [rule * width for width in widths], *rows
         lines = [line for row in table for line in _lines(row, columns, widths)]
-        return "\n".join(map(str.rstrip, [*map(printable, self.caption), *lines, *map(printable, self.notes)]))
+        texts = [*map(printable, self.caption), *lines, *map(printable, self.notes)]
+        return "\n".join(spelt(text).rstrip() for text in texts)
 
     def _repr_html_(self) -> str:
         """Return the first rows as a small table for notebooks."""

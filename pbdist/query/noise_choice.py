@@ -17,7 +17,7 @@ from pbdist.query.settings import neighbours_words
 from pbdist.query.study import Study
 from pbdist.results import Verdict, verdict_of
 from pbdist.rounding import rounded_down, rounded_up
-from pbdist.study import Cell, Target
+from pbdist.study import Cell
 from pbdist.study.columns import cell_columns
 from pbdist.study.spec import exponential
 from pbdist.tables import Cell as TableCell
@@ -168,26 +168,25 @@ def noise_choices(
 _MOST_GROUPS = 20
 
 
-def target_sheet(study: Study, target: Target, cells: Collection[Cell] | None = None) -> Sheet:
+def target_sheet(
+    study: Study,
+    *,
+    compositions: int,
+    epsilon: float | None = None,
+    exp_epsilon: float | None = None,
+    delta: float,
+    mechanism: str | None = None,
+    cells: Collection[Cell] | None = None,
+) -> Sheet:
     """Return what a study proves at a target as a table: for each group of settings the boundary, and counts.
 
-    Parameters
-    ----------
-    study
-        The opened study.
-    target
-        The target: δ at most so much, at an ε after r compositions.
-    cells
-        Those of the study that count; by default all.
-
-    Returns
-    -------
-    Sheet
-        A row for each group of settings that differ in their noise alone: the least noise that meets the target and
-        the upper bound on its δ, the most noise that is refuted and the lower bound on its δ, and how many settings
-        meet it, are refuted, undecided, and not computed.
+    A row for each group of settings that differ in their noise alone: the least noise that meets the target and the
+    upper bound on its δ, the most noise that is refuted and the lower bound on its δ, and how many settings meet it,
+    are refuted, undecided, and not computed. Parameters and errors are those of `noise_choices`; `cells` are those of
+    the study that count, by default all.
     """
-    choices = noise_choices(study, compositions=target.compositions, epsilon=target.epsilon, delta=target.delta)
+    point = {"compositions": compositions, "epsilon": epsilon, "exp_epsilon": exp_epsilon}
+    choices = noise_choices(study, **point, delta=delta, mechanism=mechanism)  # type: ignore[arg-type]
     if cells is not None and len(cells) != len(study.spec.cells):
         wanted = set(cells)
         choices = tuple(_of_cells(one, study, wanted) for one in choices)
@@ -216,7 +215,8 @@ def target_sheet(study: Study, target: Target, cells: Collection[Cell] | None = 
         for one in choices
     ]
     relations = [(one.label, one.adjacency) for one in choices]
-    point = f"r = {target.compositions}, ε = {target.epsilon:.6g}, e^ε = {exponential(target.epsilon):.6g}"
+    loss = math.log(exp_epsilon) if exp_epsilon is not None else epsilon or 0.0
+    at = f"r = {compositions}, ε = {loss:.6g}, e^ε = {exponential(loss):.6g}"
     amounts = dict.fromkeys(one.what for one in choices if one.what)
     notes = [f"noise: {'; '.join(amounts)}"] if amounts else []
     if len(rows) > _MOST_GROUPS:
@@ -224,7 +224,7 @@ def target_sheet(study: Study, target: Target, cells: Collection[Cell] | None = 
     return Sheet(
         columns,
         tuple(rows),
-        (f"target: δ <= {target.delta:g} at {point}", *([neighbours_words(relations)] if relations else [])),
+        (f"target: δ <= {delta:g} at {at}", *([neighbours_words(relations)] if relations else [])),
         tuple(notes),
         _MOST_GROUPS,
     )
