@@ -126,7 +126,7 @@ class _Answers:
     upper: Any
     #: The columns of the bounds by the names of the fields.
     _names: ClassVar[Mapping[str, str]] = {"lower": "lower", "upper": "upper"}
-    #: The arguments of the questions by name: arrays of the shape of the answers, or one text or number for all.
+    #: The arguments of the questions by name: arrays of the shape of the answers, or one text or number that all share.
     asked: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
 
     def sheet(self) -> Sheet:
@@ -134,7 +134,7 @@ class _Answers:
         found: Any = self
         asked = {name: value() if callable(value) else value for name, value in self.asked.items()}
         settings = asked.pop("setting", None)
-        fixed = {name: value for name, value in asked.items() if isinstance(value, str)}
+        fixed = {name: value for name, value in asked.items() if isinstance(value, str | int | float)}
         varying = {name: np.asarray(value) for name, value in asked.items() if name not in fixed}
         shape, size = np.shape(self.lower), int(np.size(self.lower))
         each = len(shape) > max((value.ndim for value in varying.values()), default=len(shape))
@@ -169,11 +169,11 @@ class _Answers:
             for name, values in bounds.items()
         ]
         neighbours = [found.adjacency.value] * size
-        texts = [[value] * size for value in fixed.values()]
+        texts: list[list[Any]] = [[value] * size for value in fixed.values()]
         texts += [] if settings is None else [flat(settings)]
-        caption = " ".join(value if name == "mechanism" else f"{name}={value}" for name, value in fixed.items())
+        caption = " ".join(str(value) if name == "mechanism" else f"{name}={value}" for name, value in fixed.items())
         if settings is not None and len(set(texts[-1])) == 1:
-            caption = texts[-1][0]
+            caption = str(texts[-1][0])
         unattained = NO_LOWER in why or any(math.isnan(one) for one in next(iter(bounds.values())))
         return Sheet(
             columns,

@@ -9,7 +9,7 @@ import math
 import re
 import textwrap
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
@@ -24,7 +24,7 @@ Value: TypeAlias = str | bool | int | float | None
 #: How quantities are called in print.
 HEADS: Mapping[str, str] = {"compositions": "r", "epsilon": "ε", "exp_epsilon": "e^ε", "delta": "δ"}
 #: A printed table is so wide at most, unless its numbers need more; its last column of text has so many letters.
-_WIDTH, _LEAST_TEXT = 100, 24
+_WIDTH, _LEAST_TEXT = 100, 28
 
 
 class Shown(NamedTuple):
@@ -88,10 +88,14 @@ class Sheet:
         heads = [spelt(column.head) for column in columns]
         widths = [max(map(_width, texts)) for texts in zip(heads, *rows, strict=True)]
         if columns and not columns[-1].number:
-            widths[-1] = min(widths[-1], max(_LEAST_TEXT, _WIDTH - sum(widths[:-1]) - 2 * len(widths) + 2))
-        rule = spelt("─") if len(spelt("─")) == 1 else "-"
-        table = heads, [rule * width for width in widths], *rows
-        lines = [line for row in table for line in _lines(row, columns, widths)]
+            widths[-1] = min(widths[-1], max(_LEAST_TEXT, _WIDTH - sum(widths[:-1]) - 3 * len(widths) - 1))
+        lines = [
+            _rule("┏━┳┓", widths),
+            *_lines(heads, columns, widths, "┃"),
+            _rule("┡━╇┩", widths),
+            *(line for row in rows for line in _lines(row, columns, widths, "│")),
+            _rule("└─┴┘", widths),
+        ]
         texts = [*map(printable, self.caption), *lines, *map(printable, self.notes)]
         return "\n".join(spelt(text).rstrip() for text in texts)
 
@@ -139,11 +143,12 @@ class Sheet:
         """Return a table of GitHub's Markdown, with its caption and its notes."""
         columns = self.printed_columns
         lines = [
-            [column.head for column in columns],
-            ["---:" if column.number else "---" for column in columns],
+            [_marked(column.head) for column in columns],
             *([_marked(text) for text in row] for row in self.printed_rows),
         ]
-        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        rule = f"|{'|'.join('---:' if column.number else '---' for column in columns)}|"
+        first, *rest = (f"| {' | '.join(line)} |" for line in lines)
+        table = "\n".join((first, rule, *rest))
         return "\n\n".join([*map(_paragraph, self.caption), table, *map(_paragraph, self.notes)]) + "\n"
 
     def latex(self) -> str:
@@ -209,15 +214,21 @@ def _width(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(one) in "WF" else not unicodedata.combining(one) for one in text)
 
 
-def _lines(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> list[str]:
-    """Return a row as lines: the text of its last column may take several."""
+def _rule(letters: str, widths: Sequence[int]) -> str:
+    left, line, middle, right = tuple(letters)
+    return f"{left}{middle.join(line * (width + 2) for width in widths)}{right}"
+
+
+def _lines(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int], bar: str) -> Iterator[str]:
+    """Yield a row as lines: the text of its last column may take several."""
     folded = textwrap.wrap(row[-1], widths[-1]) if not columns[-1].number and _width(row[-1]) > widths[-1] else row[-1:]
-    texts = [
-        f"{' ' * (width - _width(text))}{text}" if column.number else f"{text}{' ' * (width - _width(text))}"
-        for text, column, width in zip((*row[:-1], folded[0]), columns, widths, strict=True)
-    ]
-    indent = " " * (sum(widths[:-1]) + 2 * len(widths) - 2)
-    return ["  ".join(texts), *(indent + text for text in folded[1:])]
+    for number, last in enumerate(folded):
+        texts = [*(row[:-1] if not number else [""] * (len(row) - 1)), last]
+        padded = [
+            f"{' ' * (width - _width(text))}{text}" if column.number else f"{text}{' ' * (width - _width(text))}"
+            for text, column, width in zip(texts, columns, widths, strict=True)
+        ]
+        yield f"{bar} {f' {bar} '.join(padded)} {bar}"
 
 
 #: A spreadsheet takes text that begins with one of these for a formula.

@@ -99,7 +99,8 @@ def test_bounds_are_shown_as_they_are_printed(finished_store: Finished) -> None:
     assert texts[8:12] == ["2", "1", "2", "0"]
     lines = str(found).splitlines()
     assert lines[:2] == texts[0].split("; ")
-    assert [line.split() for line in lines[-2:]] == [texts[-14:-7], texts[-7:]]
+    rows = [[text.strip() for text in line.strip("│").split("│")] for line in lines[-3:-1]]
+    assert rows == [texts[-14:-7], texts[-7:]]
     # One point is a row too.
     assert read(study.epsilon("Laplace", scale=2, compositions=4, delta=0.3)).texts[1:4] == ["scale", "r", "δ"]
     assert "r lower" in read(study.compositions("Laplace", scale=2, exp_epsilon=2, delta=0.3)).texts

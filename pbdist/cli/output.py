@@ -48,7 +48,6 @@ _SPELT = {
     **{"π": "pi", "ρ": "rho", "σ": "sigma", "τ": "tau", "Δ": "Delta", "Σ": "Sigma", "Φ": "Phi"},
     **{"≤": "<=", "≥": ">=", "≠": "!=", "≈": "~", "∞": "inf", "−": "-", "–": "-", "—": "-", "×": "x", "·": "*"},
     **{
-        "─": "-",
         "²": "^2",
         "√": "sqrt ",
         "…": "..",
@@ -61,6 +60,7 @@ _SPELT = {
         "”": '"',
     },
 }
+_SPELT |= {**dict.fromkeys("━─", "-"), **dict.fromkeys("┃│", "|"), **dict.fromkeys("┏┳┓┡╇┩└┴┘", "+")}
 #: The handler of letters that an encoding lacks.
 SPELLING = "pbdist.spelling"
 

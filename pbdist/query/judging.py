@@ -15,7 +15,7 @@ from pbdist.store import StoredStudy
 from pbdist.store.layout import BOUNDS, WITHIN
 from pbdist.study import Cell, StudySpec, Target
 from pbdist.study.spec import log_floor
-from pbdist.types import BoolArray, Direction, FloatArray, JsonValue
+from pbdist.types import Adjacency, BoolArray, Direction, FloatArray, JsonValue
 
 if TYPE_CHECKING:
     from pbdist.query.study import Study
@@ -181,6 +181,11 @@ def total_precision(parts: Iterable[Precision]) -> Precision:
         wide += [] if found.widest is None else [found.widest]
     widest = max(wide, key=lambda one: one.bracket.relative_width, default=None)
     return Precision(points, missed, widest, unreadable)
+
+
+def neighbours_line(adjacency: Adjacency) -> str:
+    """Return in a line for which neighbours answers are."""
+    return f"neighbours: {adjacency.in_words}"
 
 
 def precision_line(tolerance: float, precision: Precision) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -191,8 +192,12 @@ def target_sheet(
         wanted = set(cells)
         choices = tuple(_of_cells(one, study, wanted) for one in choices)
         choices = tuple(one for one in choices if one.tried)
-    names = [name for name in known_columns() if len({one.fixed.get(name) for one in choices}) > 1]
+    # Parameters in which the groups of one label differ.
+    pairs = {name: {(one.label, one.fixed.get(name)) for one in choices} for name in known_columns()}
+    labels = {one.label for one in choices}
+    names = [name for name in known_columns() if len(pairs[name]) > len(labels)]
     varying = [name for name in names if name not in ("kind", "made_of") or names == [name]]
+    counts = [Counter(each.verdict for each in one.tried) for one in choices]
     columns = (
         Column("mechanism", "mechanism", number=False),
         *(Column(name, name, number=not is_text(name)) for name in varying),
@@ -201,7 +206,10 @@ def target_sheet(
         Column("delta_upper", "δ upper"),
         Column("most_refuted", "most refuted"),
         Column("delta_lower", "δ lower"),
-        *(Column(verdict.value.replace(" ", "_"), verdict.value) for verdict in Verdict),
+        *(
+            Column(verdict.value.replace(" ", "_"), verdict.value, printed=any(one[verdict] for one in counts))
+            for verdict in Verdict
+        ),
     )
     rows = [
         (
@@ -210,9 +218,9 @@ def target_sheet(
             one.what,
             *_boundary(one.smallest, "upper"),
             *_boundary(one.refuted, "lower"),
-            *(sum(each.verdict is verdict for each in one.tried) for verdict in Verdict),
+            *(count[verdict] for verdict in Verdict),
         )
-        for one in choices
+        for one, count in zip(choices, counts, strict=True)
     ]
     relations = [(one.label, one.adjacency) for one in choices]
     loss = math.log(exp_epsilon) if exp_epsilon is not None else epsilon or 0.0

@@ -91,9 +91,8 @@ def test_run_ends_with_the_targets(folder: Path, called: Called) -> None:
     done = called("run", "study.yaml", "--serial", cwd=folder)
     assert done.returncode == 0
     assert "6 of 6 cells are in the store" in done.stderr
-    assert "e^ε = 2, δ <= 0.2 after 4 compositions" in done.stdout
-    assert "RandomizedResponse" in done.stdout
-    assert " yes " in done.stdout
+    assert "target: δ <= 0.2 at r = 4, ε = 0.693147, e^ε = 2\n" in done.stdout
+    assert "\n│ RandomizedResponse " in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 100
 
 
@@ -101,7 +100,7 @@ def test_query_prints_the_larger_direction_or_each(folder: Path, called: Called)
     point = ["data/tiny.zarr", "--mechanism", "Laplace", "--scale", "3", "--compositions", "4", "--exp-epsilon", "2"]
     done = called("query", *point, cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[2].split("  ")[:3] == ["scale", "r", "e^ε"]
+    assert [head.strip() for head in done.stdout.splitlines()[3].split("┃")[1:4]] == ["scale", "r", "e^ε"]
     (both,) = json.loads(called("query", *point, "--json", cwd=folder).stdout)["answers"]
     assert both["compositions"] == 4
     each = json.loads(called("query", *point, "--direction", "each", "--json", cwd=folder).stdout)["answers"]
@@ -154,7 +153,8 @@ def test_query_answers_between_the_points_and_the_other_way_round(folder: Path, 
     assert (answers[0]["scale"], answers[0]["compositions"], answers[0]["epsilon"]) == (3.0, 3, 0.1)
     assert all(0 <= answer["delta_lower"] < answer["delta_upper"] <= 1 for answer in answers)
     both = json.loads(called("query", *asked, "--direction", "each", cwd=folder).stdout)["answers"][0]
-    assert both["A||B"]["delta_upper"] == answers[0]["delta_upper"]
+    assert both["direction"] == "A||B"
+    assert both["delta_upper"] == answers[0]["delta_upper"]
     one = [*point, "--scale", "3", "--delta", "0.1"]
     (epsilon,) = json.loads(called("query", *one, "--compositions", "4", cwd=folder).stdout)["answers"]
     assert 0 < epsilon["epsilon_lower"] < epsilon["epsilon_upper"]
@@ -370,7 +370,7 @@ def test_output_that_cannot_be_written(folder: Path, tmp_path: Path, output: str
         )
     assert done.returncode == (2 if output == "full" else 0)
     assert re.fullmatch("pbdist: error: .*\n" if output == "full" else "", done.stderr)
-    assert ("maximum" in (tmp_path / "out").read_text(encoding="ascii")) == (output == "ascii")
+    assert ("delta upper" in (tmp_path / "out").read_text(encoding="ascii")) == (output == "ascii")
 
 
 @pytest.mark.ci
@@ -403,7 +403,7 @@ def test_without_greek_letters_their_names_are_printed(encoding: str) -> None:
     assert (done.returncode, "?" in out) == (0, False)
     assert "The mechanism is (epsilon, delta)-private with the upper delta." in out
     # The columns are as wide as the words.
-    head, _, row = [line for line in out.splitlines() if line.startswith("|")]
+    head, row = [line for line in out.splitlines() if line.startswith("|")]
     assert [place for place, letter in enumerate(head) if letter == "|"] == [
         place for place, letter in enumerate(row) if letter == "|"
     ]

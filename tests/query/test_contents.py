@@ -76,7 +76,7 @@ def test_long_lists_are_cut_in_print_alone(finished_store: Finished, capsys: pyt
     )
     store = finished_store(f"format: 1\nname: tiny\nmechanisms:\n{mechanisms}{COARSE}")
     out = listed(store, capsys)
-    assert "  0.51 to 0.59\n" in out
+    assert "│ 0.51 to 0.59 " in out
     assert out == f"{open_study(store)}\n"
     assert "tiny, complete" in out
     rows = list(csv.DictReader(io.StringIO(listed(store, capsys, "--format", "csv"))))

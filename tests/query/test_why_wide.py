@@ -121,6 +121,7 @@ def test_one_point_on_the_command_line(finished_store: Finished, capsys: pytest.
 
     for scale, epsilon, why in (("20", "0.15", BETWEEN), ("1e12", "1e-13", MISSED), ("20", "0.1", None)):
         assert json.loads(asked(scale, epsilon, "--json"))["answers"][0]["why_wide"] == why
-        out = " ".join(asked(scale, epsilon).split())
+        out = asked(scale, epsilon)
         assert ("wide: " in out) == (why is not None)
-        assert why is None or f"wide: {why}" in out
+        # It may take several lines.
+        assert why is None or f"wide: {why[:15]}" in out
