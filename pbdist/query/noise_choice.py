@@ -202,9 +202,9 @@ def target_sheet(
         Column("mechanism", "mechanism", number=False),
         *(Column(name, name, number=not is_text(name)) for name in varying),
         Column("noise", "noise", number=False, printed=False),
-        Column("least_that_meets", "least that meets"),
+        Column("least_that_meets", "meets from"),
         Column("delta_upper", "δ upper"),
-        Column("most_refuted", "most refuted"),
+        Column("most_refuted", "refuted up to"),
         Column("delta_lower", "δ lower"),
         *(
             Column(verdict.value.replace(" ", "_"), verdict.value, printed=any(one[verdict] for one in counts))

@@ -15,7 +15,6 @@ from pbdist.mechanisms import Adjacency
 from pbdist.query import open_study
 from pbdist.query.noise_choice import noise_choices, target_sheet
 from pbdist.query.settings import neighbours_text, neighbours_words
-from pbdist.study import Target
 
 ADDED, SWAPPED, OPEN = Adjacency.ADD_OR_REMOVE, Adjacency.REPLACE_ONE, Adjacency.AS_STATED
 STUDY = """\
@@ -106,7 +105,7 @@ def test_choices_of_noise_say_for_whom_each_is(store: Path) -> None:
 
 
 def test_verdicts_on_a_target_say_that_they_do_not_compare(store: Path) -> None:
-    told = str(target_sheet(open_study(store), Target(0.5, 0.1, 4)))
+    told = str(target_sheet(open_study(store), compositions=4, epsilon=0.5, delta=0.1))
     assert "\nneighbours differ, so that bounds do not compare: Laplace: one record replaced; " in told
 
 
