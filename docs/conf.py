@@ -51,7 +51,6 @@ autodoc_mock_imports = ["dp_accounting", "opacus"]
 numpydoc_show_class_members = False
 autosummary_generate = False
 autodoc_type_aliases = {
-    "StoredPoints": "pbdist.query.Study",
     "xr.Dataset": "xarray.core.dataset.Dataset",
     "pd.DataFrame": "pandas.DataFrame",
 }

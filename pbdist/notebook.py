@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import islice
-from typing import Any
 
 from pbdist.errors import printable, shown
 
@@ -44,18 +43,6 @@ def html_of_fields(title: str, fields: Mapping[str, object]) -> str:
     """Return a table with a line for each field; a field of None is left out."""
     told = ((name, value if isinstance(value, str) else shown(value)) for name, value in fields.items())
     return html_table(title, (row for row, value in zip(told, fields.values(), strict=True) if value is not None))
-
-
-def html_of_bounds(title: str, arrays: Mapping[str, Any], about: str = "") -> str:
-    """Return a table with a line for each point of arrays of one shape; numbers are unrounded, NaN is not known.
-
-    `arrays` are those of numpy; one that is None is left out. `about` ends the title.
-    """
-    known = {name: values for name, values in arrays.items() if values is not None}
-    first = next(iter(known.values()))
-    shape = f" of shape {first.shape}" if first.ndim else ""
-    columns = [values.reshape(-1)[:_MOST_ROWS].tolist() for values in known.values()]
-    return html_table(f"{title}{shape}{about}", zip(*columns, strict=True), tuple(known), count=first.size)
 
 
 def _row(texts: Sequence[object], kind: str) -> str:

@@ -1,14 +1,16 @@
 """Lower and upper bounds together: how wide they are, and what they say of a target."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from pbdist.notebook import html_of_bounds
-from pbdist.types import Adjacency, BoolArray, FloatArray, IntArray, TextArray
+from pbdist.rounding import rounded_down, rounded_up
+from pbdist.tables import Column, Sheet, Shown, head_of
+from pbdist.types import Adjacency, BoolArray, Direction, FloatArray, IntArray, TextArray
 
 #: Why an answer is wide though no tolerance was missed (`DeltaBounds.why_wide`): nothing closer is to be had.
 NO_LOWER = "no lower bound is known"
@@ -20,19 +22,22 @@ _ENDLESS = 700.0
 class Verdict(Enum):
     """What the bounds say about δ <= target."""
 
-    YES = "yes"
-    NO = "no"
+    MEETS = "meets"
+    REFUTED = "refuted"
     UNDECIDED = "undecided"
     MISSING = "not computed"
+    # Other names of the first two.
+    YES = "meets"
+    NO = "refuted"
 
 
 def verdict_of(lower: float, upper: float, target: float) -> Verdict:
-    """Return YES if the upper bound is at most the target, NO if the lower bound is above it; MISSING for NaN."""
+    """Return MEETS if the upper bound is at most the target, REFUTED if the lower one exceeds it; MISSING for NaN."""
     if math.isnan(lower) or math.isnan(upper):
         return Verdict.MISSING
     if upper <= target:
-        return Verdict.YES
-    return Verdict.NO if lower > target else Verdict.UNDECIDED
+        return Verdict.MEETS
+    return Verdict.REFUTED if lower > target else Verdict.UNDECIDED
 
 
 def relative_width(lower: Any, upper: Any) -> FloatArray:
@@ -107,20 +112,113 @@ NOTHING_KNOWN = Bracket(0.0, 1.0, -math.inf, 0.0)
 LARGEST_EPSILON = 1e9
 
 
-class _Shown:
-    """Bounds that a notebook shows as a table, with the neighbours that they are for."""
-
-    adjacency: Adjacency
-
-    def _repr_html_(self) -> str:
-        """Return the bounds as a small table, unrounded, for notebooks."""
-        arrays = {name: value for name, value in vars(self).items() if name != "adjacency"}
-        neighbours = f", neighbours: {self.adjacency}" if self.adjacency.definite else ""
-        return html_of_bounds(type(self).__name__, arrays, neighbours)
+#: What is printed in place of a bound that nobody knows, that was not found, or that does not exist; and why there is
+#: no lower one.
+NOT_KNOWN, NOT_FOUND, NONE_MEETS = "not known", "no bound found", "no ε meets δ"
+UNATTAINED = "no lower bound is known: no change is declared to attain the pairs that dominate it"
 
 
 @dataclass(frozen=True, eq=False)
-class DeltaBounds(_Shown):
+class _Answers:
+    """Bounds on some quantity, with the questions that they answer; printed as one table, a row for each."""
+
+    lower: Any
+    upper: Any
+    #: The columns of the bounds by the names of the fields.
+    _names: ClassVar[Mapping[str, str]] = {"lower": "lower", "upper": "upper"}
+    #: The arguments of the questions by name: arrays of the shape of the answers, or one text or number that all share.
+    asked: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
+
+    def sheet(self) -> Sheet:
+        """Return the questions and their answers as a table, a row for each, or for each direction of each."""
+        found: Any = self
+        asked = {name: value() if callable(value) else value for name, value in self.asked.items()}
+        settings = asked.pop("setting", None)
+        fixed = {name: value for name, value in asked.items() if isinstance(value, str | int | float)}
+        varying = {name: np.asarray(value) for name, value in asked.items() if name not in fixed}
+        shape, size = np.shape(self.lower), int(np.size(self.lower))
+        each = len(shape) > max((value.ndim for value in varying.values()), default=len(shape))
+
+        def flat(values: Any) -> list[Any]:
+            """Return an entry for each row: the directions of a question are next to each other."""
+            if values is None:
+                return [None] * size
+            array = np.broadcast_to(values, shape)
+            flattened: list[Any] = (np.moveaxis(array, 0, -1) if each else array).reshape(-1).tolist()
+            return flattened
+
+        rows = [flat(value) for value in varying.values()]
+        if each:
+            rows.append([one.value for one in Direction] * (size // len(Direction)))
+        bounds = {name: flat(getattr(found, source)) for source, name in self._names.items()}
+        within, why = (flat(getattr(found, name, None)) for name in ("within_tolerance", "why_wide"))
+        instead = flat(self._instead())
+        marks = [_mark(text, told) for text, told in zip(why, instead, strict=True)]
+        columns = (
+            *(Column(name, name, number=False, printed=False, shared=True) for name in fixed),
+            *([] if settings is None else [Column("setting", "setting", number=False, printed=False)]),
+            *(Column(name, head_of(name), number=value.dtype.kind in "iuf") for name, value in varying.items()),
+            *([Column("direction", "direction", number=False)] if each else []),
+            *(Column(name, head_of(name)) for name in bounds),
+            Column("within_tolerance", "within", number=False, printed=False),
+            Column("why_wide", "", number=False, printed=any(mark.text for mark in marks)),
+            Column("adjacency", "neighbours", number=False, printed=False, shared=True),
+        )
+        told = [
+            [_bound(name, one, text) for one, text in zip(values, instead, strict=True)]
+            for name, values in bounds.items()
+        ]
+        neighbours = [found.adjacency.value] * size
+        texts: list[list[Any]] = [[value] * size for value in fixed.values()]
+        texts += [] if settings is None else [flat(settings)]
+        caption = " ".join(str(value) if name == "mechanism" else f"{name}={value}" for name, value in fixed.items())
+        if settings is not None and len(set(texts[-1])) == 1:
+            caption = str(texts[-1][0])
+        unattained = NO_LOWER in why or any(math.isnan(one) for one in next(iter(bounds.values())))
+        return Sheet(
+            columns,
+            tuple(zip(*texts, *rows, *told, within, marks, neighbours, strict=True)),
+            (*([caption] if caption else []), f"neighbours: {found.adjacency.in_words}"),
+            (UNATTAINED,) if unattained else (),
+        )
+
+    def __str__(self) -> str:
+        """Return the table as `pbdist query` prints it: bounds rounded outwards."""
+        return str(self.sheet())
+
+    def _repr_html_(self) -> str:
+        """Return the same table for notebooks."""
+        return self.sheet()._repr_html_()
+
+    def frame(self) -> Any:
+        """Return the table as a DataFrame of pandas, unrounded: it writes Parquet, and to_xarray() netCDF and zarr."""
+        return self.sheet().frame()
+
+    def _instead(self) -> Any:
+        """Return what stands in place of both bounds of each answer that is none; empty text for others."""
+        return ""
+
+
+def _mark(why: str | None, instead: str) -> Shown:
+    """Return why an answer is wide, as it is printed: what has no lower bound is told below the table."""
+    told = f"because {why}" if instead == NOT_FOUND else f"wide: {why}"
+    return Shown(told if why not in ("", None, NO_LOWER) else "", why or None)
+
+
+def _bound(name: str, value: float, instead: str) -> Shown:
+    """Return a bound, or what stands in its place: a lower bound above 0 is told whatever the upper one is."""
+    lower, whole = name.endswith("lower"), name.startswith("compositions")
+    if instead and not (instead != NONE_MEETS and lower and value > 0.0):
+        text = instead
+    elif math.isnan(value) or (whole and math.isinf(value)):
+        text = NOT_KNOWN
+    else:
+        text = str(int(value)) if whole else rounded_down(value) if lower else rounded_up(value)
+    return Shown(text, int(value) if whole and math.isfinite(value) else value)
+
+
+@dataclass(frozen=True, eq=False)
+class DeltaBounds(_Answers):
     """Certified bounds on δ, and on its natural logarithm; rounded outwards, read-only.
 
     Attributes
@@ -149,11 +247,20 @@ class DeltaBounds(_Shown):
     within_tolerance: BoolArray | None = None
     why_wide: TextArray | None = None
     adjacency: Adjacency = Adjacency.AS_STATED
+    _names: ClassVar[Mapping[str, str]] = {
+        "lower": "delta_lower",
+        "upper": "delta_upper",
+        "log_lower": "log_delta_lower",
+        "log_upper": "log_delta_upper",
+    }
 
     @property
     def unknown(self) -> BoolArray:
         """Where no bound was found: 0 and 1 hold for every δ."""
         return np.asarray((self.lower == 0.0) & (self.upper >= 1.0))
+
+    def _instead(self) -> Any:
+        return np.where(self.unknown, NOT_FOUND, "")
 
     def bracket(self, *index: int) -> Bracket:
         """Return the bounds of one point."""
@@ -162,7 +269,7 @@ class DeltaBounds(_Shown):
 
 
 @dataclass(frozen=True, eq=False)
-class CurveBounds(_Shown):
+class CurveBounds(_Answers):
     """Certified bounds on values of a curve or on a divergence; read-only.
 
     Attributes
@@ -183,7 +290,7 @@ class CurveBounds(_Shown):
 
 
 @dataclass(frozen=True, eq=False)
-class EpsilonBounds(_Shown):
+class EpsilonBounds(_Answers):
     """Certified bounds on ε(δ), the smallest ε with which δ is met; nats, read-only.
 
     Attributes
@@ -206,15 +313,19 @@ class EpsilonBounds(_Shown):
     within_tolerance: BoolArray | None = None
     why_wide: TextArray | None = None
     adjacency: Adjacency = Adjacency.AS_STATED
+    _names: ClassVar[Mapping[str, str]] = {"lower": "epsilon_lower", "upper": "epsilon_upper"}
 
     @property
     def unknown(self) -> BoolArray:
         """Where no ε was found that meets δ, though there may be one."""
         return np.asarray(np.isinf(self.upper) & (self.lower < LARGEST_EPSILON))
 
+    def _instead(self) -> Any:
+        return np.where(self.unknown, NOT_FOUND, np.where(np.isinf(self.upper), NONE_MEETS, ""))
+
 
 @dataclass(frozen=True, eq=False)
-class CompositionBounds(_Shown):
+class CompositionBounds(_Answers):
     """How many rounds are allowed; read-only.
 
     Attributes
@@ -237,3 +348,4 @@ class CompositionBounds(_Shown):
     within_tolerance: BoolArray | None = None
     why_wide: TextArray | None = None
     adjacency: Adjacency = Adjacency.AS_STATED
+    _names: ClassVar[Mapping[str, str]] = {"lower": "compositions_lower", "upper": "compositions_upper"}

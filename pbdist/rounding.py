@@ -4,6 +4,8 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 _DIGITS = 6
+#: With so many digits the decimals next to a float64 on either side of it read back as the same float64.
+_WHOLE = 18
 
 
 def rounded_down(value: float, digits: int = _DIGITS) -> str:
@@ -20,6 +22,18 @@ def exact(value: float) -> str:
     """Return a number that is no bound: the shortest decimal that is this float and no other, 200 for 200.0."""
     value = float(value)
     return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def whole_down(value: float) -> str:
+    """Return a decimal that is at most `value` and reads back as the same float: the shortest one where that does."""
+    text = repr(value)
+    return text if not math.isfinite(value) or Decimal(text) <= Decimal(value) else rounded_down(value, _WHOLE)
+
+
+def whole_up(value: float) -> str:
+    """Return a decimal that is at least `value` and reads back as the same float: the shortest one where that does."""
+    text = repr(value)
+    return text if not math.isfinite(value) or Decimal(text) >= Decimal(value) else rounded_up(value, _WHOLE)
 
 
 def _rounded(value: float, rounding: str, digits: int) -> str:

@@ -11,9 +11,9 @@ from pbdist.granularity.notions import Unbounded
 from pbdist.granularity.release.declared import Analysis, Overlapping, on_each_block
 from pbdist.granularity.release.plan import ReleasePlan
 from pbdist.mechanisms import Pair
-from pbdist.notebook import html_of_bounds, html_of_fields, html_table
+from pbdist.notebook import html_of_fields, html_table
 from pbdist.query import open_study
-from pbdist.results import DeltaBounds
+from pbdist.results import CurveBounds, DeltaBounds
 from pbdist.store import create_or_open
 from pbdist.study import load_study, plan_study
 from tests.studies import TIGHT, TINY, Finished, write_study
@@ -86,28 +86,27 @@ def test_texts_are_escaped_cut_and_never_markup() -> None:
 def test_long_tables_say_how_much_is_left_out() -> None:
     assert Reader(html_table("a", ([number, 0] for number in range(50)))).texts[-1] == "and 30 more"
     values = np.arange(1000.0).reshape(2, 500)
-    found = Reader(html_of_bounds("a", {"lower": values, "upper": values, "within_tolerance": None}))
-    assert found.texts[:3] == ["a of shape (2, 500)", "lower", "upper"]
-    assert found.texts[-1] == "and 980 more"
+    assert read(CurveBounds(values, values)).texts[-1] == "and 980 more"
 
 
 @pytest.mark.filterwarnings("ignore::pbdist.PrecisionWarning")
-def test_bounds_are_shown_unrounded_and_what_is_not_known_is_said(finished_store: Finished) -> None:
+def test_bounds_are_shown_as_they_are_printed(finished_store: Finished) -> None:
     study = open_study(finished_store(TIGHT))
     found = study.delta("Laplace", scale=2, compositions=[1, 4], exp_epsilon=2)
     texts = read(found).texts
-    names = ["lower", "upper", "log_lower", "log_upper", "within_tolerance", "why_wide"]
-    assert texts[:7] == ["DeltaBounds of shape (2,)", *names]
-    assert texts[7:12] == [*(repr(float(value[0])) for value in list(vars(found).values())[:4]), "yes"]
-    assert read(study.epsilon("Laplace", scale=2, compositions=4, delta=0.3)).texts[0] == "EpsilonBounds"
-    assert read(study.compositions("Laplace", scale=2, exp_epsilon=2, delta=0.3)).texts[0] == "CompositionBounds"
+    assert texts[0] == "Laplace(scale=2, sensitivity=1); neighbours: those that the parameters were stated for"
+    assert texts[1:8] == ["scale", "r", "e^ε", "δ lower", "δ upper", "ln δ lower", "ln δ upper"]
+    assert texts[8:12] == ["2", "1", "2", "0"]
+    lines = str(found).splitlines()
+    assert lines[:2] == texts[0].split("; ")
+    rows = [[text.strip() for text in line.strip("│").split("│")] for line in lines[-3:-1]]
+    assert rows == [texts[-14:-7], texts[-7:]]
+    # One point is a row too.
+    assert read(study.epsilon("Laplace", scale=2, compositions=4, delta=0.3)).texts[1:4] == ["scale", "r", "δ"]
+    assert "r lower" in read(study.compositions("Laplace", scale=2, exp_epsilon=2, delta=0.3)).texts
     nan = np.array(np.nan)
-    assert read(DeltaBounds(nan, np.array(0.5), nan, np.array(-0.7))).texts[-4:] == [
-        "not known",
-        "0.5",
-        "not known",
-        "-0.7",
-    ]
+    told = read(DeltaBounds(nan, np.array(0.5), nan, np.array(-0.7))).texts
+    assert told[-4:] == ["not known", "0.5", "not known", "-0.699999"]
 
 
 def test_a_study_says_whether_it_is_complete(finished_store: Finished, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """``pbdist epsilon`` and ``pbdist delta``: bounds of one mechanism, without a study."""
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -132,7 +131,6 @@ def _answer(options: Options, name: str, form: str, count: Callable[[str, int, i
     import numpy as np
 
     from pbdist.arguments import DEFAULT_TOLERANCE
-    from pbdist.query.printing import answers_as_json, answers_sheet
 
     points = [math.log(one) for one in values] if field == "exp_epsilon" else values
     parts = []
@@ -149,14 +147,13 @@ def _answer(options: Options, name: str, form: str, count: Callable[[str, int, i
     }
     parameters = {key: texts[0] if len(texts) == 1 else texts for key, texts in fixed.items()}
     if form == "json":
-        told = answers_as_json(options.family, asked, found)
         tolerance = DEFAULT_TOLERANCE if options.tolerance is None else options.tolerance
         about = {"parameters": parameters, "tolerance": tolerance}
-        print(json.dumps({"mechanism": told["mechanism"], **about, **told}, indent=2, allow_nan=False))
+        print(replace(found, asked={"mechanism": options.family, **asked}).sheet().json(about), end="")
         return found
     known = pairs[0].pair.attained_by_some
     texts = {key: " ".join(map(str, one)) if isinstance(one, list) else one for key, one in parameters.items()}
-    sheet = answers_sheet(options.family, texts, asked, found, [not known] * len(rows))
+    sheet = replace(found, asked={"mechanism": options.family, **texts, **asked}).sheet()
     read = _READ[name] + (_READ_LOWER[name] if known else "")
     notes = (*sheet.notes, read) if np.isfinite(found.upper).any() and not found.unknown.all() else sheet.notes
     print_sheet(replace(sheet, notes=notes), form)
@@ -213,7 +210,9 @@ def _joined(found: list[Any]) -> Any:
     import numpy as np
 
     first = found[0]
-    arrays = {name: [getattr(one, name) for one in found] for name in vars(first) if name != "adjacency"}
+    arrays = {
+        name: [getattr(one, name) for one in found] for name, value in vars(first).items() if hasattr(value, "ndim")
+    }
     return replace(first, **{name: np.concatenate(parts, axis=-1) for name, parts in arrays.items()})
 
 

@@ -106,7 +106,6 @@ def _run(options: Options) -> dict[str, Any]:
 def _print_epsilon(options: Options, form: str) -> "EpsilonBounds":
     """Print ε, and return it."""
     from pbdist.accounting import dpsgd
-    from pbdist.query.printing import answers_as_json, answers_sheet
 
     found = dpsgd(
         **_run(options),
@@ -118,10 +117,11 @@ def _print_epsilon(options: Options, form: str) -> "EpsilonBounds":
     asked = training.columns(delta=training.delta)
     bounds = _flat(found.epsilon, len(asked["steps"]))
     if form == "json":
-        told = answers_as_json("DP-SGD", asked, bounds)["answers"]
-        print(json.dumps({**_about(training), "noise_multiplier": noise, "answers": told}, indent=2, allow_nan=False))
+        about = {**_about(training), "noise_multiplier": noise}
+        print(replace(bounds, asked={"mechanism": "DP-SGD", **asked}).sheet().json(about), end="")
         return bounds
-    sheet = answers_sheet("DP-SGD", {**_given_run(training), "noise_multiplier": noise}, asked, bounds)
+    given = {**_given_run(training), "noise_multiplier": noise}
+    sheet = replace(bounds, asked={"mechanism": "DP-SGD", **given, **asked}).sheet()
     read = (_READ,) if not bounds.unknown.all() else ()
     print_sheet(replace(sheet, notes=(*sheet.notes, *read, *training.notes)), form)
     return bounds
@@ -173,7 +173,7 @@ def _sized_sheet(found: "DpsgdNoise", *, exactly: bool) -> "Sheet":
 
 def _flat(bounds: "EpsilonBounds", count: int) -> "EpsilonBounds":
     """Return bounds whose points stand in one axis, after that of the directions if they have one."""
-    arrays = {name: value for name, value in vars(bounds).items() if name != "adjacency"}
+    arrays = {name: value for name, value in vars(bounds).items() if hasattr(value, "reshape")}
     two = bounds.lower.size > count
     return replace(bounds, **{name: value.reshape((2, count) if two else (count,)) for name, value in arrays.items()})
 

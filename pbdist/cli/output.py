@@ -15,7 +15,7 @@ from pbdist.progress import heard_by
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from pbdist.query.formats import Sheet
+    from pbdist.tables import Sheet
 
 FAILED, WRONG, MISSED, NOT_FOUND = 1, 2, 3, 4
 
@@ -47,8 +47,20 @@ _SPELT = {
     **{"α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "η": "eta", "λ": "lambda", "μ": "mu"},
     **{"π": "pi", "ρ": "rho", "σ": "sigma", "τ": "tau", "Δ": "Delta", "Σ": "Sigma", "Φ": "Phi"},
     **{"≤": "<=", "≥": ">=", "≠": "!=", "≈": "~", "∞": "inf", "−": "-", "–": "-", "—": "-", "×": "x", "·": "*"},
-    **{"²": "^2", "√": "sqrt ", "…": "..", "→": "->", "∈": "in", "↔": "<->", "‖": "||", "’": "'", "“": '"', "”": '"'},
+    **{
+        "²": "^2",
+        "√": "sqrt ",
+        "…": "..",
+        "→": "->",
+        "∈": "in",
+        "↔": "<->",
+        "‖": "||",
+        "’": "'",
+        "“": '"',
+        "”": '"',
+    },
 }
+_SPELT |= {**dict.fromkeys("━─", "-"), **dict.fromkeys("┃│", "|"), **dict.fromkeys("┏┳┓┡╇┩└┴┘", "+")}
 #: The handler of letters that an encoding lacks.
 SPELLING = "pbdist.spelling"
 
@@ -86,13 +98,8 @@ def chosen_format(options: SimpleNamespace) -> str:
 
 
 def print_sheet(sheet: "Sheet", form: str) -> None:
-    """Print a sheet in any format but JSON."""
-    from pbdist.query.formats import as_table, as_text
-
-    if form == "table":
-        print_all(as_table(sheet))
-    else:
-        print(as_text(sheet, form), end="")
+    """Print a sheet in any format."""
+    print(sheet.table(spelt) if form == "table" else sheet.text(form).rstrip("\n"))
 
 
 def print_all(what: "RenderableType") -> None:

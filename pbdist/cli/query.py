@@ -2,13 +2,11 @@
 
 import gc
 import json
-import math
-from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from pbdist.cli.interrupts import in_good_order
-from pbdist.cli.output import MISSED, chosen_format, print_all, print_sheet, printed_warnings, sign_of_life
+from pbdist.cli.output import MISSED, chosen_format, print_sheet, printed_warnings, sign_of_life
 from pbdist.cli.parser import (
     NUMBER,
     WHOLE,
@@ -27,8 +25,7 @@ from pbdist.cli.parser import (
 
 if TYPE_CHECKING:
     from pbdist.query import Study
-    from pbdist.query.lookup import Bounds
-    from pbdist.query.printing import Answers
+    from pbdist.results import CompositionBounds, DeltaBounds, EpsilonBounds
 
 _EXITS = """\
 exit codes:
@@ -100,7 +97,8 @@ def factor_option() -> Option:
 def query(options: Options) -> int:
     """Bound delta, epsilon or rounds by what a store holds.
 
-    Of the number of compositions, epsilon and delta two are given, and the third is bounded from both sides. Each of
+    Of the number of compositions, epsilon and delta two are given, and the third is bounded from both sides. All three
+    are a target: which settings meet it, and which are refuted. Each of
     them, and each parameter of the noise that is a number, may be several values: all combinations are answered. A
     stored point is answered as it is stored; any other one by what is proved from the stored ones, or not at all. A
     line on stderr says which answers are wider than the study's tolerance. Without any question what the store holds is
@@ -132,7 +130,6 @@ def _answer(options: Options) -> int:
     gc.disable()
     from pbdist.query import open_study
     from pbdist.query.lookup import check_strict
-    from pbdist.query.printing import answers_as_json, answers_sheet, bounds_as_json, printed_bounds
 
     gc.freeze()
     gc.enable()
@@ -140,7 +137,9 @@ def _answer(options: Options) -> int:
     asked = given_options(options, ("compositions", "epsilon", "exp_epsilon", "delta"))
     if not asked and not numbers and not texts:
         return _list(options, form)
-    if len(asked) != 2 or {"epsilon", "exp_epsilon"} <= set(asked):
+    if len(asked) == 3:
+        return _target(options, asked, form)
+    if len(asked) != 2:
         got = ", ".join("--" + name.replace("_", "-") for name in asked) or "none"
         refuse("--delta", f"expected two of --compositions, --epsilon (or --exp-epsilon) and --delta, got {got}")
     if options.direction == "each" and "compositions" not in asked:
@@ -152,27 +151,27 @@ def _answer(options: Options) -> int:
 
         noise = {**numbers, **{name: [text] for name, text in texts.items()}}
         options.mechanism = only_mechanism(study, noise, refine=options.refine)
-    single = all(len(values) == 1 for values in (*asked.values(), *numbers.values()))
-    if single and "delta" not in asked and form in ("table", "json"):
-        point = {name: values[0] for name, values in asked.items()}
-        noise = {name: values[0] for name, values in numbers.items()}
-        bounds = _bounds_at(study, options, point, {**noise, **texts})
-        if form == "json":
-            print(json.dumps(bounds_as_json(bounds), indent=2, allow_nan=False))
-        else:
-            print_all(printed_bounds(bounds))
-        return 0
-    names = [*numbers, *asked]
-    rows = list(product(*numbers.values(), *asked.values()))
-    columns: dict[str, Any] = dict(zip(names, zip(*rows, strict=True), strict=True))
-    found = _found(study, options, columns, texts)
-    if form == "json":
-        label = " ".join([options.mechanism, *(f"{name}={value}" for name, value in texts.items())])
-        print(json.dumps(answers_as_json(label, columns, found), indent=2, allow_nan=False))
-    else:
-        asked_of: list[dict[str, Any]] = [{**dict(zip(numbers, row, strict=False)), **texts} for row in rows]
-        unattained = [not study.queries.setting(options.mechanism, one).attained for one in asked_of]
-        print_sheet(answers_sheet(options.mechanism, texts, columns, found, unattained), form)
+    columns = dict(zip([*numbers, *asked], zip(*product(*numbers.values(), *asked.values()), strict=True), strict=True))
+    print_sheet(_found(study, options, columns, texts).sheet(), form)
+    return 0
+
+
+def _target(options: Options, asked: dict[str, Any], form: str) -> int:
+    """Print which settings meet a target."""
+    from pbdist.query import open_study
+    from pbdist.query.noise_choice import target_sheet
+
+    given = given_noise(options)
+    for name in (*given[0], *given[1]):
+        refuse(f"--{name.replace('_', '-')}", "expected none beside a target, which is for all settings, got one")
+    for name in ("refine", "direction", "strict"):
+        if getattr(options, name):
+            refuse(f"--{name}", "expected none beside a target, got one: settings are judged by what is stored")
+    for name, values in asked.items():
+        if len(values) != 1:
+            refuse(f"--{name.replace('_', '-')}", f"expected one value in a target, got {len(values)}")
+    point = {name: values[0] for name, values in asked.items()}
+    print_sheet(target_sheet(open_study(options.store), **point, mechanism=options.mechanism), form)
     return 0
 
 
@@ -192,7 +191,9 @@ def _list(options: Options, form: str) -> int:
     return 0
 
 
-def _found(study: "Study", options: Options, columns: dict[str, Any], texts: dict[str, Any]) -> "Answers":
+def _found(
+    study: "Study", options: Options, columns: dict[str, Any], texts: dict[str, Any]
+) -> "DeltaBounds | EpsilonBounds | CompositionBounds":
     """Return the answers to questions given as columns."""
     settings: dict[str, Any] = {**texts, "refine": options.refine}
     direction: dict[str, Any] = {"direction": options.direction} if options.direction else {}
@@ -201,36 +202,3 @@ def _found(study: "Study", options: Options, columns: dict[str, Any], texts: dic
     if "compositions" in columns:
         return study.epsilon(options.mechanism, **columns, **settings, **direction)
     return study.compositions(options.mechanism, **columns, **settings)
-
-
-def _bounds_at(study: "Study", options: Options, point: dict[str, Any], noise: dict[str, Any]) -> "Bounds":
-    """Return the bounds on δ at the given ε or e^ε."""
-    from pbdist.errors import OffGridError
-    from pbdist.query.lookup import Bounds
-    from pbdist.types import Direction
-
-    # As in `Study.delta`: e^ε means a stored ε if that is the float nearest to its logarithm.
-    given = point.get("exp_epsilon")
-    epsilon = point["epsilon"] if given is None else math.log(given) if given > 0.0 else math.nan
-    if epsilon in study.spec.epsilon:
-        try:
-            found = study.lookup(options.mechanism, compositions=point["compositions"], epsilon=epsilon, **noise)
-            return replace(found, asked_exp_epsilon=given)
-        except OffGridError:
-            pass  # Answered, or refused, by stored points nearby.
-    asked = {"epsilon": None, "exp_epsilon": None, **point, "refine": options.refine}
-    bounds, _ = study.queries.delta(options.mechanism, noise, **asked, direction="each")
-    # The study's own direction is judged, with its warning.
-    judged = study.delta(options.mechanism, **point, **noise, direction=study.spec.direction)
-    within, why = judged.within_tolerance, judged.why_wide
-    return Bounds(
-        setting=study.describe(options.mechanism, **noise),
-        compositions=point["compositions"],
-        epsilon=epsilon,
-        directions=tuple(direction.value for direction in Direction),
-        brackets=tuple(bounds.bracket(axis) for axis in range(len(Direction))),
-        asked_exp_epsilon=given,
-        within_tolerance=None if within is None else bool(within.all()),
-        why_wide="" if why is None else next((str(one) for one in why.reshape(-1) if one), ""),
-        adjacency=bounds.adjacency,
-    )

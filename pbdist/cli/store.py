@@ -52,7 +52,6 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
     from pbdist.study.plan import counted, size
 
     first = found.parts[0].stored
-    committed = found.cells - found.cells_missing - found.cells_failed
     yield f"store: {found.store}, format {STORE_FORMAT}, {size(found.size)} in {found.files:,} files"
     yield f"study: {first.study.name}, digest {first.head.digest[:16]}"
     if len(found.parts) > 1:
@@ -63,16 +62,21 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
     yield from (
         f"missing: {part}, a part of the store: put it back, or run the study again" for part in found.parts_missing
     )
-    yield (
-        f"cells: {committed:,} of {found.cells:,} committed, {found.cells_missing:,} missing,"
-        f" {found.cells_failed:,} failed"
-    )
+    if len(found.parts) > 1:
+        # What extends a study has the same cells again, at other r or ε.
+        points = found.points
+        counts = f"{points['missing']:,} missing, {points['failed']:,} failed"
+        yield f"points (cell, r, ε): {points['computed']:,} of {points['all']:,} committed, {counts}"
+    else:
+        committed = found.cells - found.cells_missing - found.cells_failed
+        counts = f"{found.cells_missing:,} missing, {found.cells_failed:,} failed"
+        yield f"cells: {committed:,} of {found.cells:,} committed, {counts}"
     yield f"batches: {found.batches - found.batches_missing:,} of {found.batches:,} committed"
     if found.refinements:
-        points = counted(found.refined_points, "point")
-        yield f"added by queries: {points} in {counted(found.refinements, 'refinement')}"
+        added = counted(found.refined_points, "point")
+        yield f"added by queries: {added} in {counted(found.refinements, 'refinement')}"
     if found.precision is not None and first.study.sought is not None:
-        from pbdist.query.printing import precision_line
+        from pbdist.query.judging import precision_line
 
         yield f"tolerance: {precision_line(first.study.sought, found.precision)}"
         if found.precision.unreadable:

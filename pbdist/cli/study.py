@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pbdist.cli.interrupts import in_good_order
-from pbdist.cli.output import EXIT_CODES, MISSED, page, printed_warnings
+from pbdist.cli.output import EXIT_CODES, MISSED, page, print_sheet, printed_warnings
 from pbdist.cli.parser import Argument, Number, Option, Options, Word, command, file_type, refuse
 from pbdist.errors import InvalidInputError, PbdistError, printable
 from pbdist.input_files import check_outside
@@ -181,7 +181,7 @@ def run(options: Options) -> int:
             serial_seconds=_serial_seconds(options),
         )
     console = page()
-    _print_targets(console, study, stored.place)
+    _print_targets(study, stored.place)
     missed = _print_precision(console, study, stored.place)
     console.print(printable(f"store: {store}"), markup=False, highlight=False, soft_wrap=True)
     return MISSED if options.strict and missed else 0
@@ -227,15 +227,16 @@ def _executor(options: Options) -> "Executor":
     return DaskExecutor(cluster, options.scheduler)
 
 
-def _print_targets(console: "Console", study: "StudySpec", store: "Place") -> None:
+def _print_targets(study: "StudySpec", store: "Place") -> None:
     if not study.targets:
         return
-    from pbdist.query import judge_target, open_study
-    from pbdist.query.printing import printed_targets
+    from pbdist.query import open_study
+    from pbdist.query.noise_choice import target_sheet
 
     opened = open_study(store)
     for target in study.targets:
-        console.print(printed_targets(study, target, judge_target(opened, target)))
+        r, epsilon, delta = target.compositions, target.epsilon, target.delta
+        print_sheet(target_sheet(opened, compositions=r, epsilon=epsilon, delta=delta, cells=study.cells), "table")
 
 
 def _print_precision(console: "Console", study: "StudySpec", store: "Place") -> int:
@@ -243,7 +244,7 @@ def _print_precision(console: "Console", study: "StudySpec", store: "Place") -> 
     if study.sought is None or not study.seeks_some:
         return 0
     from pbdist.query import open_study, reached_precision
-    from pbdist.query.printing import precision_line
+    from pbdist.query.judging import precision_line
 
     found = reached_precision(open_study(store), study, recorded=True)
     console.print(precision_line(study.sought, found), markup=False, highlight=False, soft_wrap=True)

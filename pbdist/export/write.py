@@ -1,4 +1,4 @@
-"""Write a study as one flat table, some cells at a time."""
+"""Write a study as one flat table, some cells at a time: arrays as zarr or netCDF, rows as Parquet or CSV."""
 
 import csv
 import importlib.util
@@ -6,12 +6,12 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
@@ -20,13 +20,14 @@ from zarr.errors import ZarrUserWarning
 
 from pbdist.errors import InvalidInputError, MissingDependencyError, StoreIncompleteError
 from pbdist.input_files import check_outside
-from pbdist.mechanisms.columns import known_columns
+from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.query import Study, open_study
-from pbdist.query.blocks import ABOUT, Block, PointState, attained_of, rows_of
+from pbdist.query.blocks import ABOUT, STATUS, Block, PointState, attained_of, rows_of
 from pbdist.query.settings import neighbours_by_label, neighbours_text
 from pbdist.store import Place, read_refinements
 from pbdist.store.layout import CELL, COLUMN_CHUNK, COMPUTED, WITHIN
 from pbdist.store.skeleton import COMPRESSOR
+from pbdist.tables import digits
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, JsonValue
 
 if TYPE_CHECKING:
@@ -34,189 +35,17 @@ if TYPE_CHECKING:
 
 #: The attribute by which an export is known, and its version.
 MARK, EXPORT_FORMAT = "pbdist_export", 1
+#: The forms of an export, by the end of its name.
+SUFFIXES = (".zarr", ".nc", ".parquet", ".csv")
+#: The end of the name of the file that says what a CSV file holds, as in the W3C's model for tabular data.
+METADATA = "-metadata.json"
+#: About so many bytes of one array of bounds are in memory, and are a chunk of an export; so many points are rows.
+_CHUNK_BYTES, _ROWS_AT_ONCE = 1 << 22, 1 << 16
 _WHAT = (
     "certified bounds on delta(epsilon) after r-fold composition: an upper bound is never below the truth, a lower one"
     " never above it"
 )
 _PARTS_LOST = "parts of the store are missing, and what they hold is not known"
-
-
-@dataclass
-class Points:
-    """How many points (cell, r, ε) an export has, and how many of them there are no bounds of, and why."""
-
-    all: int = 0
-    missing: int = 0
-    failed: int = 0
-    damaged: int = 0
-    upper_only: int = 0
-
-    def count(self, states: Mapping[PointState, int], upper_only: int) -> None:
-        """Add the points of a block."""
-        self.all += sum(states.values())
-        self.missing += states[PointState.MISSING]
-        self.failed += states[PointState.FAILED]
-        self.damaged += states[PointState.DAMAGED]
-        self.upper_only += upper_only
-
-    @property
-    def lacking(self) -> str:
-        """What lacks bounds, in words; empty if nothing does."""
-        told = {"missing": self.missing, "failed": self.failed, "damaged": self.damaged}
-        return ", ".join(f"{count:,} {name}" for name, count in told.items() if count)
-
-
-def about_study(study: Study, points: Points) -> dict[str, JsonValue]:
-    """Return what is said of an export, in the types of JSON.
-
-    There are no times and no host names: the same store gives the same bytes.
-    """
-    complete = study.complete and not points.lacking
-    lacking = {"missing": points.missing, "failed": points.failed, "damaged": points.damaged}
-    comment = _WHAT
-    if not complete:
-        what = f"of {points.all:,} points {points.lacking} are without bounds" if points.lacking else _PARTS_LOST
-        comment = f"INCOMPLETE: {what}; {_WHAT}"
-    if points.upper_only:
-        comment += f"; no lower bound is known of {points.upper_only:,} points of release plans"
-    return {
-        "Conventions": "CF-1.11",
-        "title": study.spec.name,
-        "comment": comment,
-        MARK: EXPORT_FORMAT,
-        "complete": complete,
-        "points": {"all": points.all, **lacking, "upper_only": points.upper_only},
-        "refinements_left_out": len(read_refinements(study.parts[0])),
-        "adjacency": neighbours_text(neighbours_by_label(study.spec)),
-        "study_digest": study.spec.digest,
-        "study": study.spec.head(),
-        "parts": [
-            {
-                "part": stored.part,
-                "study_digest": stored.head.digest,
-                "provenance": stored.attributes.get("provenance"),
-            }
-            for stored in study.parts
-        ],
-    }
-
-
-def as_text(content: JsonValue) -> str:
-    """Return JSON, the same text for the same content."""
-    return json.dumps(content, sort_keys=True, allow_nan=False, ensure_ascii=False)
-
-
-def flat(about: Mapping[str, JsonValue]) -> dict[str, str | int]:
-    """Return attributes as netCDF takes them: lists and objects as JSON, truth values as 0 or 1."""
-    return {
-        name: int(value) if isinstance(value, bool | int) else value if isinstance(value, str) else as_text(value)
-        for name, value in about.items()
-    }
-
-
-#: The forms of an export, by the end of its name.
-SUFFIXES = (".zarr", ".nc", ".parquet", ".csv")
-#: The end of the name of the file that says what a CSV file holds, as in the W3C's model for tabular data.
-METADATA = "-metadata.json"
-
-
-def checked_target(out: str | Path) -> Path:
-    """Return the path of an export, as an absolute one.
-
-    Raises
-    ------
-    InvalidInputError
-        It has another end than those of the forms, something is there already, or its folder is not.
-    """
-    if "://" in str(out):
-        raise InvalidInputError(
-            f"out: expected a path on this machine, got {str(out)!r}: export to a folder, and copy it there"
-        )
-    path = Path(os.path.abspath(out))
-    if path.suffix not in SUFFIXES or path.name == path.suffix:
-        raise InvalidInputError(f"out: expected a name that ends in {', '.join(SUFFIXES)}, got {path.name!r}")
-    for each in _names(path):
-        if os.path.lexists(each):
-            raise InvalidInputError(f"out: expected a path at which there is nothing yet, got {each}")
-    if not path.parent.is_dir():
-        raise InvalidInputError(f"out: expected a path in a folder that exists, got {path}")
-    return path
-
-
-@contextmanager
-def written_beside(path: Path) -> Iterator[Path]:
-    """Yield a path in the same folder to write to; with the end of the block what is there gets the name `path`.
-
-    What is there is a folder, or a file (beside a CSV file that with its metadata). Whatever ends the block early
-    leaves nothing at `path`; a kill leaves a hidden name that ends in ``.partial``.
-    """
-    temporary = path.with_name(f".{path.name}.{uuid4().hex}.partial")
-    try:
-        yield temporary
-        try:
-            _publish(temporary, path)
-        except FileExistsError as error:
-            raise InvalidInputError(f"out: expected a path at which there is nothing yet, got {path}") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        for each in _names(temporary, path.suffix):
-            with suppress(OSError):
-                each.unlink()
-
-
-def _names(path: Path, suffix: str = "") -> tuple[Path, ...]:
-    """Return all paths of an export, that of the bounds last."""
-    return (*([path.with_name(path.name + METADATA)] if (suffix or path.suffix) == ".csv" else []), path)
-
-
-def _publish(temporary: Path, path: Path) -> None:
-    if temporary.is_dir():
-        if os.path.lexists(path):
-            raise FileExistsError(path)
-        # Fails where there is a folder with anything in it by now.
-        temporary.rename(path)
-        return
-    done: list[Path] = []
-    try:
-        for source, name in zip(_names(temporary, path.suffix), _names(path), strict=True):
-            with source.open("rb+") as file:
-                os.fsync(file.fileno())
-            _give_name(source, name)
-            done.append(name)
-    except BaseException:
-        for name in done:
-            name.unlink()
-        raise
-
-
-def _give_name(source: Path, name: Path) -> None:
-    """Give a file a name that nothing has yet."""
-    try:
-        os.link(source, name)
-    except FileExistsError:
-        raise
-    except OSError:
-        # A file system without hard links.
-        if os.path.lexists(name):
-            raise FileExistsError(name) from None
-        source.rename(name)
-
-
-#: About so many bytes of one array of bounds are in memory, and are a chunk of an export.
-_CHUNK_BYTES = 1 << 22
-
-
-class Writer(Protocol):
-    """Writes one form of export: the blocks of a study in order, and in the end what is said of it."""
-
-    def write(self, block: Block) -> None:
-        """Write the points of the next cells."""
-
-    def finish(self, about: dict[str, JsonValue]) -> None:
-        """Write the rest."""
-
-    def close(self) -> None:
-        """Close all files, also after an error."""
 
 
 @dataclass(frozen=True)
@@ -278,11 +107,11 @@ def export_study(store: str | Path | Place, out: str | Path, *, allow_incomplete
         raise _incomplete(study, "some of its results are missing or failed")
     with written_beside(path) as temporary:
         length = _cells_at_once(study)
-        writer = form(study, temporary, length)
-        points = Points()
+        writer, points = form(study, temporary, length), Points()
         try:
-            for block in _blocks(study, length):
-                _count(study, block, points)
+            for start in range(0, len(study.spec.cells), length):
+                block = study.blocks.read(np.arange(start, min(start + length, len(study.spec.cells))))
+                points.count(study, block)
                 if points.lacking and not allow_incomplete:
                     raise _incomplete(study, f"{points.lacking} points")
                 writer.write(block)
@@ -293,36 +122,6 @@ def export_study(store: str | Path | Place, out: str | Path, *, allow_incomplete
     return Exported(path, len(study.spec.cells), points.all, points.lacking, int(about["refinements_left_out"]))
 
 
-def _writer_of(suffix: str) -> Callable[[Study, Path, int], Writer]:
-    """Return what makes the writer of a form; netCDF and Parquet need packages of the extra ``export``."""
-    if suffix in (".zarr", ".csv"):
-        return _ZarrWriter if suffix == ".zarr" else _CsvWriter
-    for package in ("h5netcdf", "h5py") if suffix == ".nc" else ("pyarrow",):
-        if importlib.util.find_spec(package) is None:
-            raise MissingDependencyError(f"an export as {suffix} needs {package}: pip install 'pbdist[export]'")
-    module, name = ("as_netcdf", "NetcdfWriter") if suffix == ".nc" else ("as_parquet", "ParquetWriter")
-    writer: Callable[[Study, Path, int], Writer] = getattr(import_module(f"pbdist.export.{module}"), name)
-    return writer
-
-
-def _cells_at_once(study: Study) -> int:
-    points = len(Direction) * len(study.spec.compositions) * len(study.spec.epsilon)
-    return int(min(len(study.spec.cells), max(1, _CHUNK_BYTES // (8 * points))))
-
-
-def _blocks(study: Study, length: int) -> Iterator[Block]:
-    count = len(study.spec.cells)
-    for start in range(0, count, length):
-        yield study.blocks.read(np.arange(start, min(start + length, count)))
-
-
-def _count(study: Study, block: Block, points: Points) -> None:
-    counts = np.bincount(block.states.reshape(-1), minlength=len(PointState)).tolist()
-    attained = attained_of([study.spec.cells[cell] for cell in block.cells.tolist()])
-    above = int(np.count_nonzero(block.states[~attained] == PointState.COMPUTED))
-    points.count({state: counts[state] for state in PointState}, above)
-
-
 def _incomplete(study: Study, what: str) -> StoreIncompleteError:
     return StoreIncompleteError(
         f"{study.where}: expected a complete and sound store, got one without all bounds ({what}): run the study again,"
@@ -330,106 +129,351 @@ def _incomplete(study: Study, what: str) -> StoreIncompleteError:
     )
 
 
-#: So many points are lines in memory.
-_POINTS_AT_ONCE = 1 << 14
+def _cells_at_once(study: Study) -> int:
+    points = len(Direction) * len(study.spec.compositions) * len(study.spec.epsilon)
+    return int(min(len(study.spec.cells), max(1, _CHUNK_BYTES // (8 * points))))
 
 
-class _CsvWriter:
-    """Writes a line for each point.
+class Points:
+    """How many points (cell, r, ε) an export has, and how many of them there are no bounds of, and why."""
 
-    Floats are the shortest decimals that read back as the same float64. What is not known, and what a mechanism does
-    not have, is empty; the natural logarithm of 0 is -inf. A file beside it says what it holds.
+    def __init__(self) -> None:
+        self.counts = dict.fromkeys(PointState, 0)
+        self.upper_only = 0
+
+    def count(self, study: Study, block: Block) -> None:
+        """Add the points of a block."""
+        for state in PointState:
+            self.counts[state] += int(np.count_nonzero(block.states == state))
+        attained = attained_of([study.spec.cells[cell] for cell in block.cells.tolist()])
+        self.upper_only += int(np.count_nonzero(block.states[~attained] == PointState.COMPUTED))
+
+    @property
+    def all(self) -> int:
+        """All of them."""
+        return sum(self.counts.values())
+
+    @property
+    def without(self) -> dict[str, int]:
+        """How many have no bounds, by the reason."""
+        states = (PointState.MISSING, PointState.FAILED, PointState.DAMAGED)
+        return {state.name.lower(): self.counts[state] for state in states}
+
+    @property
+    def lacking(self) -> str:
+        """What lacks bounds, in words; empty if nothing does."""
+        return ", ".join(f"{count:,} {name}" for name, count in self.without.items() if count)
+
+
+def about_study(study: Study, points: Points) -> dict[str, JsonValue]:
+    """Return what is said of an export, in the types of JSON.
+
+    There are no times and no host names: the same store gives the same bytes.
     """
+    complete = study.complete and not points.lacking
+    comment = _WHAT
+    if not complete:
+        what = f"of {points.all:,} points {points.lacking} are without bounds" if points.lacking else _PARTS_LOST
+        comment = f"INCOMPLETE: {what}; {_WHAT}"
+    if points.upper_only:
+        comment += f"; no lower bound is known of {points.upper_only:,} points of release plans"
+    return {
+        "Conventions": "CF-1.11",
+        "title": study.spec.name,
+        "comment": comment,
+        MARK: EXPORT_FORMAT,
+        "complete": complete,
+        "points": {"all": points.all, **points.without, "upper_only": points.upper_only},
+        "refinements_left_out": len(read_refinements(study.parts[0])),
+        "adjacency": neighbours_text(neighbours_by_label(study.spec)),
+        "study_digest": study.spec.digest,
+        "study": study.spec.head(),
+        "parts": [
+            {
+                "part": stored.part,
+                "study_digest": stored.head.digest,
+                "provenance": stored.attributes.get("provenance"),
+            }
+            for stored in study.parts
+        ],
+    }
 
-    def __init__(self, study: Study, path: Path, length: int) -> None:  # noqa: ARG002 -- lines have no chunks
-        self._spec, self._names, self._path = study.spec, study.row_columns, path
-        self._file = path.open("w", encoding="utf-8", newline="")
-        self._lines = csv.writer(self._file, lineterminator="\n")
-        self._lines.writerow(self._names)
 
-    def write(self, block: Block) -> None:
-        every = range(len(self._spec.compositions)), range(len(self._spec.epsilon))
-        for piece in block.pieces(_POINTS_AT_ONCE):
-            rows = rows_of(piece, self._spec, *every, "each", names=self._names)
-            self._lines.writerows(zip(*(map(_text, rows[name].tolist()) for name in self._names), strict=True))
-
-    def finish(self, about: dict[str, JsonValue]) -> None:
-        columns = [{"name": name, "description": what} for name, what in self._names.items()]
-        content = {"about": about, "columns": columns}
-        self._path.with_name(self._path.name + METADATA).write_text(f"{as_text(content)}\n", encoding="utf-8")
-
-    def close(self) -> None:
-        self._file.close()
+def as_text(content: JsonValue) -> str:
+    """Return JSON, the same text for the same content."""
+    return json.dumps(content, sort_keys=True, allow_nan=False, ensure_ascii=False)
 
 
-def _text(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "" if value != value else value  # noqa: PLR0124 -- NaN
+def checked_target(out: str | Path) -> Path:
+    """Return the path of an export, as an absolute one.
+
+    Raises
+    ------
+    InvalidInputError
+        It has another end than those of the forms, something is there already, or its folder is not.
+    """
+    if "://" in str(out):
+        raise InvalidInputError(
+            f"out: expected a path on this machine, got {str(out)!r}: export to a folder, and copy it there"
+        )
+    path = Path(os.path.abspath(out))
+    if path.suffix not in SUFFIXES or path.name == path.suffix:
+        raise InvalidInputError(f"out: expected a name that ends in {', '.join(SUFFIXES)}, got {path.name!r}")
+    _check_free(path)
+    if not path.parent.is_dir():
+        raise InvalidInputError(f"out: expected a path in a folder that exists, got {path}")
+    return path
 
 
-class _ZarrWriter:
-    """Writes chunk by chunk; the metadata of all arrays comes last, so that nothing opens what is not whole."""
+def _check_free(path: Path) -> None:
+    for each in (path.with_name(path.name + METADATA), path) if path.suffix == ".csv" else (path,):
+        if os.path.lexists(each):
+            raise InvalidInputError(f"out: expected a path at which there is nothing yet, got {each}")
 
-    def __init__(self, study: Study, folder: Path, length: int) -> None:
-        coordinates = import_module("pbdist.query.dataset").coordinates_of(study.spec)
-        self._root = zarr.open_group(folder, mode="w-", zarr_format=3)
-        columns = [name for name, (along, _, _) in coordinates.items() if along == CELL]
+
+@contextmanager
+def written_beside(path: Path) -> Iterator[Path]:
+    """Yield a path in a hidden folder beside `path`; with the end of the block what is in it is moved to its place.
+
+    Whatever ends the block early leaves nothing; a kill leaves a hidden name that ends in ``.partial``.
+    """
+    folder = path.with_name(f".{path.name}.{uuid4().hex}.partial")
+    folder.mkdir()
+    try:
+        yield folder / path.name
+        _publish(folder, path)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _publish(folder: Path, path: Path) -> None:
+    """Move what is in a folder to its place, the bounds last; what is written is on the disk before."""
+    for file in (each for each in folder.iterdir() if each.is_file()):
+        with file.open("rb+") as opened:
+            os.fsync(opened.fileno())
+    _check_free(path)
+    for each in sorted(folder.iterdir(), key=lambda each: each.name == path.name):
+        each.rename(path.with_name(each.name))
+
+
+def _writer_of(suffix: str) -> Callable[[Study, Path, int], "_Arrays | _Rows"]:
+    """Return what makes the writer of a form; netCDF and Parquet need packages of the extra ``export``."""
+    for package in {".nc": ("h5netcdf", "h5py"), ".parquet": ("pyarrow",)}.get(suffix, ()):
+        if importlib.util.find_spec(package) is None:
+            raise MissingDependencyError(f"an export as {suffix} needs {package}: pip install 'pbdist[export]'")
+    forms: dict[str, Callable[[Study, Path, int], _Arrays | _Rows]] = {
+        ".zarr": _ZarrWriter,
+        ".nc": _NetcdfWriter,
+        ".parquet": _ParquetWriter,
+        ".csv": _CsvWriter,
+    }
+    return forms[suffix]
+
+
+class _Arrays:
+    """Writes slices of the cells into arrays of their final size, with the coordinates of `Study.bounds`."""
+
+    def __init__(self, study: Study, path: Path, length: int) -> None:
+        spec = study.spec
+        self._open(path)
+        coordinates = import_module("pbdist.query.dataset").coordinates_of(spec)
         for name, (along, values, about) in coordinates.items():
             chunks = (min(len(values), COLUMN_CHUNK),) if along == CELL else values.shape
-            self._array(name, values.shape, chunks, values.dtype, dimensions=(along,), attributes=about)[...] = values
-        spec = study.spec
-        shape = len(spec.cells), len(Direction), len(spec.compositions), len(spec.epsilon)
-        dimensions = (CELL, DIRECTION, COMPOSITIONS, EPSILON)
-        self._arrays: dict[str, Any] = {}
+            self._array(name, {along: len(values)}, chunks, values.dtype, about)[...] = self._text(values)
+        columns = " ".join(name for name, (along, _, _) in coordinates.items() if along == CELL)
+        sizes = {CELL: len(spec.cells), DIRECTION: len(Direction)}
+        sizes |= {COMPOSITIONS: len(spec.compositions), EPSILON: len(spec.epsilon)}
+        self._results: dict[str, Any] = {}
         for name in study.blocks.names:
-            axes = 1 if name in COMPUTED else len(shape)
-            about = {
-                "long_name": ABOUT[name],
-                "coordinates": " ".join([*columns, *(["exp_epsilon"] if axes > 1 else [])]),
-            }
-            about |= {} if name == WITHIN else {"units": "1"}
-            dtype = np.dtype(bool if name == WITHIN else "f8")
-            chunks = (length, *shape[1:axes])
-            array = self._array(name, shape[:axes], chunks, dtype, dimensions=dimensions[:axes], attributes=about)
-            self._arrays[name] = array
+            dims = {CELL: sizes[CELL]} if name in COMPUTED else sizes
+            about = {"long_name": ABOUT[name]} | ({} if name == WITHIN else {"units": "1"})
+            about["coordinates"] = columns if name in COMPUTED else f"{columns} exp_epsilon"
+            kind = np.dtype(bool if name == WITHIN else "f8")
+            chunks = (length, *[*dims.values()][1:])
+            self._results[name] = self._array(name, dims, chunks, kind, about)
 
     def write(self, block: Block) -> None:
+        """Write the points of the next cells."""
         cells = slice(int(block.cells[0]), int(block.cells[-1]) + 1)
         for name, values in block.values.items():
-            self._arrays[name][cells] = values
+            self._results[name][cells] = values
 
-    def finish(self, about: dict[str, JsonValue]) -> None:
-        self._root.attrs.update(about)
+    def finish(self, about: Mapping[str, JsonValue]) -> None:
+        """Write what is said of all."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close all files, also after an error."""
+
+    def _open(self, path: Path) -> None:
+        raise NotImplementedError
+
+    def _text(self, values: Any) -> Any:
+        """Return values as this form takes them."""
+        return values
+
+    def _array(
+        self, name: str, dims: Mapping[str, int], chunks: tuple[int, ...], dtype: Any, about: Mapping[str, JsonValue]
+    ) -> Any:
+        raise NotImplementedError
+
+
+class _ZarrWriter(_Arrays):
+    """Writes zarr; the metadata of all arrays comes last, so that nothing opens what is not whole."""
+
+    def _open(self, path: Path) -> None:
+        self._root = zarr.open_group(path, mode="w-", zarr_format=3)
+
+    def finish(self, about: Mapping[str, JsonValue]) -> None:
+        self._root.attrs.update(dict(about))
         with warnings.catch_warnings():
             # The specification of zarr v3 does not have consolidated metadata yet.
             warnings.simplefilter("ignore", ZarrUserWarning)
             zarr.consolidate_metadata(self._root.store)
 
-    def close(self) -> None:
-        """Nothing is open."""
-
     def _array(
-        self,
-        name: str,
-        shape: tuple[int, ...],
-        chunks: tuple[int, ...],
-        dtype: Any,
-        *,
-        dimensions: tuple[str, ...],
-        attributes: Mapping[str, JsonValue],
+        self, name: str, dims: Mapping[str, int], chunks: tuple[int, ...], dtype: Any, about: Mapping[str, JsonValue]
     ) -> Any:
         return self._root.create_array(
             name,
-            shape=shape,
+            shape=tuple(dims.values()),
             chunks=chunks,
             dtype=dtype,
             fill_value=np.nan if dtype == np.dtype("f8") else None,
             compressors=COMPRESSOR,
-            dimension_names=dimensions,
-            attributes=dict(attributes),
+            dimension_names=tuple(dims),
+            attributes=dict(about),
             config={"write_empty_chunks": True},
         )
+
+
+class _NetcdfWriter(_Arrays):
+    """Writes netCDF; lists and objects are JSON, and truth values 0 or 1."""
+
+    def _open(self, path: Path) -> None:
+        self._file = import_module("h5netcdf").File(path, "w")
+
+    def finish(self, about: Mapping[str, JsonValue]) -> None:
+        for name, value in about.items():
+            plain = int(value) if isinstance(value, bool | int) else value
+            self._file.attrs[name] = plain if isinstance(plain, int | str) else as_text(plain)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _text(self, values: Any) -> Any:
+        return values.astype(object) if values.dtype.kind == "T" else values
+
+    def _array(
+        self, name: str, dims: Mapping[str, int], chunks: tuple[int, ...], dtype: Any, about: Mapping[str, JsonValue]
+    ) -> Any:
+        for dim, size in dims.items():
+            if dim not in self._file.dimensions:
+                self._file.dimensions[dim] = size
+        how: dict[str, Any] = {"chunks": chunks, "compression": "gzip", "compression_opts": 4, "shuffle": True}
+        how |= {"fletcher32": True} | ({"fillvalue": np.nan} if dtype == np.dtype("f8") else {})
+        if dtype.kind == "T":
+            # Texts of any length are kept apart, where no filter reaches them.
+            dtype, how = import_module("h5py").string_dtype("utf-8"), {"chunks": chunks}
+        kind, about = (np.dtype("i1"), {**about, "dtype": "bool"}) if dtype == np.dtype(bool) else (dtype, about)
+        array = self._file.create_variable(name, tuple(dims), dtype=kind, **how)
+        for key, value in about.items():
+            array.attrs[key] = value
+        return array
+
+
+class _Rows:
+    """Writes a row for each point, those of ``Study.frame(direction="each")``."""
+
+    def __init__(self, study: Study, path: Path, length: int) -> None:  # noqa: ARG002 -- rows have no chunks
+        self._spec, self._names = study.spec, study.row_columns
+        self._open(path)
+
+    def write(self, block: Block) -> None:
+        """Write the points of the next cells."""
+        every = range(len(self._spec.compositions)), range(len(self._spec.epsilon))
+        for piece in block.pieces(_ROWS_AT_ONCE):
+            self._write(rows_of(piece, self._spec, *every, "each", names=self._names))
+
+    def finish(self, about: Mapping[str, JsonValue]) -> None:
+        """Write what is said of all."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close all files, also after an error."""
+        raise NotImplementedError
+
+    def _open(self, path: Path) -> None:
+        raise NotImplementedError
+
+    def _write(self, rows: Mapping[str, Any]) -> None:
+        raise NotImplementedError
+
+
+class _ParquetWriter(_Rows):
+    """Writes Parquet; what is not known is null."""
+
+    def _open(self, path: Path) -> None:
+        self._arrow = arrow = import_module("pyarrow")
+        kinds = dict.fromkeys(("setting", "adjacency", DIRECTION, STATUS), arrow.string())
+        kinds |= {"cell": arrow.int64(), COMPOSITIONS: arrow.int64(), WITHIN: arrow.bool_()}
+        self._schema = arrow.schema(
+            [
+                arrow.field(
+                    name,
+                    kinds.get(name, arrow.string() if is_text(name) else arrow.float64()),
+                    metadata={"description": what},
+                )
+                for name, what in self._names.items()
+            ]
+        )
+        self._file = import_module("pyarrow.parquet").ParquetWriter(path, self._schema, compression="zstd")
+
+    def _write(self, rows: Mapping[str, Any]) -> None:
+        # NaN becomes null.
+        columns = [self._arrow.array(rows[field.name], type=field.type, from_pandas=True) for field in self._schema]
+        self._file.write_table(self._arrow.Table.from_arrays(columns, schema=self._schema))
+
+    def finish(self, about: Mapping[str, JsonValue]) -> None:
+        self._file.add_key_value_metadata({MARK: as_text(about)})
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _CsvWriter(_Rows):
+    """Writes a line for each point, and a file beside it that says what it holds.
+
+    Decimals of bounds are rounded outwards, and all read back as the same float64. What is not known, and what a
+    mechanism does not have, is empty; the natural logarithm of 0 is -inf.
+    """
+
+    def _open(self, path: Path) -> None:
+        self._path, self._file = path, path.open("w", encoding="utf-8", newline="")
+        self._lines = csv.writer(self._file, lineterminator="\n")
+        self._lines.writerow(self._names)
+
+    def _write(self, rows: Mapping[str, Any]) -> None:
+        self._lines.writerows(zip(*(_texts(name, rows[name].tolist()) for name in self._names), strict=True))
+
+    def finish(self, about: Mapping[str, JsonValue]) -> None:
+        columns = [{"name": name, "description": what} for name, what in self._names.items()]
+        text = as_text({"about": dict(about), "columns": columns})
+        self._path.with_name(self._path.name + METADATA).write_text(f"{text}\n", encoding="utf-8")
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _texts(name: str, values: Sequence[Any]) -> Iterator[Any]:
+    """Yield a column as text."""
+    for value in values:
+        if isinstance(value, bool):
+            yield "true" if value else "false"
+        elif isinstance(value, float):
+            yield digits(name, value) if value == value else ""  # noqa: PLR0124 -- NaN
+        else:
+            yield value
 
 
 def open_export(where: str | Path) -> "xr.Dataset":

@@ -7,13 +7,11 @@ from pbdist.query.judging import (
     judge_target,
     reached_precision,
 )
-from pbdist.query.lookup import Bounds
 from pbdist.query.noise_choice import NoiseChoice, TabulatedNoise, noise_choices
 from pbdist.query.study import Study, open_study
 from pbdist.results import Verdict
 
 __all__ = [
-    "Bounds",
     "NoiseChoice",
     "Precision",
     "Study",

@@ -15,6 +15,7 @@ from pbdist.query.convex_delta import Curve, log_above, log_below
 from pbdist.query.settings import Setting
 from pbdist.query.stored import PairPoints
 from pbdist.store.layout import BOUNDS
+from pbdist.study import Cell
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 _DIRECTIONS = len(Direction)
@@ -27,6 +28,15 @@ class Questions:
     settings: Sequence[Setting]
     setting: IntArray
     compositions: IntArray
+
+    def cell(self, index: int) -> Cell:
+        """Return the cell, of the study or not, that a question is about."""
+        return self.settings[int(self.setting[index])].cell
+
+    @property
+    def sought(self) -> BoolArray:
+        """Which questions the study's tolerance is for: a cell with a factor of its own has none."""
+        return np.array([setting.cell.factor is None for setting in self.settings], dtype=bool)[self.setting]
 
     @property
     def attained(self) -> BoolArray:

@@ -19,7 +19,7 @@ from pbdist.query.blocks import (
     bounds_of_block,
     status_of,
 )
-from pbdist.query.labelled import Selection
+from pbdist.query.lookup import Selection
 from pbdist.query.settings import neighbours_by_label, neighbours_of_cells, neighbours_text
 from pbdist.query.stored import Union
 from pbdist.store import StoredStudy

@@ -15,10 +15,10 @@ from pbdist.store import StoredStudy
 from pbdist.store.layout import BOUNDS, WITHIN
 from pbdist.study import Cell, StudySpec, Target
 from pbdist.study.spec import log_floor
-from pbdist.types import BoolArray, Direction, FloatArray
+from pbdist.types import Adjacency, BoolArray, Direction, FloatArray, JsonValue
 
 if TYPE_CHECKING:
-    from pbdist.query.stored import StoredPoints
+    from pbdist.query.study import Study
 
 #: Why an answer is wide: `DeltaBounds.why_wide`.
 BETWEEN = "between stored points"
@@ -125,7 +125,7 @@ class Precision:
     unreadable: int = 0
 
 
-def reached_precision(study: "StoredPoints", wanted: StudySpec | None = None, *, recorded: bool = False) -> Precision:
+def reached_precision(study: "Study", wanted: StudySpec | None = None, *, recorded: bool = False) -> Precision:
     """Compare the brackets of a stored study with its tolerance; without one, no point counts.
 
     Parameters
@@ -181,6 +181,50 @@ def total_precision(parts: Iterable[Precision]) -> Precision:
         wide += [] if found.widest is None else [found.widest]
     widest = max(wide, key=lambda one: one.bracket.relative_width, default=None)
     return Precision(points, missed, widest, unreadable)
+
+
+def neighbours_line(adjacency: Adjacency) -> str:
+    """Return in a line for which neighbours answers are."""
+    return f"neighbours: {adjacency.in_words}"
+
+
+def precision_line(tolerance: float, precision: Precision) -> str:
+    """Return in one sentence at how many of the points asked for the tolerance is missed, and where most."""
+    if not precision.points and not precision.missed:
+        return f"upper / lower - 1 <= {tolerance:g} is not judged yet: no point that it is asked of is computed"
+    worst, where = precision.widest, f"{precision.points:,} points (noise setting, r, ε) asked for"
+    missed = f"upper / lower - 1 > {tolerance:g} at {precision.missed:,} of {where}"
+    if worst is None:
+        # The details of a batch may count points whose bounds cannot be read.
+        return missed if precision.missed else f"upper / lower - 1 <= {tolerance:g} at all {where}"
+    ratio = "infinite" if math.isinf(worst.bracket.relative_width) else f"{worst.bracket.relative_width:.3g}"
+    low, high = rounded_down(worst.bracket.lower, 3), rounded_up(worst.bracket.upper, 3)
+    at = f"r = {worst.compositions}, ε = {worst.epsilon:.6g}"
+    if worst.direction != "both":
+        at += f", {worst.direction}"
+    return f"{missed}, at worst {ratio}: {worst.cell.describe()}, {at}, δ from {low} to {high}"
+
+
+def precision_as_json(tolerance: float, precision: Precision) -> dict[str, JsonValue]:
+    """Return the same in the types of JSON; None for a ratio that is not finite."""
+    worst = precision.widest
+    return {
+        "tolerance": tolerance,
+        "asked": precision.points,
+        "missed": precision.missed,
+        "unreadable_cells": precision.unreadable,
+        "widest": None
+        if worst is None
+        else {
+            "setting": worst.cell.describe(),
+            "compositions": worst.compositions,
+            "epsilon": worst.epsilon,
+            "direction": worst.direction,
+            "ratio": worst.bracket.relative_width if math.isfinite(worst.bracket.relative_width) else None,
+            "delta_lower": worst.bracket.lower,
+            "delta_upper": worst.bracket.upper,
+        },
+    }
 
 
 class _Wanted:
@@ -247,7 +291,7 @@ class TargetResult:
     verdict: Verdict
 
 
-def judge_target(study: "StoredPoints", target: Target) -> tuple[TargetResult, ...]:
+def judge_target(study: "Study", target: Target) -> tuple[TargetResult, ...]:
     """Return the result of every cell of the study, in the study's order."""
     lower, upper = study.maxima(
         study.spec.compositions.index(target.compositions), study.spec.epsilon.index(target.epsilon)

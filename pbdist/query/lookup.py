@@ -1,9 +1,9 @@
-"""Find a stored point exactly, or refuse with the neighbours that are stored."""
+"""Which cells, r and ε of a study its labels name, exactly; what is not there is refused with its neighbours."""
 
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -16,89 +16,98 @@ from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.mechanisms import all_parameters
 from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.mechanisms.texts import as_list_text
-from pbdist.results import Bracket
 from pbdist.study import Cell, StudySpec
 from pbdist.study.columns import cell_columns, column_of
 from pbdist.study.grids import nearest_exponential, nearest_match, same_float
 from pbdist.study.spec import exponential
 from pbdist.suggestions import did_you_mean
-from pbdist.types import Adjacency, BoolArray, FloatArray
+from pbdist.types import COMPOSITIONS, EPSILON, BoolArray, FloatArray, IntArray
 
 _MOST_LISTED = 12
+_GRIDS = (COMPOSITIONS, EPSILON, "exp_epsilon")
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """Certified bounds on δ(ε) at one point.
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """Points of a study."""
 
-    Attributes
-    ----------
-    setting
-        The cell's setting, as text.
-    compositions
-        The number r of compositions.
-    epsilon
-        ε in nats, exactly as stored or asked for; where e^ε was asked for the float nearest to its logarithm.
-    directions
-        The names of the directions.
-    brackets
-        The bounds in each direction.
-    asked_exp_epsilon
-        The e^ε that was asked for; None where ε was.
-    within_tolerance
-        Whether they are as close as the study's tolerance asks, the larger direction or each, as the study says, or
-        the upper bound is at most its floor, or no closer ones can be computed. None where the study has no tolerance.
-    why_wide
-        Why they are not within the tolerance, as in `pbdist.results.DeltaBounds`; empty text where they are, or there
-        is no tolerance.
-    adjacency
-        For which neighbours they are, as in `pbdist.results.DeltaBounds`.
+    #: Numbers of cells, increasing.
+    cells: IntArray
+    #: Indices in the grids, in the order in which they were asked for.
+    compositions: tuple[int, ...]
+    epsilon: tuple[int, ...]
+    #: The names of the grids of which one value was asked for, and of the columns of which one was.
+    scalar: frozenset[str]
+
+
+def selected(study: StudySpec, labels: Mapping[str, Any]) -> Selection:
+    """Return the points that have all the labels; of a list of values any one of them.
+
+    Raises
+    ------
+    OffGridError
+        No cell has the labels, or an r or an ε is not stored; the text names what is.
+    InvalidInputError
+        A label is unknown, or its value is none that a label can have.
     """
+    check_names(labels, (*known_columns(), *_GRIDS))
+    if EPSILON in labels and "exp_epsilon" in labels:
+        check_either(epsilon=labels[EPSILON], exp_epsilon=labels["exp_epsilon"])
+    scalar = {name for name, value in labels.items() if _is_one(value)}
+    if "exp_epsilon" in scalar:
+        scalar.add(EPSILON)
+    r: Sequence[int] = range(len(study.compositions))
+    if COMPOSITIONS in labels:
+        r = [find_composition(study, one_number(COMPOSITIONS, value)) for value in _each(labels, COMPOSITIONS)]
+    e: Sequence[int] = range(len(study.epsilon))
+    for name in {EPSILON, "exp_epsilon"} & set(labels):
+        e = [find_epsilon(study, name, one_number(name, value)) for value in _each(labels, name)]
+    return Selection(_cells(study, labels), tuple(dict.fromkeys(r)), tuple(dict.fromkeys(e)), frozenset(scalar))
 
-    setting: str
-    compositions: int
-    epsilon: float
-    directions: tuple[str, ...]
-    brackets: tuple[Bracket, ...]
-    asked_exp_epsilon: float | None = None
-    within_tolerance: bool | None = None
-    why_wide: str = ""
-    adjacency: Adjacency = Adjacency.AS_STATED
 
-    @property
-    def delta_lower(self) -> tuple[float, ...]:
-        """The lower bounds on δ, one for each direction."""
-        return tuple(bracket.lower for bracket in self.brackets)
+def _cells(study: StudySpec, labels: Mapping[str, Any]) -> IntArray:
+    """Return the cells that have all the labels."""
+    found = np.arange(len(study.cells))
+    for name in known_columns():
+        if name not in labels:
+            continue
+        text = is_text(name)
+        column = np.array(column_of(study.cells, name), dtype=object if text else np.float64)[found]
+        matching = np.zeros(len(found), dtype=bool)
+        for value in _each(labels, name):
+            wanted = _wanted(name, value)
+            hits = matches(name, column, wanted)
+            if not hits.any():
+                near = did_you_mean(wanted, dict.fromkeys(column.tolist())) if text else ""
+                stored = nearest_text(name, column.tolist(), wanted)
+                raise OffGridError(f"{name}: expected {stored}, got {_text(wanted, name)}{near}")
+            matching |= hits
+        found = found[matching]
+    return found
 
-    @property
-    def delta_upper(self) -> tuple[float, ...]:
-        """The upper bounds on δ."""
-        return tuple(bracket.upper for bracket in self.brackets)
 
-    @property
-    def log_delta_lower(self) -> tuple[float, ...]:
-        """The natural logarithms of `delta_lower`."""
-        return tuple(bracket.log_lower for bracket in self.brackets)
+def _wanted(name: str, value: Any) -> float | str | None:
+    if is_text(name):
+        if not isinstance(value, str):
+            raise InvalidInputError(f"{name}: expected text, or a list of texts, got {shown(value)}")
+        return str(value)
+    wanted = noise_parameter(name, value)
+    return float(wanted) if isinstance(wanted, np.ndarray) else wanted
 
-    @property
-    def log_delta_upper(self) -> tuple[float, ...]:
-        """The natural logarithms of `delta_upper`."""
-        return tuple(bracket.log_upper for bracket in self.brackets)
 
-    @property
-    def exp_epsilon(self) -> float:
-        """The value e^ε."""
-        return exponential(self.epsilon) if self.asked_exp_epsilon is None else self.asked_exp_epsilon
+def _each(labels: Mapping[str, Any], name: str) -> Sequence[Any]:
+    """Return the values of a label, of which there is at least one."""
+    value = labels[name]
+    if _is_one(value):
+        return [value]
+    values = list(value)
+    if not values or not all(map(_is_one, values)):
+        raise InvalidInputError(f"{name}: expected one value or a list of values, got {shown(value)}")
+    return values
 
-    @property
-    def maximum(self) -> tuple[float, float]:
-        """Lower and upper bound on δ(ε), the larger of the two directions."""
-        return max(self.delta_lower), max(self.delta_upper)
 
-    @property
-    def log_maximum(self) -> tuple[float, float]:
-        """Natural logarithms of `maximum`."""
-        return max(self.log_delta_lower), max(self.log_delta_upper)
+def _is_one(value: Any) -> bool:
+    return isinstance(value, str | bytes) or not isinstance(value, Iterable) or getattr(value, "ndim", None) == 0
 
 
 def other_names() -> dict[str, str]:
@@ -120,31 +129,19 @@ def find_cell(study: StudySpec, mechanism: str, noise: Mapping[str, float | str 
     InvalidInputError
         There are several, or a parameter is unknown.
     """
-    unknown = [name for name in noise if name not in known_columns() or name == "mechanism"]
-    if unknown:
-        known = [name for name in known_columns() if name != "mechanism"]
-        near = did_you_mean(unknown[0], known, other_names())
-        raise InvalidInputError(f"{unknown[0]}: expected one of {', '.join(known)}, got an unknown parameter{near}")
-    for name, value in noise.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise InvalidInputError(f"{name}: expected a finite number, got {value!r}")
-    found: Sequence[int] = range(len(study.cells))
-    wanted = {"mechanism": mechanism, **noise}
-    for name in known_columns():
-        if name not in wanted:
-            continue
-        column = column_of(study.cells, name)
-        stored = [column[cell] for cell in found]
-        matching = [cell for cell, value in zip(found, stored, strict=True) if _equal(name, value, wanted[name])]
-        if not matching:
-            near = did_you_mean(wanted[name], {value for value in stored if isinstance(value, str)})
-            raise OffGridError(
-                f"{name}: expected {nearest_text(name, stored, wanted[name])}, got {_text(wanted[name])}{near}"
-            )
-        found = matching
+    check_names(noise, [name for name in known_columns() if name != "mechanism"])
+    found = _cells(study, {"mechanism": mechanism, **noise})
     if len(found) > 1:
-        raise InvalidInputError(ambiguous(mechanism, [study.cells[cell] for cell in found]))
-    return found[0]
+        raise InvalidInputError(ambiguous(mechanism, [study.cells[cell] for cell in found.tolist()]))
+    return int(found[0])
+
+
+def check_names(given: Iterable[str], known: Sequence[str]) -> None:
+    """Refuse parameters of noise that are not known."""
+    for name in given:
+        if name not in known:
+            near = did_you_mean(name, known, other_names())
+            raise InvalidInputError(f"{name}: expected one of {', '.join(known)}, got an unknown parameter{near}")
 
 
 def find_composition(study: StudySpec, compositions: int) -> int:
@@ -155,30 +152,25 @@ def find_composition(study: StudySpec, compositions: int) -> int:
     return study.compositions.index(compositions)
 
 
-def find_epsilon(study: StudySpec, epsilon: float | None, exp_epsilon: float | None) -> int:
-    """Return the index of ε, or of ln(e^ε), in the study's grid.
+def find_epsilon(study: StudySpec, name: str, value: float) -> int:
+    """Return the index of an ε, or of the logarithm of an e^ε, as `name` says, in the study's grid.
 
     Raises
     ------
     OffGridError
         It is more than 4 ulp from every ε of the grid; the text names the neighbours.
     InvalidInputError
-        Not exactly one of the two is given.
+        It is not finite.
     """
-    check_either(epsilon=epsilon, exp_epsilon=exp_epsilon)
-    for field, value in (("epsilon", epsilon), ("exp_epsilon", exp_epsilon)):
-        if value is not None and not math.isfinite(value):
-            raise InvalidInputError(f"{field}: expected a finite number, got {value!r}")
-    if epsilon is not None:
-        name, wanted, stored = "epsilon", epsilon, study.epsilon
-        index = nearest_match(study.epsilon, epsilon)
-    else:
-        name, wanted = "exp_epsilon", math.nan if exp_epsilon is None else exp_epsilon
-        stored = tuple(exponential(value) for value in study.epsilon)
-        index = nearest_exponential(study.epsilon, wanted)
+    if not math.isfinite(value):
+        raise InvalidInputError(f"{name}: expected a finite number, got {value!r}")
+    find, stored = nearest_match, study.epsilon
+    if name != EPSILON:
+        find, stored = nearest_exponential, tuple(exponential(each) for each in study.epsilon)
+    index = find(study.epsilon, value)
     if index is None:
-        near = _neighbours(stored, wanted, "{:.10g}")
-        raise OffGridError(f"{name}: expected a stored value, {near}, got {wanted!r}")
+        near = _neighbours(stored, value, "{:.10g}")
+        raise OffGridError(f"{name}: expected a stored value, {near}, got {value!r}")
     return index
 
 
@@ -230,16 +222,6 @@ def telling(columns: Mapping[str, Sequence[Any]], count: int) -> list[str]:
 def _stored_text(name: str, wanted: float | str | None) -> float | str | None:
     """Return a text as a column has it: of a list of numbers the one way in which it is written."""
     return as_list_text(wanted) if isinstance(wanted, str) and known_columns()[name].listed else wanted
-
-
-def _equal(name: str, stored: float | str, wanted: float | str | None) -> bool:
-    if is_text(name):
-        return stored == _stored_text(name, wanted)
-    if wanted is None or wanted == "auto":
-        return isinstance(stored, float) and math.isnan(stored)
-    if isinstance(wanted, str) or isinstance(stored, str):
-        return False
-    return same_float(stored, float(wanted))
 
 
 def nearest_text(name: str, stored: Sequence[float | str], wanted: float | str | None) -> str:

@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,11 +12,17 @@ import numpy as np
 from pbdist.arguments import check_either, checked_compositions, checked_delta, checked_epsilon
 from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.mechanisms import MECHANISMS, alike, noise_parameter, parameters_of
-from pbdist.mechanisms.columns import factors_of, is_composite, known_columns
+from pbdist.mechanisms.columns import factors_of, is_composite, is_text, known_columns
 from pbdist.query.lookup import is_set, one_number
+from pbdist.query.settings import neighbours_words
 from pbdist.query.study import Study
 from pbdist.results import Verdict, verdict_of
+from pbdist.rounding import rounded_down, rounded_up
+from pbdist.study import Cell
 from pbdist.study.columns import cell_columns
+from pbdist.study.spec import exponential
+from pbdist.tables import Cell as TableCell
+from pbdist.tables import Column, Sheet, Shown
 from pbdist.types import Adjacency, FloatArray
 
 
@@ -118,7 +125,7 @@ def noise_choices(
 ) -> tuple[NoiseChoice, ...]:
     """Judge every tabulated noise setting at a target: δ(ε) <= delta after r compositions.
 
-    Guaranteed: a setting with the verdict YES has an upper bound on δ of at most ``delta``, one with NO a lower
+    Guaranteed: a setting that meets it has an upper bound on δ of at most ``delta``, one that is refuted a lower
     bound above it. At stored r and ε these are the stored bounds. Elsewhere they are what the stored ones prove, as
     `Study.delta` tells.
 
@@ -131,7 +138,7 @@ def noise_choices(
     epsilon, exp_epsilon
         Exactly one of ε in nats and e^ε.
     delta
-        The largest δ that will do, from 0 to 1.
+        The largest δ that meets the target, from 0 to 1.
     mechanism
         The label of one mechanism of the study; by default all.
 
@@ -156,6 +163,93 @@ def noise_choices(
     groups = [group for group in noise_groups(cell_columns(cells)) if mechanism in (None, group.label)]
     lower, upper = _bounds(study, [cell for group in groups for cell in group.cells], rounds, epsilon, exp_epsilon)
     return tuple(_judged(study, group, lower, upper, wanted) for group in groups)
+
+
+#: Groups of settings that are printed; CSV and JSON have all.
+_MOST_GROUPS = 20
+
+
+def target_sheet(
+    study: Study,
+    *,
+    compositions: int,
+    epsilon: float | None = None,
+    exp_epsilon: float | None = None,
+    delta: float,
+    mechanism: str | None = None,
+    cells: Collection[Cell] | None = None,
+) -> Sheet:
+    """Return what a study proves at a target as a table: for each group of settings the boundary, and counts.
+
+    A row for each group of settings that differ in their noise alone: the least noise that meets the target and the
+    upper bound on its δ, the most noise that is refuted and the lower bound on its δ, and how many settings meet it,
+    are refuted, undecided, and not computed. Parameters and errors are those of `noise_choices`; `cells` are those of
+    the study that count, by default all.
+    """
+    point = {"compositions": compositions, "epsilon": epsilon, "exp_epsilon": exp_epsilon}
+    choices = noise_choices(study, **point, delta=delta, mechanism=mechanism)  # type: ignore[arg-type]
+    if cells is not None and len(cells) != len(study.spec.cells):
+        wanted = set(cells)
+        choices = tuple(_of_cells(one, study, wanted) for one in choices)
+        choices = tuple(one for one in choices if one.tried)
+    # Parameters in which the groups of one label differ.
+    pairs = {name: {(one.label, one.fixed.get(name)) for one in choices} for name in known_columns()}
+    labels = {one.label for one in choices}
+    names = [name for name in known_columns() if len(pairs[name]) > len(labels)]
+    varying = [name for name in names if name not in ("kind", "made_of") or names == [name]]
+    counts = [Counter(each.verdict for each in one.tried) for one in choices]
+    columns = (
+        Column("mechanism", "mechanism", number=False),
+        *(Column(name, name, number=not is_text(name)) for name in varying),
+        Column("noise", "noise", number=False, printed=False),
+        Column("least_that_meets", "meets from"),
+        Column("delta_upper", "δ upper"),
+        Column("most_refuted", "refuted up to"),
+        Column("delta_lower", "δ lower"),
+        *(
+            Column(verdict.value.replace(" ", "_"), verdict.value, printed=any(one[verdict] for one in counts))
+            for verdict in Verdict
+        ),
+    )
+    rows = [
+        (
+            one.label,
+            *(one.fixed.get(name) for name in varying),
+            one.what,
+            *_boundary(one.smallest, "upper"),
+            *_boundary(one.refuted, "lower"),
+            *(count[verdict] for verdict in Verdict),
+        )
+        for one, count in zip(choices, counts, strict=True)
+    ]
+    relations = [(one.label, one.adjacency) for one in choices]
+    loss = math.log(exp_epsilon) if exp_epsilon is not None else epsilon or 0.0
+    at = f"r = {compositions}, ε = {loss:.6g}, e^ε = {exponential(loss):.6g}"
+    amounts = dict.fromkeys(one.what for one in choices if one.what)
+    notes = [f"noise: {'; '.join(amounts)}"] if amounts else []
+    if len(rows) > _MOST_GROUPS:
+        notes.append(f"the first {_MOST_GROUPS} of {len(rows):,} groups of settings: csv and json have all")
+    return Sheet(
+        columns,
+        tuple(rows),
+        (f"target: δ <= {delta:g} at {at}", *([neighbours_words(relations)] if relations else [])),
+        tuple(notes),
+        _MOST_GROUPS,
+    )
+
+
+def _boundary(one: TabulatedNoise | None, side: str) -> tuple[TableCell, TableCell]:
+    """Return an amount of noise, and the bound on its δ, as cells."""
+    if one is None:
+        return "none", None
+    bound = rounded_up(one.upper) if side == "upper" else rounded_down(one.lower)
+    amount = Shown(one.setting, one.setting) if math.isnan(one.amount) else one.amount
+    return amount, Shown(bound, one.upper if side == "upper" else one.lower)
+
+
+def _of_cells(choice: NoiseChoice, study: Study, cells: Collection[Cell]) -> NoiseChoice:
+    """Return the same of some cells alone."""
+    return _chosen(replace(choice, tried=tuple(one for one in choice.tried if study.spec.cells[one.cell] in cells)))
 
 
 @dataclass(frozen=True)
@@ -274,8 +368,14 @@ def _judged(study: Study, group: NoiseGroup, lower: FloatArray, upper: FloatArra
         # Where no change attains the pair, the store has 0 in place of a bound that is not known.
         known = low if cell.pair.attained_by_some else math.nan
         tried.append(TabulatedNoise(index, cell.describe(), amount, known, high, verdict))
-    smallest = next((one for one in tried if one.verdict is Verdict.YES), None)
+    relations = alike(study.spec.neighbours_of(study.spec.cells[one.cell]) for one in tried)
+    return _chosen(NoiseChoice(group.label, group.what, group.fixed, tuple(tried), None, None, relations))
+
+
+def _chosen(choice: NoiseChoice) -> NoiseChoice:
+    """Return a choice with the boundary of its settings."""
+    tried = choice.tried
+    smallest = next((one for one in tried if one.verdict is Verdict.MEETS), None)
     below = tried if smallest is None else tried[: tried.index(smallest)]
-    refuted = next((one for one in reversed(below) if one.verdict is Verdict.NO), None)
-    told = alike(study.spec.neighbours_of(study.spec.cells[one.cell]) for one in tried)
-    return NoiseChoice(group.label, group.what, group.fixed, tuple(tried), smallest, refuted, told)
+    refuted = next((one for one in reversed(below) if one.verdict is Verdict.REFUTED), None)
+    return replace(choice, smallest=smallest, refuted=refuted)

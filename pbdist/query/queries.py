@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,10 +34,12 @@ from pbdist.results import (
 from pbdist.store.layout import BOUNDS
 from pbdist.study import StudySpec
 from pbdist.study.spec import log_floor
+from pbdist.tables import HEADS
 from pbdist.types import Adjacency, BoolArray, FloatArray, IntArray, TextArray
 
 _LARGER_ALONE = "the study judges the larger of the two directions alone"
 _CLOSEST = "as close as the bounds on δ tell there"
+_LOGS = ("log_delta_lower", "log_delta_upper")
 
 #: How a sentence on an answer ends that is wide for such a reason, and what the user can do about it.
 _ENDS: Mapping[str, str] = {
@@ -46,158 +49,70 @@ _ENDS: Mapping[str, str] = {
 _TOO_FAR = "the stored points lie too far from it: refine=True (pbdist query --refine) computes closer ones"
 
 
-def why_delta(
-    study: StudySpec,
-    asked: Questions,
-    epsilon: FloatArray,
-    answers: FloatArray,
-    *,
-    judged: tuple[BoolArray, FloatArray],
-    stored: BoolArray,
-) -> tuple[TextArray, str | None]:
-    """Return why answers on δ are wide, empty text for those that are not, and the sentence on the widest.
+@dataclass(frozen=True)
+class _Asked:
+    """The arguments of some questions, as vectors of one length."""
 
-    `answers` are the arrays of `BOUNDS`; `judged` says which are within the tolerance, and how wide they are; `stored`,
-    shape (n,), which points are stored.
-    """
-    within, width = judged
-    lower, upper = (answers[list(BOUNDS).index(name)] for name in ("delta_lower", "delta_upper"))
-    # Directions apart: the larger of them alone is judged, and nothing that is computed is meant to be closer.
-    alone = np.zeros(stored.shape, dtype=bool)
-    if within.ndim > 1 and study.direction == "both":
-        alone = (stored | _larger_is_close(study, answers)) & asked.attained
-    # Without a lower bound only the study itself can tell how closely a point was computed.
-    cases = {
-        NO_LOWER: ~asked.attained,
-        BETWEEN: ~stored & asked.attained,
-        MISSED: stored & asked.attained,
-        ENCLOSED: stored & asked.attained & asked.enclosed,
-        _LARGER_ALONE: alone,
-        FACTOR: ~_sought(asked),
-    }
-    why = _worded(within, cases)
-    missed = ~within & _sought(asked)
+    mechanism: str | Pair
+    shape: tuple[int, ...]
+    #: Those beside the noise, by name, shape (n,).
+    arguments: Mapping[str, Any]
+    #: Parameters of the noise with a number for each question, shape (n,), and those that all share.
+    varying: Mapping[str, FloatArray]
+    fixed: Mapping[str, str | None]
 
-    def worst(index: tuple[int, ...]) -> str:
-        n, end = index[-1], str(why[index])
-        end = _ENDS.get(end, end)
-        between_them = int(np.count_nonzero(missed & (why == BETWEEN)))
-        if why[index] != BETWEEN and between_them:
-            end += f"; {between_them:,} of the others lie between stored points: refine=True (--refine) computes them"
-        at = f"{_setting(asked, n)}, r = {int(asked.compositions[n])}, ε = {float(epsilon[n]):.6g}"
-        known = between("δ", math.nan if end == NO_LOWER else float(lower[index]), float(upper[index]))
-        return f"{at}: {known}" if end == NO_LOWER else f"{at}: {known}: {end}"
-
-    return why, missed_by(missed, width, study, "delta_upper / delta_lower - 1", worst)
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns of the questions in tables: texts, and arrays of the shape of the questions."""
+        mechanism = self.mechanism if isinstance(self.mechanism, str) else str(self.mechanism)
+        texts = {name: "auto" if value is None else value for name, value in self.fixed.items()}
+        arrays = {name: value.reshape(self.shape) for name, value in {**self.varying, **self.arguments}.items()}
+        return {"mechanism": mechanism, **texts, **arrays}
 
 
-def why_epsilon(
-    study: StudySpec, asked: Questions, delta: FloatArray, bounds: tuple[FloatArray, FloatArray], *, refined: bool
-) -> tuple[BoolArray | None, TextArray | None, str | None]:
-    """Return which answers on ε are within the tolerance, why the others are wide, and the sentence on the widest.
-
-    None where the study has no tolerance.
-    """
-    closest = np.full(delta.size, refined)
-
-    def point(n: int) -> str:
-        return f"r = {int(asked.compositions[n])}"
-
-    return _why_indirect(study, asked, delta, bounds, names=("epsilon", "ε"), point=point, closest=closest)
-
-
-def why_rounds(
-    study: StudySpec,
-    asked: Questions,
-    epsilon: FloatArray,
-    delta: FloatArray,
-    bounds: tuple[Any, FloatArray],
-    *,
-    refined: bool,
-) -> tuple[BoolArray | None, TextArray | None, str | None]:
-    """Return the same of answers on r."""
-    if study.sought is None:
-        return None, None, None
-    closest = np.full(delta.size, refined) | _next_is_stored(asked, epsilon, *bounds)
-
-    def point(n: int) -> str:
-        return f"ε = {float(epsilon[n]):.6g}"
-
-    return _why_indirect(study, asked, delta, bounds, names=("compositions", "r"), point=point, closest=closest)
+def _asked(mechanism: str | Pair, noise: Mapping[str, Any], **arguments: Any) -> _Asked:
+    given = {name: given_array(name, value) for name, value in arguments.items()}
+    parameters = {name: noise_parameter(name, value) for name, value in noise.items()}
+    varying = {name: value for name, value in parameters.items() if isinstance(value, np.ndarray)}
+    try:
+        arrays = np.broadcast_arrays(*given.values(), *varying.values())
+    except ValueError as error:
+        shapes = ", ".join(f"{name} {value.shape}" for name, value in {**given, **varying}.items())
+        raise InvalidInputError(f"{next(iter(given))}: expected shapes that broadcast, got {shapes}") from error
+    _check_mechanism(mechanism, noise)
+    vectors = dict(zip((*given, *varying), (array.reshape(-1) for array in arrays), strict=True))
+    return _Asked(
+        mechanism,
+        arrays[0].shape,
+        {name: vectors[name] for name in given},
+        {name: vectors[name] for name in varying},
+        {name: value for name, value in parameters.items() if not isinstance(value, np.ndarray)},
+    )
 
 
-def _why_indirect(
-    study: StudySpec,
-    asked: Questions,
-    delta: FloatArray,
-    bounds: tuple[Any, FloatArray],
-    *,
-    names: tuple[str, str],
-    point: Callable[[int], str],
-    closest: BoolArray,
-) -> tuple[BoolArray | None, TextArray | None, str | None]:
-    if study.sought is None:
-        return None, None, None
-    lower, upper = bounds
-    width = relative_width(lower, upper)
-    within = np.asarray(width <= study.sought)
-    why = _worded(within, {BETWEEN: ~closest, _CLOSEST: closest, FACTOR: ~_sought(asked), NO_LOWER: ~asked.attained})
-
-    def worst(index: tuple[int, ...]) -> str:
-        n, end = index[-1], str(why[index])
-        known = between(names[1], math.nan if end == NO_LOWER else float(lower[index]), float(upper[index]))
-        end = _TOO_FAR if end == BETWEEN else end
-        at = f"{_setting(asked, n)}, {point(n)}, δ = {float(delta[n]):g}"
-        return f"{at}: {known}" if end == NO_LOWER else f"{at}: {known}: {end}"
-
-    missed = ~within & _sought(asked)
-    return within, why, missed_by(missed, width, study, f"{names[0]}_upper / {names[0]}_lower - 1", worst)
-
-
-def _larger_is_close(study: StudySpec, answers: FloatArray) -> BoolArray:
-    """Return at which points the larger of the two directions is within the tolerance."""
-    lower, upper = (answers[list(BOUNDS).index(name)].max(axis=0) for name in ("log_delta_lower", "log_delta_upper"))
-    return np.asarray((log_relative_width(lower, upper) <= (study.sought or 0.0)) | (upper <= log_floor(study)))
-
-
-def _worded(within: BoolArray, cases: Mapping[str, BoolArray]) -> TextArray:
-    """Return for each answer the last text whose case holds, empty text where it is within; each case of shape (n,)."""
-    why = np.full(within.shape, "", dtype=object)
-    for text, holds in cases.items():
-        why[~within & holds] = text
-    return why
-
-
-def _next_is_stored(asked: Questions, epsilon: FloatArray, lower: Any, upper: FloatArray) -> BoolArray:
-    """Return where the r that would be computed next is stored at that ε: its bounds lie on both sides of δ."""
-    found = np.zeros(epsilon.size, dtype=bool)
-    for index in np.flatnonzero(lower < upper).tolist():
-        points, r = asked.settings[int(asked.setting[index])].equal, next_rounds(int(lower[index]), float(upper[index]))
-        if points is not None and r <= MAX_COMPOSITIONS:
-            found[index] = bool(points.stored(np.array([r]), epsilon[[index]])[0][0])
-    return found
-
-
-def _sought(asked: Questions) -> BoolArray:
-    """Return which questions the study's tolerance is for: a cell with a factor of its own has none."""
-    return np.array([setting.cell.factor is None for setting in asked.settings], dtype=bool)[asked.setting]
-
-
-def _setting(asked: Questions, index: int) -> str:
-    return asked.settings[int(asked.setting[index])].cell.describe()
+def _check_mechanism(mechanism: Any, noise: Mapping[str, Any]) -> None:
+    if not isinstance(mechanism, str | Pair):
+        raise InvalidInputError(f"mechanism: expected a label of the study or a mechanism, got {shown(mechanism)}")
+    if isinstance(mechanism, Pair) and noise:
+        raise InvalidInputError(f"{next(iter(noise))}: expected none beside a mechanism, got one")
 
 
 class Queries:
     """Answers questions to one store, each with a sentence on those answers that miss the study's tolerance, if any do.
 
     `where` is the store's path or URL, for messages; `refine` computes points, adds them to the store, and returns the
-    settings with them.
+    settings with them; `gap` says why a cell of the study has no bounds, None where it has.
     """
 
     def __init__(
-        self, where: str, study: StudySpec, settings: Settings, refine: Callable[[Iterable[Point]], Settings]
+        self,
+        where: str,
+        study: StudySpec,
+        settings: Settings,
+        refine: Callable[[Iterable[Point]], Settings],
+        gap: Callable[[int], str | None],
     ) -> None:
-        self._where, self._study, self._settings, self._refine = where, study, settings, refine
+        self._where, self._study, self._settings, self._refine, self._gap = where, study, settings, refine, gap
 
     def delta(
         self,
@@ -213,33 +128,48 @@ class Queries:
         """As `Study.delta`."""
         check_direction(direction)
         refine = check_flag("refine", refine)
-        given = _given_epsilon(epsilon, exp_epsilon)
-        shape, (rounds, losses), settings, number = self._asked(mechanism, noise, compositions=compositions, **given)
-        asked = Questions(settings, number, checked_compositions(rounds))
-        values, around = _losses(losses, given)
-        answers, stored, bounded = bound_delta(asked, values, around)
+        given = _asked(mechanism, noise, compositions=compositions, **_given_epsilon(epsilon, exp_epsilon))
+        losses, around = _losses(given)
+        asked = self._questions(given, checked_compositions(given.arguments["compositions"]))
+        answers, stored, bounded = bound_delta(asked, losses, around)
         if refine and not stored.all():
             missing = np.flatnonzero(~stored).tolist()
-            cells = [settings[index].cell for index in number[missing].tolist()]
-            points = zip(cells, asked.compositions[missing].tolist(), values[missing].tolist(), strict=True)
-            asked = self._asking_again(mechanism, noise, asked, compositions=compositions, **given)(points)
-            answers, stored, bounded = bound_delta(asked, values, around)
-        self._refuse_unbounded(asked, bounded, values)
+            points = ((asked.cell(n), int(asked.compositions[n]), float(losses[n])) for n in missing)
+            asked = self._asking_again(given, asked)(points)
+            answers, stored, bounded = bound_delta(asked, losses, around)
+        self._refuse_unbounded(asked, bounded, losses)
         answers = answers.max(axis=1) if direction == "both" else answers
-        logs = [answers[list(BOUNDS).index(name)] for name in _LOGS]
-        judged = delta_within(self._study, logs[0], logs[1], stored_within(asked, values))
-        whole = _with_directions(shape, direction)
+        values = dict(zip(BOUNDS, answers, strict=True))
+        judged = delta_within(self._study, values[_LOGS[0]], values[_LOGS[1]], stored_within(asked, losses))
         within, why, missed = None, None, None
         if judged is not None:
-            reasons, missed = why_delta(self._study, asked, values, answers, judged=judged, stored=stored)
-            within, why = _frozen(judged[0].reshape(whole)), _frozen(reasons.reshape(whole))
+            within, width = judged
+            # Directions apart: the larger of them alone is judged, and nothing that is computed is meant to be closer.
+            alone = np.zeros(stored.shape, dtype=bool)
+            if within.ndim > 1 and self._study.direction == "both":
+                alone = (stored | _larger_is_close(self._study, values)) & asked.attained
+            # Without a lower bound only the study itself can tell how closely a point was computed.
+            cases = {
+                NO_LOWER: ~asked.attained,
+                BETWEEN: ~stored & asked.attained,
+                MISSED: stored & asked.attained,
+                ENCLOSED: stored & asked.attained & asked.enclosed,
+                _LARGER_ALONE: alone,
+                FACTOR: ~asked.sought,
+            }
+            why, missed = _explained(
+                self._study,
+                asked,
+                "delta",
+                (values["delta_lower"], values["delta_upper"]),
+                judged=(within, width),
+                cases=cases,
+                place=lambda n: f"r = {int(asked.compositions[n])}, ε = {float(losses[n]):.6g}",
+            )
         for name in ("delta_lower", "log_delta_lower"):
-            answers[list(BOUNDS).index(name)][..., ~asked.attained] = np.nan
-        lower, upper, log_lower, log_upper = (
-            _frozen(answers[list(BOUNDS).index(name)].reshape(whole)) for name in ("delta_lower", "delta_upper", *_LOGS)
-        )
-        told = self.neighbours(mechanism, asked.settings)
-        return DeltaBounds(lower, upper, log_lower, log_upper, within, why, adjacency=told), missed
+            values[name][..., ~asked.attained] = np.nan
+        arrays = (values[name] for name in ("delta_lower", "delta_upper", *_LOGS))
+        return DeltaBounds(**self._result(given, asked, (*arrays, within, why), direction, _LOGS_TOO)), missed
 
     def epsilon(
         self,
@@ -254,27 +184,27 @@ class Queries:
         """As `Study.epsilon`."""
         check_direction(direction)
         refine = check_flag("refine", refine)
-        shape, (rounds, wanted), settings, number = self._asked(
-            mechanism, noise, compositions=compositions, delta=delta
-        )
-        asked = Questions(settings, number, checked_compositions(rounds))
-        targets = checked_delta(wanted)
+        given = _asked(mechanism, noise, compositions=compositions, delta=delta)
+        asked = self._questions(given, checked_compositions(given.arguments["compositions"]))
+        targets = checked_delta(given.arguments["delta"])
         failed: Failures = {}
         if refine:
-            again = self._asking_again(mechanism, noise, asked, compositions=compositions, delta=delta)
-            asked, failed = narrow_epsilon(asked, targets, again, self._study.sought)
+            asked, failed = narrow_epsilon(asked, targets, self._asking_again(given, asked), self._study.sought)
         lower, upper, bounded = bound_epsilon(asked, targets)
         _raise_first(failed, ~bounded)
         self._refuse_unbounded(asked, bounded, None)
         if direction == "both":
             lower, upper = lower.max(axis=0), upper.max(axis=0)
-        whole = _with_directions(shape, direction)
-        within, why, missed = why_epsilon(self._study, asked, targets, (lower, upper), refined=refine)
-        judged = _shaped(within, whole), _shaped(why, whole)
+        within, why, missed = _indirect(
+            self._study,
+            asked,
+            "epsilon",
+            (lower, upper),
+            closest=np.full(targets.size, refine),
+            place=lambda n: f"r = {int(asked.compositions[n])}, δ = {float(targets[n]):g}",
+        )
         lower[..., ~asked.attained] = np.nan
-        told = self.neighbours(mechanism, asked.settings)
-        bounds = _frozen(lower.reshape(whole)), _frozen(upper.reshape(whole))
-        return EpsilonBounds(*bounds, *judged, adjacency=told), missed
+        return EpsilonBounds(**self._result(given, asked, (lower, upper, within, why), direction)), missed
 
     def compositions(
         self,
@@ -288,25 +218,27 @@ class Queries:
     ) -> tuple[CompositionBounds, str | None]:
         """As `Study.compositions`."""
         refine = check_flag("refine", refine)
-        given = _given_epsilon(epsilon, exp_epsilon)
-        shape, (losses, wanted), settings, number = self._asked(mechanism, noise, **given, delta=delta)
-        values, around = _losses(losses, given)
-        asked = Questions(settings, number, np.ones(wanted.size, dtype=np.int64))
-        targets = checked_delta(wanted)
+        given = _asked(mechanism, noise, **_given_epsilon(epsilon, exp_epsilon), delta=delta)
+        losses, around = _losses(given)
+        targets = checked_delta(given.arguments["delta"])
+        asked = self._questions(given, np.ones(targets.size, dtype=np.int64))
         failed: Failures = {}
         if refine:
-            again = self._asking_again(mechanism, noise, asked, **given, delta=delta)
-            asked, failed = narrow_compositions(asked, values, targets, around, again)
+            asked, failed = narrow_compositions(asked, losses, targets, around, self._asking_again(given, asked))
         unknown = np.array([not _any_above(setting) for setting in asked.settings], dtype=bool)
         _raise_first(failed, unknown[asked.setting])
         for setting in asked.settings:
             self._refuse_unknown(setting)
-        lower, upper = bound_compositions(asked, values, targets, around)
-        within, why, missed = why_rounds(self._study, asked, values, targets, (lower, upper), refined=refine)
-        judged = _shaped(within, shape), _shaped(why, shape)
-        told = self.neighbours(mechanism, asked.settings)
-        bounds = _frozen(lower.reshape(shape)), _frozen(upper.reshape(shape))
-        return CompositionBounds(*bounds, *judged, adjacency=told), missed
+        lower, upper = bound_compositions(asked, losses, targets, around)
+        within, why, missed = _indirect(
+            self._study,
+            asked,
+            "compositions",
+            (lower, upper),
+            closest=np.full(targets.size, refine) | _next_is_stored(asked, losses, lower, upper),
+            place=lambda n: f"ε = {float(losses[n]):.6g}, δ = {float(targets[n]):g}",
+        )
+        return CompositionBounds(**self._result(given, asked, (lower, upper, within, why), "both")), missed
 
     def setting(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> Setting:
         """Return the one setting that a mechanism, or a label with parameters, names."""
@@ -319,46 +251,50 @@ class Queries:
         """Return for which neighbours the answers about some settings are; as stated where they differ."""
         return neighbours_of_settings(self._study, mechanism, settings)
 
-    def _asking_again(
-        self, mechanism: str | Pair, noise: Mapping[str, Any], asked: Questions, **arguments: Any
-    ) -> Callable[[Iterable[Point]], Questions]:
+    def _questions(self, given: _Asked, compositions: IntArray) -> Questions:
+        """Return questions with the settings that they name, each setting once."""
+        if isinstance(given.mechanism, Pair):
+            return Questions([self._settings.of_pair(given.mechanism)], np.zeros_like(compositions), compositions)
+        if not given.varying:
+            setting = self._settings.of_label(given.mechanism, given.fixed)
+            return Questions([setting], np.zeros_like(compositions), compositions)
+        table = np.stack([*given.varying.values()], axis=1)
+        rows, number = np.unique(table, axis=0, return_inverse=True)
+        settings = [
+            self._settings.of_label(given.mechanism, {**given.fixed, **dict(zip(given.varying, row, strict=True))})
+            for row in rows.tolist()
+        ]
+        return Questions(settings, number.reshape(-1), compositions)
+
+    def _asking_again(self, given: _Asked, asked: Questions) -> Callable[[Iterable[Point]], Questions]:
         """Return what has points computed, and then returns the same questions to the store that holds them."""
 
         def again(points: Iterable[Point]) -> Questions:
             self._settings = self._refine(points)
-            _, _, settings, number = self._asked(mechanism, noise, **arguments)
-            return Questions(settings, number, asked.compositions)
+            return self._questions(given, asked.compositions)
 
         return again
 
-    def _asked(
-        self, mechanism: str | Pair, noise: Mapping[str, Any], **arguments: Any
-    ) -> tuple[tuple[int, ...], tuple[Any, ...], Sequence[Setting], IntArray]:
-        """Return the common shape, the arguments as vectors, the settings, and the number of each one's setting."""
-        given = {name: given_array(name, value) for name, value in arguments.items()}
-        parameters = {name: noise_parameter(name, value) for name, value in noise.items()}
-        varying = {name: value for name, value in parameters.items() if isinstance(value, np.ndarray)}
-        fixed = {name: value for name, value in parameters.items() if not isinstance(value, np.ndarray)}
-        try:
-            arrays = np.broadcast_arrays(*given.values(), *varying.values())
-        except ValueError as error:
-            shapes = ", ".join(f"{name} {value.shape}" for name, value in {**given, **varying}.items())
-            raise InvalidInputError(f"{next(iter(given))}: expected shapes that broadcast, got {shapes}") from error
-        shape = arrays[0].shape
-        vectors = [array.reshape(-1) for array in arrays]
-        asked, amounts = vectors[: len(arguments)], vectors[len(arguments) :]
-        _check_mechanism(mechanism, noise)
-        if isinstance(mechanism, Pair):
-            return shape, tuple(asked), [self._settings.of_pair(mechanism)], np.zeros(asked[0].size, dtype=np.int64)
-        if not varying:
-            return shape, tuple(asked), [self._settings.of_label(mechanism, fixed)], np.zeros(asked[0].size, np.int64)
-        table = np.stack(amounts, axis=1)
-        rows, number = np.unique(table, axis=0, return_inverse=True)
-        settings = [
-            self._settings.of_label(mechanism, {**fixed, **dict(zip(varying, row, strict=True))})
-            for row in rows.tolist()
-        ]
-        return shape, tuple(asked), settings, number.reshape(-1)
+    def _result(
+        self,
+        given: _Asked,
+        asked: Questions,
+        arrays: Sequence[Any],
+        direction: str,
+        names: Sequence[str] = ("lower", "upper"),
+    ) -> dict[str, Any]:
+        """Return the fields of an answer: read-only arrays in the shape of the question."""
+        shape = (2, *given.shape) if direction == "each" else given.shape
+        fields = dict(zip((*names, "within_tolerance", "why_wide"), arrays, strict=True))
+        found = {name: None if one is None else _frozen(one.reshape(shape)) for name, one in fields.items()}
+
+        def settings() -> TextArray:
+            """Return each setting in words."""
+            texts = np.array([setting.cell.describe() for setting in asked.settings], dtype=object)
+            return texts[asked.setting].reshape(given.shape)
+
+        columns = {"setting": settings, **given.columns}
+        return {**found, "adjacency": self.neighbours(given.mechanism, asked.settings), "asked": columns}
 
     def _refuse_unbounded(self, asked: Questions, bounded: BoolArray, epsilon: FloatArray | None) -> None:
         """Raise the error of the first question without an upper bound, if there is one."""
@@ -368,17 +304,16 @@ class Queries:
         first = int(missing[0])
         setting, r = asked.settings[int(asked.setting[first])], int(asked.compositions[first])
         self._refuse_unknown(setting)
-        name = setting.cell.describe()
         others = f" (and {missing.size - 1} more points)" if missing.size > 1 else ""
         at = "" if epsilon is None else f", epsilon = {float(epsilon[first])!r}"
         most = max((int(points.compositions[-1]) for points in setting.above if points.compositions.size), default=0)
-        told = f"compositions: expected at most {most}, the largest stored number that bounds it, got {r}"
+        expected = f"compositions: expected at most {most}, the largest stored number that bounds it, got {r}"
         if r <= most:
             # Of a histogram whose masses do not sum to exactly 1.
-            told = f"compositions: expected a stored number, as δ need not rise with r for such masses, got {r}"
+            expected = f"compositions: expected a stored number, as δ need not rise with r for such masses, got {r}"
         raise OffGridError(
-            f"{self._where}: {told}: {name}, r = {r}{at}{others}: add {r} to the study's compositions and run it again,"
-            " or let refine=True (pbdist query --refine) compute it"
+            f"{self._where}: {expected}: {setting.cell.describe()}, r = {r}{at}{others}: add {r} to the study's"
+            " compositions and run it again, or let refine=True (pbdist query --refine) compute it"
         )
 
     def _refuse_unknown(self, setting: Setting) -> None:
@@ -386,25 +321,93 @@ class Queries:
         if _any_above(setting):
             return
         name = setting.cell.describe()
+        gap = next((text for text in map(self._gap, setting.stored) if text), None)
+        if gap is not None:
+            raise OffGridError(f"{self._where}: {name} {gap}, or let refine=True (pbdist query --refine) compute it")
         why = (
             "no stored setting is provably less noisy"
             if setting.ordered
-            else "it is not computed, and no order is known between noise settings of its kind"
+            else "no order is known between noise settings of its kind"
         )
         raise OffGridError(
-            f"{self._where}: expected a stored noise setting, got {name}: {why}: add it to the study's mechanisms,"
-            " unless it is there, and run it again, or let refine=True (pbdist query --refine) compute it"
+            f"{self._where}: expected a stored noise setting, got {name}: {why}: add it to the study's mechanisms and"
+            " run it again, or let refine=True (pbdist query --refine) compute it"
         )
 
 
-_LOGS = ("log_delta_lower", "log_delta_upper")
+_LOGS_TOO = ("lower", "upper", "log_lower", "log_upper")
 
 
-def _check_mechanism(mechanism: Any, noise: Mapping[str, Any]) -> None:
-    if not isinstance(mechanism, str | Pair):
-        raise InvalidInputError(f"mechanism: expected a label of the study or a mechanism, got {shown(mechanism)}")
-    if isinstance(mechanism, Pair) and noise:
-        raise InvalidInputError(f"{next(iter(noise))}: expected none beside a mechanism, got one")
+def _explained(
+    study: StudySpec,
+    asked: Questions,
+    name: str,
+    bounds: tuple[FloatArray, FloatArray],
+    *,
+    judged: tuple[BoolArray, FloatArray],
+    cases: Mapping[str, BoolArray],
+    place: Callable[[int], str],
+) -> tuple[TextArray, str | None]:
+    """Return why answers are wide, empty text for those that are not, and the sentence on the widest.
+
+    `judged` says which are within the tolerance, and how wide they are. The last text of `cases` that holds, each of
+    shape (n,), is the reason. `place` tells in words what was asked beside the setting.
+    """
+    within, width = judged
+    why = np.full(within.shape, "", dtype=object)
+    for text, holds in cases.items():
+        why[~within & holds] = text
+    missed = ~within & asked.sought
+
+    def worst(index: tuple[int, ...]) -> str:
+        n, reason = index[-1], str(why[index])
+        lower = math.nan if reason == NO_LOWER else float(bounds[0][index])
+        known = f"{asked.cell(n).describe()}, {place(n)}: {between(HEADS[name], lower, float(bounds[1][index]))}"
+        if reason == NO_LOWER:
+            return known
+        end = _TOO_FAR if reason == BETWEEN and name != "delta" else _ENDS.get(reason, reason)
+        others = 0 if reason == BETWEEN else int(np.count_nonzero(missed & (why == BETWEEN)))
+        more = f"; {others:,} of the others lie between stored points: refine=True (--refine) computes them"
+        return f"{known}: {end}{more if others else ''}"
+
+    return why, missed_by(missed, width, study, f"{name}_upper / {name}_lower - 1", worst)
+
+
+def _indirect(
+    study: StudySpec,
+    asked: Questions,
+    name: str,
+    bounds: tuple[Any, FloatArray],
+    *,
+    closest: BoolArray,
+    place: Callable[[int], str],
+) -> tuple[BoolArray | None, TextArray | None, str | None]:
+    """Return which answers on ε or r are within the tolerance, why the others are not, and the sentence on the widest.
+
+    None where the study has no tolerance.
+    """
+    if study.sought is None:
+        return None, None, None
+    width = relative_width(*bounds)
+    within = np.asarray(width <= study.sought)
+    cases = {BETWEEN: ~closest, _CLOSEST: closest, FACTOR: ~asked.sought, NO_LOWER: ~asked.attained}
+    return within, *_explained(study, asked, name, bounds, judged=(within, width), cases=cases, place=place)
+
+
+def _larger_is_close(study: StudySpec, values: Mapping[str, FloatArray]) -> BoolArray:
+    """Return at which points the larger of the two directions is within the tolerance."""
+    lower, upper = (values[name].max(axis=0) for name in _LOGS)
+    return np.asarray((log_relative_width(lower, upper) <= (study.sought or 0.0)) | (upper <= log_floor(study)))
+
+
+def _next_is_stored(asked: Questions, epsilon: FloatArray, lower: Any, upper: FloatArray) -> BoolArray:
+    """Return where the r that would be computed next is stored at that ε: its bounds lie on both sides of δ."""
+    found = np.zeros(epsilon.size, dtype=bool)
+    for index in np.flatnonzero(lower < upper).tolist():
+        points, r = asked.settings[int(asked.setting[index])].equal, next_rounds(int(lower[index]), float(upper[index]))
+        if points is not None and r <= MAX_COMPOSITIONS:
+            found[index] = bool(points.stored(np.array([r]), epsilon[[index]])[0][0])
+    return found
 
 
 def _any_above(setting: Setting) -> bool:
@@ -425,13 +428,14 @@ def _given_epsilon(epsilon: Any, exp_epsilon: Any) -> dict[str, Any]:
     return {"epsilon": epsilon} if exp_epsilon is None else {"exp_epsilon": exp_epsilon}
 
 
-def _losses(values: Any, given: Mapping[str, Any]) -> tuple[FloatArray, tuple[FloatArray, FloatArray] | None]:
+def _losses(given: _Asked) -> tuple[FloatArray, tuple[FloatArray, FloatArray] | None]:
     """Return ε as floats; where e^ε was given, also floats below and above its logarithm, which is no float itself.
 
     Where the nearest float is a stored ε, that one is meant, as in a study file.
     """
-    if "epsilon" in given:
-        return checked_epsilon(values), None
+    if "epsilon" in given.arguments:
+        return checked_epsilon(given.arguments["epsilon"]), None
+    values = given.arguments["exp_epsilon"]
     numbers = values.tolist() if values.dtype.kind in "iuf" else []
     if not numbers or not all(math.isfinite(value) and value >= 1.0 for value in numbers):
         raise InvalidInputError(f"exp_epsilon: expected finite numbers of at least 1, got {shown(values.tolist())}")
@@ -440,14 +444,6 @@ def _losses(values: Any, given: Mapping[str, Any]) -> tuple[FloatArray, tuple[Fl
     inner = losses > 0.0
     below = np.where(inner, np.nextafter(losses, 0.0), losses)
     return losses, (below, np.where(inner, np.nextafter(losses, np.inf), losses))
-
-
-def _with_directions(shape: tuple[int, ...], direction: str) -> tuple[int, ...]:
-    return (2, *shape) if direction == "each" else shape
-
-
-def _shaped(values: Any, shape: tuple[int, ...]) -> Any:
-    return None if values is None else _frozen(values.reshape(shape))
 
 
 def _frozen(values: Any) -> Any:

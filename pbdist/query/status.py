@@ -5,16 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError, OffGridError, StoreDamagedError, shown
 from pbdist.mechanisms.columns import known_columns
-from pbdist.query.formats import Column, Sheet, Shown, Value, text_of
-from pbdist.query.judging import Precision, precision_of, total_precision
+from pbdist.query.judging import Precision, precision_as_json, precision_of, total_precision
 from pbdist.query.lookup import is_set
-from pbdist.query.printing import precision_as_json
 from pbdist.query.settings import neighbours_by_label
 from pbdist.query.study import Study
 from pbdist.store import (
@@ -33,14 +31,14 @@ from pbdist.study.columns import column_of, columns_of
 from pbdist.study.extension import missing_parts
 from pbdist.study.spec import exponential
 from pbdist.suggestions import did_you_mean
+from pbdist.tables import Cell, Column, Sheet, Shown, Value, text_of
 from pbdist.types import Adjacency, JsonValue
 
 if TYPE_CHECKING:
     from pbdist.query.stored import Union
 
 
-@dataclass(frozen=True)
-class MissingBatch:
+class MissingBatch(NamedTuple):
     """A batch that is not committed: its number, its first cell, and the one after its last."""
 
     batch: int
@@ -48,8 +46,7 @@ class MissingBatch:
     stop: int
 
 
-@dataclass(frozen=True)
-class FailedCell:
+class FailedCell(NamedTuple):
     """A cell that could not be computed, and why, on one line."""
 
     cell: int
@@ -82,25 +79,17 @@ class PartStatus:
         """Cells of the missing batches."""
         return sum(batch.stop - batch.first for batch in self.missing)
 
+    @property
+    def points_of_a_cell(self) -> int:
+        """The points (r, ε) that the part has of each cell."""
+        return len(self.stored.study.compositions) * len(self.stored.study.epsilon)
+
     def setting(self, cell: int) -> str:
         """Return the setting of a cell as text, also of one that is damaged."""
         try:
             return self.stored.study.cells[cell].describe()
         except StoreDamagedError:
             return "a noise setting that cannot be read"
-
-    def as_json(self) -> dict[str, JsonValue]:
-        """Return the part, without its failed cells and missing batches, in the types of JSON."""
-        study = self.stored.study
-        return {
-            "part": self.stored.part,
-            "digest": self.stored.head.digest,
-            "cells": self.cells,
-            "compositions": len(study.compositions),
-            "epsilon": len(study.epsilon),
-            "batches": self.stored.batches,
-            "cells_per_batch": self.stored.cells_per_batch,
-        }
 
 
 @dataclass(frozen=True)
@@ -140,6 +129,20 @@ class StoreStatus:
         return sum(len(part.failed) for part in self.parts)
 
     @property
+    def points(self) -> dict[str, int]:
+        """How many points (cell, r, ε) there are in all parts, computed, missing, and failed.
+
+        Of a study that was extended by an ε these count what is there; its cells are in several parts.
+        """
+        found = {"all": 0, "computed": 0, "missing": 0, "failed": 0}
+        for part in self.parts:
+            computed = part.cells - part.cells_missing - len(part.failed)
+            counts = (part.cells, computed, part.cells_missing, len(part.failed))
+            for name, count in zip(found, counts, strict=True):
+                found[name] += count * part.points_of_a_cell
+        return found
+
+    @property
     def batches(self) -> int:
         """Batches of all parts."""
         return sum(part.stored.batches for part in self.parts)
@@ -167,10 +170,8 @@ class StoreStatus:
 
     def as_json(self) -> dict[str, JsonValue]:
         """Return everything in the types of JSON."""
-        first = self.parts[0].stored
-        failed = [(part, item) for part in self.parts for item in part.failed]
-        missing = [(part, item) for part in self.parts for item in part.missing]
-        committed = self.cells - self.cells_missing - self.cells_failed
+        first, sought = self.parts[0].stored, self.parts[0].stored.study.sought
+        missing, failed = self.cells_missing, self.cells_failed
         return {
             "store": self.store,
             "study": first.study.name,
@@ -179,39 +180,46 @@ class StoreStatus:
             "complete": self.complete,
             "healthy": None if self.check is None else self.check.healthy,
             "driver": self.driver,
+            "points": dict(self.points),
             "cells": {
                 "all": self.cells,
-                "committed": committed,
-                "missing": self.cells_missing,
-                "failed": self.cells_failed,
+                "committed": self.cells - missing - failed,
+                "missing": missing,
+                "failed": failed,
             },
             "batches": {"all": self.batches, "missing": self.batches_missing},
             "refinements": {"all": self.refinements, "points": self.refined_points},
             "precision": None
-            if self.precision is None or first.study.sought is None
-            else precision_as_json(first.study.sought, self.precision),
+            if self.precision is None or sought is None
+            else precision_as_json(sought, self.precision),
             "files": self.files,
             "bytes": self.size,
-            "parts": [part.as_json() for part in self.parts],
-            "parts_missing": list(self.parts_missing),
-            "failed": [
+            "parts": [
                 {
                     "part": part.stored.part,
-                    "cell": item.cell,
-                    "setting": part.setting(item.cell),
-                    "cause": item.cause,
+                    "digest": part.stored.head.digest,
+                    "cells": part.cells,
+                    "compositions": len(part.stored.study.compositions),
+                    "epsilon": len(part.stored.study.epsilon),
+                    "batches": part.stored.batches,
+                    "cells_per_batch": part.stored.cells_per_batch,
                 }
-                for part, item in failed
+                for part in self.parts
+            ],
+            "parts_missing": list(self.parts_missing),
+            "failed": [
+                {"part": part.stored.part, **item._asdict(), "setting": part.setting(item.cell)}
+                for part in self.parts
+                for item in part.failed
             ],
             "missing": [
                 {
                     "part": part.stored.part,
-                    "batch": item.batch,
-                    "first": item.first,
-                    "stop": item.stop,
+                    **item._asdict(),
                     "settings": [part.setting(item.first), part.setting(item.stop - 1)],
                 }
-                for part, item in missing
+                for part in self.parts
+                for item in part.missing
             ],
             "damaged": [{"file": name, "problem": what} for name, what in (self.check.damaged if self.check else ())],
             "strays": list(self.check.strays if self.check else ()),
@@ -362,6 +370,14 @@ class StudyContents:
         """Settings that could not be computed."""
         return sum(one.failed for one in self.mechanisms)
 
+    def __str__(self) -> str:
+        """Return it as `pbdist query STORE` prints it."""
+        return str(contents_sheet(self))
+
+    def _repr_html_(self) -> str:
+        """Return the same for notebooks."""
+        return contents_sheet(self)._repr_html_()
+
     def of(self, label: str | None) -> Self:
         """Return the same with one mechanism alone, or with all of them for None.
 
@@ -485,68 +501,46 @@ _MOST_LISTED = 8
 
 def contents_sheet(contents: StudyContents) -> Sheet:
     """Return what a store holds as a sheet: rows of the study first, which have no mechanism; in CSV all values."""
+    study = contents.study
+    facts: dict[str, Value] = {"study": contents.name, "complete": contents.complete, "method": study.method}
+    facts |= {"tolerance": study.tolerance, "buckets": study.buckets}
+    facts |= {} if study.sought is None else {"floor": study.floor, "direction": study.direction}
+    facts["keep_states"] = study.keep_states
+    lists: dict[str, Sequence[Any]] = {
+        "compositions": study.compositions,
+        "epsilon": study.epsilon,
+        "exp_epsilon": [exponential(value) for value in study.epsilon],
+    }
+    rows: list[tuple[str, str, int | None, Cell]] = [
+        *(("", name, None, Shown(text_of(fact), _plain(fact))) for name, fact in facts.items() if fact is not None),
+        *(("", name, len(values), _values(values, name)) for name, values in lists.items()),
+        ("", "settings", contents.settings, _progress(contents)),
+        ("", "parts", contents.parts, None),
+        ("", "refined_points", contents.refined_points, _values(contents.refined_settings, "refined")),
+    ]
+    for one in contents.mechanisms:
+        rows += [
+            (one.label, "kind", None, one.kind),
+            (one.label, "neighbours", None, Shown(one.adjacency.in_words, one.adjacency.value)),
+            (one.label, "settings", one.settings, _progress(one)),
+            *((one.label, name, len(values), _values(values, name)) for name, values in one.parameters.items()),
+        ]
     columns = (
         Column("mechanism", "mechanism", number=False),
         Column("what", "what", number=False),
         Column("number", "number"),
         Column("values", "values", number=False),
     )
-    rows = [("", *row) for row in _of_study(contents)]
-    for one in contents.mechanisms:
-        rows += [(one.label, *row) for row in _of_mechanism(one)]
     state = "complete" if contents.complete else "NOT complete"
     notes = [] if contents.complete else [f"{_progress(contents)}: pbdist status says which and why"]
     return Sheet(columns, tuple(rows), (f"{contents.name}, {state}, at {contents.store}",), tuple(notes))
-
-
-def parameters_in_words(contents: StudyContents, label: str) -> str:
-    """Return the parameters of a label's settings, and which values they have, on one line."""
-    told = dict.fromkeys(
-        f"{name} {_listed(values, name)}"
-        for one in contents.mechanisms
-        if one.label == label
-        for name, values in one.parameters.items()
-    )
-    return "; ".join(told) or "no parameters"
-
-
-def _of_study(contents: StudyContents) -> Iterator[tuple[str, int | None, Shown]]:
-    study = contents.study
-    powers = [exponential(value) for value in study.epsilon]
-    facts: dict[str, Value] = {
-        "study": contents.name,
-        "complete": contents.complete,
-        "method": study.method,
-        "tolerance": study.tolerance,
-        "buckets": study.buckets,
-        "floor": study.floor if study.sought is not None else None,
-        "direction": study.direction if study.sought is not None else None,
-        "keep_states": study.keep_states,
-    }
-    for name, fact in facts.items():
-        if fact is not None:
-            yield name, None, Shown(text_of(fact), _plain(fact))
-    yield "compositions", len(study.compositions), _values(study.compositions, "compositions")
-    yield "epsilon", len(study.epsilon), _values(study.epsilon, "epsilon")
-    yield "exp_epsilon", len(powers), _values(powers, "exp_epsilon")
-    yield "settings", contents.settings, Shown(_progress(contents), _progress(contents))
-    yield "parts", contents.parts, Shown("", None)
-    yield "refined_points", contents.refined_points, _values(contents.refined_settings, "refined")
-
-
-def _of_mechanism(one: MechanismContents) -> Iterator[tuple[str, int | None, Shown]]:
-    yield "kind", None, Shown(one.kind, one.kind)
-    yield "neighbours", None, Shown(one.adjacency.in_words, one.adjacency.value)
-    yield "settings", one.settings, Shown(_progress(one), _progress(one))
-    for name, values in one.parameters.items():
-        yield name, len(values), _values(values, name)
 
 
 def _progress(one: StudyContents | MechanismContents) -> str:
     computed = one.settings - one.missing - one.failed
     if computed == one.settings:
         return "all computed"
-    return f"{computed:,} of {one.settings:,} computed, {one.missing:,} missing, {one.failed:,} failed"
+    return f"{computed:,} of {one.settings:,} computed at all points, {one.missing:,} not yet, {one.failed:,} failed"
 
 
 def _values(values: Sequence[float | str | None], name: str) -> Shown:
@@ -559,14 +553,13 @@ def _plain(value: Value) -> str:
 
 def _listed(values: Sequence[float | str | None], name: str) -> str:
     """Return values as text: all of them, or the ends of many numbers."""
-    told = [text_of(_named(value, name)) for value in values]
-    if len(told) <= _MOST_LISTED:
-        return ", ".join(told)
+    texts = [text_of(_named(value, name)) for value in values]
+    if len(texts) <= _MOST_LISTED:
+        return ", ".join(texts)
     if isinstance(values[-1], str):
-        return f"{', '.join(told[:_MOST_LISTED])}, .."
-    start = [told[0]] if values[0] is None else []
-    first = told[1] if start else told[0]
-    return ", ".join([*start, f"{first} to {told[-1]}"])
+        return f"{', '.join(texts[:_MOST_LISTED])}, .."
+    start = [texts[0]] if values[0] is None else []
+    return ", ".join([*start, f"{texts[len(start)]} to {texts[-1]}"])
 
 
 def _named(value: float | str | None, name: str) -> float | str:
@@ -602,8 +595,11 @@ def only_mechanism(study: Study, noise: Mapping[str, Sequence[Any]], *, refine: 
     what = "with these parameters" if noise else "of the store"
     if not able:
         what, able = "of the store, and parameters that it has", labels
-    contents = study.contents()
-    named = [f"{shown(label)} ({parameters_in_words(contents, label)})" for label in able[:_MOST_NAMED]]
+    held: dict[str, dict[str, None]] = {label: {} for label in able[:_MOST_NAMED]}
+    for one in study.contents().mechanisms:
+        for name, values in one.parameters.items() if one.label in held else ():
+            held[one.label][f"{name} {_listed(values, name)}"] = None
+    named = [f"{shown(label)} ({'; '.join(texts) or 'no parameters'})" for label, texts in held.items()]
     more = f", .. ({len(able)} in all)" if len(able) > _MOST_NAMED else ""
     raise InvalidInputError(f"--mechanism: expected one {what}, got none: it may be {', '.join(named)}{more}")
 

@@ -18,7 +18,7 @@ import pytest
 from pbdist.cli import main
 from pbdist.mechanisms import Laplace
 from pbdist.mechanisms.pair import Pair
-from pbdist.query import open_study
+from pbdist.query import noise_choices, open_study
 from pbdist.run import task
 from pbdist.store.layout import bounds_file
 from pbdist.study.starter import shipped_study
@@ -91,51 +91,58 @@ def test_run_ends_with_the_targets(folder: Path, called: Called) -> None:
     done = called("run", "study.yaml", "--serial", cwd=folder)
     assert done.returncode == 0
     assert "6 of 6 cells are in the store" in done.stderr
-    assert "e^ε = 2, δ <= 0.2 after 4 compositions" in done.stdout
-    assert "RandomizedResponse" in done.stdout
-    assert " yes " in done.stdout
+    assert "target: δ <= 0.2 at r = 4, ε = 0.693147, e^ε = 2\n" in done.stdout
+    assert "\n│ RandomizedResponse " in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 100
 
 
-def test_query_prints_both_directions_and_their_maximum(folder: Path, called: Called) -> None:
+def test_query_prints_the_larger_direction_or_each(folder: Path, called: Called) -> None:
     point = ["data/tiny.zarr", "--mechanism", "Laplace", "--scale", "3", "--compositions", "4", "--exp-epsilon", "2"]
     done = called("query", *point, cwd=folder)
     assert done.returncode == 0, done.stderr
-    for words in ("A||B", "B||A", "maximum", "r = 4", "e^ε = 2.0"):
-        assert words in done.stdout
-    as_json = called("query", *point, "--json", cwd=folder)
-    answer = json.loads(as_json.stdout)
-    assert answer["compositions"] == 4
-    assert 0 < answer["bounds"]["A||B"]["delta_lower"] <= answer["bounds"]["maximum"]["delta_upper"] < 1
-    assert answer["bounds"]["maximum"]["delta_upper"] == max(
-        answer["bounds"][direction]["delta_upper"] for direction in ("A||B", "B||A")
-    )
+    assert [head.strip() for head in done.stdout.splitlines()[3].split("┃")[1:4]] == ["scale", "r", "e^ε"]
+    (both,) = json.loads(called("query", *point, "--json", cwd=folder).stdout)["answers"]
+    assert both["compositions"] == 4
+    each = json.loads(called("query", *point, "--direction", "each", "--json", cwd=folder).stdout)["answers"]
+    assert [row["direction"] for row in each] == ["A||B", "B||A"]
+    assert 0 < each[0]["delta_lower"] <= both["delta_upper"] < 1
+    assert both["delta_upper"] == max(row["delta_upper"] for row in each)
 
 
 def test_a_single_query_answers_the_epsilon_asked_for(folder: Path, called: Called) -> None:
     study = open_study(folder / "data/tiny.zarr")
     point = ["data/tiny.zarr", "--mechanism", "Laplace", "--compositions", "4", "--json"]
-    stored = json.loads(called("query", *point, "--scale", "3", "--exp-epsilon", "2", cwd=folder).stdout)
-    assert stored["epsilon"] == math.log(2.0)
-    assert stored["exp_epsilon"] == 2.0
-    # One ulp off a stored ε, between points, at another setting: the same keys, and what `Study.delta` says there.
+    # At a stored ε and one ulp off it, between points, at another setting: what `Study.delta` says there.
     near = math.nextafter(math.log(2.0), 0.0)
     cases: list[tuple[float, list[str], dict[str, Any]]] = [
+        (3.0, ["--exp-epsilon", "2"], {"exp_epsilon": 2.0}),
         (3.0, ["--epsilon", repr(near)], {"epsilon": near}),
-        (3.0, ["--epsilon", "0.3", "--direction", "each"], {"epsilon": 0.3}),
+        (3.0, ["--epsilon", "0.3", "--direction", "both"], {"epsilon": 0.3}),
         (4.0, ["--exp-epsilon", "1.7"], {"exp_epsilon": 1.7}),
         (3.0, ["--exp-epsilon", repr(2.0 + 2**-51)], {"exp_epsilon": 2.0 + 2**-51}),
     ]
     for scale, options, given in cases:
-        answer = json.loads(called("query", *point, "--scale", str(scale), *options, cwd=folder).stdout)
-        assert answer.keys() == stored.keys()
-        assert answer["bounds"].keys() == stored["bounds"].keys()
-        (name, value), bounds = next(iter(given.items())), answer["bounds"]["maximum"]
+        (answer,) = json.loads(called("query", *point, "--scale", str(scale), *options, cwd=folder).stdout)["answers"]
+        name, value = next(iter(given.items()))
         assert answer[name] == value
         found = study.delta("Laplace", scale=scale, compositions=4, **given)
-        assert (bounds["delta_lower"], bounds["delta_upper"]) == (found.lower, found.upper)
+        assert (answer["delta_lower"], answer["delta_upper"]) == (found.lower, found.upper)
         assert answer["setting"] == f"Laplace(scale={scale:g}, sensitivity=1)"
-    assert "ε = 0.3" in called("query", *point[:-1], "--scale", "3", "--epsilon", "0.3", cwd=folder).stdout
+
+
+def test_all_three_numbers_are_a_target(folder: Path, called: Called) -> None:
+    target = ["data/tiny.zarr", "--compositions", "4", "--exp-epsilon", "2", "--delta", "0.2"]
+    done = called("query", *target, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("target: δ <= 0.2 at r = 4, ε = 0.693147, e^ε = 2\n")
+    rows = json.loads(called("query", *target, "--mechanism", "Laplace", "--json", cwd=folder).stdout)["answers"]
+    choices = noise_choices(open_study(folder / "data/tiny.zarr"), compositions=4, exp_epsilon=2, delta=0.2)
+    (choice,) = (one for one in choices if one.label == "Laplace")
+    assert choice.smallest is not None
+    assert (rows[0]["least_that_meets"], rows[0]["delta_upper"]) == (choice.smallest.amount, choice.smallest.upper)
+    assert sum(rows[0][name] for name in ("meets", "refuted", "undecided", "not_computed")) == 3
+    wrong = called("query", *target, "--scale", "3", cwd=folder)
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
 
 
 def test_query_answers_between_the_points_and_the_other_way_round(folder: Path, called: Called) -> None:
@@ -146,7 +153,8 @@ def test_query_answers_between_the_points_and_the_other_way_round(folder: Path, 
     assert (answers[0]["scale"], answers[0]["compositions"], answers[0]["epsilon"]) == (3.0, 3, 0.1)
     assert all(0 <= answer["delta_lower"] < answer["delta_upper"] <= 1 for answer in answers)
     both = json.loads(called("query", *asked, "--direction", "each", cwd=folder).stdout)["answers"][0]
-    assert both["A||B"]["delta_upper"] == answers[0]["delta_upper"]
+    assert both["direction"] == "A||B"
+    assert both["delta_upper"] == answers[0]["delta_upper"]
     one = [*point, "--scale", "3", "--delta", "0.1"]
     (epsilon,) = json.loads(called("query", *one, "--compositions", "4", cwd=folder).stdout)["answers"]
     assert 0 < epsilon["epsilon_lower"] < epsilon["epsilon_upper"]
@@ -362,7 +370,7 @@ def test_output_that_cannot_be_written(folder: Path, tmp_path: Path, output: str
         )
     assert done.returncode == (2 if output == "full" else 0)
     assert re.fullmatch("pbdist: error: .*\n" if output == "full" else "", done.stderr)
-    assert ("maximum" in (tmp_path / "out").read_text(encoding="ascii")) == (output == "ascii")
+    assert ("delta upper" in (tmp_path / "out").read_text(encoding="ascii")) == (output == "ascii")
 
 
 @pytest.mark.ci
@@ -378,7 +386,7 @@ def test_the_quickstart_on_dask(tmp_path: Path) -> None:
     (question,) = [line.split()[2:] for line in lines if line.startswith("#   pbdist query")]
     query = [*pbdist, *question, "--json"]
     answer = json.loads(subprocess.run(query, capture_output=True, text=True, check=True, cwd=tmp_path).stdout)
-    low, high = (answer["bounds"]["maximum"][name] for name in ("delta_lower", "delta_upper"))
+    low, high = (answer["answers"][0][name] for name in ("delta_lower", "delta_upper"))
     assert 0.012 < low <= high < 0.0125
 
 
@@ -395,7 +403,7 @@ def test_without_greek_letters_their_names_are_printed(encoding: str) -> None:
     assert (done.returncode, "?" in out) == (0, False)
     assert "The mechanism is (epsilon, delta)-private with the upper delta." in out
     # The columns are as wide as the words.
-    head, _, row = [line for line in out.splitlines() if line.startswith("|")]
+    head, row = [line for line in out.splitlines() if line.startswith("|")]
     assert [place for place, letter in enumerate(head) if letter == "|"] == [
         place for place, letter in enumerate(row) if letter == "|"
     ]

@@ -77,10 +77,10 @@ def test_paths_that_are_refused(copy: Path, tmp_path: Path, name: str, expected:
 @pytest.mark.parametrize(("form", "moment"), [(".zarr", "finish"), (".nc", "finish"), (".csv", "publish")])
 def test_a_killed_export_leaves_nothing_that_looks_whole(store: Path, tmp_path: Path, form: str, moment: str) -> None:
     """SIGKILL in a process of its own, before the end is written, or when all of it is and only the name is not."""
-    module, kind = ("as_netcdf", "NetcdfWriter") if form == ".nc" else ("write", "_ZarrWriter")
+    kind = "_NetcdfWriter" if form == ".nc" else "_ZarrWriter"
     killed = "lambda *_: os.kill(os.getpid(), signal.SIGKILL)"
     patch = (
-        f"from pbdist.export import {module}; {module}.{kind}.finish = {killed}"
+        f"from pbdist.export import write; write.{kind}.finish = {killed}"
         if moment == "finish"
         else f"from pbdist.export import write; write._publish = {killed}"
     )

@@ -41,20 +41,20 @@ def test_all_arguments_broadcast(study: Study) -> None:
 
 def test_rounds_and_noise_between_the_stored_ones(study: Study) -> None:
     between = study.delta(LAPLACE, scale=3.0, compositions=3, epsilon=0.0)
-    assert between.upper == pytest.approx(study.lookup(LAPLACE, scale=3.0, compositions=4, epsilon=0.0).maximum[1])
-    assert between.lower == pytest.approx(study.lookup(LAPLACE, scale=3.0, compositions=2, epsilon=0.0).maximum[0])
+    assert between.upper == pytest.approx(study.delta(LAPLACE, scale=3.0, compositions=4, epsilon=0.0).upper)
+    assert between.lower == pytest.approx(study.delta(LAPLACE, scale=3.0, compositions=2, epsilon=0.0).lower)
     noise = study.delta(LAPLACE, scale=4.0, compositions=4, epsilon=0.0)
-    assert noise.upper == pytest.approx(study.lookup(LAPLACE, scale=3.0, compositions=4, epsilon=0.0).maximum[1])
-    assert noise.lower == pytest.approx(study.lookup(LAPLACE, scale=5.0, compositions=4, epsilon=0.0).maximum[0])
+    assert noise.upper == pytest.approx(study.delta(LAPLACE, scale=3.0, compositions=4, epsilon=0.0).upper)
+    assert noise.lower == pytest.approx(study.delta(LAPLACE, scale=5.0, compositions=4, epsilon=0.0).lower)
     assert study.delta(LAPLACE, scale=9.0, compositions=4, epsilon=0.0).lower == 0.0
     # A mechanism of its own: twice the scale at twice the sensitivity is the same.
     twice = study.delta(pbdist.Laplace(6.0, sensitivity=2.0), compositions=4, epsilon=0.0)
-    assert twice.lower == pytest.approx(study.lookup(LAPLACE, scale=3.0, compositions=4, epsilon=0.0).maximum[0])
+    assert twice.lower == pytest.approx(study.delta(LAPLACE, scale=3.0, compositions=4, epsilon=0.0).lower)
     # e^ε between the grid's, and off it by less than a rounding.
     third = study.delta(LAPLACE, scale=3.0, compositions=4, exp_epsilon=[1.0, 1.25, 2.0])
     assert third.lower[1] < third.upper[1]
     assert (np.diff(third.upper) < 0).all()
-    assert third.upper[2] == study.lookup(LAPLACE, scale=3.0, compositions=4, exp_epsilon=2.0).maximum[1]
+    assert third.upper[2] == study.delta(LAPLACE, scale=3.0, compositions=4, exp_epsilon=2.0).upper
     near = study.delta(LAPLACE, scale=3.0, compositions=4, epsilon=math.nextafter(math.log(2.0), 0.0))
     assert third.upper[2] <= near.upper < third.upper[2] * (1 + 1e-9)
 
@@ -69,13 +69,11 @@ def test_what_is_not_there_is_skipped(tmp_path: Path) -> None:
     assert found.upper == pytest.approx(study.delta(LAPLACE, scale=3.0, compositions=4, epsilon=0.0).upper)
     assert found.lower == 0.0
     assert study.compositions(LAPLACE, scale=5.0, epsilon=0.0, delta=0.9).lower == 7
-    with pytest.raises(
-        OffGridError, match=r"clipped.*not computed, and no order is known between noise settings of its kind"
-    ):
+    with pytest.raises(OffGridError, match=r"clipped.* is not computed yet: run the study again, or let refine=True"):
         study.delta("clipped", compositions=4, epsilon=0.0)
     # What has changed on the disk is not there either.
     (tmp_path / "s.zarr" / bounds_file(0)).write_bytes(b"")
-    with pytest.raises(OffGridError, match="no stored setting is provably less noisy"):
+    with pytest.raises(OffGridError, match="is not computed yet: run the study again"):
         open_study(tmp_path / "s.zarr").delta(LAPLACE, scale=3.0, compositions=4, epsilon=0.0)
 
 

@@ -27,7 +27,7 @@ def test_one_number_of_any_kind_is_a_noise_parameter(study: Study, scale: Any) -
     whole = study.delta("Laplace", scale=3.0, compositions=4, epsilon=0.0)
     assert study.delta("Laplace", scale=scale, compositions=4, epsilon=0.0).upper == whole.upper
     point: Any = {"scale": scale, "compositions": np.int64(4), "epsilon": np.float32(0.0)}
-    assert study.lookup("Laplace", **point).maximum[1] == float(whole.upper)
+    assert study.delta("Laplace", **point).upper == float(whole.upper)
     assert study.total_variation("Laplace", scale=scale, compositions=4).upper == whole.upper
     curve = study.tradeoff("Laplace", scale=scale, compositions=4, type_one_error=0.5)
     assert curve.lower == study.tradeoff("Laplace", scale=3.0, compositions=4, type_one_error=0.5).lower
@@ -56,7 +56,6 @@ def test_what_is_no_noise_parameter_is_refused_by_its_name(study: Study, change:
     point = {"scale": 3.0, "compositions": 4, **change}
     asking: list[Callable[[], Any]] = [
         lambda: study.delta("Laplace", epsilon=0.0, **point),
-        lambda: study.lookup("Laplace", epsilon=0.0, **point),
         lambda: study.total_variation("Laplace", **point),
         lambda: study.renyi("Laplace", order=2.0, **point),
     ]
@@ -104,9 +103,9 @@ def test_the_others_refuse_alike(study: Study) -> None:
             study.epsilon("Laplace", scale=3.0, compositions=4, delta=0.1, refine=refine)  # type: ignore[arg-type]
         with pytest.raises(InvalidInputError, match="refine: expected True or False"):
             study.compositions("Laplace", scale=3.0, epsilon=0.1, delta=0.1, refine=refine)  # type: ignore[arg-type]
-    for compositions in ([1], "1", None, 1j):
+    for compositions in ("1", None, 1j):
         with pytest.raises(InvalidInputError, match="compositions: expected one number"):
-            study.lookup("Laplace", scale=3.0, compositions=compositions, epsilon=0.0)  # type: ignore[arg-type]
+            study.frame(mechanism="Laplace", compositions=[compositions])
     with pytest.raises(InvalidInputError, match="direction: expected one of both, each"):
         study.total_variation("Laplace", scale=3.0, compositions=4, direction=["each"])  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="type_one_error: expected numbers, got masked entries"):

@@ -90,7 +90,10 @@ def test_on_the_command_line(tiny_store: Path, finished_store: Finished, capsys:
     )
     # With one label alone its own errors are told.
     alone = finished_store(f"format: 1\nname: one\nmechanisms:\n  - {{kind: Laplace, scale: [3, 5]}}\n{COARSE}")
-    assert json.loads(asked(alone, "--scale", "5", "--json")[1])["setting"] == "Laplace(scale=5, sensitivity=1)"
+    assert (
+        json.loads(asked(alone, "--scale", "5", "--json")[1])["answers"][0]["setting"]
+        == "Laplace(scale=5, sensitivity=1)"
+    )
     assert "also give scale (3, 5)" in asked(alone)[2]
     # It is said for what the answer is.
     assert asked(tiny_store, "--scale", "3")[1].startswith("Laplace(scale=3, sensitivity=1)\n")

@@ -96,15 +96,15 @@ def test_what_the_study_itself_missed(study: Study) -> None:
     assert found.why_wide.tolist() == [MISSED, ""]
     assert told(list(record)).endswith(": the study itself missed the tolerance there")
     with pytest.warns(PrecisionWarning) as record:
-        stored = study.lookup("Laplace", **asked, epsilon=1e-13)
+        stored = study.delta("Laplace", **asked, epsilon=1e-13)
     assert (stored.within_tolerance, stored.why_wide) == (False, MISSED)
     assert told(list(record)).startswith(
         "tolerance: expected delta_upper / delta_lower - 1 <= 0.001, missed by the answer"
     )
     assert told(list(record)).endswith(": the study itself missed the tolerance there")
     with pytest.raises(PrecisionError, match="the study itself missed"):
-        study.lookup("Laplace", **asked, epsilon=1e-13, strict=True)
-    met = study.lookup("Laplace", **asked, epsilon=0.5, strict=True)
+        study.delta("Laplace", **asked, epsilon=1e-13, strict=True)
+    met = study.delta("Laplace", **asked, epsilon=0.5, strict=True)
     assert (met.within_tolerance, met.why_wide) == (True, "")
     with pytest.warns(
         PrecisionWarning, match=r"the study itself missed the tolerance there; 1 of the others lie between"
@@ -119,7 +119,6 @@ def test_where_no_better_is_to_be_had_the_store_knows(study: Study) -> None:
         assert found.lower.max() == 0.0 < found.upper.max()
         assert found.within_tolerance is not None
         assert (found.within_tolerance.shape, found.within_tolerance.all()) == (shape, True)
-    assert study.lookup("Laplace", scale=2.0, compositions=1, epsilon=0.5, strict=True).within_tolerance is True
 
 
 def test_at_most_the_floor_nothing_is_asked(study: Study) -> None:
@@ -218,11 +217,10 @@ def test_without_a_tolerance_nothing_is_said(tiny_store: Path) -> None:
             study.compositions("Laplace", scale=2, epsilon=0.1, delta=0.3),
         ):
             assert found.within_tolerance is found.why_wide is None
-        assert study.lookup("Laplace", scale=2, compositions=4, epsilon=0).within_tolerance is None
         assert study.total_variation("Laplace", scale=2, compositions=3).within_tolerance is None
     for ask in (
         lambda: study.delta("Laplace", scale=2, compositions=4, epsilon=0, strict=True),
-        lambda: study.lookup("Laplace", scale=2, compositions=4, epsilon=0, strict=True),
+        lambda: study.epsilon("Laplace", scale=2, compositions=4, delta=0.1, strict=True),
     ):
         with pytest.raises(InvalidInputError) as caught:
             ask()
@@ -237,7 +235,6 @@ def test_strict_is_true_or_false(path: Path, strict: bool) -> None:
         lambda: study.epsilon("Gaussian", scale=20, compositions=16, delta=0.1, strict=strict),
         lambda: study.compositions("Gaussian", scale=20, epsilon=0.1, delta=0.1, strict=strict),
         lambda: study.tradeoff("Gaussian", scale=20, compositions=16, type_one_error=0.1, strict=strict),
-        lambda: study.lookup("Gaussian", scale=20, compositions=16, epsilon=0.1, strict=strict),
     ):
         with pytest.raises(InvalidInputError, match=r"^strict: expected True or False, got"):
             ask()
@@ -248,9 +245,9 @@ def test_a_factor_of_its_own_takes_the_place_of_the_tolerance(finished_store: Fi
     study = open_study(finished_store(text))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        coarse = study.lookup("SubsampledGaussian", factor=1.5, compositions=16, epsilon=0.5)
-        assert (coarse.within_tolerance, coarse.why_wide[:8]) == (False, "a factor")
-        assert study.lookup("SubsampledGaussian", factor="auto", compositions=16, epsilon=0.5).within_tolerance is True
+        coarse = study.delta("SubsampledGaussian", factor=1.5, compositions=16, epsilon=0.5)
+        assert (coarse.within_tolerance, coarse.why_wide) == (False, "a factor takes the place of the tolerance")
+        assert study.delta("SubsampledGaussian", factor="auto", compositions=16, epsilon=0.5).within_tolerance
         between = study.delta("SubsampledGaussian", factor=1.5, compositions=16, epsilon=0.45)
         assert between.why_wide == "a factor takes the place of the tolerance"
     with pytest.warns(PrecisionWarning):
@@ -287,15 +284,16 @@ def test_on_the_command_line(study: Study, capsys: pytest.CaptureFixture[str], m
     code, out, err = asked(*several, "--strict", "--json")
     assert [answer["within_tolerance"] for answer in json.loads(out)["answers"]] == [True, False]
     code, out, err = asked(*several, "--direction", "each", "--json")
-    assert [answer["B||A"]["within_tolerance"] for answer in json.loads(out)["answers"]] == [True, False]
+    rows = json.loads(out)["answers"]
+    assert [row["within_tolerance"] for row in rows if row["direction"] == "B||A"] == [True, False]
     one = ("--compositions", "16", "--epsilon", "0.15")
     code, out, err = asked(*one, "--strict")
     assert (code, err.count("\n")) == (3, 1)
-    assert "\nwide: the bounds do not meet within the study's tolerance\n" in out
-    assert json.loads(asked(*one, "--json")[1])["within_tolerance"] is False
+    assert "wide: between stored points " in out
+    assert json.loads(asked(*one, "--json")[1])["answers"][0]["within_tolerance"] is False
     stored = ("--compositions", "16", "--epsilon", "0.1", "--strict")
     assert asked(*stored)[::2] == (0, "")
-    assert json.loads(asked(*stored, "--json")[1])["within_tolerance"] is True
+    assert json.loads(asked(*stored, "--json")[1])["answers"][0]["within_tolerance"] is True
     for third in (("--compositions", "16"), ("--epsilon", "0.2")):
         code, out, err = asked("--delta", "1e-3", *third, "--strict")
         assert (code, err.count("\n")) == (3, 1)
@@ -315,4 +313,4 @@ def test_the_command_line_refuses_strict_where_there_is_no_tolerance(
         "pbdist: error: strict: expected a study with a tolerance, got one with method buckets\n"
     )
     assert main([*asked, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["within_tolerance"] is None
+    assert json.loads(capsys.readouterr().out)["answers"][0]["within_tolerance"] is None

@@ -102,9 +102,9 @@ def test_stored_points_stay_as_they_are(study: Study) -> None:
     for label in ("SubsampledGaussian", "Laplace", "Gaussian", "RandomizedResponse"):
         for r in ROUNDS:
             for epsilon in (0.5, 1.0, 2.0):
-                one = study.lookup(label, compositions=r, epsilon=epsilon)
+                rows = study.frame(mechanism=label, compositions=r, epsilon=epsilon, direction="each")
                 found = study.delta(label, compositions=r, epsilon=epsilon, direction="each")
-                assert (tuple(found.lower), tuple(found.upper)) == (one.delta_lower, one.delta_upper)
+                assert (tuple(found.lower), tuple(found.upper)) == (tuple(rows.delta_lower), tuple(rows.delta_upper))
 
 
 def test_many_questions_read_each_state_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,13 +152,13 @@ def test_curves_are_read_off_states(study: Study, plain: Study, label: str, pair
 def test_the_command_line_answers_from_states(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     question = ["--mechanism", "Laplace", "--compositions", "16", "--epsilon", "0.777", "--json"]
     assert main(["query", str(path), *question]) == 0
-    bounds = json.loads(capsys.readouterr().out)["bounds"]["maximum"]
+    (bounds,) = json.loads(capsys.readouterr().out)["answers"]
     assert 0.0 < bounds["delta_upper"] <= (1.0 + TOLERANCE) * bounds["delta_lower"]
 
 
 def test_a_damaged_state_is_told(path: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(path, tmp_path / "copy.zarr"))
-    stored = open_study(copy)._parts[0]
+    stored = open_study(copy).parts[0]
     name = f"{cell_states(1)}/{Direction.A_TO_B.name}/r-16"
     chunk = next(file for file in sorted((copy / name).rglob("*")) if file.is_file() and file.name != "zarr.json")
     content = chunk.read_bytes()

@@ -1,5 +1,6 @@
 """Points by labels: rows of a DataFrame, and a Dataset over plain dimensions that xarray plots."""
 
+import math
 from pathlib import Path
 
 import matplotlib as mpl
@@ -51,11 +52,12 @@ def test_every_row_is_what_a_look_up_says(study: Study) -> None:
     assert len(frame) == len(study.spec.cells) * 4 * 3
     assert (frame.status == "computed").all()
     for row in frame[frame.mechanism == "Laplace"].iloc[::5].itertuples():
-        found = study.lookup("Laplace", scale=row.scale, compositions=row.compositions, epsilon=row.epsilon)
-        assert (row.delta_lower, row.delta_upper) == found.maximum
-        assert (row.log_delta_lower, row.log_delta_upper) == found.log_maximum
+        found = study.delta("Laplace", scale=row.scale, compositions=row.compositions, epsilon=row.epsilon)
+        assert (row.delta_lower, row.delta_upper) == (found.lower, found.upper)
+        assert (row.log_delta_lower, row.log_delta_upper) == (found.log_lower, found.log_upper)
         assert row.within_tolerance == found.within_tolerance
-        assert (row.setting, row.exp_epsilon, row.direction) == (found.setting, found.exp_epsilon, "both")
+        assert row.setting == study.describe("Laplace", scale=row.scale)
+        assert (row.exp_epsilon, row.direction) == (pytest.approx(math.exp(row.epsilon), rel=1e-15), "both")
     assert frame[frame.mechanism == "clipped"].iloc[0][["noise", "mean", "shift"]].tolist() == ["Laplace", 20.0, 1.0]
     assert frame[frame.mechanism == "Laplace"]["mean"].isna().all()
 
@@ -79,7 +81,7 @@ def test_labels_columns_and_directions_of_a_frame(study: Study) -> None:
     ("labels", "error", "expected"),
     [
         ({"mechanism": "Laplac"}, OffGridError, "mechanism: expected one of Laplace, RandomizedResponse, clipped"),
-        ({"scale": 4.0}, OffGridError, "scale: expected a stored value, the neighbours being 3 and 5, got 4.0"),
+        ({"scale": 4.0}, OffGridError, "scale: expected a stored value, the neighbours being 3 and 5, got 4"),
         ({"compositions": 3}, OffGridError, "compositions: expected a stored number"),
         ({"epsilon": 0.1}, OffGridError, "epsilon: expected a stored value"),
         ({"exp_epsilon": 2, "epsilon": 0.0}, InvalidInputError, "epsilon: expected"),
@@ -111,9 +113,9 @@ def test_a_selection_has_plain_dimensions(study: Study) -> None:
     assert found.mechanism == "Laplace"
     assert found.direction == "both"
     for scale in (2.0, 3.0, 5.0):
-        point = study.lookup("Laplace", scale=scale, compositions=4, exp_epsilon=1.5)
+        point = study.delta("Laplace", scale=scale, compositions=4, exp_epsilon=1.5)
         at = found.sel(scale=scale, compositions=4).isel(epsilon=1)
-        assert (at.delta_lower.item(), at.delta_upper.item()) == point.maximum
+        assert (at.delta_lower.item(), at.delta_upper.item()) == (point.lower, point.upper)
     one = study.select(mechanism="Laplace", scale=3, compositions=4, exp_epsilon=2)
     assert one.delta_upper.dims == ()
     assert one.scale == 3.0
@@ -133,8 +135,8 @@ def test_parameters_that_go_together_are_one_dimension(counts: Study) -> None:
     for scale in (2.0, 4.0):
         for mean in (20.0, 40.0):
             at = both.sel(scale=scale, mean=mean, compositions=2).isel(epsilon=2)
-            expected = counts.lookup("messages", scale=scale, mean=mean, compositions=2, exp_epsilon=2)
-            assert at.delta_upper == expected.maximum[1]
+            expected = counts.delta("messages", scale=scale, mean=mean, compositions=2, exp_epsilon=2)
+            assert at.delta_upper == expected.upper
     one = counts.select(mechanism="telemetry", compositions=2)
     assert one.delta_upper.dims == ("scale", "epsilon")
     assert one["mean"].dims == one["shift"].dims == ("scale",)

@@ -58,7 +58,7 @@ def test_missing_points_are_computed_once_and_found_by_all(tiny_store: Path, sto
         study.spec.cells[-1].pair, compositions=[3, 9], epsilon=[0.0, 0.3], method="buckets", buckets=400
     )
     np.testing.assert_array_equal(found.upper[[0, 2]], direct["delta_upper"].values)
-    assert found.upper[1, 0] == study.lookup("clipped", compositions=4, epsilon=0.0).maximum[1]
+    assert found.upper[1, 0] == study.delta("clipped", compositions=4, epsilon=0.0).upper
     # Exactly the five points that were not there: two r of two ε, and one ε of the stored r.
     added = read_refinements(open_parts(store)[0])
     assert sorted((one.compositions, one.epsilon) for one in added) == [((3, 9), (0.0, 0.3)), ((4,), (0.3,))]
@@ -107,7 +107,7 @@ def test_epsilon_and_rounds_are_narrowed_down(store: Path, capsys: pytest.Captur
     asked = ["query", str(store), "--mechanism", "Laplace", "--scale", "9", "--compositions", "5", "--json"]
     assert main([*asked, "--epsilon", "0.3", "--refine"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert answer["bounds"]["maximum"]["delta_lower"] > 0
+    assert answer["answers"][0]["delta_lower"] > 0
     assert main([*asked, "--epsilon", "0.3"]) == 0
     assert json.loads(capsys.readouterr().out) == answer
     assert check_store(store).healthy

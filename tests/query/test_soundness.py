@@ -152,15 +152,16 @@ def test_a_stored_point_is_answered_as_it_is_stored(study: Study) -> None:
     for label, noise in (("Gaussian", {"scale": 5.0}), ("RandomizedResponse", {"p": 0.55})):
         for compositions in (1, 64, 1024):
             for epsilon in study.spec.epsilon[::5]:
-                stored = study.lookup(label, compositions=compositions, epsilon=epsilon, **noise)
+                stored = study.bounds.sel(mechanism=label, compositions=compositions, epsilon=epsilon, **noise)
                 found = study.delta(label, compositions=compositions, epsilon=epsilon, **noise)
-                assert (float(found.lower), float(found.upper)) == stored.maximum
-                assert (float(found.log_lower), float(found.log_upper)) == stored.log_maximum
+                for name in ("lower", "upper"):
+                    assert float(getattr(found, name)) == stored[f"delta_{name}"].max()
+                    assert float(getattr(found, f"log_{name}")) == stored[f"log_delta_{name}"].max()
                 each = study.delta(label, compositions=compositions, epsilon=epsilon, direction="each", **noise)
-                assert tuple(each.lower.tolist()) == stored.delta_lower
-                assert tuple(each.log_upper.tolist()) == stored.log_delta_upper
+                assert each.lower.tolist() == stored.delta_lower.values.ravel().tolist()
+                assert each.log_upper.tolist() == stored.log_delta_upper.values.ravel().tolist()
     pair = study.delta(Gaussian(5.0), compositions=64, epsilon=0.5)
-    assert pair.upper == study.lookup("Gaussian", scale=5, compositions=64, epsilon=0.5).maximum[1]
+    assert pair.upper == study.delta("Gaussian", scale=5, compositions=64, epsilon=0.5).upper
     # The roles of truth and lie do not matter.
     assert (
         study.delta(RandomizedResponse(0.4), compositions=64, epsilon=0.5).upper

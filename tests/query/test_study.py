@@ -1,21 +1,16 @@
 """Opening a finished store, selecting and looking up."""
 
-import json
 import math
 import shutil
-from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import pytest
 import zarr
-from rich.table import Table
 
 import pbdist
 from pbdist.errors import InvalidInputError, NotAStoreError, OffGridError, StoreDamagedError
 from pbdist.query import Precision, Study, Verdict, judge_target, open_study, reached_precision
-from pbdist.query.printing import bounds_as_json, printed_bounds, rounded_down, rounded_up
 from pbdist.store.layout import bounds_file
 from pbdist.study import Target, load_study
 from tests.batches import damage_batch, remove_batch
@@ -74,30 +69,25 @@ def test_bounds_are_loaded_when_used(copy: Path) -> None:
         loaded["log_delta_lower"].load()
 
 
-def test_lookup_is_what_is_stored(finished: Path) -> None:
+def test_an_answer_at_a_stored_point_is_what_is_stored(finished: Path) -> None:
     study = open_study(finished)
-    found = study.lookup("Laplace", scale=3, factor=1.05, compositions=4, exp_epsilon=1.5)
+    found = study.delta("Laplace", scale=3, factor=1.05, compositions=4, exp_epsilon=1.5, direction="each")
     stored = study.bounds.sel(mechanism="Laplace", scale=3.0, factor=1.05, compositions=4, exp_epsilon=1.5)
-    assert found.delta_upper == tuple(stored["delta_upper"].values.ravel())
-    assert found.log_delta_lower == tuple(stored["log_delta_lower"].values.ravel())
-    assert found.maximum[0] <= found.maximum[1]
-    assert found == study.lookup("Laplace", scale=3, factor=1.05, compositions=4, epsilon=math.log(1.5))
-    assert found.exp_epsilon == 1.5
-    assert study.lookup("clipped", factor="auto", compositions=1, epsilon=0).epsilon == 0.0
-    assert study.lookup("clipped", factor=None, compositions=1, epsilon=math.log(2) * (1 + 2e-16)).exp_epsilon == 2.0
+    assert found.upper.tolist() == stored["delta_upper"].values.ravel().tolist()
+    assert found.log_lower.tolist() == stored["log_delta_lower"].values.ravel().tolist()
+    (row,) = study.frame(
+        mechanism="clipped", factor="auto", compositions=1, epsilon=math.log(2) * (1 + 2e-16)
+    ).itertuples()
+    assert row.exp_epsilon == 2.0
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        (
-            {"scale": 4, "factor": None},
-            OffGridError,
-            "scale: expected a stored value, the neighbours being 3 and 5, got 4",
-        ),
-        ({"scale": 9, "factor": None}, OffGridError, "the nearest being 5, got 9"),
-        ({"scale": 1, "factor": None}, OffGridError, "the nearest being 2, got 1"),
-        ({"scale": math.nan, "factor": None}, InvalidInputError, "scale: expected a finite number"),
+        ({"scale": 4}, OffGridError, "scale: expected a stored value, the neighbours being 3 and 5, got 4"),
+        ({"scale": 9}, OffGridError, "the nearest being 5, got 9"),
+        ({"scale": 1}, OffGridError, "the nearest being 2, got 1"),
+        ({"scale": math.nan}, InvalidInputError, "scale: expected a finite number"),
         ({"scale": 2, "factor": 1.06}, OffGridError, "factor: expected a stored value, the nearest being 1.05"),
         ({"mechanism": "Laplac"}, OffGridError, "mechanism: expected one of Laplace, RandomizedResponse, clipped"),
         ({"mechanism": "Laplac"}, OffGridError, "got Laplac: did you mean Laplace?"),
@@ -105,20 +95,19 @@ def test_lookup_is_what_is_stored(finished: Path) -> None:
         ({"noise_multiplier": 2}, InvalidInputError, "got an unknown parameter: did you mean scale?"),
         ({"senstivity": 2}, InvalidInputError, "got an unknown parameter: did you mean sensitivity?"),
         ({"scale": 2, "reading": "x"}, OffGridError, "reading: expected no value, got x"),
-        ({"compositions": 3, "scale": 2, "factor": None}, OffGridError, "the neighbours being 2 and 4, got 3"),
-        ({"epsilon": 0.5, "scale": 2, "factor": None}, OffGridError, "being 0.4054651081 and 0.6931471806, got 0.5"),
+        ({"compositions": 3, "scale": 2}, OffGridError, "the neighbours being 2 and 4, got 3"),
+        ({"epsilon": 0.5, "scale": 2}, OffGridError, "being 0.4054651081 and 0.6931471806, got 0.5"),
         (
-            {"epsilon": math.log(2) * (1 + 3e-15), "scale": 2, "factor": None},
+            {"epsilon": math.log(2) * (1 + 3e-15), "scale": 2},
             OffGridError,
             "epsilon: expected a stored",
         ),
-        ({"epsilon": math.nan, "scale": 2, "factor": None}, InvalidInputError, "epsilon: expected a finite number"),
-        ({"epsilon": -0.5, "scale": 2, "factor": None}, OffGridError, "the nearest being 0, got -0.5"),
-        ({"epsilon": None, "exp_epsilon": 3, "scale": 2, "factor": None}, OffGridError, "the nearest being 2, got 3"),
-        ({"epsilon": None, "exp_epsilon": -3, "scale": 2, "factor": None}, OffGridError, "the nearest being 1, got -3"),
-        ({"epsilon": None, "scale": 2, "factor": None}, InvalidInputError, "exactly one of epsilon and exp_epsilon"),
-        ({}, InvalidInputError, "also give scale (2, 3, 5), factor (auto, 1.05)"),
-        ({"sigma": 2}, InvalidInputError, "sigma: expected one of kind, noise"),
+        ({"epsilon": math.nan, "scale": 2}, InvalidInputError, "epsilon: expected a finite number"),
+        ({"epsilon": -0.5, "scale": 2}, OffGridError, "the nearest being 0, got -0.5"),
+        ({"epsilon": None, "exp_epsilon": 3, "scale": 2}, OffGridError, "the nearest being 2, got 3"),
+        ({"epsilon": None, "exp_epsilon": -3, "scale": 2}, OffGridError, "the nearest being 1, got -3"),
+        ({"exp_epsilon": 2}, InvalidInputError, "exactly one of epsilon and exp_epsilon"),
+        ({"sigma": 2}, InvalidInputError, "sigma: expected one of mechanism, kind, noise"),
     ],
 )
 def test_off_the_grid_the_neighbours_are_named(
@@ -126,33 +115,38 @@ def test_off_the_grid_the_neighbours_are_named(
 ) -> None:
     point: dict[str, object] = {"mechanism": "Laplace", "compositions": 4, "epsilon": 0.0, **arguments}
     with pytest.raises(error) as caught:
-        open_study(finished).lookup(**point)  # type: ignore[arg-type]
+        open_study(finished).frame(**{name: value for name, value in point.items() if value is not None})
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_missing_or_broken_is_never_a_number(copy: Path) -> None:
-    def look_up() -> object:
-        return open_study(copy).lookup("Laplace", scale=2, factor=None, compositions=4, epsilon=0.0)
+def status_at(store: Path) -> str:
+    frame = open_study(store).frame(mechanism="Laplace", scale=2, factor="auto", compositions=4, epsilon=0.0)
+    assert (frame.status.item() == "computed") == (frame.delta_upper.item() > 0.0)
+    return str(frame.status.item())
 
-    look_up()
+
+def test_what_is_missing_or_broken_is_never_a_number(copy: Path) -> None:
+    assert status_at(copy) == "computed"
     chunk = copy / bounds_file(0)
     content = chunk.read_bytes()
     chunk.write_bytes(content[:30] + bytes([content[30] ^ 16]) + content[31:])
-    with pytest.raises(StoreDamagedError, match="run the study again"):
-        look_up()
+    assert status_at(copy) == "damaged"
+    with pytest.raises(OffGridError, match="its files have changed or are missing: run the study again with --check"):
+        open_study(copy).delta("Laplace", scale=2, factor=None, compositions=4, epsilon=0.0)
     chunk.write_bytes(content)
-    look_up()
+    assert status_at(copy) == "computed"
     grid = copy / "epsilon/0"
     content = grid.read_bytes()
     grid.unlink()
     with pytest.raises(StoreDamagedError, match="epsilon"):
-        look_up()
+        status_at(copy)
     grid.write_bytes(content)
     # An honest gap.
     chunk.unlink()
+    assert status_at(copy) == "missing"
     with pytest.raises(OffGridError, match="not computed yet: run the study again"):
-        look_up()
+        open_study(copy).delta("Laplace", scale=2, factor=None, compositions=4, epsilon=0.0)
     assert not open_study(copy).complete
 
 
@@ -167,33 +161,21 @@ def test_a_path_that_is_no_store(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
 def test_numbers_that_are_not_finite_match_nothing(finished: Path, value: float) -> None:
     study = open_study(finished)
-    point = {"compositions": 4, "scale": 3.0, "factor": 1.05}
     for change in ({"epsilon": value}, {"exp_epsilon": value}, {"epsilon": 0.0, "scale": value}):
         with pytest.raises(InvalidInputError, match=f"{list(change)[-1]}: expected a finite number"):
-            study.lookup("Laplace", **{**point, **change})
+            study.frame(mechanism="Laplace", **{"compositions": 4, "scale": 3.0, **change})
 
 
 def test_the_larger_direction_counts(finished: Path) -> None:
     # The clipped count is not symmetric: a maximum that took the other direction would be noticed.
     study = open_study(finished)
-    point = study.lookup("clipped", compositions=1, exp_epsilon=2.0, factor="auto")
-    assert point.delta_upper[0] != point.delta_upper[1]
-    assert point.maximum == (max(point.delta_lower), max(point.delta_upper))
-    assert point.log_maximum == (max(point.log_delta_lower), max(point.log_delta_upper))
-    results = judge_target(study, Target(epsilon=point.epsilon, delta=0.5, compositions=1))
+    asked = {"compositions": 1, "exp_epsilon": 2.0, "factor": "auto"}
+    each, both = study.delta("clipped", **asked, direction="each"), study.delta("clipped", **asked)
+    assert each.upper[0] != each.upper[1]
+    assert (both.lower, both.upper) == (each.lower.max(), each.upper.max())
+    results = judge_target(study, Target(epsilon=math.log(2.0), delta=0.5, compositions=1))
     [judged] = [result for result in results if result.cell.label == "clipped" and result.cell.factor is None]
-    assert (judged.delta_lower, judged.delta_upper) == point.maximum
-
-
-def test_the_printed_table_encloses_the_bounds(finished: Path) -> None:
-    point = open_study(finished).lookup("clipped", compositions=4, exp_epsilon=1.5, factor="auto")
-    [table] = [part for part in printed_bounds(point).renderables if isinstance(part, Table)]
-    columns = list(table.columns)
-    lower, upper, log_lower, log_upper = ([Decimal(str(text)) for text in column.cells] for column in columns[1:])
-    for row, (low, high) in enumerate(zip(point.delta_lower, point.delta_upper, strict=True)):
-        assert lower[row] <= Decimal(low) <= Decimal(high) <= upper[row]
-        assert log_lower[row] <= Decimal(point.log_delta_lower[row])
-        assert log_upper[row] >= Decimal(point.log_delta_upper[row])
+    assert (judged.delta_lower, judged.delta_upper) == (both.lower, both.upper)
 
 
 @pytest.mark.parametrize("column", ["scale", "mechanism"])
@@ -204,7 +186,7 @@ def test_an_altered_coordinate_is_noticed(copy: Path, column: str) -> None:
     with pytest.raises(StoreDamagedError, match=rf"{column}/0 missing or changed"):
         _ = study.bounds
     with pytest.raises(StoreDamagedError):
-        study.lookup("Laplace", compositions=4, epsilon=0.0, scale=3.0, factor="auto")
+        study.delta("Laplace", compositions=4, epsilon=0.0, scale=3.0, factor="auto")
 
 
 def test_altered_values_of_exp_epsilon_are_noticed(copy: Path) -> None:
@@ -229,22 +211,18 @@ def test_altered_metadata_is_noticed(copy: Path, old: str, new: str) -> None:
     assert old in text
     metadata.write_text(text.replace(old, new))
     with pytest.raises(StoreDamagedError, match=r"bounds/zarr\.json missing or changed"):
-        open_study(copy).lookup("Laplace", compositions=4, epsilon=0.0, scale=2.0, factor="auto")
+        status_at(copy)
     metadata.unlink()
     with pytest.raises(StoreDamagedError, match=r"bounds/zarr\.json missing or changed"):
-        open_study(copy).lookup("Laplace", compositions=4, epsilon=0.0, scale=2.0, factor="auto")
+        status_at(copy)
 
 
 def test_results_of_another_batch_are_not_read(copy: Path) -> None:
-    whole = open_study(copy).lookup("Laplace", compositions=4, epsilon=0.0, scale=2.0, factor="auto")
-    assert whole.maximum[1] > 0.0
     # Sound by itself.
     damage_batch(copy, 0, (copy / bounds_file(3)).read_bytes())
-    with pytest.raises(StoreDamagedError, match="have changed"):
-        open_study(copy).lookup("Laplace", compositions=4, epsilon=0.0, scale=2.0, factor="auto")
+    assert status_at(copy) == "damaged"
     remove_batch(copy, 0)
-    with pytest.raises(OffGridError, match="not computed yet"):
-        open_study(copy).lookup("Laplace", compositions=4, epsilon=0.0, scale=2.0, factor="auto")
+    assert status_at(copy) == "missing"
     results = judge_target(open_study(copy), Target(epsilon=0.0, delta=0.5, compositions=4))
     assert results[0].verdict is Verdict.MISSING
 
@@ -257,7 +235,7 @@ def test_verdicts_follow_the_bounds(finished: Path, copy: Path) -> None:
         assert [result.cell for result in results] == list(study.spec.cells)
         for result in results:
             low, high = result.delta_lower, result.delta_upper
-            expected = Verdict.YES if high <= delta else Verdict.NO if low > delta else Verdict.UNDECIDED
+            expected = Verdict.MEETS if high <= delta else Verdict.REFUTED if low > delta else Verdict.UNDECIDED
             assert result.verdict is expected
     one = judge_target(study, Target(epsilon, 0.5, compositions))[0]
     middle = (one.delta_lower + one.delta_upper) / 2
@@ -265,26 +243,6 @@ def test_verdicts_follow_the_bounds(finished: Path, copy: Path) -> None:
     damage_batch(copy, 3)
     damaged: Study = open_study(copy)
     assert judge_target(damaged, Target(epsilon, 0.5, compositions))[3].verdict is Verdict.MISSING
-
-
-@pytest.mark.parametrize("value", [0.0, 1.0, 1e-300, 1.23456789e-5, 0.123456789, 5e-324, 0.9999999999, -4.40153169])
-def test_printed_bounds_are_rounded_outwards(value: float) -> None:
-    assert float(rounded_down(value)) <= value <= float(rounded_up(value))
-    assert float(rounded_up(value)) - float(rounded_down(value)) <= 1.1e-5 * abs(value) + 1e-323
-
-
-def test_json_has_no_infinity(finished: Path) -> None:
-    point = open_study(finished).lookup("clipped", compositions=1, epsilon=0.0, factor="auto")
-    brackets = tuple(replace(bracket, log_lower=-math.inf) for bracket in point.brackets)
-    form = bounds_as_json(replace(point, epsilon=800.0, brackets=brackets))
-    assert form["exp_epsilon"] is None
-    assert form["bounds"]["maximum"]["log_delta_lower"] is None
-    assert json.loads(json.dumps(form, allow_nan=False)) == form
-
-
-def test_printed_infinities() -> None:
-    assert rounded_down(-math.inf) == "-inf"
-    assert rounded_up(math.nan) == "nan"
 
 
 def test_the_precision_of_a_tight_study_is_counted(finished_store: Finished, store_copy: Finished) -> None:

@@ -120,6 +120,8 @@ def test_one_point_on_the_command_line(finished_store: Finished, capsys: pytest.
         return capsys.readouterr().out
 
     for scale, epsilon, why in (("20", "0.15", BETWEEN), ("1e12", "1e-13", MISSED), ("20", "0.1", None)):
-        assert json.loads(asked(scale, epsilon, "--json"))["why_wide"] == why
-        assert (f"\nwhy: {why}" in asked(scale, epsilon)) == (why is not None)
-    assert f"\nwhy: {BETWEEN}: --refine computes it\n" in asked("20", "0.15")
+        assert json.loads(asked(scale, epsilon, "--json"))["answers"][0]["why_wide"] == why
+        out = asked(scale, epsilon)
+        assert ("wide: " in out) == (why is not None)
+        # It may take several lines.
+        assert why is None or f"wide: {why[:15]}" in out

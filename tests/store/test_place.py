@@ -118,8 +118,8 @@ def test_a_store_in_an_object_store_has_the_bytes_of_one_in_a_folder(
         assert check_store(where).healthy
     expected = contents(place_at(tmp_path / "s.zarr"))
     assert contents(place) == expected
-    bounds = open_study(place).lookup("ApproximateDP", compositions=1, epsilon=0.5)
-    assert 0.0 < bounds.maximum[0] <= bounds.maximum[1] < 1e-5
+    bounds = open_study(place).delta("ApproximateDP", compositions=1, epsilon=0.5)
+    assert 0.0 < bounds.lower <= bounds.upper < 1e-5
     # As after a creation that was interrupted.
     for name in ("zarr.json", "scale/0", "pair/0", "states/zarr.json"):
         place.remove(name)

@@ -1,0 +1,318 @@
+"""Tables of answers: cells once, and from them text, HTML, Markdown, LaTeX, CSV, JSON, and a DataFrame of pandas.
+
+In every written form the decimals of a bound are a bound: those of upper bounds are rounded up, those of lower bounds
+down. A column is one of bounds if its name ends in ``lower`` or ``upper``.
+"""
+
+import json
+import math
+import re
+import textwrap
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, NamedTuple, TypeAlias
+
+from pbdist.errors import printable
+from pbdist.notebook import html_table
+from pbdist.rounding import exact, whole_down, whole_up
+
+#: What a cell holds; None where there is nothing.
+Value: TypeAlias = str | bool | int | float | None
+
+#: How quantities are called in print.
+HEADS: Mapping[str, str] = {"compositions": "r", "epsilon": "ε", "exp_epsilon": "e^ε", "delta": "δ"}
+#: A printed table is so wide at most, unless its numbers need more; its last column of text has so many letters.
+_WIDTH, _LEAST_TEXT = 100, 28
+
+
+class Shown(NamedTuple):
+    """A value, and the text that stands for it in print: a bound rounded outwards, a long list cut short."""
+
+    text: str
+    value: Value
+
+
+Cell: TypeAlias = Value | Shown
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a sheet."""
+
+    #: Its name in CSV and JSON.
+    name: str
+    #: Its head in print.
+    head: str
+    #: Whether its cells are numbers, and stand on the right.
+    number: bool = True
+    #: Whether it is in print.
+    printed: bool = True
+    #: Whether all rows have the same value, which JSON then says once.
+    shared: bool = False
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Rows under columns, with lines of text above and below; these are in print alone."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    caption: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    #: So many rows are in print as text, None for all; Markdown and LaTeX have all.
+    most: int | None = None
+
+    @property
+    def printed_columns(self) -> tuple[Column, ...]:
+        """The columns that are in print."""
+        return tuple(column for column in self.columns if column.printed)
+
+    @property
+    def printed_rows(self) -> tuple[tuple[str, ...], ...]:
+        """The texts of the columns that are in print."""
+        return tuple(
+            tuple(text_of(cell) for column, cell in zip(self.columns, row, strict=True) if column.printed)
+            for row in self.rows
+        )
+
+    def __str__(self) -> str:
+        """Return the sheet as it is printed; numbers are never cut."""
+        return self.table()
+
+    def table(self, spelt: Callable[[str], str] = str) -> str:
+        """Return the sheet as it is printed; `spelt` returns a text in the letters that there are."""
+        columns = self.printed_columns
+        rows = [[spelt(text) for text in row] for row in self.printed_rows[: self.most]]
+        heads = [spelt(column.head) for column in columns]
+        widths = [max(map(_width, texts)) for texts in zip(heads, *rows, strict=True)]
+        if columns and not columns[-1].number:
+            widths[-1] = min(widths[-1], max(_LEAST_TEXT, _WIDTH - sum(widths[:-1]) - 3 * len(widths) - 1))
+        lines = [
+            _rule("┏━┳┓", widths),
+            *_lines(heads, columns, widths, "┃"),
+            _rule("┡━╇┩", widths),
+            *(line for row in rows for line in _lines(row, columns, widths, "│")),
+            _rule("└─┴┘", widths),
+        ]
+        texts = [*map(printable, self.caption), *lines, *map(printable, self.notes)]
+        return "\n".join(spelt(text).rstrip() for text in texts)
+
+    def _repr_html_(self) -> str:
+        """Return the first rows as a small table for notebooks."""
+        heads = [column.head for column in self.printed_columns]
+        return html_table("; ".join((*self.caption, *self.notes)), self.printed_rows, heads)
+
+    def frame(self) -> Any:
+        """Return the values as a DataFrame: numbers as they are, None where there is nothing."""
+        # pandas takes a third of a second to import.
+        return import_module("pandas").DataFrame(
+            [[value_of(cell) for cell in row] for row in self.rows], columns=[column.name for column in self.columns]
+        )
+
+    def csv(self) -> str:
+        """Return the values as CSV (RFC 4180, lines that end with a line feed).
+
+        Reading the floats gives the same floats; nothing stands for what is not known. All text is quoted, and has an
+        apostrophe before it where a spreadsheet would take it for a formula.
+        """
+        names = [column.name for column in self.columns]
+        lines = [names, *(map(_csv_value, names, row) for row in self.rows)]
+        return "".join(f"{','.join(line)}\n" for line in lines)
+
+    def json(self, about: Mapping[str, object] | None = None) -> str:
+        """Return the rows as JSON, an object each; null for what is not finite.
+
+        What all rows share, and `about`, stands before them.
+        """
+        head: dict[str, object] = {}
+        for index, column in enumerate(self.columns):
+            if column.shared and self.rows:
+                head[column.name] = value_of(self.rows[0][index])
+        lines = [f"  {_dumped(name)}: {_dumped(value)}" for name, value in {**head, **(about or {})}.items()]
+        kept = [(index, column.name) for index, column in enumerate(self.columns) if column.name not in head]
+        rows = [
+            "    {" + ", ".join(f"{_dumped(name)}: {_json_value(name, row[index])}" for index, name in kept) + "}"
+            for row in self.rows
+        ]
+        lines.append('  "answers": [\n' + ",\n".join(rows) + "\n  ]")
+        return "{\n" + ",\n".join(lines) + "\n}\n"
+
+    def markdown(self) -> str:
+        """Return a table of GitHub's Markdown, with its caption and its notes."""
+        columns = self.printed_columns
+        lines = [
+            [_marked(column.head) for column in columns],
+            *([_marked(text) for text in row] for row in self.printed_rows),
+        ]
+        rule = f"|{'|'.join('---:' if column.number else '---' for column in columns)}|"
+        first, *rest = (f"| {' | '.join(line)} |" for line in lines)
+        table = "\n".join((first, rule, *rest))
+        return "\n\n".join([*map(_paragraph, self.caption), table, *map(_paragraph, self.notes)]) + "\n"
+
+    def latex(self) -> str:
+        r"""Return a tabular between its caption and its notes; it needs ``\usepackage{booktabs}``."""
+        columns = self.printed_columns
+        rows = [
+            [(as_number(text) if one.number else None) or escaped(text) for one, text in zip(columns, row, strict=True)]
+            for row in self.printed_rows
+        ]
+        above, below = ([f"\\noindent {escaped(line)}\\par" for line in lines] for lines in (self.caption, self.notes))
+        lines = [
+            "% needs \\usepackage{booktabs}",
+            *(f"{line}\\smallskip" for line in above),
+            f"\\noindent\\begin{{tabular}}{{{''.join('r' if column.number else 'l' for column in columns)}}}",
+            "\\toprule",
+            " & ".join(escaped(column.head) for column in columns) + " \\\\",
+            "\\midrule",
+            *(" & ".join(row) + " \\\\" for row in rows),
+            "\\bottomrule",
+            "\\end{tabular}\\par",
+            *(f"\\smallskip{line}" for line in below),
+        ]
+        return "\n".join(lines) + "\n"
+
+    def text(self, form: str) -> str:
+        """Return the sheet as a table, csv, markdown, latex or json, with a line break at its end."""
+        return f"{self}\n" if form == "table" else str(getattr(self, form)())
+
+
+def head_of(name: str) -> str:
+    """Return how a column of that name is called in print: ln δ upper for log_delta_upper."""
+    log, rest = ("ln ", name.removeprefix("log_")) if name.startswith("log_") else ("", name)
+    quantity, _, side = rest.rpartition("_")
+    if side in ("lower", "upper"):
+        return f"{log}{HEADS.get(quantity, quantity)} {side}"
+    return HEADS.get(name, name)
+
+
+def value_of(cell: Cell) -> Value:
+    """Return the value of a cell."""
+    return cell.value if isinstance(cell, Shown) else cell
+
+
+def text_of(cell: Cell) -> str:
+    """Return the text of a cell, on one line."""
+    if isinstance(cell, Shown):
+        return printable(cell.text)
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return ""
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    return exact(cell) if isinstance(cell, float) else printable(str(cell))
+
+
+def digits(name: str, value: float) -> str:
+    """Return all digits of a number in a column of that name: reading them gives it, and of a bound they are one."""
+    side = whole_down if name.endswith("lower") else whole_up if name.endswith("upper") else repr
+    return side(float(value))
+
+
+def _width(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    return sum(2 if unicodedata.east_asian_width(one) in "WF" else not unicodedata.combining(one) for one in text)
+
+
+def _rule(letters: str, widths: Sequence[int]) -> str:
+    left, line, middle, right = tuple(letters)
+    return f"{left}{middle.join(line * (width + 2) for width in widths)}{right}"
+
+
+def _lines(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int], bar: str) -> Iterator[str]:
+    """Yield a row as lines: the text of its last column may take several."""
+    folded = textwrap.wrap(row[-1], widths[-1]) if not columns[-1].number and _width(row[-1]) > widths[-1] else row[-1:]
+    for number, last in enumerate(folded):
+        texts = [*(row[:-1] if not number else [""] * (len(row) - 1)), last]
+        padded = [
+            f"{' ' * (width - _width(text))}{text}" if column.number else f"{text}{' ' * (width - _width(text))}"
+            for text, column, width in zip(texts, columns, widths, strict=True)
+        ]
+        yield f"{bar} {f' {bar} '.join(padded)} {bar}"
+
+
+#: A spreadsheet takes text that begins with one of these for a formula.
+_FORMULAS = tuple("=+-@＝＋－＠")
+
+
+def _csv_value(name: str, cell: Cell) -> str:
+    value = value_of(cell)
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        text = printable(value)
+        safe = f"'{text}" if text.lstrip().startswith(_FORMULAS) else text
+        return '"' + safe.replace('"', '""') + '"'
+    return digits(name, value) if isinstance(value, float) else str(value)
+
+
+def _dumped(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _json_value(name: str, cell: Cell) -> str:
+    value = value_of(cell)
+    if isinstance(value, float):
+        return digits(name, value) if math.isfinite(value) else "null"
+    return _dumped(value)
+
+
+#: What Markdown may take for markup: within a line, as an address, and at the start of a line.
+_MARKUP = re.compile(r"([\\`*_~<>\[\]|&$]|:(?=\S))")
+_ADDRESS = re.compile(r"(www)\.", re.IGNORECASE)
+_START = re.compile(r"^(\d*)([-+#=.)])")
+
+
+def _paragraph(text: str) -> str:
+    """Return text that is neither a list nor a heading."""
+    return _START.sub(r"\1\\\2", _marked(text))
+
+
+def _marked(text: str) -> str:
+    """Return text that Markdown shows as it is, on one line; addresses are no links."""
+    return _ADDRESS.sub(r"\1\\.", _MARKUP.sub(r"\\\1", printable(text).strip()))
+
+
+_LETTERS = "αβδεημξρσΔΠΣ×≤≥∞√‖·²"
+_COMMANDS = "alpha beta delta varepsilon eta mu xi rho sigma Delta Pi Sigma times le ge infty surd Vert cdot"
+_MATHS = dict(zip(_LETTERS, [*(f"\\{name}" for name in _COMMANDS.split()), "^2"], strict=True))
+_NAMED = {"\\": "backslash", "^": "asciicircum", "~": "asciitilde", "<": "less", ">": "greater", "|": "bar"}
+_NAMED |= {"–": "endash", "—": "emdash", "‘": "quoteleft", "’": "quoteright", "“": "quotedblleft", "”": "quotedblright"}
+_ESCAPED = {
+    **{letter: f"\\ensuremath{{{command}}}" for letter, command in _MATHS.items()},
+    **{letter: f"\\text{name}{{}}" for letter, name in _NAMED.items()},
+    **{letter: f"\\{letter}" for letter in "{}$&#%_"},
+    # As numbers of characters: packages give these a meaning, and two of them are one character.
+    **{letter: f"{{\\char{ord(letter)}}}" for letter in "\"'`"},
+    # A row that begins with one of these would be taken for an argument of the row before it.
+    **{letter: f"{{{letter}}}" for letter in "[*"},
+    "…": r"\ldots{}",
+}
+#: Two of them are no dash and no quotation mark.
+_TWO = re.compile(r"([-,])(?=\1)")
+_NUMBER = re.compile(r"(-?[0-9][0-9.,]*)(?:e([-+]?[0-9]+))?")
+_INFINITE = {"inf": r"$\infty$", "-inf": r"$-\infty$"}
+
+
+def escaped(text: str) -> str:
+    """Return text as LaTeX that prints it; a letter that few fonts have as its code, such as U+4E2D."""
+    parts = printable(text).split("^ε")
+    return _TWO.sub(r"\1{}", r"\ensuremath{^{\varepsilon}}".join("".join(map(_letter, part)) for part in parts))
+
+
+def _letter(character: str) -> str:
+    if character in _ESCAPED:
+        return _ESCAPED[character]
+    # Latin letters with accents are in every engine's fonts.
+    return character if ord(character) < 0x180 else f"U+{ord(character):04X}"
+
+
+def as_number(text: str) -> str | None:
+    """Return a printed number in the mathematics of LaTeX; None for other text."""
+    found = _NUMBER.fullmatch(text)
+    if found is None:
+        return _INFINITE.get(text)
+    mantissa, exponent = found[1].replace(",", "{,}"), found[2]
+    return f"${mantissa}$" if exponent is None else f"${mantissa}\\times 10^{{{int(exponent)}}}$"
