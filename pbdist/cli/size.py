@@ -1,4 +1,4 @@
-"""``pbdist size``: the smallest noise that provably meets a goal."""
+"""``pbdist size``: the smallest noise that provably meets a target."""
 
 import argparse
 import json
@@ -11,8 +11,8 @@ from pbdist.cli.parser import Commands, add_late, add_point, given_options
 
 if TYPE_CHECKING:
     from pbdist.mechanisms import Parameter
-    from pbdist.sizing.goal import Goal
-    from pbdist.sizing.report import Answer
+    from pbdist.sizing.sized import Answer
+    from pbdist.study import Target
 
 _ADJACENCY = (
     "for which neighbours the sensitivity or shift is stated: add-or-remove, add-or-remove-group, replace-one or"
@@ -31,7 +31,7 @@ def add_to(commands: Commands) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "size",
-        help="the smallest noise that provably meets a goal",
+        help="the smallest noise that provably meets a target",
         description="The smallest noise whose δ provably is at most --delta, and a proof that a little less is not"
         " enough. The scale of RandomizedResponse, k-ary too, is the probability of a lie, that of Poisson its mean."
         " Without --mean, mean and scale of a NoisyCount are sized together. Of several --compositions,"
@@ -41,7 +41,7 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--systems", metavar="FILE", help="the systems, in place of those that come with pbdist")
     parser.add_argument("--compositions", metavar="R", type=int, nargs="+", help="numbers of compositions")
     add_point(parser, nargs="+")
-    parser.add_argument("--delta", metavar="D", type=float, nargs="+", help="the largest delta that will do")
+    parser.add_argument("--delta", metavar="D", type=float, nargs="+", help="the target's delta")
     parser.add_argument(
         "--tolerance", metavar="T", type=float, default=0.01, help="how much smaller the refuted noise is (0.01)"
     )
@@ -108,7 +108,7 @@ def _sized(options: argparse.Namespace) -> int:
         return _print_systems(options)
     form = chosen_format(options)
     family, parameters, goals = _asked(options)
-    answers = [_answer(options, family, parameters, *goal, exactly=form in ("csv", "json")) for goal in goals]
+    answers = [_answer(options, family, parameters, *goal) for goal in goals]
     problems = [answer.sized for answer in answers if isinstance(answer.sized, Exception)]
     if len(problems) == len(answers):
         raise problems[0]
@@ -134,23 +134,23 @@ def _print_systems(options: argparse.Namespace) -> int:
     return 0
 
 
-def _asked(options: argparse.Namespace) -> "tuple[Any, dict[str, Any], list[tuple[Goal, float | None]]]":
+def _asked(options: argparse.Namespace) -> "tuple[Any, dict[str, Any], list[tuple[Target, float | None]]]":
     """Return the family, its parameters, and the goals, each with the e^ε that was given for it; all checked."""
     from pbdist.errors import InvalidInputError
     from pbdist.mechanisms import MECHANISMS
     from pbdist.sizing.families import noise_class
-    from pbdist.sizing.goal import checked_goal
     from pbdist.sizing.systems import find_system, load_systems, system_family
+    from pbdist.sizing.target import checked_target
 
     given = given_options(options, ("compositions", "epsilon", "exp_epsilon", "delta"))
     if (given and len(given) < 3) or (options.family and not given):
         epsilon = [] if "exp_epsilon" in given else ["epsilon"]
         missing = [name for name in ("compositions", *epsilon, "delta") if name not in given]
         raise InvalidInputError(f"--{missing[0]}: expected a value, got none")
-    goals: list[tuple[Goal, float | None]] = []
+    goals: list[tuple[Target, float | None]] = []
     for values in product(*given.values()) if given else ():
         asked = {"epsilon": None, "exp_epsilon": None, **dict(zip(given, values, strict=True))}
-        goals.append((checked_goal(**asked), asked["exp_epsilon"]))
+        goals.append((checked_target(**asked), asked["exp_epsilon"]))
     if options.family:
         parameters = given_options(options, _parameters())
         return MECHANISMS[options.family], parameters, goals
@@ -164,15 +164,13 @@ def _answer(
     options: argparse.Namespace,
     family: Any,
     parameters: dict[str, Any],
-    goal: "Goal",
+    goal: "Target",
     exp_epsilon: float | None,
-    *,
-    exactly: bool,
 ) -> "Answer":
     """Return the answer to one goal; where none is found it is the error, also that of a wrong parameter."""
     import pbdist
     from pbdist.errors import InvalidInputError, PrecisionError
-    from pbdist.sizing.report import Answer, printed_size
+    from pbdist.sizing.sized import Answer
 
     try:
         sized = pbdist.size(
@@ -188,25 +186,25 @@ def _answer(
         )
     except (InvalidInputError, PrecisionError) as error:
         return Answer(goal, exp_epsilon, error)
-    return Answer(goal, exp_epsilon, sized, None if exactly else printed_size(sized, family, parameters))
+    return Answer(goal, exp_epsilon, sized)
 
 
 def _print(options: argparse.Namespace, answers: "list[Answer]", form: str) -> None:
-    from pbdist.sizing.goal import SizedNoise
-    from pbdist.sizing.report import answers_as_json, sized_sheet, sized_table
+    from pbdist.query.formats import as_table
+    from pbdist.sizing.sized import SizedNoise, answers_as_json, answers_sheet, sized_sheet
 
     alone = answers[0]
     if form == "json":
         # The goals of a system are a list, however many there are.
         found = answers_as_json(answers)
         print(json.dumps(found[0] if len(found) == 1 and options.delta else found, indent=2, allow_nan=False))
-    elif form == "table" and len(answers) == 1 and isinstance(alone.sized, SizedNoise) and alone.printed is not None:
-        print_all(sized_table(alone.sized, alone.printed))
+    elif form == "table" and len(answers) == 1 and isinstance(alone.sized, SizedNoise):
+        print_all(as_table(sized_sheet(alone.sized)))
     else:
         told = given_options(options, _parameters())
         what = options.family or f"system {options.system}"
         caption = " ".join([f"{what}: the smallest noise found", *(f"{name}={value}" for name, value in told.items())])
-        print_sheet(sized_sheet(caption, answers), form)
+        print_sheet(answers_sheet(caption, answers, exactly=form == "csv"), form)
 
 
 def _refuse_ignored(options: argparse.Namespace) -> None:

@@ -45,7 +45,7 @@ def test_table_tells_the_certificate(capsys: pytest.CaptureFixture[str]) -> None
     assert f" {rounded_up(sized.scale)} " in out
     assert f" {rounded_down(sized.refuted_scale)} " in out
     assert repr(sized.scale) not in out
-    assert "No smaller scale than the refuted one will do" in out
+    assert "No smaller scale than the refuted one meets the target" in out
 
 
 SEVERAL = ("--compositions", "16", "64", "--epsilon", "0.5", "1", "--delta", "1e-5")
@@ -92,7 +92,7 @@ def test_exp_epsilon_is_shown_as_it_was_given(capsys: pytest.CaptureFixture[str]
     assert [(float(row["exp_epsilon"]), float(row["epsilon"])) for row in rows] == [(2, math.log(2)), (3, math.log(3))]
     lines = _called(capsys, "--family", "Gaussian", *several, "--format", "markdown")[1].splitlines()
     assert lines[2] == "neighbours: those that the parameters were stated for"
-    assert lines[4].startswith("| r | e^ε | δ \\<= | scale that will do |")
+    assert lines[4].startswith("| r | e^ε | δ \\<= | scale that meets |")
     assert lines[6].startswith("| 16 | 2 | 1e-05 | ")
 
 

@@ -113,16 +113,16 @@ def test_sums_inside_the_cut_need_no_mean() -> None:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"noise": None}, "noise: expected the class Laplace or Gaussian"),
-        ({"noise": "Cauchy"}, "noise: expected the class Laplace or Gaussian"),
+        ({"noise": None}, "noise: expected the class Laplace, Gaussian, DiscreteLaplace"),
+        ({"noise": "Cauchy"}, "noise: expected the class Laplace, Gaussian, DiscreteLaplace"),
         ({"shift": 0}, "NoisyCount.shift: expected a whole number from 1"),
         ({"reading": "ceil"}, "NoisyCount.reading: expected one of"),
         ({"rate": 0.5}, "NoisyCount: .*rate"),
-        ({"scale_limits": (1.0, 2.0)}, "delta: expected a goal that some noise within the limits meets"),
+        ({"scale_limits": (1.0, 2.0)}, "delta: expected a target that some noise within the limits meets"),
         # The largest noise that a count takes is not enough.
         (
             {"noise": Gaussian, "compositions": 2**36},
-            "delta: expected a goal that some noise meets",
+            "delta: expected a target that some noise meets",
         ),
     ],
 )

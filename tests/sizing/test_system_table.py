@@ -51,14 +51,14 @@ def test_the_table(table) -> None:
         cells[0] + cells[1]: cells for cells in ([x.strip() for x in line.split("|")[1:-1]] for line in lines) if cells
     }
     assert "#### `counts`: δ <= 0.0001 at e^ε = 2 after 4 rounds" in lines
-    assert rows["large (Laplace)900"][4].startswith("yes, δ <= ")
-    assert rows["small (Gaussian)20"][4].startswith("**no**, δ >= ")
+    assert rows["large (Laplace)900"][4].startswith("meets, δ <= ")
+    assert rows["small (Gaussian)20"][4].startswith("**refuted**, δ >= ")
     assert not any("another" in line for line in lines)
     sized = rows["Gaussianredraw-and-floor"]
     assert float(sized[5]) <= 1e-4 < float(sized[6])
     assert float(sized[8].removesuffix(" %")) > 0.0
     answers = rows["`answers`δ <= 0.0001 at ε = 1 after 4 rounds"]
-    assert answers[2].startswith("mine scale 30, sensitivity 2: yes")
+    assert answers[2].startswith("mine scale 30, sensitivity 2: meets")
     assert float(answers[4]) <= 1e-4 < float(answers[5])
     assert any("smallest Laplace, redraw-and-floor" in text for text in told)
 
@@ -128,10 +128,10 @@ def test_the_table_goes_on_where_a_target_has_no_answer(tmp_path: Path, capsys: 
     assert main(["size", "--table", "--systems", str(path), "--tolerance", "0.1"]) == 1
     printed = capsys.readouterr()
     first, second = printed.out.splitlines()[-2:]
-    assert first.startswith("| `responses` | δ <= 0.9 at ε = 30 after 1 round | none | none: delta: expected a goal")
+    assert first.startswith("| `responses` | δ <= 0.9 at ε = 30 after 1 round | none | none: delta: expected a target")
     assert first.count("|") == second.count("|") == 7
     assert "| 1 - p = 0.2" in second
-    assert "got none for an entry: responses, 1 rounds: delta: expected a goal" in printed.err
+    assert "got none for an entry: responses, 1 rounds: delta: expected a target" in printed.err
 
 
 def test_what_cannot_be_judged_or_sized_says_so(systems, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,7 +117,7 @@ def test_exchanging_the_mailboxes_exchanges_the_inputs() -> None:
         ),
         (
             _START + _COUNTS + _TARGETS + "    settings: [{name: a, noise: Cauchy, mean: 1, scale: 1, example: it}]\n",
-            "systems[0].settings[0].noise: expected one of Laplace, Gaussian, got 'Cauchy'",
+            "systems[0].settings[0].noise: expected one of Laplace, Gaussian, DiscreteLaplace, DiscreteGaussian, got",
         ),
         (
             _START
