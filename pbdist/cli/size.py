@@ -13,7 +13,6 @@ from pbdist.cli.output import (
     print_sheet,
     printed_warnings,
     sign_of_life,
-    tell,
 )
 from pbdist.cli.parser import (
     NUMBER,
@@ -34,14 +33,6 @@ if TYPE_CHECKING:
     from pbdist.mechanisms import Parameter
     from pbdist.sizing.sized import Answer
     from pbdist.study import Target
-
-#: Options beside those of the parameters of mechanisms.
-_OPTIONS = frozenset(
-    (
-        *("compositions", "delta", "epsilon", "exp_epsilon", "json", "scale_limits", "store", "systems", "tolerance"),
-        *("adjacency", "message_bytes", "noise", "reading"),
-    )
-)
 
 
 def system_names() -> list[str]:
@@ -128,7 +119,6 @@ def _parameters() -> "dict[str, dict[str, Parameter]]":
         type=Word(system_names),
         help="a system of data/systems.yaml; its own targets if none is given",
     ),
-    Option("--table", is_flag=True, help="print the table of all systems, as Markdown"),
     systems_option(),
     Option("--compositions", metavar="R", type=WHOLE, several=True, help="numbers of compositions"),
     *point_options(several=True),
@@ -149,7 +139,7 @@ def _parameters() -> "dict[str, dict[str, Parameter]]":
     strict_option("what is refuted is smaller by more than the tolerance"),
     example="size --family Gaussian --compositions 100 --epsilon 1 --delta 1e-6",
     exits=EXIT_CODES,
-    exclusive=[("family", "system", "table"), ("epsilon", "exp_epsilon")],
+    exclusive=[("family", "system"), ("epsilon", "exp_epsilon")],
     late=_parameter_options,
 )
 def size(options: Options) -> int:
@@ -170,8 +160,6 @@ def size(options: Options) -> int:
 
 def _sized(options: Options, count: Callable[[str, int, int], None]) -> int:
     _refuse_ignored(options)
-    if options.table:
-        return _print_systems(options)
     form = chosen_format(options)
     if _several(options):
         return _print_families(options, form, count)
@@ -227,18 +215,6 @@ def _print_families(options: Options, form: str, count: Callable[[str, int, int]
         print_sheet(answers_sheet("", found, exactly=True), form)
     if not any(isinstance(one.sized, SizedNoise) for one in found):
         raise BatchError(f"size: expected an answer from some family, got none: {found[0].family}: {found[0].sized}")
-    return 0
-
-
-def _print_systems(options: Options) -> int:
-    from pbdist.sizing.report import sizing_table
-    from pbdist.sizing.systems import load_systems
-
-    if options.format not in (None, "markdown"):
-        refuse("--format", f"expected markdown with --table, got {options.format}")
-    systems = load_systems(options.systems)
-    for line in sizing_table(systems, options.tolerance, tell):
-        print(line, flush=True)
     return 0
 
 
@@ -317,15 +293,13 @@ def _print(options: Options, answers: "list[Answer]", form: str) -> None:
 
 def _refuse_ignored(options: Options) -> None:
     """Refuse options that would be ignored."""
-    if options.family is None and options.system is None and not options.table:
-        refuse("--family", "expected a kind of mechanism, or --system or --table, got none")
-    if options.table:
-        unused = {*_OPTIONS, *_parameters()} - {"systems", "tolerance"}
-    elif options.family:
+    if options.family is None and options.system is None:
+        refuse("--family", "expected a kind of mechanism, or --system, got none")
+    if options.family:
         unused = {"systems", *(("store", "scale_limits") if _several(options) else ("message_bytes",))}
     else:
         unused = {*_parameters(), "message_bytes"} - {"noise", "reading"}
-    what = "--table" if options.table else "--family" if options.family else "--system"
+    what = "--family" if options.family else "--system"
     for name in sorted(unused):
         value = getattr(options, name)
         if value is not None and value is not False:

@@ -201,7 +201,7 @@ def _chosen(
             continue
         given = parameters.get("noise")
         for noise in (*COUNT_NOISES, Poisson) if given is None else (noise_class(given, Poisson),):
-            yield f"NoisyCount, {noise.__name__}", NoisyCount, {"noise": noise}
+            yield f"NoisyCount({noise.__name__})", NoisyCount, {"noise": noise}
 
 
 def _taken(family: Family) -> set[str] | None:

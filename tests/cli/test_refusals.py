@@ -87,10 +87,6 @@ REFUSED = [
     (f"size --system nobody {GOAL}", "system: expected one of"),
     (f"size --family Gaussian {GOAL} --json --format latex", "--json: expected none beside --format latex"),
     (f"size --family Gaussian {GOAL} 2", "delta: expected numbers above 0 and below 1, got 2.0"),
-    ("size --table --format csv", "--format: expected markdown with --table, got csv"),
-    ("size --table --epsilon 1", "--epsilon: expected none with --table"),
-    ("size --table --mean 0", "--mean: expected none with --table"),
-    ("size --table --scale-limits 1 2", "--scale-limits: expected none with --table"),
     (f"size --family Gaussian {GOAL} --systems mine.yaml", "--systems: expected none with --family"),
     (f"size --system vuvuzela-dialing --mean 3 {GOAL}", "--mean: expected none with --system"),
     # dpsgd

@@ -30,9 +30,9 @@ def test_all_families_have_an_answer_or_a_reason() -> None:
     assert costs[-1] is None
     assert costs[:-1] == sorted(costs[:-1])  # type: ignore[type-var]
     assert found.reasons["SubsampledGaussian"] == "needs rate"
-    assert found.reasons["NoisyCount, Laplace"] == "needs shift"
+    assert found.reasons["NoisyCount(Laplace)"] == "needs shift"
     # Nothing is dropped, neither from the table nor from what is printed.
-    kinds = {name.partition(",")[0] for name in (*found.sized, *found.reasons)}
+    kinds = {name.partition("(")[0] for name in (*found.sized, *found.reasons)}
     assert kinds == {
         name for name, kind in pbdist.mechanisms.MECHANISMS.items() if kind.in_studies and kind_is_sized(kind)
     }
@@ -50,7 +50,7 @@ def kind_is_sized(kind: type) -> bool:
 def test_what_messages_cost() -> None:
     found = pbdist.size_families("all", shift=1, message_bytes=200, **TARGET, tolerance=0.1)
     noises = ("Laplace", "Gaussian", "DiscreteLaplace", "DiscreteGaussian", "Poisson")
-    assert set(found.sized) == {f"NoisyCount, {noise}" for noise in noises}
+    assert set(found.sized) == {f"NoisyCount({noise})" for noise in noises}
     assert found.reasons["Gaussian"] == "takes no shift"
     rows = found.frame[found.frame.problem.isna()]
     assert list(rows.expected_messages) == sorted(rows.expected_messages)
@@ -60,8 +60,8 @@ def test_what_messages_cost() -> None:
     assert "its bytes" in str(found)
     # Only the noise asked for.
     one = pbdist.size_families("NoisyCount", shift=1, noise="Poisson", **TARGET)
-    assert list(one.sized) == ["NoisyCount, Poisson"]
-    assert isinstance(one.sized["NoisyCount, Poisson"].mechanism, Poisson)
+    assert list(one.sized) == ["NoisyCount(Poisson)"]
+    assert isinstance(one.sized["NoisyCount(Poisson)"].mechanism, Poisson)
 
 
 def test_families_of_ones_own() -> None:

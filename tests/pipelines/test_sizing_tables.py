@@ -9,8 +9,9 @@ import pytest
 from pbdist import BatchError, Gaussian, InvalidInputError, Laplace, privacy_bounds
 from pbdist.cli import main
 from pbdist.results import Verdict
-from pbdist.sizing.report import sizing_table
 from pbdist.sizing.systems import NoisyCounts, find_system, judge, load_systems, size_system
+from pipelines.sizing_tables import main as print_tables
+from pipelines.sizing_tables import sizing_table
 
 _SMALL = """format: 1
 sources: {paper: "A paper, 2018"}
@@ -125,7 +126,7 @@ systems:
 def test_the_table_goes_on_where_a_target_has_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "systems.yaml"
     path.write_text(_UNSIZED, encoding="utf-8")
-    assert main(["size", "--table", "--systems", str(path), "--tolerance", "0.1"]) == 1
+    assert print_tables(["--systems", str(path), "--tolerance", "0.1"]) == 1
     printed = capsys.readouterr()
     first, second = printed.out.splitlines()[-2:]
     assert first.startswith("| `responses` | δ <= 0.9 at ε = 30 after 1 round | none | none: delta: expected a target")
@@ -138,8 +139,8 @@ def test_what_cannot_be_judged_or_sized_says_so(systems, monkeypatch: pytest.Mon
     def refuse(*_: object, **__: object) -> None:
         raise InvalidInputError("a|b")
 
-    monkeypatch.setattr("pbdist.sizing.report.judge", refuse)
-    monkeypatch.setattr("pbdist.sizing.report.size_system", refuse)
+    monkeypatch.setattr("pipelines.sizing_tables.judge", refuse)
+    monkeypatch.setattr("pipelines.sizing_tables.size_system", refuse)
     lines: list[str] = []
     with pytest.raises(BatchError, match=r"got none for 6 entries: counts, 4 rounds: large \(Laplace\): a\|b"):
         lines.extend(sizing_table(systems, tolerance=0.1))

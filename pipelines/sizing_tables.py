@@ -1,5 +1,12 @@
-"""The Markdown tables of `pbdist size --table`: systems, their published noise, and the smallest noise found."""
+"""Print the tables of docs/results.md: systems, their published noise, and the smallest noise found, as Markdown.
 
+    python -m pipelines.sizing_tables [--systems FILE]
+
+Progress is told on stderr.
+"""
+
+import argparse
+import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -10,7 +17,15 @@ from pbdist.mechanisms.noisy_count import SHIFT_INSIDE
 from pbdist.rounding import rounded_down, rounded_up
 from pbdist.sizing.families import CountNoise
 from pbdist.sizing.sized import SizedNoise
-from pbdist.sizing.systems import NoisyCounts, PublishedSetting, System, SystemTarget, judge, size_system
+from pbdist.sizing.systems import (
+    NoisyCounts,
+    PublishedSetting,
+    System,
+    SystemTarget,
+    judge,
+    load_systems,
+    size_system,
+)
 from pbdist.study.spec import exponential
 
 _NOISES: tuple[CountNoise, ...] = (Laplace, Gaussian)
@@ -202,3 +217,24 @@ def _percent(part: float) -> str:
 
 def _row(*cells: str) -> str:
     return "| " + " | ".join(cells) + " |"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the tables; return 1 if entries have no answer."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--systems", help="the systems, in place of those that come with pbdist")
+    parser.add_argument("--tolerance", type=float, default=0.01, help="how much smaller the refuted noise is (0.01)")
+    options = parser.parse_args(arguments)
+    try:
+        for line in sizing_table(
+            load_systems(options.systems), options.tolerance, lambda text: print(text, file=sys.stderr)
+        ):
+            print(line, flush=True)
+    except PbdistError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
