@@ -140,6 +140,11 @@ class SizedNoise:
                 " another tolerance of the size"
             )
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out a family that need not be picklable: a callable, or one that has such."""
+        plain = self.asked is not None and isinstance(self.asked[0], type)
+        return {**vars(self), **({} if plain else {"asked": None})}
+
     def _less_is_refuted(self) -> bool:
         """Whether the refuted noise is smaller by the tolerance, or by more where that is said and no mean is sized."""
         part = 1.0 - self.tolerance

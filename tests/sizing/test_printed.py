@@ -1,6 +1,7 @@
 """Printed sizes: what meets the target is rounded up, what is refuted down, and the bounds hold for the decimals."""
 
 import math
+import pickle
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -20,6 +21,7 @@ from pbdist import (
     privacy_bounds,
     size,
 )
+from pbdist.cli import main
 from pbdist.mechanisms import Pair
 from pbdist.mechanisms.pair import at_least_as_noisy
 from pbdist.rounding import rounded_down, rounded_up
@@ -131,6 +133,27 @@ def test_what_is_not_proved_of_rounded_noise_is_printed_whole() -> None:
     assert float(printed.refuted.scale) == sized.refuted_scale
     assert printed.meets.mechanism == sized.mechanism
     assert (printed.meets.bound, printed.refuted.bound) == (sized.delta_upper, sized.refuted_delta_lower)
+
+
+def test_a_size_is_pickled() -> None:
+    sized = size(Gaussian, **GOAL)
+    assert str(pickle.loads(pickle.dumps(sized))) == str(sized)  # noqa: S301 -- our own
+    other = size(lambda scale: Gaussian(2.0 * scale), **GOAL)
+    copy = pickle.loads(pickle.dumps(other))  # noqa: S301 -- our own
+    assert copy == other
+    assert f"{other.scale!r} " in str(copy)
+
+
+def test_an_answer_prints_as_the_command_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
+    sized = size(Gaussian, **GOAL)
+    options = "size --family Gaussian --compositions 16 --epsilon 1 --delta 1e-5"
+    assert main(options.split()) == 0
+    assert capsys.readouterr().out == f"{sized}\n"
+    assert (
+        len(repr(size(lambda scale: Laplace(scale, truncate=(-8 * scale, 8 * scale)), **{**GOAL, "delta": 0.2}))) < 1500
+    )
+    html = sized._repr_html_()
+    assert all(text in html for text in ("meets", "refuted", sized.printed.meets.scale, sized.printed.refuted.scale))
 
 
 def test_a_family_that_has_no_rounded_member() -> None:
