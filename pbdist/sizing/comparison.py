@@ -1,6 +1,5 @@
 """`size_families`: the smallest noise of every family that meets a target, side by side, by what it costs."""
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -146,7 +145,9 @@ def size_families(
     if message_bytes is not None and not is_positive(message_bytes):
         raise InvalidInputError(f"message_bytes: expected a finite number above 0, got {shown(message_bytes)}")
     chosen = list(_chosen(families, parameters))
-    _refuse_unused(chosen, parameters)
+    for name in parameters:
+        if not any(name in _taken(family) for _, family, _ in chosen):
+            raise InvalidInputError(f"{name}: expected a parameter of a family, got one that none takes")
     answers = []
     for index, (name, family, extra) in enumerate(chosen):
         report(f"{name}: family", index + 1, len(chosen))
@@ -204,32 +205,22 @@ def _chosen(
             yield f"NoisyCount({noise.__name__})", NoisyCount, {"noise": noise}
 
 
-def _taken(family: Family) -> set[str] | None:
-    """Return the parameters that a family takes beside the sized one; None of what is no class and takes none."""
+def _taken(family: Family) -> set[str]:
+    """Return the parameters that a family takes beside the sized one; what is no class takes none."""
     if not isinstance(family, type):
-        return None
+        return set()
     sized = noise_parameter(family)
     return {name for name in parameters_of(family) if sized is None or name != sized.name or family is NoisyCount}
 
 
-def _refuse_unused(chosen: Sequence[tuple[str, Family, dict[str, Any]]], parameters: Mapping[str, Any]) -> None:
-    """Refuse a parameter that no family takes."""
-    taken = set[str]().union(*(_taken(family) or () for _, family, _ in chosen))
-    for name in parameters:
-        if name not in taken:
-            raise InvalidInputError(f"{name}: expected a parameter of a family, got one that none takes")
-
-
 def _check_applies(family: Family, parameters: Mapping[str, Any]) -> None:
     """Raise the reason why a family does not apply to these parameters, if it does not."""
-    taken = _taken(family)
-    if taken is None or not isinstance(family, type):
+    if not isinstance(family, type):
         return
+    taken = _taken(family)
     for name in parameters:
         if name not in taken:
             raise InvalidInputError(f"takes no {name}")
-    needed = inspect.signature(family).parameters.values()
-    missing = [one.name for one in needed if one.default is one.empty and one.name in taken]
-    for name in missing:
-        if name not in parameters and not (family is NoisyCount and name == "mean"):
-            raise InvalidInputError(f"needs {name}")
+    needed = {name for name, one in parameters_of(family).items() if one.required and name in taken} - {"mean"}
+    if missing := sorted(needed - {*parameters}):
+        raise InvalidInputError(f"needs {' and '.join(missing)}")

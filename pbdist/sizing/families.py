@@ -226,17 +226,8 @@ def family_of(family: Any, parameters: Mapping[str, Any]) -> ScaleFamily | Count
 
 
 def _of_class(kind: type, parameters: Mapping[str, Any]) -> ScaleFamily | CountFamily:
-    if kind is RandomizedResponse:
-        if parameters:
-            raise InvalidInputError(
-                f"{next(iter(parameters))}: expected no parameters with RandomizedResponse, got one"
-            )
-        return _responses("RandomizedResponse", 2, RandomizedResponse)
-    if kind is KaryRandomizedResponse:
-        if set(parameters) != {"k"}:
-            raise wrong_parameters(kind, [*parameters, "p"], TypeError(f"got {sorted(parameters)}"))
-        answers = KaryRandomizedResponse(0.5, parameters["k"]).k
-        return _responses("KaryRandomizedResponse", answers, lambda p: KaryRandomizedResponse(p, answers))
+    if kind in (RandomizedResponse, KaryRandomizedResponse):
+        return _responses(kind, parameters)
     if kind is NoisyCount:
         return _counts(parameters)
     sized = noise_parameter(kind) if issubclass(kind, Pair) else None
@@ -309,12 +300,17 @@ def _made(make: Callable[..., Pair], *amounts: float) -> Pair | None:
         return None
 
 
-def _responses(name: str, answers: int, construct: Callable[[float], Pair]) -> ScaleFamily:
+def _responses(kind: type, parameters: Mapping[str, Any]) -> ScaleFamily:
     """Randomized response by the probability of a lie: at most that of an answer drawn at random, 1 - 1/k.
 
     The amount of noise is the inverse of the loss of one answer, ln((k - 1) (1 - lie) / lie), as the standard deviation
     is about that of Gaussian noise.
     """
+    construct: Callable[..., RandomizedResponse | KaryRandomizedResponse] = kind
+    try:
+        answers = getattr(construct(0.5, **parameters), "k", 2)
+    except TypeError as error:
+        raise wrong_parameters(kind, [*parameters, "p"], error) from error
     others, most = answers - 1.0, 1.0 - 1.0 / answers
 
     def make(lie: float) -> Pair:
@@ -323,7 +319,7 @@ def _responses(name: str, answers: int, construct: Callable[[float], Pair]) -> S
             raise InvalidInputError(
                 f"scale: expected a probability of a lie from {_RAREST_LIE:g} to {limit}, got {lie!r}"
             )
-        return construct(1.0 - lie)
+        return construct(1.0 - lie, **parameters)
 
     def amount_of(lie: float) -> float:
         loss = math.log(others) + math.log1p(-lie) - math.log(lie) if lie < most else 0.0
@@ -333,14 +329,7 @@ def _responses(name: str, answers: int, construct: Callable[[float], Pair]) -> S
         small = others * math.exp(-1.0 / amount) if amount > 0.0 else 0.0
         return min(small / (1.0 + small), most)
 
-    return ScaleFamily(
-        name=name,
-        make=make,
-        ordered=True,
-        first=lambda deviation: lie_of(0.5 * deviation),
-        scale_of=lie_of,
-        amount_of=amount_of,
-    )
+    return ScaleFamily(kind.__name__, make, True, lambda deviation: lie_of(0.5 * deviation), lie_of, amount_of)
 
 
 def _checked_pair(pair: Any) -> Pair:

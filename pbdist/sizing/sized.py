@@ -273,14 +273,14 @@ def sized_sheet(sized: SizedNoise) -> Sheet:
 class Answer:
     """A target, the e^ε that was given for it, if any, and the noise that was found, or why there is none.
 
-    `family` names the family where several are compared, and `size` is what a message has in bytes, if that is known.
+    `family` names the family where several are compared; `message_bytes` is the size of a message, if that is known.
     """
 
     target: Target
     exp_epsilon: float | None
     sized: SizedNoise | PbdistError
     family: str = ""
-    size: float | None = None
+    message_bytes: float | None = None
 
 
 def answers_sheet(caption: str, answers: Sequence[Answer], *, exactly: bool = False) -> Sheet:
@@ -304,7 +304,7 @@ def answers_sheet(caption: str, answers: Sequence[Answer], *, exactly: bool = Fa
         Column("scale", "scale that meets"),
         Column("mean", "its mean", printed=means),
         Column("expected_messages", "its messages", printed=any(messages)),
-        Column("expected_bytes", "its bytes", printed=any(answer.size is not None for answer in answers)),
+        Column("expected_bytes", "its bytes", printed=any(answer.message_bytes is not None for answer in answers)),
         Column("deviation", "its deviation", printed=families and not all(messages)),
         Column("delta_lower", "", printed=False),
         Column("delta_upper", head_of("delta_upper")),
@@ -338,7 +338,7 @@ def _answer_row(answer: Answer, *, exactly: bool) -> tuple[Cell, ...]:
     def cell(text: Callable[[PrintedSize], str | None], value: float | None) -> Cell:
         return Shown("" if printed is None else text(printed) or "", value)
 
-    size, messages = answer.size, sized.expected_messages
+    size, messages = answer.message_bytes, sized.expected_messages
     deviation = noise_deviation(sized.mechanism)
     return (
         *asked,
@@ -404,7 +404,7 @@ def answers_as_json(answers: Sequence[Answer]) -> list[JsonValue]:
     for answer in answers:
         row: dict[str, JsonValue] = {"family": answer.family} if answer.family else {}
         if isinstance(answer.sized, SizedNoise):
-            size = _product(answer.size, answer.sized.expected_messages)
+            size = _product(answer.message_bytes, answer.sized.expected_messages)
             row |= {**sized_as_json(answer.sized), **({} if size is None else {"expected_bytes": size})}
         else:
             row |= {**_fields(answer.target, "compositions", "epsilon", "delta"), "problem": str(answer.sized)}
