@@ -86,7 +86,8 @@ def _parameter_options(_: frozenset[str]) -> list[Option]:
         elif told.domain.form in (Form.NUMBERS, Form.TWO_NUMBERS):
             settings["several"] = True
         elif told.domain.form is Form.MECHANISM:
-            settings = {"metavar": "KIND", "type": Word(told.domain.kinds, only=True)}
+            # Poisson noise is no noise about a mean, and sized by its mean alone.
+            settings = {"metavar": "KIND", "type": Word((*told.domain.kinds, "Poisson"), only=True)}
         elif told.domain.form is not Form.NUMBER:
             settings = {"metavar": "NAME", "type": Word(told.domain.names, only=bool(told.domain.names))}
         what = described({kind: one.described for kind, one in of_kinds.items()})
@@ -208,6 +209,7 @@ def _print_families(options: Options, form: str, count: Callable[[str, int, int]
         )
         found += compared.answers
         if form not in ("csv", "json"):
+            print(end="\n" if index else "")
             print_sheet(compared.sheet, form)
     if form == "json":
         print(json.dumps(answers_as_json(found), indent=2, allow_nan=False))

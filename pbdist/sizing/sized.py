@@ -339,14 +339,13 @@ def _answer_row(answer: Answer, *, exactly: bool) -> tuple[Cell, ...]:
         return Shown("" if printed is None else text(printed) or "", value)
 
     size, messages = answer.message_bytes, sized.expected_messages
-    deviation = noise_deviation(sized.mechanism)
     return (
         *asked,
         cell(lambda one: one.meets.scale, sized.scale),
         cell(lambda one: one.meets.mean, sized.mean),
         cell(lambda one: _up(one.messages), messages),
         cell(lambda one: _up(_product(size, one.messages)), _product(size, messages)),
-        Shown("" if deviation is None else f"{deviation:.6g}", deviation),
+        cell(lambda one: _up(noise_deviation(one.meets.mechanism)), noise_deviation(sized.mechanism)),
         sized.delta_lower,
         cell(lambda one: rounded_up(one.meets.bound), sized.delta_upper),
         cell(lambda one: one.refuted.scale, sized.refuted_scale),
