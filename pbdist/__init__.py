@@ -59,8 +59,9 @@ if TYPE_CHECKING:
     )
     from pbdist.query import open_study
     from pbdist.sizing.api import size
+    from pbdist.sizing.comparison import SizedFamilies, size_families
     from pbdist.sizing.families import CountFamily
-    from pbdist.sizing.goal import SizedNoise
+    from pbdist.sizing.sized import SizedNoise
     from pbdist.theorems import earlier_bounds
 
 __all__ = [
@@ -92,6 +93,7 @@ __all__ = [
     "RandomAllocation",
     "RandomizedResponse",
     "Reversed",
+    "SizedFamilies",
     "SizedNoise",
     "Staircase",
     "StoreDamagedError",
@@ -117,6 +119,7 @@ __all__ = [
     "privacy_bounds",
     "renyi_bounds",
     "size",
+    "size_families",
     "total_variation_bounds",
     "tradeoff_bounds",
 ]
@@ -137,6 +140,7 @@ _ROOMS |= {
 }
 _ROOMS |= dict.fromkeys(("renyi_bounds", "total_variation_bounds", "tradeoff_bounds"), "pbdist.bounds.curves")
 _ROOMS |= dict.fromkeys(("CountFamily", "SizedNoise", "size"), "pbdist.sizing.api")
+_ROOMS |= dict.fromkeys(("SizedFamilies", "size_families"), "pbdist.sizing.comparison")
 
 
 def __getattr__(name: str) -> "Any":

@@ -9,7 +9,7 @@ from pbdist.arguments import checked_epsilon
 from pbdist.mechanisms import SubsampledGaussian
 from pbdist.notebook import html_table
 from pbdist.sizing.api import size
-from pbdist.sizing.goal import SizedNoise
+from pbdist.sizing.sized import SizedNoise
 
 #: How much smaller the refuted noise multiplier is, if nobody says otherwise.
 DEFAULT_STEP = 1e-3

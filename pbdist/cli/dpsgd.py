@@ -38,7 +38,7 @@ _READ = (
 #: What the columns of sized noise are called here.
 _HEADS = {
     "compositions": ("steps", "steps"),
-    "scale": ("noise_multiplier", "multiplier that will do"),
+    "scale": ("noise_multiplier", "multiplier that meets"),
     "refuted_scale": ("refuted_noise_multiplier", "multiplier too small"),
 }
 
@@ -132,7 +132,7 @@ def _print_noise(options: Options, form: str) -> None:
         refuse("--direction", "expected none with --epsilon, got one: noise is sized for both")
     from pbdist.accounting import dpsgd_noise
     from pbdist.accounting.calibration import DEFAULT_STEP
-    from pbdist.sizing.report import sized_as_json
+    from pbdist.sizing.sized import sized_as_json
 
     tolerance = DEFAULT_STEP if options.tolerance is None else options.tolerance
     found = dpsgd_noise(**_run(options), epsilon=options.epsilon, tolerance=tolerance)
@@ -146,19 +146,13 @@ def _print_noise(options: Options, form: str) -> None:
 
 def _sized_sheet(found: "DpsgdNoise", *, exactly: bool) -> "Sheet":
     """Return the sheet of `pbdist size`, in the words of this command, with the epochs before each row."""
-    from pbdist.mechanisms import SubsampledGaussian
     from pbdist.query.formats import Column
-    from pbdist.sizing.goal import Goal
-    from pbdist.sizing.report import Answer, printed_size, sized_sheet
+    from pbdist.sizing.sized import Answer, answers_sheet
 
     training = found.training
-    parameters = {"rate": training.sample_rate}
-    answers = []
-    for one in found.sized:
-        printed = None if exactly else printed_size(one, SubsampledGaussian, parameters)
-        answers.append(Answer(Goal(one.compositions, one.epsilon, one.delta), None, one, printed))
+    answers = [Answer(one.target, None, one) for one in found.sized]
     given = " ".join(f"{name}={value}" for name, value in _given_run(training).items())
-    sheet = sized_sheet(f"DP-SGD {given}", answers)
+    sheet = answers_sheet(f"DP-SGD {given}", answers, exactly=exactly)
     columns = tuple(
         replace(one, name=_HEADS[one.name][0], head=_HEADS[one.name][1]) if one.name in _HEADS else one
         for one in sheet.columns

@@ -113,6 +113,12 @@ def end_if_watched() -> None:
         _watch.end()
 
 
+def begins_anew() -> None:
+    """Have the end say that the command keeps nothing of its work."""
+    if _watch is not None:
+        _watch.says(ANEW)
+
+
 class in_good_order:  # noqa: N801 -- used like a function
     """A block in which a signal raises `KeyboardInterrupt`, so that it gives back what it holds.
 

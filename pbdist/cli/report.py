@@ -25,8 +25,8 @@ from pbdist.errors import printable
 
 if TYPE_CHECKING:
     from pbdist.report.pages.store_report import Report
-    from pbdist.sizing.goal import Goal
     from pbdist.study import StudySpec
+    from pbdist.study import Target as Goal
 
 _FORMATS = ("html", "md", "pdf", "latex")
 _GOAL = ("compositions", "epsilon", "exp_epsilon", "delta")
@@ -153,7 +153,7 @@ def _of_system(options: Options, drawn: str) -> "Report":
     asked = _asked_goal(options)
     targets = system.targets
     if asked is not None:
-        targets = (SystemTarget(asked.compositions, asked.epsilon, asked.delta, "asked for"),)
+        targets = (SystemTarget(**vars(asked), origin="asked for"),)
     settings: dict[str, Any] = {} if options.tolerance is None else {"tolerance": options.tolerance}
     return system_report(system, targets, store=options.size_store, drawn=drawn, told=_told, **settings)
 
@@ -167,6 +167,6 @@ def _asked_goal(options: Options) -> "Goal | None":
     missing += ["epsilon"] if given["epsilon"] is None and given["exp_epsilon"] is None else []
     if missing:
         refuse(f"--{missing[0]}", "expected a value with the rest of a goal, got none")
-    from pbdist.sizing.goal import checked_goal
+    from pbdist.sizing.target import checked_target as checked_goal
 
     return checked_goal(**given)

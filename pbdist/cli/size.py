@@ -1,19 +1,18 @@
-"""``pbdist size``: the smallest noise that provably meets a goal."""
+"""``pbdist size``: the smallest noise that provably meets a target."""
 
 import json
 from collections.abc import Callable
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from pbdist.cli.interrupts import begins_anew
 from pbdist.cli.output import (
     EXIT_CODES,
     MISSED,
     chosen_format,
-    print_all,
     print_sheet,
     printed_warnings,
     sign_of_life,
-    tell,
 )
 from pbdist.cli.parser import (
     NUMBER,
@@ -32,16 +31,8 @@ from pbdist.cli.parser import (
 
 if TYPE_CHECKING:
     from pbdist.mechanisms import Parameter
-    from pbdist.sizing.goal import Goal
-    from pbdist.sizing.report import Answer
-
-#: Options beside those of the parameters of mechanisms.
-_OPTIONS = frozenset(
-    (
-        *("compositions", "delta", "epsilon", "exp_epsilon", "json", "scale_limits", "store", "systems", "tolerance"),
-        *("adjacency", "noise", "reading"),
-    )
-)
+    from pbdist.sizing.sized import Answer
+    from pbdist.study import Target
 
 
 def system_names() -> list[str]:
@@ -57,10 +48,23 @@ def systems_option() -> Option:
     return Option("--systems", metavar="FILE", type=file_type(), help=what)
 
 
-def _families() -> list[str]:
-    from pbdist.mechanisms import MECHANISMS, noise_parameter
+class _Families(Word):
+    """The mechanisms that can be sized: one of them, several with commas between them, or ``all``."""
 
-    return [name for name, kind in MECHANISMS.items() if kind.in_studies and noise_parameter(kind)]
+    def __init__(self) -> None:
+        super().__init__(self._known, only=True)
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the text; names other than the known ones are refused."""
+        for name in value.split(","):
+            super().convert(name.strip(), param, ctx)
+        return value
+
+    @staticmethod
+    def _known() -> list[str]:
+        from pbdist.mechanisms import MECHANISMS, noise_parameter
+
+        return [*(name for name, kind in MECHANISMS.items() if kind.in_studies and noise_parameter(kind)), "all"]
 
 
 def _adjacencies() -> list[str]:
@@ -82,7 +86,8 @@ def _parameter_options(_: frozenset[str]) -> list[Option]:
         elif told.domain.form in (Form.NUMBERS, Form.TWO_NUMBERS):
             settings["several"] = True
         elif told.domain.form is Form.MECHANISM:
-            settings = {"metavar": "KIND", "type": Word(told.domain.kinds, only=True)}
+            # Poisson noise is no noise about a mean, and sized by its mean alone.
+            settings = {"metavar": "KIND", "type": Word((*told.domain.kinds, "Poisson"), only=True)}
         elif told.domain.form is not Form.NUMBER:
             settings = {"metavar": "NAME", "type": Word(told.domain.names, only=bool(told.domain.names))}
         what = described({kind: one.described for kind, one in of_kinds.items()})
@@ -106,18 +111,19 @@ def _parameters() -> "dict[str, dict[str, Parameter]]":
 
 @command(
     "size",
-    Option("--family", metavar="KIND", type=Word(_families, only=True), help="the mechanism whose noise is sized"),
+    Option(
+        "--family", metavar="KIND", type=_Families(), help="the mechanism whose noise is sized; A,B or all compares"
+    ),
     Option(
         "--system",
         metavar="NAME",
         type=Word(system_names),
         help="a system of data/systems.yaml; its own targets if none is given",
     ),
-    Option("--table", is_flag=True, help="print the table of all systems, as Markdown"),
     systems_option(),
     Option("--compositions", metavar="R", type=WHOLE, several=True, help="numbers of compositions"),
     *point_options(several=True),
-    Option("--delta", metavar="D", type=NUMBER, several=True, help="the largest delta that will do"),
+    Option("--delta", metavar="D", type=NUMBER, several=True, help="the target's delta"),
     Option("--tolerance", metavar="T", type=NUMBER, default=0.01, help="how much smaller the refuted noise is (0.01)"),
     Option("--scale-limits", metavar="LOW HIGH", nargs=2, type=NUMBER, help="smallest and largest scale looked at"),
     Option(
@@ -129,11 +135,12 @@ def _parameters() -> "dict[str, dict[str, Parameter]]":
     Option(
         "--store", metavar="STORE", type=Word(path="dir"), help="a store to ask first: a path or s3://BUCKET/PREFIX"
     ),
+    Option("--message-bytes", metavar="N", type=NUMBER, help="the size of a message, to compare families in bytes"),
     *format_options(),
     strict_option("what is refuted is smaller by more than the tolerance"),
     example="size --family Gaussian --compositions 100 --epsilon 1 --delta 1e-6",
     exits=EXIT_CODES,
-    exclusive=[("family", "system", "table"), ("epsilon", "exp_epsilon")],
+    exclusive=[("family", "system"), ("epsilon", "exp_epsilon")],
     late=_parameter_options,
 )
 def size(options: Options) -> int:
@@ -141,10 +148,12 @@ def size(options: Options) -> int:
 
     Its δ provably is at most --delta, and a little less noise is proved not to be enough. The scale of
     RandomizedResponse, k-ary too, is the probability of a lie, that of Poisson its mean. Without --mean, mean and scale
-    of a NoisyCount are sized together, if its noise is Laplace or Gaussian. Of several --compositions, --epsilon and
-    --delta all combinations are answered. Noise that meets the goal is rounded up, and refuted noise down, and the
-    bounds hold for the printed numbers; csv and json are unrounded.
+    of a NoisyCount are sized together. Several families, or all of them, are compared in one table, the cheapest first.
+    Of several --compositions, --epsilon and --delta all combinations are answered. Noise that meets the target is
+    rounded up, and refuted noise down, and the bounds hold for the printed numbers; csv and json are unrounded.
     """
+    if options.store is None:
+        begins_anew()
     with printed_warnings() as missed, sign_of_life() as count:
         code = _sized(options, count)
     return MISSED if options.strict and missed and not code else code
@@ -152,14 +161,14 @@ def size(options: Options) -> int:
 
 def _sized(options: Options, count: Callable[[str, int, int], None]) -> int:
     _refuse_ignored(options)
-    if options.table:
-        return _print_systems(options)
     form = chosen_format(options)
-    family, parameters, goals = _asked(options)
+    if _several(options):
+        return _print_families(options, form, count)
+    family, parameters, targets = _asked(options)
     answers = []
-    for index, goal in enumerate(goals):
-        count("target", index, len(goals))
-        answers.append(_answer(options, family, parameters, *goal, exactly=form in ("csv", "json")))
+    for index, target in enumerate(targets):
+        count("target", index, len(targets))
+        answers.append(_answer(options, family, parameters, *target))
     problems = [answer.sized for answer in answers if isinstance(answer.sized, Exception)]
     if len(problems) == len(answers):
         raise problems[0]
@@ -167,71 +176,95 @@ def _sized(options: Options, count: Callable[[str, int, int], None]) -> int:
     if problems:
         from pbdist.errors import BatchError
 
-        number = "one goal" if len(problems) == 1 else f"{len(problems)} goals"
-        raise BatchError(f"size: expected an answer to each goal, got none to {number}: {problems[0]}")
+        number = "one target" if len(problems) == 1 else f"{len(problems)} targets"
+        raise BatchError(f"size: expected an answer to each target, got none to {number}: {problems[0]}")
     return 0
 
 
-def _print_systems(options: Options) -> int:
-    from pbdist.sizing.report import sizing_table
-    from pbdist.sizing.systems import load_systems
+def _several(options: Options) -> bool:
+    """Whether families are compared."""
+    return options.family is not None and (options.family == "all" or "," in options.family)
 
-    if options.format not in (None, "markdown"):
-        refuse("--format", f"expected markdown with --table, got {options.format}")
-    systems = load_systems(options.systems)
-    for line in sizing_table(systems, options.tolerance, tell):
-        print(line, flush=True)
+
+def _print_families(options: Options, form: str, count: Callable[[str, int, int], None]) -> int:
+    """Print the families side by side, a table for each target; in CSV and JSON all targets together."""
+    import pbdist
+    from pbdist.errors import BatchError
+    from pbdist.sizing.sized import SizedNoise, answers_as_json, answers_sheet
+
+    found: list[Answer] = []
+    parameters, targets = given_options(options, _parameters()), _targets(options)
+    for index, (target, exp_epsilon) in enumerate(targets):
+        count("target", index, len(targets))
+        compared = pbdist.size_families(
+            options.family,
+            compositions=target.compositions,
+            epsilon=target.epsilon if exp_epsilon is None else None,
+            exp_epsilon=exp_epsilon,
+            delta=target.delta,
+            tolerance=options.tolerance,
+            message_bytes=options.message_bytes,
+            adjacency=options.adjacency,
+            **parameters,
+        )
+        found += compared.answers
+        if form not in ("csv", "json"):
+            print(end="\n" if index else "")
+            print_sheet(compared.sheet, form)
+    if form == "json":
+        print(json.dumps(answers_as_json(found), indent=2, allow_nan=False))
+    elif form == "csv":
+        print_sheet(answers_sheet("", found, exactly=True), form)
+    if not any(isinstance(one.sized, SizedNoise) for one in found):
+        raise BatchError(f"size: expected an answer from some family, got none: {found[0].family}: {found[0].sized}")
     return 0
 
 
-def _asked(options: Options) -> "tuple[Any, dict[str, Any], list[tuple[Goal, float | None]]]":
-    """Return the family, its parameters, and the goals, each with the e^ε that was given for it; all checked."""
-    from pbdist.mechanisms import MECHANISMS
-    from pbdist.sizing.families import noise_class
-    from pbdist.sizing.goal import checked_goal
-    from pbdist.sizing.systems import find_system, load_systems, system_family
+def _targets(options: Options) -> "list[tuple[Target, float | None]]":
+    """Return the targets that are given, each with the e^ε that was given for it; all checked."""
+    from pbdist.sizing.target import checked_target
 
     given = given_options(options, ("compositions", "epsilon", "exp_epsilon", "delta"))
     if (given and len(given) < 3) or (options.family and not given):
         epsilon = [] if "exp_epsilon" in given else ["epsilon"]
         missing = [name for name in ("compositions", *epsilon, "delta") if name not in given]
         refuse(f"--{missing[0]}", "expected a value, got none")
-    goals: list[tuple[Goal, float | None]] = []
+    targets: list[tuple[Target, float | None]] = []
     for values in product(*given.values()) if given else ():
         asked = {"epsilon": None, "exp_epsilon": None, **dict(zip(given, values, strict=True))}
-        goals.append((checked_goal(**asked), asked["exp_epsilon"]))
+        targets.append((checked_target(**asked), asked["exp_epsilon"]))
+    return targets
+
+
+def _asked(options: Options) -> "tuple[Any, dict[str, Any], list[tuple[Target, float | None]]]":
+    """Return the family, its parameters, and the targets, each with the e^ε that was given for it; all checked."""
+    from pbdist.mechanisms import MECHANISMS
+    from pbdist.sizing.families import noise_class
+    from pbdist.sizing.systems import find_system, load_systems, system_family
+
+    targets = _targets(options)
     if options.family:
-        parameters = given_options(options, _parameters())
-        together = options.family == "NoisyCount" and options.mean is None
-        if together and str(options.noise).startswith("Discrete"):
-            refuse("--noise", f"expected Laplace or Gaussian without --mean, got {options.noise}: give its --mean too")
-        return MECHANISMS[options.family], parameters, goals
+        return MECHANISMS[options.family], given_options(options, _parameters()), targets
     system = find_system(load_systems(options.systems), options.system)
     noise: Any = None if options.noise is None else noise_class(options.noise)
     family, parameters = system_family(system, noise, options.reading)
-    return family, parameters, goals or [(target, None) for target in system.targets]
+    return family, parameters, targets or [(target, None) for target in system.targets]
 
 
 def _answer(
-    options: Options,
-    family: Any,
-    parameters: dict[str, Any],
-    goal: "Goal",
-    exp_epsilon: float | None,
-    *,
-    exactly: bool,
+    options: Options, family: Any, parameters: dict[str, Any], target: "Target", exp_epsilon: float | None
 ) -> "Answer":
-    """Return the answer to one goal; where none is found it is the error, also that of a wrong parameter."""
+    """Return the answer to one target; where none is found it is the error, also that of a wrong parameter."""
     import pbdist
     from pbdist.errors import InvalidInputError, PrecisionError
-    from pbdist.sizing.report import Answer, printed_size
+    from pbdist.sizing.sized import Answer
 
     try:
         sized = pbdist.size(
             family,
-            compositions=goal.compositions,
-            epsilon=goal.epsilon,
-            delta=goal.delta,
+            compositions=target.compositions,
+            epsilon=target.epsilon,
+            delta=target.delta,
             tolerance=options.tolerance,
             scale_limits=options.scale_limits,
             store=options.store,
@@ -239,39 +272,36 @@ def _answer(
             **parameters,
         )
     except (InvalidInputError, PrecisionError) as error:
-        return Answer(goal, exp_epsilon, error)
-    return Answer(goal, exp_epsilon, sized, None if exactly else printed_size(sized, family, parameters))
+        return Answer(target, exp_epsilon, error)
+    return Answer(target, exp_epsilon, sized)
 
 
 def _print(options: Options, answers: "list[Answer]", form: str) -> None:
-    from pbdist.sizing.goal import SizedNoise
-    from pbdist.sizing.report import answers_as_json, sized_sheet, sized_table
+    from pbdist.sizing.sized import SizedNoise, answers_as_json, answers_sheet, sized_sheet
 
     alone = answers[0]
     if form == "json":
-        # The goals of a system are a list, however many there are.
+        # The targets of a system are a list, however many there are.
         found = answers_as_json(answers)
         print(json.dumps(found[0] if len(found) == 1 and options.delta else found, indent=2, allow_nan=False))
-    elif form == "table" and len(answers) == 1 and isinstance(alone.sized, SizedNoise) and alone.printed is not None:
-        print_all(sized_table(alone.sized, alone.printed))
+    elif form == "table" and len(answers) == 1 and isinstance(alone.sized, SizedNoise):
+        print_sheet(sized_sheet(alone.sized), form)
     else:
         told = given_options(options, _parameters())
         what = options.family or f"system {options.system}"
         caption = " ".join([f"{what}: the smallest noise found", *(f"{name}={value}" for name, value in told.items())])
-        print_sheet(sized_sheet(caption, answers), form)
+        print_sheet(answers_sheet(caption, answers, exactly=form == "csv"), form)
 
 
 def _refuse_ignored(options: Options) -> None:
     """Refuse options that would be ignored."""
-    if options.family is None and options.system is None and not options.table:
-        refuse("--family", "expected a kind of mechanism, or --system or --table, got none")
-    if options.table:
-        unused = {*_OPTIONS, *_parameters()} - {"systems", "tolerance"}
-    elif options.family:
-        unused = {"systems"}
+    if options.family is None and options.system is None:
+        refuse("--family", "expected a kind of mechanism, or --system, got none")
+    if options.family:
+        unused = {"systems", *(("store", "scale_limits") if _several(options) else ("message_bytes",))}
     else:
-        unused = {*_parameters()} - {"noise", "reading"}
-    what = "--table" if options.table else "--family" if options.family else "--system"
+        unused = {*_parameters(), "message_bytes"} - {"noise", "reading"}
+    what = "--family" if options.family else "--system"
     for name in sorted(unused):
         value = getattr(options, name)
         if value is not None and value is not False:

@@ -1,4 +1,4 @@
-"""`size`: the smallest noise of a family that meets a goal, from computed bounds or from a store."""
+"""`size`: the smallest noise of a family that meets a target, from computed bounds or from a store."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -20,29 +20,31 @@ from pbdist.mechanisms import (
 from pbdist.query.judging import tell
 from pbdist.query.lookup import check_flag
 from pbdist.query.study import Study, open_study
-from pbdist.results import NOTHING_KNOWN, Bracket, Verdict
+from pbdist.results import NOTHING_KNOWN, Bracket
 from pbdist.sizing.counts import smallest_count
-from pbdist.sizing.families import CountFamily, count_family_of, expected_messages, family_of
-from pbdist.sizing.goal import Computed, Goal, Judge, SizedNoise, Source, checked_goal
+from pbdist.sizing.families import CountFamily, ScaleFamily, expected_messages, family_of
 from pbdist.sizing.scale import smallest_scale
+from pbdist.sizing.sized import SizedNoise
+from pbdist.sizing.target import Computed, Judge, Source, checked_target
 from pbdist.store import Place
+from pbdist.study import Target
 from pbdist.types import Adjacency
 
 
 class _StoredSource:
-    """Bounds from a study at a goal's r and ε, computed where they are too wide; `evaluations` counts computations.
+    """Bounds from a study at a target's r and ε, computed where they are too wide; `evaluations` counts computations.
 
     First the study answers, by equality and proved orders alone (`Study.delta`). Where that is too wide, the point is
     computed as the study does and added to the store, unless the store takes nothing. Where that is too wide still,
     narrower bounds are computed and not stored.
     """
 
-    def __init__(self, study: Study, goal: Goal, source: Source) -> None:
+    def __init__(self, study: Study, target: Target, source: Source) -> None:
         self.evaluations = 0
-        self._study, self._goal, self._source = study, goal, source
+        self._study, self._target, self._source = study, target, source
 
     def __call__(self, pair: Pair, tolerance: float) -> Bracket:
-        """Bound δ of a pair with about that relative width, or wider where that settles the goal."""
+        """Bound δ of a pair with about that relative width, or wider where that decides."""
         try:
             found = self._answer(pair, refine=False)
         except OffGridError:
@@ -66,8 +68,8 @@ class _StoredSource:
         answer, _ = self._study.queries.delta(
             pair,
             {},
-            compositions=self._goal.compositions,
-            epsilon=self._goal.epsilon,
+            compositions=self._target.compositions,
+            epsilon=self._target.epsilon,
             exp_epsilon=None,
             direction="both",
             refine=refine,
@@ -76,57 +78,42 @@ class _StoredSource:
         return NOTHING_KNOWN.narrowed(answer.bracket())
 
     def _enough(self, found: Bracket, tolerance: float) -> bool:
-        settled = found.verdict(self._goal.delta) in (Verdict.YES, Verdict.NO)
-        return settled or found.log_upper - found.log_lower <= tolerance
+        decided = found.upper <= self._target.delta or found.lower > self._target.delta
+        return decided or found.log_upper - found.log_lower <= tolerance
 
 
-def _stored_amounts(
-    study: Study | None, make: Callable[..., Pair], candidates: Callable[[Pair], Iterator[tuple[float, ...]]]
-) -> tuple[list[Any], Adjacency]:
-    """Return those arguments of `make`, in order, whose mechanisms the study has, and for which neighbours they are."""
-    if study is None:
-        return [], Adjacency.AS_STATED
-    found, neighbours = set(), set()
-    for cell in study.spec.cells:
-        for amounts in candidates(cell.pair):
-            if _made(make, *amounts) == cell.pair:
-                found.add(amounts)
-                neighbours.add(study.spec.neighbours_of(cell))
+def _stored_amounts(study: Study | None, family: ScaleFamily | CountFamily) -> tuple[list[Any], Adjacency]:
+    """Return the scales of a family, or its means and scales, whose mechanisms the study has; and for which neighbours.
+
+    They are in order.
+    """
+    found: set[Any] = set()
+    neighbours = set()
+    for cell in () if study is None else study.spec.cells:
+        for mean, scale in _means_and_scales(cell.pair):
+            if _made(family, mean, scale) == cell.pair:
+                found.add((mean, scale) if isinstance(family, CountFamily) else scale)
+                neighbours.add(study.spec.neighbours_of(cell))  # type: ignore[union-attr]
                 break
     return sorted(found), alike(neighbours)
 
 
-def _with_the_store(given: Adjacency, stored: Adjacency) -> Adjacency:
-    """Return for which neighbours noise is sized: as given, or else as the study states of the same mechanisms."""
-    if given.definite and stored.definite and given is not stored:
-        raise InvalidInputError(
-            f"adjacency: expected {stored}, which the study in the store states of these mechanisms, got {given}"
-        )
-    return given if given.definite else stored
-
-
-def _scales(pair: Pair) -> Iterator[tuple[float, ...]]:
-    """Yield the numbers that may be the scale of a pair."""
+def _means_and_scales(pair: Pair) -> Iterator[tuple[float, float]]:
+    """Yield the numbers that may be mean and scale of a pair; where it has no mean, 0."""
     for factor in pair.factors:
         one = factor.inner
-        told = noise_parameter(type(one))
+        sized = noise_parameter(type(one))
         if isinstance(one, RandomizedResponse | KaryRandomizedResponse):
-            yield (1.0 - one.p,)
+            yield 0.0, 1.0 - one.p
         elif isinstance(one, NoisyCount):
-            yield (one.noise.scale,)
-        elif told is not None:
-            yield (getattr(one, told.name),)
+            yield one.mean, one.noise.scale
+        elif sized is not None:
+            yield 0.0, getattr(one, sized.name)
 
 
-def _means_and_scales(pair: Pair) -> Iterator[tuple[float, ...]]:
-    for factor in pair.factors:
-        if isinstance(factor.inner, NoisyCount):
-            yield factor.inner.mean, factor.inner.noise.scale
-
-
-def _made(make: Callable[..., Pair], *amounts: float) -> Pair | None:
+def _made(family: ScaleFamily | CountFamily, mean: float, scale: float) -> Pair | None:
     try:
-        return make(*amounts)
+        return family.pair(mean, scale) if isinstance(family, CountFamily) else family.make(scale)
     except InvalidInputError:
         return None
 
@@ -153,8 +140,9 @@ def size(
         - A class such as `pbdist.Gaussian`: its scale is sized (`Poisson`: the mean; `RandomizedResponse`: the
           probability of a lie, 1 - p, at most 1/2; `KaryRandomizedResponse` of a ``k``: at most 1 - 1/k), the other
           `parameters` are passed on.
-        - `pbdist.NoisyCount` with ``noise=pbdist.Laplace`` (or `Gaussian`), ``shift`` and ``reading``: mean and scale
-          are sized together, so that the noise takes the fewest messages on average; with ``mean`` given, the scale.
+        - `pbdist.NoisyCount` with ``noise=pbdist.Laplace`` (or `Gaussian`, `DiscreteLaplace`, `DiscreteGaussian`),
+          ``shift`` and ``reading``: mean and scale are sized together, so that the noise takes the fewest messages on
+          average; with ``mean`` given, the scale. With ``noise=pbdist.Poisson`` its mean is sized.
         - A `CountFamily`: the same for several counts that are seen together.
         - A callable from a scale to a mechanism.
     compositions : int
@@ -183,17 +171,17 @@ def size(
     Returns
     -------
     SizedNoise
-        The answer with its certificate. For families without a proved order (truncated or clipped noise, the discrete
-        Gaussian, callables) also the smaller noises that were scanned, every one of which is refuted; one that meets
-        the goal would have become the answer.
+        The answer with its certificate, which prints as `pbdist size` prints it. For families without a proved order
+        (truncated or clipped noise, the discrete Gaussian, callables) also the smaller noises that were scanned, every
+        one of which is refuted; one that meets the target would have become the answer.
 
     Raises
     ------
     InvalidInputError
-        If a parameter is out of its range; if no noise of the search meets the goal, as where the mass at infinity
+        If a parameter is out of its range; if no noise of the search meets the target, as where the mass at infinity
         alone exceeds δ; or if all of it does, so that none can be refuted.
     PrecisionError
-        If the bounds cannot tell δ from the goal where that decides, so that no noise is refuted; or if `strict`, and
+        If the bounds cannot tell δ from the target where that decides, so that no noise is refuted; or if `strict`, and
         the refuted noise is smaller by more than the tolerance.
 
     Warns
@@ -206,7 +194,8 @@ def size(
     -----
     For clipped counts the certificate is: (mean, scale) · (1 - tolerance) is refuted, and so is, at each of seventeen
     scales from 0.28 to 3.6 times the answer's, the mean with which the noise takes (1 - tolerance) of the answer's
-    messages, for means of at least 0. Nothing is claimed of the pairs between them.
+    messages, for means of at least 0. The means of discrete noise are whole: these are rounded down. Nothing is claimed
+    of the pairs between them.
 
     Examples
     --------
@@ -217,51 +206,48 @@ def size(
     """
     check_flag("strict", strict)
     given = checked_adjacency(adjacency)
-    goal = checked_goal(compositions, epsilon, exp_epsilon, delta)
+    target = checked_target(compositions, epsilon, exp_epsilon, delta)
     part = _checked_tolerance(tolerance)
     limits = _checked_limits(scale_limits)
     study = store if store is None or isinstance(store, Study) else open_study(store)
-    source = Computed(goal) if study is None else _StoredSource(study, goal, Computed(goal))
-    judge = Judge(goal, source)
-    mean: float | None = None
-    refuted_mean: float | None = None
-    messages: float | None
-    if isinstance(family, CountFamily) or (family is NoisyCount and parameters.get("mean") is None):
-        counts = count_family_of(family, parameters)
-        _checked_neighbours(_made(counts.pair, 1.0, 1.0) if given.definite else None, given)
-        known_counts, stored = _stored_amounts(study, counts.pair, _means_and_scales)
-        given = _with_the_store(given, stored)
-        found = smallest_count(counts, judge, part, limits, known_counts)
-        answer, mean, ordered = found.answer, found.mean, False
-        refuted_mean, messages = mean * (1.0 - part), found.expected_messages
+    source = Computed(target) if study is None else _StoredSource(study, target, Computed(target))
+    judge = Judge(target, source)
+    sought = family_of(family, parameters)
+    counts = isinstance(sought, CountFamily)
+    _checked_neighbours(_made(sought, 1.0, 1.0 if counts else 0.5) if given.definite else None, given)
+    known, stored = _stored_amounts(study, sought)
+    if given.definite and stored.definite and given is not stored:
+        raise InvalidInputError(
+            f"adjacency: expected {stored}, which the study in the store states of these mechanisms, got {given}"
+        )
+    if isinstance(sought, CountFamily):
+        answer = smallest_count(sought, judge, part, limits, known)
+        messages: float | None = sought.messages(answer.mean or 0.0, answer.scale)
     else:
-        scales = family_of(family, parameters)
-        _checked_neighbours(_made(scales.make, 0.5) if given.definite else None, given)
-        known_scales, stored = _stored_amounts(study, scales.make, _scales)
-        given = _with_the_store(given, stored)
-        answer = smallest_scale(scales, judge, part, limits, [scale for (scale,) in known_scales])
-        ordered = scales.ordered
+        answer = smallest_scale(sought, judge, part, limits, known)
         messages = expected_messages(answer.mechanism)
     sized = SizedNoise(
         mechanism=answer.mechanism,
         scale=answer.scale,
-        mean=mean,
-        compositions=goal.compositions,
-        epsilon=goal.epsilon,
-        delta=goal.delta,
+        mean=answer.mean,
+        compositions=target.compositions,
+        epsilon=target.epsilon,
+        delta=target.delta,
         tolerance=part,
         delta_upper=answer.bracket.upper,
         delta_lower=answer.bracket.lower,
         refuted_mechanism=answer.refuted_mechanism,
         refuted_scale=answer.refuted_scale,
-        refuted_mean=refuted_mean,
+        refuted_mean=answer.refuted_mean,
         refuted_delta_lower=answer.refuted_bracket.lower,
-        ordered=ordered,
+        ordered=not isinstance(sought, CountFamily) and sought.ordered,
         scanned=answer.scanned,
         expected_messages=messages,
         evaluations=source.evaluations,
         within_tolerance=answer.within,
-        adjacency=_checked_neighbours(answer.mechanism, given),
+        adjacency=_checked_neighbours(answer.mechanism, given if given.definite else stored),
+        mean_step=sought.mean_step if isinstance(sought, CountFamily) else 0,
+        asked=(family, parameters),
     )
     tell(_missed(sized), strict=strict)
     return sized

@@ -1,17 +1,27 @@
-"""Find mean and scale of the noise on clipped counts that meets a goal with the fewest messages on average."""
+"""Find mean and scale of the noise on counts that meet a target with the fewest messages on average."""
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError, PrecisionError
-from pbdist.mechanisms import AdditiveNoise, ElementaryPair, NoisyCount, Pair, Product
-from pbdist.mechanisms.noisy_count import REDRAW_AND_FLOOR, SHIFT_INSIDE
+from pbdist.mechanisms import (
+    AdditiveNoise,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ElementaryPair,
+    Gaussian,
+    Laplace,
+    NoisyCount,
+    Pair,
+    Product,
+)
+from pbdist.mechanisms.noisy_count import REDRAW_AND_FLOOR, SHIFT_INSIDE, whole_interval
 from pbdist.results import Bracket
 from pbdist.sizing.families import CountFamily
-from pbdist.sizing.goal import Certificate, Goal, Judge, ScannedPoint
+from pbdist.sizing.target import Certificate, Judge, ScannedPoint, gaussian_scale
+from pbdist.study import Target
 from pbdist.table import bounds_table
 from pbdist.types import Direction
 
@@ -19,9 +29,9 @@ from pbdist.types import Direction
 _OFFSETS = (0.0, *(side * 0.01 * 2.0**power for power in range(8) for side in (-1.0, 1.0)))
 #: How far above the estimated smallest noise the answer is placed, in tolerances.
 _MARGIN = 0.25
-#: Steps that a search for noise that meets the goal may take, and answers that scans may replace.
+#: Steps that a search for noise that meets the target may take, and answers that scans may replace.
 _MOST_STEPS, _MOST_SCANS = 20, 20
-#: Logarithm of the largest scale of the estimate over the smallest that can meet the goal; intervals of its grid.
+#: Logarithm of the largest scale of the estimate over the smallest that can meet the target; intervals of its grid.
 _WIDEST, _POINTS = math.log(64.0), 14
 #: Scales grow until ln δ, once it is below the first number, has not fallen in so many steps.
 _TOLD_FROM_ONE, _PATIENCE = -1e-6, 12
@@ -31,19 +41,14 @@ _LARGEST = 1e12
 _STEP = 0.02
 #: .. unless their ln δ are further apart than this.
 _FAR_APART = 3.0
+#: Discrete noise of larger scales is estimated as real-valued noise, which is quicker.
+_COARSE = 100.0
+#: Up to this scale few masses of discrete Gaussian noise make up all of it.
+_FEW = 2.0
 #: Tolerance of the bounds that the surrogate rests on.
 _TOLERANCE = 0.02
 #: ln δ that counts as δ = 0.
 _LOWEST = -1e4
-
-
-@dataclass(frozen=True)
-class CountAnswer:
-    """The certified noise, its mean and its messages on average."""
-
-    answer: Certificate
-    mean: float
-    expected_messages: float
 
 
 def smallest_count(
@@ -52,43 +57,48 @@ def smallest_count(
     tolerance: float,
     limits: tuple[float, float] | None,
     stored: Sequence[tuple[float, float]] = (),
-) -> CountAnswer:
+) -> Certificate:
     """Return the mean and the scale with the fewest messages on average, with a certificate.
 
     `limits` are the smallest and the largest scale; `stored` has means and scales whose bounds take no time.
 
     Notes
     -----
-    The search uses an estimate of δ that certified bounds correct where they are known. Proved are δ_upper <= goal of
-    the answer, and δ_lower > goal
+    The search uses an estimate of δ that certified bounds correct where they are known. Proved are δ_upper <= target of
+    the answer, and δ_lower > target
 
-    - of (mean, scale) · (1 - tolerance);
+    - of (mean, scale) · (1 - tolerance), of discrete noise with the mean rounded down to one that there is;
     - at seventeen scales from 0.28 to 3.6 times the answer's (within the limits), at the mean with which the noise
-      takes (1 - tolerance) of the answer's messages; scales at which a mean of 0 takes more are left out.
+      takes (1 - tolerance) of the answer's messages, or fewer where that mean is rounded down; scales at which a mean
+      of 0 takes more are left out.
 
-    A point of these that meets the goal becomes the answer, and the search goes on. No order of these noises is proved:
-    nothing is claimed of what lies between the points, nor of negative means.
+    A point of these that meets the target becomes the answer, and the search goes on. No order of these noises is
+    proved: nothing is claimed of what lies between the points, nor of negative means.
 
     Raises
     ------
     InvalidInputError
-        If no noise of the search meets the goal.
+        If no noise of the search meets the target.
     PrecisionError
-        If bounds cannot tell δ from the goal where that decides.
+        If bounds cannot tell δ from the target where that decides.
     """
-    family.check()
     search = _CountSearch(family, judge, tolerance, limits)
     best = search.answer(search.best_of(stored))
     for _ in range(_MOST_SCANS):
-        answer, better = search.certificate(*best)
-        if answer is not None:
-            return CountAnswer(answer, best[0], family.messages(*best))
-        # A point of the scan meets the goal: it is the next answer, unless the search finds a better one.
-        best = search.answer(better)
+        found = search.certificate(*best)
+        if isinstance(found, Certificate):
+            return found
+        # A point of the scan meets the target: it is the next answer, unless the search finds a better one.
+        best = search.answer(found)
     raise PrecisionError(
-        f"family: expected counts whose messages have a minimum, got ever fewer that meet {judge.goal},"
+        f"family: expected counts whose messages have a minimum, got ever fewer that meet {judge.target},"
         f" at last with mean {best[0]:.6g} and scale {best[1]:.6g}"
     )
+
+
+def mean_below(mean: float, step: int) -> float:
+    """Return the largest mean of a family of that `CountFamily.mean_step` that is at most `mean`."""
+    return float(step * math.floor(mean / step)) if step else mean
 
 
 class _CountSearch:
@@ -97,54 +107,59 @@ class _CountSearch:
     def __init__(self, family: CountFamily, judge: Judge, tolerance: float, limits: tuple[float, float] | None) -> None:
         self.family, self.judge, self.tolerance = family, judge, tolerance
         self.limits = limits or (0.0, math.inf)
-        self.surrogate = Surrogate(family.pair, judge.goal)
-        self.goal = math.log(judge.goal.delta)
+        self.step = family.mean_step
+        self.surrogate = Surrogate(family, judge.target)
+        self.log_target = math.log(judge.target.delta)
 
     def best_of(self, stored: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
-        """Return the mean and scale among some that meet the goal with the fewest messages; correct the estimate."""
+        """Return the mean and scale among some that meet the target with the fewest messages; correct the estimate."""
         within = [one for one in stored if one[0] >= 0.0 and self.limits[0] <= one[1] <= self.limits[1]]
-        found = [one for one in within if self.judge.holds(self.look(*one))]
+        found = [one for one in within if self.judge.meets(self.look(*one))]
         return min(found, key=lambda one: self.family.messages(*one), default=None)
 
     def answer(self, known: tuple[float, float] | None = None) -> tuple[float, float]:
-        """Return mean and scale that meet the goal with about the fewest messages, no more than `known` takes."""
+        """Return mean and scale that meet the target with about the fewest messages, no more than `known` takes."""
         for step in range(_MOST_STEPS):
             # The margin grows with every estimate that has failed.
             larger = 1.0 + _MARGIN * self.tolerance * 1.5 ** max(step - 2, 0)
             mean, scale = (larger * best for best in self._estimated_best())
+            if self.step:
+                mean = float(self.step * round(mean / self.step))
             scale = min(scale, self.limits[1])
             if known is not None and self.family.messages(mean, scale) >= self.family.messages(*known):
                 return known
             found = self.look(mean, scale)
-            if self.judge.holds(found):
+            if self.judge.meets(found):
                 return mean, scale
             if found.vacuous:
-                raise self.judge.unsettled(self.family.pair(mean, scale), found)
+                raise self.judge.undecided(self.family.pair(mean, scale), found)
         raise PrecisionError(
-            f"delta: expected a goal that a search reaches in {_MOST_STEPS} steps, got {self.judge.goal}, with"
+            f"delta: expected a target that a search reaches in {_MOST_STEPS} steps, got {self.judge.target}, with"
             f" mean {mean:.6g} and scale {scale:.6g} at last"
         )
 
     def look(self, mean: float, scale: float) -> Bracket:
-        """Bound δ narrowly enough to settle the goal, and correct the estimate by it."""
-        found = self.judge.settled(self.family.pair(mean, scale), self.surrogate.log_delta(mean, scale) - self.goal)
+        """Bound δ narrowly enough to decide, and correct the estimate by it."""
+        found = self.judge.decided(
+            self.family.pair(mean, scale), self.surrogate.log_delta(mean, scale) - self.log_target
+        )
         self.surrogate.correct(mean, scale, found.log_middle)
         return found
 
-    def certificate(self, mean: float, scale: float) -> tuple[Certificate | None, tuple[float, float] | None]:
+    def certificate(self, mean: float, scale: float) -> Certificate | tuple[float, float]:
         """Return the certified answer, or else mean and scale of a better one."""
         part = 1.0 - self.tolerance
-        below = (mean * part, scale * part)
+        below = (mean_below(mean * part, self.step), scale * part)
         refuted = self.look(*below)
-        if self.judge.holds(refuted):
+        if self.judge.meets(refuted):
             if below[1] < self.limits[0]:
                 raise InvalidInputError(
                     f"scale_limits: expected limits within which the noise of the fewest messages lies, got"
                     f" {self.limits[0]:.6g} to {self.limits[1]:.6g}: mean {below[0]:.6g} and scale {below[1]:.6g} meet"
-                    f" {self.judge.goal}, and take fewer than mean {mean:.6g} and scale {scale:.6g}"
+                    f" {self.judge.target}, and take fewer than mean {mean:.6g} and scale {scale:.6g}"
                 )
-            return None, below
-        self._check_settled(refuted, *below)
+            return below
+        self._check_decided(refuted, *below)
         scanned = []
         fewer = part * self.family.messages(mean, scale)
         for offset in _OFFSETS:
@@ -155,14 +170,13 @@ class _CountSearch:
             if mean_there is None:
                 continue
             found = self.look(mean_there, other)
-            if self.judge.holds(found):
-                return None, (mean_there, other)
-            self._check_settled(found, mean_there, other)
-            pair = self.family.pair(mean_there, other)
-            messages = self.family.messages(mean_there, other)
+            if self.judge.meets(found):
+                return mean_there, other
+            self._check_decided(found, mean_there, other)
+            pair, messages = self.family.pair(mean_there, other), self.family.messages(mean_there, other)
             scanned.append(ScannedPoint(pair, other, mean_there, found.lower, messages))
         mechanism = self.family.pair(mean, scale)
-        answer = Certificate(
+        return Certificate(
             scale=scale,
             mechanism=mechanism,
             bracket=self.judge.bounds(mechanism),
@@ -170,12 +184,13 @@ class _CountSearch:
             refuted_mechanism=self.family.pair(*below),
             refuted_bracket=refuted,
             scanned=tuple(sorted(scanned, key=lambda point: point.scale)),
+            mean=mean,
+            refuted_mean=below[0],
         )
-        return answer, None
 
-    def _check_settled(self, found: Bracket, mean: float, scale: float) -> None:
-        if not self.judge.settles(found):
-            raise self.judge.unsettled(self.family.pair(mean, scale), found)
+    def _check_decided(self, found: Bracket, mean: float, scale: float) -> None:
+        if not self.judge.decides(found):
+            raise self.judge.undecided(self.family.pair(mean, scale), found)
 
     def _estimated_best(self) -> tuple[float, float]:
         """Return mean and scale with the fewest messages by the estimate, on ever smaller grids of scales."""
@@ -197,15 +212,15 @@ class _CountSearch:
                 return best[1], best[2]
 
     def _smallest_scale(self) -> float:
-        """Return a scale below which no mean meets the goal, by the estimate."""
-        scale = min(max(self.judge.goal.gaussian_scale, 1e-3), 1e10)
+        """Return a scale below which no mean meets the target, by the estimate."""
+        scale = min(max(gaussian_scale(self.judge.target), 1e-3), 1e10)
         scale = min(max(scale, self.limits[0]), self.limits[1])
         factor = 1.25
         try:
-            while self.surrogate.lowest_log_delta(scale) <= self.goal and scale > max(self.limits[0], 1e-6):
+            while self.surrogate.lowest_log_delta(scale) <= self.log_target and scale > max(self.limits[0], 1e-6):
                 scale = max(scale / factor, self.limits[0])
             values = [self.surrogate.lowest_log_delta(scale * factor)]
-            while values[-1] > self.goal and scale <= self.limits[1]:
+            while values[-1] > self.log_target and scale <= self.limits[1]:
                 scale *= factor
                 # Refuses a scale that a count cannot have.
                 self.family.pair(0.0, scale)
@@ -215,67 +230,76 @@ class _CountSearch:
                     break
         except InvalidInputError as error:
             raise InvalidInputError(
-                f"delta: expected a goal that some noise meets, got {self.judge.goal}: {error}"
+                f"delta: expected a target that some noise meets, got {self.judge.target}: {error}"
             ) from error
-        if values[-1] > self.goal:
+        if values[-1] > self.log_target:
             raise self._nothing(scale)
         return min(scale, self.limits[1])
 
     def _mean_for(self, scale: float) -> float | None:
-        """Return the smallest mean >= 0 that meets the goal at a scale, by the estimate; None where none does."""
+        """Return the smallest mean >= 0 that meets the target at a scale, by the estimate; None where none does."""
+
+        def meets(mean: float) -> bool:
+            return self.surrogate.log_delta(mean, scale) <= self.log_target
+
         try:
-            if self.surrogate.lowest_log_delta(scale) >= self.goal:
+            if self.surrogate.lowest_log_delta(scale) >= self.log_target:
                 return None
-            low, high = 0.0, scale
-            if self.surrogate.log_delta(low, scale) <= self.goal:
-                return low
-            while self.surrogate.log_delta(high, scale) > self.goal:
-                low, high = high, 2.0 * high
-                if high > 1e6 * scale:
-                    return None
-            while high - low > 0.01 * self.tolerance * high:
-                middle = 0.5 * (low + high)
-                low, high = (middle, high) if self.surrogate.log_delta(middle, scale) > self.goal else (low, middle)
+            if meets(0.0):
+                return 0.0
+            found = self._switch(meets, scale, 1e6 * scale, 0.01 * self.tolerance)
         except InvalidInputError:
             # A count cannot have such a mean.
             return None
-        return high
+        return None if found is None else found[1]
 
     def _mean_of(self, messages: float, scale: float) -> float | None:
-        """Return the mean >= 0 with which the noise takes so many messages at a scale; None where there is none."""
-        low, high = 0.0, max(scale, messages)
-        if self.family.messages(low, scale) > messages:
+        """Return the mean >= 0 with which the noise takes so many messages at a scale; None where there is none.
+
+        Where means are whole, the largest one with which it takes fewer.
+        """
+        if self.family.messages(0.0, scale) > messages:
             return None
-        while self.family.messages(high, scale) < messages:
+        found = self._switch(
+            lambda mean: self.family.messages(mean, scale) >= messages, max(scale, messages), _LARGEST, 1e-12
+        )
+        return None if found is None else found[0]
+
+    def _switch(
+        self, holds: Callable[[float], bool], guess: float, largest: float, precision: float
+    ) -> tuple[float, float] | None:
+        """Return neighbouring means of which only the larger one `holds`, as 0 does not; None up to the largest."""
+        low, high = 0.0, float(self.step * max(round(guess / self.step), 1)) if self.step else guess
+        while not holds(high):
             low, high = high, 2.0 * high
-            if high > _LARGEST:
+            if high > largest:
                 return None
-        while high - low > 1e-12 * high:
-            middle = 0.5 * (low + high)
+        while high - low > max(precision * high, self.step):
+            middle = mean_below(0.5 * (low + high), self.step)
             if middle in (low, high):
                 break
-            low, high = (middle, high) if self.family.messages(middle, scale) < messages else (low, middle)
-        return low
+            low, high = (low, middle) if holds(middle) else (middle, high)
+        return low, high
 
     def _nothing(self, scale: float) -> InvalidInputError:
         scale = min(scale, self.limits[1])
         return InvalidInputError(
-            f"delta: expected a goal that some noise within the limits meets, got {self.judge.goal}: by the estimate no"
-            f" mean does at scales from {scale:.6g} to {min(self.limits[1], scale * math.exp(_WIDEST)):.6g}"
+            f"delta: expected a target that some noise within the limits meets, got {self.judge.target}: by the"
+            f" estimate no mean does at scales from {scale:.6g} to {min(self.limits[1], scale * math.exp(_WIDEST)):.6g}"
         )
 
 
 class Surrogate:
-    """Estimates ln δ of noisy counts at a goal; no bound rests on it.
+    """Estimates ln δ of noisy counts at a target; no bound rests on it.
 
     Noise that is cut at 0 fails in two ways: an output below the shift reveals the input in some round, or the noise
     about its mean, uncut and not rounded, does not hide the shift. The estimate joins the two. `correct` adds the error
     that certified bounds show, interpolated along the scale.
     """
 
-    def __init__(self, make: Callable[[float, float], Pair], goal: Goal) -> None:
-        self._make = make
-        self._goal = goal
+    def __init__(self, family: CountFamily, target: Target) -> None:
+        self._family = family
+        self._target = target
         self._alone: dict[float, float] = {}
         self._errors: dict[float, float] = {}
 
@@ -299,9 +323,9 @@ class Surrogate:
         return float(np.interp(math.log(scale), scales, [self._errors[one] for one in scales]))
 
     def _estimate(self, mean: float, scale: float) -> float:
-        factors = self._make(mean, scale).factors
+        factors = self._family.pair(mean, scale).factors
         hidden = min(math.fsum(_log_hidden(factor, direction) for factor in factors) for direction in Direction)
-        revealed = -math.expm1(self._goal.compositions * hidden)
+        revealed = -math.expm1(self._target.compositions * hidden)
         alone = math.exp(self._noise_alone(scale))
         total = revealed + (1.0 - revealed) * alone
         return math.log(total) if total > 0.0 else _LOWEST
@@ -321,8 +345,8 @@ class Surrogate:
         if node not in self._alone:
             scale = math.exp(_STEP * node)
             try:
-                factors = [_uncut(factor) for factor in self._make(8.0 * scale, scale).factors]
-                value = self._bound(factors)
+                mean = mean_below(8.0 * scale, self._family.mean_step)
+                value = self._bound([_uncut(factor) for factor in self._family.pair(mean, scale).factors])
             except (PrecisionError, InvalidInputError):
                 # Losses that no lattice holds, or no such noise.
                 value = 0.0
@@ -333,8 +357,8 @@ class Surrogate:
         """Bound ln δ of noise that is not cut."""
         table = bounds_table(
             [(Product(*factors), 1)],
-            compositions=self._goal.compositions,
-            epsilon=self._goal.epsilon,
+            compositions=self._target.compositions,
+            epsilon=self._target.epsilon,
             tolerance=_TOLERANCE,
             strict=False,
             joint_directions=True,
@@ -345,21 +369,35 @@ class Surrogate:
 def _uncut(factor: ElementaryPair) -> Pair:
     """Return the noise of a noisy count before it is cut and rounded; it is symmetric."""
     count = factor.inner
-    if not isinstance(count, NoisyCount) or not isinstance(count.noise, AdditiveNoise):
+    if not isinstance(count, NoisyCount):
         return factor
-    return type(count.noise)(count.noise.scale, sensitivity=float(count.shift))
+    kind, scale = type(count.noise), count.noise.scale
+    if issubclass(kind, DiscreteLaplace | DiscreteGaussian):
+        if scale <= _COARSE:
+            return kind(scale, count.shift)
+        kind = Laplace if issubclass(kind, DiscreteLaplace) else Gaussian
+    return kind(scale, sensitivity=float(count.shift))
 
 
 def _log_hidden(factor: ElementaryPair, direction: Direction) -> float:
     """Estimate the log probability, under the first distribution, of an output that either input could have."""
     count, direction = factor.facing(direction)
-    # Families of counts refuse discrete noise.
-    if not isinstance(count, NoisyCount) or count.reading == SHIFT_INSIDE or not isinstance(count.noise, AdditiveNoise):
+    if not isinstance(count, NoisyCount) or count.reading == SHIFT_INSIDE:
         return 0.0
-    redrawn = count.reading == REDRAW_AND_FLOOR
-    first, last = (0.0, count.shift) if redrawn else (-math.inf, count.shift - 1)
+    redrawn, real = count.reading == REDRAW_AND_FLOOR, isinstance(count.noise, AdditiveNoise)
+    # Draws from the first to the last one reveal the input; of real-valued ones that are redrawn, up to the next one.
+    first, last = (0.0, count.shift if real else count.shift - 1) if redrawn else (-math.inf, count.shift - 1)
     if direction is Direction.B_TO_A:
+        if redrawn:
+            return 0.0
         # B's smallest output is a rare one of A where noise is clamped.
         last = 0
-    interval = count.noise.interval(np.array([first, first]), np.array([float(last), math.inf]), count.mean)[0]
-    return math.log1p(-min(float(interval[0]) / float(interval[1]), 1.0 - 1e-16))
+    lower, upper = np.array([first, first]), np.array([float(last), math.inf])
+    if isinstance(count.noise, AdditiveNoise):
+        mass = count.noise.interval(lower, upper, count.mean)[0]
+    elif isinstance(count.noise, DiscreteLaplace) or count.noise.scale <= _FEW:
+        mass = whole_interval(count.noise, lower, upper, count.mean)[0]
+    else:
+        # Sums of many masses take long.
+        mass = Gaussian(count.noise.scale).interval(lower - 0.5, upper + 0.5, count.mean)[0]
+    return math.log1p(-min(float(mass[0]) / float(mass[1]), 1.0 - 1e-16))

@@ -1,9 +1,10 @@
-"""Families of mechanisms whose noise is sized by its scale."""
+"""Families of mechanisms whose noise is sized: by its scale, or by mean and scale together."""
 
 import inspect
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Real
 from typing import Any
 
@@ -24,8 +25,13 @@ from pbdist.mechanisms import (
     noise_parameter,
 )
 from pbdist.mechanisms.additive import AdditiveNoise
-from pbdist.sizing.goal import Goal
+from pbdist.sizing.target import gaussian_scale
+from pbdist.study import Target
 from pbdist.suggestions import did_you_mean
+
+#: The noise that a count can have, with a mean and a scale.
+CountNoise = type[Laplace] | type[Gaussian] | type[DiscreteLaplace] | type[DiscreteGaussian]
+COUNT_NOISES: tuple[CountNoise, ...] = (Laplace, Gaussian, DiscreteLaplace, DiscreteGaussian)
 
 
 def wrong_parameters(kind: type, given: Collection[str], error: TypeError) -> InvalidInputError:
@@ -41,18 +47,17 @@ def wrong_parameters(kind: type, given: Collection[str], error: TypeError) -> In
     return InvalidInputError(f"{kind.__name__}: {' '.join(str(error).split())}")
 
 
-def noise_class(noise: Any, *, whole: bool = False) -> type[Any]:
-    """Return the class of additive noise of that name, or the class itself; with `whole` also of discrete noise.
+def noise_class(noise: Any, *others: type[Any]) -> type[Any]:
+    """Return the class of a count's noise of that name, or the class itself; `others` are allowed too.
 
     Raises
     ------
     InvalidInputError
-        If it is neither.
+        If it is none of these.
     """
     kind: Any = MECHANISMS.get(noise) if isinstance(noise, str) else noise
-    known: tuple[type[Any], ...] = (Laplace, Gaussian, *((DiscreteLaplace, DiscreteGaussian) if whole else ()))
-    if kind not in known:
-        names = [each.__name__ for each in known]
+    if kind not in (*COUNT_NOISES, *others):
+        names = [each.__name__ for each in (*COUNT_NOISES, *others)]
         expected = f"{', '.join(names[:-1])} or {names[-1]}"
         near = did_you_mean(noise, names)
         raise InvalidInputError(f"noise: expected the class {expected}, or its name, got {shown(noise)}{near}")
@@ -61,6 +66,10 @@ def noise_class(noise: Any, *, whole: bool = False) -> type[Any]:
 
 #: Scales at which the other parameters of a family are checked; the last one raises their error.
 _TYPICAL = (1.0, 1e3, 1e-3, 1e6, 100.0)
+#: Means and scales at which a family of counts is checked. Of the first one many parts are whole.
+_TYPICAL_COUNTS = ((5040.0, 500.0), (1.0, 1.0), (1e4, 1e3), (1e2, 1e1))
+#: The most messages that the mean of a family of counts may go up by.
+_MOST_STEP = 1000
 #: Below this 1 - lie would round the probability of a lie by more than a part in 10^7.
 _RAREST_LIE = 1e-9
 #: An amount of noise at which the probability of a lie is 1/2 in float64.
@@ -84,149 +93,9 @@ class ScaleFamily:
     scale_of: Callable[[float], float] = float
     amount_of: Callable[[float], float] = float
 
-    def start(self, goal: Goal) -> float:
+    def start(self, target: Target) -> float:
         """Return the scale at which a search begins."""
-        return self.first(min(max(goal.gaussian_scale, 1e-12), 1e12))
-
-
-def family_of(family: Any, parameters: Mapping[str, Any]) -> ScaleFamily:
-    """Return the family of a mechanism class with its other parameters, or of a callable from scales to mechanisms.
-
-    Raises
-    ------
-    InvalidInputError
-        If it is neither, the class has no parameter that says how much noise it has, or parameters are missing,
-        unknown or wrong.
-    """
-    if isinstance(family, type):
-        return _of_class(family, parameters)
-    if not callable(family):
-        raise InvalidInputError(
-            f"family: expected a mechanism class or a callable from a scale to a mechanism, got {shown(family)}"
-        )
-    if parameters:
-        raise InvalidInputError(f"{next(iter(parameters))}: expected no parameters beside a callable family, got one")
-    return ScaleFamily(
-        name=getattr(family, "__name__", type(family).__name__),
-        make=lambda scale: _checked_pair(family(scale)),
-        ordered=False,
-        first=float,
-    )
-
-
-def _of_class(kind: type, parameters: Mapping[str, Any]) -> ScaleFamily:
-    if kind is RandomizedResponse:
-        if parameters:
-            raise InvalidInputError(
-                f"{next(iter(parameters))}: expected no parameters with RandomizedResponse, got one"
-            )
-        return _responses("RandomizedResponse", 2, RandomizedResponse)
-    if kind is KaryRandomizedResponse:
-        return _answers(parameters)
-    if kind is NoisyCount:
-        return _counts(parameters)
-    told = noise_parameter(kind) if issubclass(kind, Pair) else None
-    if told is None:
-        known = ", ".join(sorted(name for name, other in MECHANISMS.items() if noise_parameter(other)))
-        raise InvalidInputError(f"family: expected one of {known} or a callable, got {kind.__name__}")
-    if told.name in parameters:
-        raise InvalidInputError(
-            f"{told.name}: expected none, for it is what is sized, got {shown(parameters[told.name])}"
-        )
-    construct: Callable[..., Pair] = kind
-
-    def make(scale: float) -> Pair:
-        return construct(**{**parameters, told.name: scale})
-
-    try:
-        typical = _any_of(make)
-    except TypeError as error:
-        raise wrong_parameters(kind, [*parameters, told.name], error) from error
-    return ScaleFamily(
-        name=kind.__name__,
-        make=make,
-        ordered=noise_order(typical) is not None,
-        first=lambda deviation: typical.usual_noise(deviation, parameters),
-    )
-
-
-def _counts(parameters: Mapping[str, Any]) -> ScaleFamily:
-    """Noisy counts of a given mean, by the scale of their noise: no order is proved of them."""
-    noise = noise_class(parameters.get("noise"), whole=True)
-    others = {name: value for name, value in parameters.items() if name != "noise"}
-
-    def make(scale: float) -> Pair:
-        return NoisyCount(noise=noise(scale), **others)
-
-    try:
-        make(1.0)
-    except TypeError as error:
-        raise wrong_parameters(NoisyCount, parameters, error) from error
-    shift = float(others["shift"])
-    return ScaleFamily(name="NoisyCount", make=make, ordered=False, first=lambda deviation: shift * deviation)
-
-
-def _any_of(make: Callable[[float], Pair]) -> Pair:
-    """Return the mechanism of some scale; wrong other parameters are refused at every scale."""
-    for scale in _TYPICAL[:-1]:
-        try:
-            return make(scale)
-        except InvalidInputError:
-            continue
-    return make(_TYPICAL[-1])
-
-
-def _answers(parameters: Mapping[str, Any]) -> ScaleFamily:
-    """k-ary randomized response of a given k, by the probability of a lie."""
-    if set(parameters) != {"k"}:
-        raise wrong_parameters(KaryRandomizedResponse, [*parameters, "p"], TypeError(f"got {sorted(parameters)}"))
-    answers = KaryRandomizedResponse(0.5, parameters["k"]).k
-    return _responses("KaryRandomizedResponse", answers, lambda p: KaryRandomizedResponse(p, answers))
-
-
-def _responses(name: str, answers: int, construct: Callable[[float], Pair]) -> ScaleFamily:
-    """Randomized response by the probability of a lie: at most that of an answer drawn at random, 1 - 1/k.
-
-    The amount of noise is the inverse of the loss of one answer, ln((k - 1) (1 - lie) / lie), as the standard deviation
-    is about that of Gaussian noise.
-    """
-    others, most = answers - 1.0, 1.0 - 1.0 / answers
-
-    def make(lie: float) -> Pair:
-        if not _RAREST_LIE <= lie <= most:
-            limit = f"1 - 1/{answers}" if answers > 2 else "1/2"
-            raise InvalidInputError(
-                f"scale: expected a probability of a lie from {_RAREST_LIE:g} to {limit}, got {lie!r}"
-            )
-        return construct(1.0 - lie)
-
-    def amount_of(lie: float) -> float:
-        loss = math.log(others) + math.log1p(-lie) - math.log(lie) if lie < most else 0.0
-        return 1.0 / loss if loss > 0.0 else _OF_A_COIN
-
-    def lie_of(amount: float) -> float:
-        small = others * math.exp(-1.0 / amount) if amount > 0.0 else 0.0
-        return min(small / (1.0 + small), most)
-
-    return ScaleFamily(
-        name=name,
-        make=make,
-        ordered=True,
-        first=lambda deviation: lie_of(0.5 * deviation),
-        scale_of=lie_of,
-        amount_of=amount_of,
-    )
-
-
-def _checked_pair(pair: Any) -> Pair:
-    if not isinstance(pair, Pair):
-        raise InvalidInputError(f"family: expected a callable that returns mechanisms, got {shown(pair)}")
-    if not pair.attained_by_some:
-        raise InvalidInputError(
-            "family: expected mechanisms of which a lower bound can be known, got one whose pairs no change is declared"
-            " to attain: no smaller noise can be refuted"
-        )
-    return pair
+        return self.first(min(max(gaussian_scale(target), 1e-12), 1e12))
 
 
 @dataclass(frozen=True)
@@ -270,7 +139,7 @@ class CountFamily:
         if self.weights is None:
             return
         weights: Any = self.weights
-        if not isinstance(weights, tuple | list) or not all(map(_is_weight, weights)):
+        if not isinstance(weights, tuple | list) or not all(map(is_positive, weights)):
             raise InvalidInputError(
                 f"CountFamily.weights: expected finite numbers above 0, one for each count, got {shown(weights)}"
             )
@@ -287,26 +156,35 @@ class CountFamily:
         pair: Any = self.make(mean, scale)
         if not isinstance(pair, Pair) or None in map(_count_of, pair.factors):
             raise InvalidInputError(f"CountFamily.make: expected a NoisyCount or a Product of such, got {shown(pair)}")
-        if any(not isinstance(count.noise, AdditiveNoise) for count in map(_count_of, pair.factors) if count):
-            raise InvalidInputError(
-                "CountFamily.make: expected Laplace or Gaussian noise, got discrete noise, whose mean is whole: size"
-                " its scale at a given mean, with the family NoisyCount"
-            )
         if self.weights is not None and len(self.weights) != len(pair.factors):
             raise InvalidInputError(
                 f"CountFamily.weights: expected one for each of {len(pair.factors)} counts, got {shown(self.weights)}"
             )
         return pair
 
-    def check(self) -> None:
-        """Raise the error of a family that is wrong at every mean and scale."""
-        for mean, scale in ((1.0, 1.0), (1e4, 1e3)):
-            try:
-                self.pair(mean, scale)
-            except InvalidInputError:
-                continue
-            return
-        self.pair(1e2, 1e1)
+    @cached_property
+    def mean_step(self) -> int:
+        """Means are whole multiples of this, as those of discrete noise are; 0 where any number is a mean.
+
+        Raises
+        ------
+        InvalidInputError
+            If the family is wrong at every mean and scale.
+        """
+        for mean, scale in _TYPICAL_COUNTS[:-1]:
+            if (typical := _made(self.pair, mean, scale)) is not None:
+                break
+        else:
+            mean, scale = _TYPICAL_COUNTS[-1]
+            typical = self.pair(mean, scale)
+        if all(isinstance(factor.inner.noise, AdditiveNoise) for factor in typical.factors):  # type: ignore[attr-defined]
+            return 0
+        for step in range(1, _MOST_STEP + 1):
+            if _made(self.pair, float(step), scale) and _made(self.pair, 3.0 * step, scale):
+                return step
+        raise InvalidInputError(
+            f"CountFamily.make: expected discrete noise for every multiple of some mean up to {_MOST_STEP}, got none"
+        )
 
     def messages(self, mean: float, scale: float) -> float:
         """Return how many messages the noise takes on average."""
@@ -315,6 +193,165 @@ class CountFamily:
         return math.fsum(
             weight * count.expected_count for weight, count in zip(weights, counts, strict=True) if count is not None
         )
+
+
+def family_of(family: Any, parameters: Mapping[str, Any]) -> ScaleFamily | CountFamily:
+    """Return what is sized of a mechanism class with its other parameters, of a `CountFamily`, or of a callable.
+
+    Of `NoisyCount` without a mean, mean and scale are sized together; with Poisson noise, its mean.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is none of these, the class has no parameter that says how much noise it has, or parameters are missing,
+        unknown or wrong.
+    """
+    if isinstance(family, type):
+        return _of_class(family, parameters)
+    if not callable(family) and not isinstance(family, CountFamily):
+        raise InvalidInputError(
+            f"family: expected a mechanism class or a callable from a scale to a mechanism, got {shown(family)}"
+        )
+    if parameters:
+        what = "CountFamily" if isinstance(family, CountFamily) else "callable family"
+        raise InvalidInputError(f"{next(iter(parameters))}: expected no parameters beside a {what}, got one")
+    if isinstance(family, CountFamily):
+        return family
+    return ScaleFamily(
+        name=getattr(family, "__name__", type(family).__name__),
+        make=lambda scale: _checked_pair(family(scale)),
+        ordered=False,
+        first=float,
+    )
+
+
+def _of_class(kind: type, parameters: Mapping[str, Any]) -> ScaleFamily | CountFamily:
+    if kind in (RandomizedResponse, KaryRandomizedResponse):
+        return _responses(kind, parameters)
+    if kind is NoisyCount:
+        return _counts(parameters)
+    sized = noise_parameter(kind) if issubclass(kind, Pair) else None
+    if sized is None:
+        known = ", ".join(sorted(name for name, other in MECHANISMS.items() if noise_parameter(other)))
+        raise InvalidInputError(f"family: expected one of {known} or a callable, got {kind.__name__}")
+    if sized.name in parameters:
+        raise InvalidInputError(f"{sized.name}: expected none, as size solves for it, got {parameters[sized.name]!r}")
+    construct: Callable[..., Pair] = kind
+
+    def make(scale: float) -> Pair:
+        return construct(**{**parameters, sized.name: scale})
+
+    try:
+        typical = next((pair for scale in _TYPICAL[:-1] if (pair := _made(make, scale))), None) or make(_TYPICAL[-1])
+    except TypeError as error:
+        raise wrong_parameters(kind, [*parameters, sized.name], error) from error
+    return ScaleFamily(
+        name=kind.__name__,
+        make=make,
+        ordered=noise_order(typical) is not None,
+        first=lambda deviation: typical.usual_noise(deviation, parameters),
+    )
+
+
+def _counts(parameters: Mapping[str, Any]) -> ScaleFamily | CountFamily:
+    """Noisy counts: by mean and scale, or by the scale at a given mean; no order is proved of either."""
+    noise = noise_class(parameters.get("noise"), Poisson)
+    others = {name: value for name, value in parameters.items() if name != "noise"}
+    joint = others.pop("mean", None) is None
+    if noise is Poisson:
+        return _poisson_counts(others, joint=joint)
+
+    def make(mean: float, scale: float) -> Pair:
+        return NoisyCount(noise=noise(scale), mean=mean, **others)
+
+    mean = 1.0 if joint else parameters["mean"]
+    try:
+        make(mean, 1.0)
+    except TypeError as error:
+        raise wrong_parameters(NoisyCount, ["noise", "mean", *others], error) from error
+    if joint:
+        return CountFamily(make)
+    shift = float(others["shift"])
+    return ScaleFamily(
+        name="NoisyCount",
+        make=lambda scale: make(mean, scale),
+        ordered=False,
+        first=lambda deviation: shift * deviation,
+    )
+
+
+def _poisson_counts(others: Mapping[str, Any], *, joint: bool) -> ScaleFamily | CountFamily:
+    """Counts under Poisson noise, which is whole and never negative: the ways to make it a count are one."""
+    if not joint:
+        raise InvalidInputError("mean: expected none with Poisson noise, as size solves for it, got one")
+    # With noise of any other kind: the parameters are those of a count.
+    try:
+        NoisyCount(noise=Laplace(1.0), mean=1.0, **others)
+    except TypeError as error:
+        raise wrong_parameters(NoisyCount, ["noise", "mean", *others], error) from error
+    return _of_class(Poisson, {"sensitivity": others["shift"]})
+
+
+def _made(make: Callable[..., Pair], *amounts: float) -> Pair | None:
+    """Return the mechanism of some amounts; None where the family has none."""
+    try:
+        return make(*amounts)
+    except InvalidInputError:
+        return None
+
+
+def _responses(kind: type, parameters: Mapping[str, Any]) -> ScaleFamily:
+    """Randomized response by the probability of a lie: at most that of an answer drawn at random, 1 - 1/k.
+
+    The amount of noise is the inverse of the loss of one answer, ln((k - 1) (1 - lie) / lie), as the standard deviation
+    is about that of Gaussian noise.
+    """
+    construct: Callable[..., RandomizedResponse | KaryRandomizedResponse] = kind
+    try:
+        answers = getattr(construct(0.5, **parameters), "k", 2)
+    except TypeError as error:
+        raise wrong_parameters(kind, [*parameters, "p"], error) from error
+    others, most = answers - 1.0, 1.0 - 1.0 / answers
+
+    def make(lie: float) -> Pair:
+        if not _RAREST_LIE <= lie <= most:
+            limit = f"1 - 1/{answers}" if answers > 2 else "1/2"
+            raise InvalidInputError(
+                f"scale: expected a probability of a lie from {_RAREST_LIE:g} to {limit}, got {lie!r}"
+            )
+        return construct(1.0 - lie, **parameters)
+
+    def amount_of(lie: float) -> float:
+        loss = math.log(others) + math.log1p(-lie) - math.log(lie) if lie < most else 0.0
+        return 1.0 / loss if loss > 0.0 else _OF_A_COIN
+
+    def lie_of(amount: float) -> float:
+        small = others * math.exp(-1.0 / amount) if amount > 0.0 else 0.0
+        return min(small / (1.0 + small), most)
+
+    return ScaleFamily(kind.__name__, make, True, lambda deviation: lie_of(0.5 * deviation), lie_of, amount_of)
+
+
+def _checked_pair(pair: Any) -> Pair:
+    if not isinstance(pair, Pair):
+        raise InvalidInputError(f"family: expected a callable that returns mechanisms, got {shown(pair)}")
+    if not pair.attained_by_some:
+        raise InvalidInputError(
+            "family: expected mechanisms of which a lower bound can be known, got one whose pairs no change is declared"
+            " to attain: no smaller noise can be refuted"
+        )
+    return pair
+
+
+def is_positive(value: Any) -> bool:
+    """Whether a value is a finite number above 0."""
+    number: bool = isinstance(value, Real) and not isinstance(value, bool)
+    return number and 0.0 < float(value) < math.inf
+
+
+def _count_of(factor: ElementaryPair) -> NoisyCount | None:
+    """Return the noisy count that a factor is, reversed or not; None if it is something else."""
+    return factor.inner if isinstance(factor.inner, NoisyCount) else None
 
 
 def expected_messages(pair: Pair) -> float | None:
@@ -329,38 +366,3 @@ def expected_messages(pair: Pair) -> float | None:
         else:
             return None
     return total
-
-
-def _is_weight(weight: Any) -> bool:
-    number = isinstance(weight, Real) and not isinstance(weight, bool)
-    return number and 0.0 < float(weight) < math.inf
-
-
-def _count_of(factor: ElementaryPair) -> NoisyCount | None:
-    """Return the noisy count that a factor is, reversed or not; None if it is something else."""
-    return factor.inner if isinstance(factor.inner, NoisyCount) else None
-
-
-def count_family_of(family: Any, parameters: Mapping[str, Any]) -> CountFamily:
-    """Return the family of a `CountFamily`, or of `NoisyCount` with ``noise``, ``shift`` and ``reading``.
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is missing, unknown or wrong.
-    """
-    if isinstance(family, CountFamily):
-        if parameters:
-            raise InvalidInputError(f"{next(iter(parameters))}: expected no parameters beside a CountFamily, got one")
-        return family
-    others = {name: value for name, value in parameters.items() if name not in {"noise", "mean"}}
-    kind = noise_class(parameters.get("noise"))
-
-    def make(mean: float, scale: float) -> Pair:
-        return NoisyCount(noise=kind(scale), mean=mean, **others)
-
-    try:
-        make(1.0, 1.0)
-    except TypeError as error:
-        raise wrong_parameters(NoisyCount, [*parameters, "noise", "mean"], error) from error
-    return CountFamily(make)

@@ -1,4 +1,4 @@
-"""Find the smallest scale whose noise provably meets a goal, and refute the scale smaller by a tolerance."""
+"""Find the smallest scale whose noise provably meets a target, and refute the scale smaller by a tolerance."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from pbdist.mechanisms.pair import at_least_as_noisy
 from pbdist.results import Bracket
 from pbdist.rounding import rounded_down, rounded_up
 from pbdist.sizing.families import ScaleFamily
-from pbdist.sizing.goal import Certificate, Judge, ScannedPoint
+from pbdist.sizing.target import Certificate, Judge, ScannedPoint
 
 #: Smallest and largest amount of a search without limits: what mechanisms take.
 _LOWEST, _HIGHEST = 1e-30, 1e30
@@ -26,17 +26,92 @@ _TOLD_FROM_ONE, _GROWTH, _PATIENCE = 1e-6, 1.05, 3
 _UNSURE, _NARROWER, _WIDTH = 0.04, 25.0, 3.0
 #: Bounds that are not narrower by this factor have come no closer.
 _GAIN = 0.5
-#: By what factor wider bounds through enclosures settle a goal than others: little is to spare.
-_SETTLING = 4.0
-#: A goal is refused if the estimate exceeds the largest noise of the family by this factor.
+#: By what factor wider bounds through enclosures decide than others: little is to spare.
+_DECIDING = 4.0
+#: A target is refused if the estimate exceeds the largest noise of the family by this factor.
 _WELL_ABOVE = 1.2
 
+#: Where no order is proved, the scan goes down to the refuted scale divided by this, as far as there are bounds, unless
+#: a limit is given ..
+_SCAN_DEPTH = 100.0
+#: .. in steps of at most this factor.
+_SCAN_RATIO = 1.15
 
-class Bracketing:
+#: How far above the estimated smallest scale the answer is placed, in tolerances, so that bounds decide; of bounds
+#: through enclosures so far that those of the answer and of the refuted scale can be about as far apart.
+_MARGIN = 0.25
+#: How much less noise is tried, in tolerances, where bounds do not decide of the noise to be refuted.
+_LESS = (0.05, 0.2, 0.5)
+#: Steps that halve an interval in the worst case; a search takes about five.
+_MOST_STEPS = 200
+#: Answers that a scan may replace by smaller ones.
+_MOST_SCANS = 30
+#: Halvings that look for the largest refuted scale, where the one smaller by the tolerance is not refuted.
+_HALVINGS = 6
+#: Amounts in a row of which nothing is known before a search is given up; one of which nothing is known from below
+#: alone, whose bounds take long, counts as several.
+_MOST_UNKNOWN, _FROM_BELOW = 8, 3
+#: A logarithm of δ within so much of the target's is near it.
+_NEAR_TARGET = 10.0
+
+
+def smallest_scale(
+    family: ScaleFamily,
+    judge: Judge,
+    tolerance: float,
+    limits: tuple[float, float] | None,
+    stored: Sequence[float] = (),
+) -> Certificate:
+    """Return the smallest scale of a family that meets the target, with its certificate.
+
+    `limits` are the smallest and the largest scale; `stored` has increasing scales whose bounds take no time: the
+    search begins with them.
+
+    Notes
+    -----
+    Proved are δ_upper <= target at the scale, and δ_lower > target at the refuted one, which is smaller by more than
+    the tolerance where the bounds do not decide any closer. Where the family's order is proved, no scale up to the
+    refuted one meets the target, as the refuted noise is a post-processing of less noise. Else the scales of the scan
+    are refuted, and nothing is claimed of those between them.
+
+    Raises
+    ------
+    InvalidInputError
+        If no scale is found to meet the target, or all do.
+    PrecisionError
+        If bounds cannot tell δ from the target where that decides.
+    """
+    search = _Search(family, judge, tolerance, limits)
+    start = search.start(stored)
+    low, high = search.bracket_in_order(*start) if family.ordered else search.bracket_anywhere(start[0])
+    for _ in range(_MOST_SCANS):
+        high = search.narrowed(low, high)
+        try:
+            high, answer = search.certificate_near(high)
+        except PrecisionError as error:
+            answer = search.wider(high, error)
+        if answer is None:
+            # The scale to be refuted meets the target: it is a better answer.
+            low, high = search.below_edge(high)
+            continue
+        if family.ordered and at_least_as_noisy(answer.mechanism, answer.refuted_mechanism):
+            return answer
+        scanned, better = search.scan(answer)
+        if better is None:
+            return replace(answer, scanned=scanned)
+        low, high = search.below(better)
+    raise InvalidInputError(
+        f"family: expected one whose δ falls with the scale by and large, got ever smaller ones that meet"
+        f" {judge.target}, the last one {high!r}"
+    )
+
+
+class _Search:
     """A search along the amounts of noise of a family; what it proves is in the judge's bounds."""
 
     def __init__(self, family: ScaleFamily, judge: Judge, tolerance: float, limits: tuple[float, float] | None) -> None:
         self.family, self.judge, self.tolerance = family, judge, tolerance
+        self.log_target = math.log(judge.target.delta)
         self.given = limits is not None
         self.lowest, self.highest = _LOWEST, _HIGHEST
         if limits is not None:
@@ -54,90 +129,54 @@ class Bracketing:
         self.refusal = ""
         self.stalled: set[int] = set()
 
-    def look(self, amount: float, gap: float | None = None) -> Bracket | None:
-        """Bound δ at an amount of noise, coarsely, or as narrowly as `gap` takes; None where there is no mechanism."""
-        try:
-            pair = self.family.make(self.family.scale_of(amount))
-        except InvalidInputError as error:
-            self.refusal = f": {error}"
-            return None
-        found = self.judge.bounds(pair) if gap is None else self.settled(pair, gap)
-        return self._noted(amount, pair, found)
-
-    def settled(self, pair: Pair, gap: float) -> Bracket:
-        """Bound δ narrowly enough to settle the goal; `gap` estimates how far ln δ is from it."""
-        return self.judge.settled(pair, _SETTLING * gap if is_enclosed(pair) else gap)
-
-    def look_first(self, amount: float, gap: float) -> Bracket | None:
-        """Look less narrowly than `gap` takes where bounds take long and that gap is not known well; else None."""
-        try:
-            pair = self.family.make(self.family.scale_of(amount))
-        except InvalidInputError:
-            return None
-        before = self.narrowest
-        if not self.narrows or not is_enclosed(pair) or gap >= _UNSURE * before or not math.isfinite(before):
-            return None
-        found = self._noted(amount, pair, self.judge.bounds(pair, max(before / _NARROWER, _WIDTH * self.tolerance)))
-        # Where bounds come no closer, looking again tells nothing more.
-        self.narrows = self.narrowest <= _GAIN * before
-        return found
-
-    def _noted(self, amount: float, pair: Pair, found: Bracket) -> Bracket:
-        """Remember bounds, and estimate ln δ by them."""
-        self.looked[amount] = found
-        self.log_deltas[amount] = found.log_between(USUAL_PART) if is_enclosed(pair) else found.log_middle
-        self.narrowest = min(self.narrowest, found.log_upper - found.log_lower)
-        return found
-
     def start(self, stored: Sequence[float]) -> tuple[float, float | None]:
-        """Return where to begin: the smallest stored amount seen to meet the goal, by halving, and the one below it.
+        """Return where to begin: the smallest stored amount seen to meet the target, by halving, and the one below it.
 
         Where none is, the largest stored one; without stored ones, what Gaussian noise would need.
         """
         amounts = [amount for amount in map(self.family.amount_of, stored) if self.lowest <= amount <= self.highest]
         if not amounts:
-            amount = self.family.amount_of(self.family.start(self.judge.goal))
+            amount = self.family.amount_of(self.family.start(self.judge.target))
             if not self.family.ordered:
-                # It may be the very scale at which δ is the goal's, and so may its half.
+                # It may be the very scale at which δ is the target's, and so may its half.
                 amount *= 1.0 + 0.1 * self.tolerance
             return min(max(amount, self.lowest), self.highest), None
         low, high = 0, len(amounts)
         while low < high:
             middle = (low + high) // 2
-            found = self.look(amounts[middle])
-            low, high = (low, middle) if found is not None and self.judge.holds(found) else (middle + 1, high)
+            low, high = (low, middle) if self._meets(self._look(amounts[middle])) else (middle + 1, high)
         return amounts[min(low, len(amounts) - 1)], amounts[low - 1] if 0 < low < len(amounts) else None
 
     def bracket_in_order(self, amount: float, below: float | None) -> tuple[float, float]:
-        """Return an amount that is not known to meet the goal and a larger one that does, where δ falls with noise.
+        """Return an amount that is not known to meet the target and a larger one that does, where δ falls with noise.
 
-        The search begins at `amount`; `below`, if given, is not known to meet the goal, while `amount` does.
+        The search begins at `amount`; `below`, if given, is not known to meet the target, while `amount` does.
         """
         if below is not None:
             return below, amount
-        if not self._exists(amount):
+        if self._pair(amount) is None:
             amount = self._nearest(amount)
-        found = self.look(amount)
+        found = self._look(amount)
         if found is None:
             raise self._no_pair()
-        downward = self.judge.holds(found)
+        downward = self.judge.meets(found)
         step, limit = 0.25, self.lowest if downward else self.highest
         while True:
             if amount == limit:
-                raise self.all_hold(amount) if downward else self.none_holds()
+                raise self._all_meet(amount) if downward else self._none_meets()
             other = max(amount * math.exp(-step), limit) if downward else min(amount * math.exp(step), limit)
-            if not self._exists(other):
+            if self._pair(other) is None:
                 # The family ends here.
                 limit = other = self._end(amount, other)
-            found = self.look(other)
+            found = self._look(other)
             if other == amount or found is None:
                 continue
-            if downward and not self.judge.settles(found):
-                found = self.look(other, math.inf) or found
+            if downward and not self.judge.decides(found):
+                found = self._look(other, math.inf) or found
                 if found.vacuous:
                     # Losses beyond what bounds are computed for.
-                    raise self.all_hold(amount)
-            if self.judge.holds(found) is not downward:
+                    raise self._all_meet(amount)
+            if self.judge.meets(found) is not downward:
                 return (other, amount) if downward else (amount, other)
             amount, step = other, 2.0 * step
 
@@ -150,18 +189,204 @@ class Bracketing:
             amount = start * 2.0**doublings
             if self.given and not self.lowest <= amount <= self.highest:
                 continue
-            if self._stalled(start, doublings):
-                continue
-            found = self.look(amount)
-            if found is not None and self.judge.holds(found):
+            if not self._stalled(start, doublings) and self._meets(self._look(amount)):
                 return self.below(amount)
-        if self.given:
-            for amount in (self.lowest, self.highest):
-                found = self.look(amount)
-                if found is not None and self.judge.holds(found):
-                    return self.below(amount)
-        amount = self._deepest()
-        return self.below(amount)
+        for amount in (self.lowest, self.highest) if self.given else ():
+            if self._meets(self._look(amount)):
+                return self.below(amount)
+        return self.below(self._deepest())
+
+    def below(self, amount: float) -> tuple[float, float]:
+        """Return an amount that is not known to meet the target, and the smallest one above it that was seen to.
+
+        An `InvalidInputError` if all meet it, down to the lowest.
+        """
+        ratio = 1.0 + 2.0 * self.tolerance
+        while True:
+            if amount <= self.lowest:
+                raise self._all_meet(amount)
+            other = max(amount / ratio, self.lowest)
+            found = self._look(other, math.inf)
+            if found is None:
+                ratio **= 0.25
+                if ratio - 1.0 < 1e-3 * self.tolerance:
+                    raise self._all_meet(amount)
+                continue
+            if not self.judge.meets(found):
+                return other, amount
+            amount, ratio = other, min(ratio * ratio, 2.0)
+
+    def narrowed(self, low: float, high: float) -> float:
+        """Return an amount that meets the target, at most the tolerance above one that is not known to."""
+        above: float | None = None
+        unknown = 0
+        for step in range(_MOST_STEPS):
+            edge = self._edge(high)
+            if (low >= edge and above is None) or (above is not None and above >= high):
+                return high
+            root = _root_between(self.log_deltas, low, high, self.log_target) if step < 8 or step % 2 else None
+            if above is not None:
+                root, aim, above = None, above, None
+            elif root is None:
+                aim = math.sqrt(low) * math.sqrt(high)
+            elif root >= edge * (1.0 + 0.1 * self.tolerance):
+                # The answer is well placed if its edge is refuted.
+                aim = edge
+            else:
+                enclosed = _is_enclosed(self._pair(root))
+                aim = root * (1.0 + (1.0 - USUAL_PART if enclosed else _MARGIN) * self.tolerance)
+                # Where bounds take long an aim above the edge is better than one close to the root.
+                aim = aim if enclosed else min(aim, edge)
+                aim = max(aim, low * (1.0 + 0.1 * self.tolerance))
+            gap = self._gap(aim)
+            first = self._look_first(aim, gap)
+            if first is not None and not self.judge.decides(first):
+                # With what it tells the root is known better.
+                continue
+            found = self._look(aim, gap) if first is None else first
+            less = 0 if found is None else self._unknown(found)
+            unknown = unknown + less if less else 0
+            if self._meets(found):
+                high = aim
+                continue
+            if found is not None and unknown > _MOST_UNKNOWN:
+                raise self.judge.undecided(self.family.make(self.family.scale_of(aim)), found)
+            low = aim
+            if found is not None and not self.judge.refutes(found):
+                # Bounds do not decide there: half a tolerance further they may.
+                above = aim * (1.0 + 0.5 * self.tolerance)
+        return high
+
+    def below_edge(self, amount: float) -> tuple[float, float]:
+        """Return `below` of the amount whose scale is smaller by the tolerance, and meets the target."""
+        refuted_scale = self.family.scale_of(amount) * (1.0 - self.tolerance)
+        edge, larger = self.family.amount_of(refuted_scale), 1.0
+        while self.family.scale_of(edge * larger) < refuted_scale and larger < 2.0:
+            larger += max(larger - 1.0, 2.0**-52)
+        edge *= larger
+        found = self._look(edge, math.inf)
+        if edge >= amount or not self._meets(found):
+            pair = self.family.make(refuted_scale)
+            raise self.judge.undecided(pair, self.judge.bounds(pair) if found is None else found)
+        return self.below(edge)
+
+    def certificate_near(self, amount: float) -> tuple[float, Certificate | None]:
+        """Return an amount and its certificate.
+
+        Where bounds do not decide of the scale below the amount's, an amount smaller by part of a tolerance is taken.
+        """
+        try:
+            return amount, self._certificate(amount)
+        except PrecisionError:
+            for part in _LESS:
+                other = amount * (1.0 - part * self.tolerance)
+                if other >= self.lowest and self._meets(self._look(other, math.inf)):
+                    try:
+                        return other, self._certificate(other)
+                    except PrecisionError:
+                        continue
+            raise
+
+    def wider(self, amount: float, error: PrecisionError) -> Certificate:
+        """Return the certificate of an amount with a refuted scale that is smaller by more than the tolerance.
+
+        Raises `error` where no scale is refuted, or a smaller one meets the target.
+        """
+        scale = self.family.scale_of(amount)
+        lowest = self.family.scale_of(self.lowest) if self.given else scale / _SCAN_DEPTH
+        refuted: tuple[float, Pair, Bracket] | None = None
+        near, part = scale * (1.0 - self.tolerance), self.tolerance
+        while refuted is None:
+            part *= 2.0
+            other = max(scale * (1.0 - part), lowest) if part < 1.0 else lowest
+            found = self._known_at(other)
+            if found is not None and self.judge.refutes(found[1]):
+                refuted = (other, *found)
+            elif found is None or other <= lowest or self.judge.meets(found[1]):
+                # A scale that meets the target lies below undecided ones: the search cannot go on there.
+                raise error
+            else:
+                near = other
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (near + refuted[0])
+            found = self._known_at(middle)
+            if found is not None and self.judge.refutes(found[1]):
+                refuted = (middle, *found)
+            else:
+                near = middle
+        mechanism = self.family.make(scale)
+        return Certificate(scale, mechanism, self.judge.bounds(mechanism), *refuted, scanned=(), within=False)
+
+    def scan(self, answer: Certificate) -> tuple[tuple[ScannedPoint, ...], float | None]:
+        """Refute smaller scales one by one; return them, or an amount that meets the target after all.
+
+        The mechanism of a scale of which the refuted one is a post-processing is refuted with it.
+        """
+        first = answer.refuted_scale
+        last = min(self.family.scale_of(self.lowest) if self.given else first / _SCAN_DEPTH, first)
+        number = 1 + math.ceil(math.log(first / last) / math.log(_SCAN_RATIO))
+        scanned = []
+        for scale in np.geomspace(first, last, number)[1:].tolist():
+            try:
+                pair = self.family.make(scale)
+            except InvalidInputError:
+                break
+            if at_least_as_noisy(answer.refuted_mechanism, pair):
+                lower = answer.refuted_bracket.lower
+            else:
+                found = self.judge.decided(pair)
+                if self.judge.meets(found):
+                    return (), self.family.amount_of(scale)
+                if found.lower == 0.0 and not self.given:
+                    # No bounds are computed for such losses: the scan ends above them.
+                    break
+                if not self.judge.refutes(found):
+                    raise self.judge.undecided(pair, found)
+                lower = found.lower
+            scanned.append(ScannedPoint(mechanism=pair, scale=scale, mean=None, delta_lower=lower))
+        return tuple(scanned), None
+
+    def _pair(self, amount: float) -> Pair | None:
+        """Return the mechanism of an amount of noise; None where the family has none, and why is remembered."""
+        try:
+            return self.family.make(self.family.scale_of(amount))
+        except InvalidInputError as error:
+            self.refusal = f": {error}"
+            return None
+
+    def _meets(self, found: Bracket | None) -> bool:
+        """Whether there is a mechanism, and it is proved to meet the target."""
+        return found is not None and self.judge.meets(found)
+
+    def _look(self, amount: float, gap: float | None = None) -> Bracket | None:
+        """Bound δ at an amount of noise, coarsely, or as narrowly as `gap` takes; None where there is no mechanism."""
+        pair = self._pair(amount)
+        if pair is None:
+            return None
+        return self._noted(amount, pair, self.judge.bounds(pair) if gap is None else self._decided(pair, gap))
+
+    def _decided(self, pair: Pair, gap: float) -> Bracket:
+        """Bound δ narrowly enough to decide; `gap` estimates how far ln δ is from the target's."""
+        return self.judge.decided(pair, _DECIDING * gap if _is_enclosed(pair) else gap)
+
+    def _look_first(self, amount: float, gap: float) -> Bracket | None:
+        """Look less narrowly than `gap` takes where bounds take long and that gap is not known well; else None."""
+        pair, before = self._pair(amount), self.narrowest
+        if pair is None or not self.narrows or not _is_enclosed(pair):
+            return None
+        if gap >= _UNSURE * before or not math.isfinite(before):
+            return None
+        found = self._noted(amount, pair, self.judge.bounds(pair, max(before / _NARROWER, _WIDTH * self.tolerance)))
+        # Where bounds come no closer, looking again tells nothing more.
+        self.narrows = self.narrowest <= _GAIN * before
+        return found
+
+    def _noted(self, amount: float, pair: Pair, found: Bracket) -> Bracket:
+        """Remember bounds, and estimate ln δ by them."""
+        self.looked[amount] = found
+        self.log_deltas[amount] = found.log_between(USUAL_PART) if _is_enclosed(pair) else found.log_middle
+        self.narrowest = min(self.narrowest, found.log_upper - found.log_lower)
+        return found
 
     def _stalled(self, start: float, doublings: int) -> bool:
         """Whether δ no longer falls along the doublings (or halvings) before this one."""
@@ -174,40 +399,11 @@ class Bracketing:
                 self.stalled.add(side)
         return side in self.stalled
 
-    def below(self, amount: float) -> tuple[float, float]:
-        """Return an amount that is not known to meet the goal, and the smallest one above it that was seen to.
-
-        An `InvalidInputError` if all meet it, down to the lowest.
-        """
-        ratio = 1.0 + 2.0 * self.tolerance
-        while True:
-            if amount <= self.lowest:
-                raise self.all_hold(amount)
-            other = max(amount / ratio, self.lowest)
-            found = self.look(other, math.inf)
-            if found is None:
-                ratio **= 0.25
-                if ratio - 1.0 < 1e-3 * self.tolerance:
-                    raise self.all_hold(amount)
-                continue
-            if not self.judge.holds(found):
-                return other, amount
-            amount, ratio = other, min(ratio * ratio, 2.0)
-
-    def _exists(self, amount: float) -> bool:
-        """Whether the family has a mechanism of that amount."""
-        try:
-            self.family.make(self.family.scale_of(amount))
-        except InvalidInputError as error:
-            self.refusal = f": {error}"
-            return False
-        return True
-
     def _end(self, inside: float, outside: float) -> float:
         """Return, by halving, the last amount on the way from `inside` to `outside` that the family has."""
         while abs(outside - inside) > 1e-3 * self.tolerance * inside:
             middle = 0.5 * (inside + outside)
-            inside, outside = (middle, outside) if self._exists(middle) else (inside, middle)
+            inside, outside = (inside, middle) if self._pair(middle) is None else (middle, outside)
         return inside
 
     def _nearest(self, amount: float) -> float:
@@ -217,66 +413,103 @@ class Bracketing:
         """
         for power in sorted(range(-50, 51), key=abs):
             other = amount * 4.0**power
-            if self.lowest <= other <= self.highest and self._exists(other):
-                self._exists(amount)
+            if self.lowest <= other <= self.highest and self._pair(other) is not None:
+                self._pair(amount)
                 end = self._end(other, amount)
                 if amount > _WELL_ABOVE * end:
                     raise InvalidInputError(
-                        f"delta: expected a goal that some scale of {self.family.name} up to"
-                        f" {self.family.scale_of(end):.6g} meets, got {self.judge.goal}, for which about"
+                        f"delta: expected a target that some scale of {self.family.name} up to"
+                        f" {self.family.scale_of(end):.6g} meets, got {self.judge.target}, for which about"
                         f" {self.family.scale_of(amount):.6g} is needed by a Gaussian estimate{self.refusal}"
                     )
                 return end
         raise self._no_pair()
 
     def _deepest(self) -> float:
-        """Return an amount that meets the goal, near that of the smallest δ found; an error where there is none."""
+        """Return an amount that meets the target, near that of the smallest δ found; an error where there is none."""
         if not self.looked:
             raise self._no_pair()
         best = min(self.looked, key=lambda amount: self.log_deltas[amount])
         ratio = math.sqrt(2.0)
         while ratio > 1.0 + 0.5 * self.tolerance:
             for amount in (best * ratio, best / ratio):
-                found = self.look(amount) if self.lowest <= amount <= self.highest else None
-                if found is not None and self.judge.holds(found):
+                if self.lowest <= amount <= self.highest and self._meets(self._look(amount)):
                     return amount
             best = min(self.looked, key=lambda amount: self.log_deltas[amount])
             ratio = math.sqrt(ratio)
-        raise self.none_holds()
+        raise self._none_meets()
+
+    def _known_at(self, scale: float) -> tuple[Pair, Bracket] | None:
+        """Return the mechanism of a scale and bounds as narrow as decides; None where there is no mechanism."""
+        try:
+            pair = self.family.make(scale)
+        except InvalidInputError:
+            return None
+        return pair, self.judge.decided(pair)
+
+    def _edge(self, amount: float) -> float:
+        """Return the smallest amount of which both the amount and its scale are smaller by at most the tolerance."""
+        of_scale = self.family.amount_of(self.family.scale_of(amount) * (1.0 - self.tolerance))
+        return max(amount * (1.0 - self.tolerance), of_scale)
+
+    def _certificate(self, amount: float) -> Certificate | None:
+        """Return the answer with the refuted scale smaller by the tolerance; None if that one meets the target."""
+        scale = self.family.scale_of(amount)
+        refuted_scale = scale * (1.0 - self.tolerance)
+        mechanism = self.family.make(scale)
+        try:
+            refuted = self.family.make(refuted_scale)
+        except InvalidInputError:
+            raise self._all_meet(amount) from None
+        below = self._decided(refuted, self._gap(self.family.amount_of(refuted_scale)))
+        if not self.judge.decides(below):
+            raise self.judge.undecided(refuted, below)
+        if self.judge.meets(below):
+            return None
+        bracket = self.judge.bounds(mechanism)
+        return Certificate(scale, mechanism, bracket, refuted_scale, refuted, below, scanned=())
+
+    def _gap(self, amount: float) -> float:
+        """Estimate how far ln δ at an amount is from the target's; infinite where there is no estimate."""
+        gap = abs(_log_delta_at(self.log_deltas, amount) - self.log_target)
+        return gap if math.isfinite(gap) else math.inf
+
+    def _unknown(self, found: Bracket) -> int:
+        """Return how much bounds count as unknown: also those near the target of which nothing is known from below."""
+        if found.vacuous:
+            return 1
+        return _FROM_BELOW if found.lower == 0.0 and found.log_upper - self.log_target < _NEAR_TARGET else 0
 
     def _no_pair(self) -> InvalidInputError:
         text = f"family: expected {self.family.name} to have a mechanism of some scale, got none{self.refusal}"
         return InvalidInputError(text)
 
-    def _range(self) -> str:
-        looked = sorted(self.looked) or [self.lowest, self.highest]
-        return f"{self.family.scale_of(looked[0]):.6g} to {self.family.scale_of(looked[-1]):.6g}"
-
-    def none_holds(self) -> InvalidInputError:
-        """Return the error of a goal that no amount tried is known to meet."""
+    def _none_meets(self) -> InvalidInputError:
+        """Return the error of a target that no amount tried is known to meet."""
         best = min(self.looked, key=lambda amount: self.looked[amount].upper)
-        bracket, goal = self.looked[best], self.judge.goal
+        bracket = self.looked[best]
+        first, last, scale = (self.family.scale_of(one) for one in (min(self.looked), max(self.looked), best))
         return InvalidInputError(
-            f"delta: expected a goal that some scale of {self.family.name} within the limits meets, got {goal}: none of"
-            f" the {len(self.looked)} scales looked at, from {self._range()}, provably does; the smallest δ found is"
-            f" between {rounded_down(bracket.lower)} and {rounded_up(bracket.upper)},"
-            f" at scale {self.family.scale_of(best):.6g}"
+            f"delta: expected a target that some scale of {self.family.name} within the limits meets, got"
+            f" {self.judge.target}: none of the {len(self.looked)} scales looked at, from {first:.6g} to {last:.6g},"
+            f" provably does; the smallest δ found is between {rounded_down(bracket.lower)} and"
+            f" {rounded_up(bracket.upper)}, at scale {scale:.6g}"
         )
 
-    def all_hold(self, amount: float) -> InvalidInputError:
-        """Return the error of a goal that every amount tried meets, down to the one given."""
+    def _all_meet(self, amount: float) -> InvalidInputError:
+        """Return the error of a target that every amount tried meets, down to the one given."""
         return InvalidInputError(
-            f"delta: expected a goal that small scales of {self.family.name} miss, got {self.judge.goal}: every scale"
-            f" looked at, down to {self.family.scale_of(amount):.6g}, meets it, so that none can be refuted"
+            f"delta: expected a target that small scales of {self.family.name} miss, got {self.judge.target}: every"
+            f" scale looked at, down to {self.family.scale_of(amount):.6g}, meets it, so that none can be refuted"
         )
 
 
-def is_enclosed(pair: Pair) -> bool:
+def _is_enclosed(pair: Pair | None) -> bool:
     """Whether bounds of a pair come through an enclosure: narrow ones take long."""
-    return any(factor.enclosed for factor in pair.factors)
+    return pair is not None and any(factor.enclosed for factor in pair.factors)
 
 
-def root_between(log_deltas: Mapping[float, float], low: float, high: float, target: float) -> float | None:
+def _root_between(log_deltas: Mapping[float, float], low: float, high: float, target: float) -> float | None:
     """Estimate the amount of noise between `low` and `high` at which ln δ is `target`; None where there is no estimate.
 
     -ln δ is about a power of the noise, so that a line through the logarithms of both gives the root. No bound rests
@@ -297,7 +530,7 @@ def root_between(log_deltas: Mapping[float, float], low: float, high: float, tar
     return None
 
 
-def log_delta_at(log_deltas: Mapping[float, float], amount: float) -> float:
+def _log_delta_at(log_deltas: Mapping[float, float], amount: float) -> float:
     """Estimate ln δ at an amount of noise from the two nearest amounts; NaN where they give no estimate."""
     near = sorted(log_deltas, key=lambda other: abs(math.log(other / amount)))[:2]
     values = [_double_log(log_deltas[other]) for other in near]
@@ -310,275 +543,3 @@ def log_delta_at(log_deltas: Mapping[float, float], amount: float) -> float:
 def _double_log(log_delta: float) -> float:
     """Return ln(-ln δ); infinite where δ is 0, and minus infinity where it is 1."""
     return math.log(-log_delta) if log_delta < 0.0 else -math.inf
-
-
-#: Where no order is proved, the scan goes down to the refuted scale divided by this, as far as there are bounds, unless
-#: a limit is given ..
-_SCAN_DEPTH = 100.0
-#: .. in steps of at most this factor.
-_SCAN_RATIO = 1.15
-
-#: How far above the estimated smallest scale the answer is placed, in tolerances, so that bounds tell δ from the goal;
-#: of bounds through enclosures so far that those of the answer and of the refuted scale can be about as far apart.
-_MARGIN = 0.25
-#: How much less noise is tried, in tolerances, where bounds cannot tell δ of the noise to be refuted from the goal.
-_LESS = (0.05, 0.2, 0.5)
-#: Steps that halve an interval in the worst case; a search takes about five.
-_MOST_STEPS = 200
-#: Answers that a scan may replace by smaller ones.
-_MOST_SCANS = 30
-#: Halvings that look for the largest refuted scale, where the one smaller by the tolerance is not refuted.
-_HALVINGS = 6
-#: Amounts in a row of which nothing is known before a search is given up; one of which nothing is known from below
-#: alone, whose bounds take long, counts as several.
-_MOST_UNKNOWN, _FROM_BELOW = 8, 3
-#: A logarithm of δ within so much of the goal's is near it.
-_NEAR_GOAL = 10.0
-
-
-def smallest_scale(
-    family: ScaleFamily,
-    judge: Judge,
-    tolerance: float,
-    limits: tuple[float, float] | None,
-    stored: Sequence[float] = (),
-) -> Certificate:
-    """Return the smallest scale of a family that meets the goal, with its certificate.
-
-    `limits` are the smallest and the largest scale; `stored` has increasing scales whose bounds take no time: the
-    search begins with them.
-
-    Notes
-    -----
-    Proved are δ_upper <= goal at the scale, and δ_lower > goal at the refuted one, which is smaller by more than the
-    tolerance where the bounds cannot tell δ from the goal any closer. Where the family's order is proved, no scale up
-    to the refuted one meets the goal, as the refuted noise is a post-processing of less noise. Else the scales of the
-    scan are refuted, and nothing is claimed of those between them.
-
-    Raises
-    ------
-    InvalidInputError
-        If no scale is found to meet the goal, or all do.
-    PrecisionError
-        If bounds cannot tell δ from the goal where that decides.
-    """
-    search = _Search(family, judge, tolerance, limits)
-    start = search.start(stored)
-    if family.ordered:
-        low, high = search.bracket_in_order(*start)
-    else:
-        low, high = search.bracket_anywhere(start[0])
-    for _ in range(_MOST_SCANS):
-        high = search.narrowed(low, high)
-        try:
-            high, answer = search.certificate_near(high)
-        except PrecisionError as error:
-            answer = search.wider(high, error)
-        if answer is None:
-            # The scale to be refuted meets the goal: it is a better answer.
-            low, high = search.below_edge(high)
-            continue
-        if family.ordered and at_least_as_noisy(answer.mechanism, answer.refuted_mechanism):
-            return answer
-        scanned, better = search.scan(answer)
-        if better is None:
-            return replace(answer, scanned=scanned)
-        low, high = search.below(better)
-    raise InvalidInputError(
-        f"family: expected one whose δ falls with the scale by and large, got ever smaller ones that meet {judge.goal},"
-        f" the last one {high!r}"
-    )
-
-
-class _Search(Bracketing):
-    """A search along the amounts of noise of a family; what it proves is in the judge's bounds."""
-
-    def narrowed(self, low: float, high: float) -> float:
-        """Return an amount that meets the goal, at most the tolerance above one that is not known to."""
-        goal = math.log(self.judge.goal.delta)
-        above: float | None = None
-        unknown = 0
-        for step in range(_MOST_STEPS):
-            edge = self._edge(high)
-            if (low >= edge and above is None) or (above is not None and above >= high):
-                return high
-            root = root_between(self.log_deltas, low, high, goal) if step < 8 or step % 2 else None
-            if above is not None:
-                root, aim, above = None, above, None
-            elif root is None:
-                aim = math.sqrt(low) * math.sqrt(high)
-            elif root >= edge * (1.0 + 0.1 * self.tolerance):
-                # The answer is well placed if its edge is refuted.
-                aim = edge
-            else:
-                enclosed = self._is_enclosed(root)
-                aim = root * (1.0 + (1.0 - USUAL_PART if enclosed else _MARGIN) * self.tolerance)
-                # Where bounds take long an aim above the edge is better than one close to the root.
-                aim = aim if enclosed else min(aim, edge)
-                aim = max(aim, low * (1.0 + 0.1 * self.tolerance))
-            gap = self._gap(aim, goal)
-            first = self.look_first(aim, gap)
-            if first is not None and not self.judge.settles(first):
-                # With what it tells the root is known better.
-                continue
-            found = self.look(aim, gap) if first is None else first
-            less = 0 if found is None else _unknown(found, goal)
-            unknown = unknown + less if less else 0
-            holds = found is not None and self.judge.holds(found)
-            if found is not None and unknown > _MOST_UNKNOWN and not holds:
-                raise self.judge.unsettled(self.family.make(self.family.scale_of(aim)), found)
-            if holds:
-                high = aim
-                continue
-            low = aim
-            if found is not None and not self.judge.refutes(found):
-                # Bounds cannot tell δ from the goal there: half a tolerance further they may.
-                above = aim * (1.0 + 0.5 * self.tolerance)
-        return high
-
-    def below_edge(self, amount: float) -> tuple[float, float]:
-        """Return `below` of the amount whose scale is smaller by the tolerance, and meets the goal."""
-        refuted_scale = self.family.scale_of(amount) * (1.0 - self.tolerance)
-        edge, larger = self.family.amount_of(refuted_scale), 1.0
-        while self.family.scale_of(edge * larger) < refuted_scale and larger < 2.0:
-            larger += max(larger - 1.0, 2.0**-52)
-        edge *= larger
-        found = self.look(edge, math.inf)
-        if edge >= amount or found is None or not self.judge.holds(found):
-            pair = self.family.make(refuted_scale)
-            raise self.judge.unsettled(pair, self.judge.bounds(pair) if found is None else found)
-        return self.below(edge)
-
-    def certificate_near(self, amount: float) -> tuple[float, Certificate | None]:
-        """Return an amount and its certificate.
-
-        Where bounds cannot tell δ below the amount from the goal, an amount smaller by part of a tolerance is taken.
-        """
-        try:
-            return amount, self.certificate(amount)
-        except PrecisionError:
-            for part in _LESS:
-                other = amount * (1.0 - part * self.tolerance)
-                found = self.look(other, math.inf) if other >= self.lowest else None
-                if found is not None and self.judge.holds(found):
-                    try:
-                        return other, self.certificate(other)
-                    except PrecisionError:
-                        continue
-            raise
-
-    def wider(self, amount: float, error: PrecisionError) -> Certificate:
-        """Return the certificate of an amount with a refuted scale that is smaller by more than the tolerance.
-
-        Raises `error` where no scale is refuted, or a smaller one meets the goal.
-        """
-        scale = self.family.scale_of(amount)
-        lowest = self.family.scale_of(self.lowest) if self.given else scale / _SCAN_DEPTH
-        refuted: tuple[float, Pair, Bracket] | None = None
-        near, part = scale * (1.0 - self.tolerance), self.tolerance
-        while refuted is None:
-            part *= 2.0
-            other = max(scale * (1.0 - part), lowest) if part < 1.0 else lowest
-            found = self._known_at(other)
-            if found is not None and self.judge.refutes(found[1]):
-                refuted = (other, *found)
-            elif found is None or other <= lowest or self.judge.holds(found[1]):
-                # A scale that meets the goal lies below some whose verdict is undecided: the search cannot go on there.
-                raise error
-            else:
-                near = other
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (near + refuted[0])
-            found = self._known_at(middle)
-            if found is not None and self.judge.refutes(found[1]):
-                refuted = (middle, *found)
-            else:
-                near = middle
-        mechanism = self.family.make(scale)
-        return Certificate(scale, mechanism, self.judge.bounds(mechanism), *refuted, scanned=(), within=False)
-
-    def _known_at(self, scale: float) -> tuple[Pair, Bracket] | None:
-        """Return the mechanism of a scale and bounds as narrow as the goal takes; None where there is no mechanism."""
-        try:
-            pair = self.family.make(scale)
-        except InvalidInputError:
-            return None
-        return pair, self.judge.settled(pair)
-
-    def _edge(self, amount: float) -> float:
-        """Return the smallest amount of which both the amount and its scale are smaller by at most the tolerance."""
-        of_scale = self.family.amount_of(self.family.scale_of(amount) * (1.0 - self.tolerance))
-        return max(amount * (1.0 - self.tolerance), of_scale)
-
-    def certificate(self, amount: float) -> Certificate | None:
-        """Return the answer with the refuted scale smaller by the tolerance; None if that one meets the goal."""
-        scale = self.family.scale_of(amount)
-        refuted_scale = scale * (1.0 - self.tolerance)
-        mechanism = self.family.make(scale)
-        try:
-            refuted = self.family.make(refuted_scale)
-        except InvalidInputError:
-            raise self.all_hold(amount) from None
-        goal = math.log(self.judge.goal.delta)
-        below = self.settled(refuted, self._gap(self.family.amount_of(refuted_scale), goal))
-        if not self.judge.settles(below):
-            raise self.judge.unsettled(refuted, below)
-        if self.judge.holds(below):
-            return None
-        return Certificate(
-            scale=scale,
-            mechanism=mechanism,
-            bracket=self.judge.bounds(mechanism),
-            refuted_scale=refuted_scale,
-            refuted_mechanism=refuted,
-            refuted_bracket=below,
-            scanned=(),
-        )
-
-    def scan(self, answer: Certificate) -> tuple[tuple[ScannedPoint, ...], float | None]:
-        """Refute smaller scales one by one; return them, or an amount that meets the goal after all.
-
-        The mechanism of a scale of which the refuted one is a post-processing is refuted with it.
-        """
-        first = answer.refuted_scale
-        last = min(self.family.scale_of(self.lowest) if self.given else first / _SCAN_DEPTH, first)
-        number = 1 + math.ceil(math.log(first / last) / math.log(_SCAN_RATIO))
-        scanned = []
-        for scale in np.geomspace(first, last, number)[1:].tolist():
-            try:
-                pair = self.family.make(scale)
-            except InvalidInputError:
-                break
-            if at_least_as_noisy(answer.refuted_mechanism, pair):
-                lower = answer.refuted_bracket.lower
-            else:
-                found = self.judge.settled(pair)
-                if self.judge.holds(found):
-                    return (), self.family.amount_of(scale)
-                if found.lower == 0.0 and not self.given:
-                    # No bounds are computed for such losses: the scan ends above them.
-                    break
-                if not self.judge.refutes(found):
-                    raise self.judge.unsettled(pair, found)
-                lower = found.lower
-            scanned.append(ScannedPoint(mechanism=pair, scale=scale, mean=None, delta_lower=lower))
-        return tuple(scanned), None
-
-    def _is_enclosed(self, amount: float) -> bool:
-        """Whether the mechanism of an amount is known through an enclosure alone."""
-        try:
-            return is_enclosed(self.family.make(self.family.scale_of(amount)))
-        except InvalidInputError:
-            return False
-
-    def _gap(self, amount: float, goal: float) -> float:
-        """Estimate how far ln δ at an amount is from the goal's; infinite where there is no estimate."""
-        gap = abs(log_delta_at(self.log_deltas, amount) - goal)
-        return gap if math.isfinite(gap) else math.inf
-
-
-def _unknown(found: Bracket, goal: float) -> int:
-    """Return how much bounds count as unknown: also those near the goal of which nothing is known from below."""
-    if found.vacuous:
-        return 1
-    return _FROM_BELOW if found.lower == 0.0 and found.log_upper - goal < _NEAR_GOAL else 0

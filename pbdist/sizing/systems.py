@@ -5,21 +5,22 @@ what was found.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, PlainValidator, create_model
+from pydantic import BaseModel, Field, PlainValidator, create_model
 
-from pbdist.arguments import MAX_EPSILON, problem_of_either
+from pbdist.arguments import problem_of_either
 from pbdist.errors import InvalidInputError, StudyFileError, shown
 from pbdist.mechanisms import (
     MECHANISMS,
     READINGS,
+    DiscreteGaussian,
+    DiscreteLaplace,
     Form,
-    Gaussian,
     Laplace,
     NoisyCount,
     Product,
@@ -28,22 +29,18 @@ from pbdist.mechanisms import (
     parameters_of,
 )
 from pbdist.mechanisms.pair import Pair
-from pbdist.results import NOTHING_KNOWN, Bracket, Verdict
+from pbdist.results import NOTHING_KNOWN, Bracket
 from pbdist.sizing.api import size
-from pbdist.sizing.families import CountFamily
-from pbdist.sizing.goal import Goal, SizedNoise, computed_bracket
-from pbdist.study.document import Document, Keys, Problems, read_document
+from pbdist.sizing.families import COUNT_NOISES, CountFamily, CountNoise, noise_class
+from pbdist.sizing.sized import SizedNoise
+from pbdist.sizing.target import computed_bracket
+from pbdist.study import Target
+from pbdist.study.document import Document, read_document, read_each
 from pbdist.study.fields import other_kinds
 from pbdist.study.grids import GridError
-from pbdist.study.models import STRICT, Delta, Number, Positive, Round, model_at, refuse, value_at
+from pbdist.study.models import STRICT, Number, Positive, Round, TargetModel, model_at
 from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
-
-
-def _natural(value: JsonValue) -> int:
-    if type(value) is not int or value < 1:
-        raise GridError(f"expected a whole number of at least 1, got {shown(value)}")
-    return value
 
 
 def _text(value: JsonValue) -> str:
@@ -53,15 +50,18 @@ def _text(value: JsonValue) -> str:
 
 
 Text = Annotated[str, PlainValidator(_text)]
+Natural = Annotated[int, Field(ge=1)]
+#: Of which each item is read by itself.
+SomeItems = Annotated[list[Any], Field(min_length=1)]
 
 
 class FileModel(BaseModel):
     """The file."""
 
     model_config = STRICT
-    format: int
-    systems: list[Any]
-    sources: dict[str, Any] = {}
+    format: Literal[1]
+    systems: SomeItems
+    sources: dict[str, Text] = {}
 
 
 class SystemModel(BaseModel):
@@ -71,7 +71,7 @@ class SystemModel(BaseModel):
     name: Text
     description: Text
     observation: dict[str, Any]
-    targets: list[Any]
+    targets: SomeItems
     sources: list[Any] = []
     settings: list[Any] = []
 
@@ -86,13 +86,8 @@ class OriginModel(BaseModel):
     example: Text | None = None
 
 
-class TargetModel(OriginModel):
-    """A goal."""
-
-    compositions: Round
-    delta: Delta
-    epsilon: Number | None = None
-    exp_epsilon: Number | None = None
+class SourcedTarget(OriginModel, TargetModel):
+    """A target."""
 
 
 class CountsModel(BaseModel):
@@ -100,7 +95,7 @@ class CountsModel(BaseModel):
 
     model_config = STRICT
     kind: str
-    counts: list[Any]
+    counts: SomeItems
     readings: list[Any] = list(READINGS)
 
 
@@ -109,7 +104,7 @@ class ObservedCount(BaseModel):
 
     model_config = STRICT
     #: By how much one user's action changes the true count, at least 1.
-    shift: Annotated[int, PlainValidator(_natural)]
+    shift: Natural
     #: Mean and scale of the noise on it, as multiples of those of the system's noise.
     share: Positive = 1.0
     #: How many messages it takes to raise the count by 1.
@@ -136,7 +131,7 @@ class CountSettingModel(SettingModel):
 class ServersSettingModel(SettingModel):
     """How many servers, all of them honest, add how many messages each, on average."""
 
-    servers: Annotated[int, PlainValidator(_natural)]
+    servers: Natural
     messages: Positive
 
 
@@ -178,10 +173,8 @@ def _setting_model(observation: "NoisyCounts | NoiseObservation") -> type[Settin
     return create_model(f"{observation.kind.__name__}Setting", __base__=SettingModel, **fields)
 
 
-#: Tolerances of `judge`, one after the other until the verdict is YES or NO.
+#: Tolerances of `judge`, one after the other until the bounds decide.
 _TOLERANCES = (1e-3, 1e-4, 1e-6)
-#: The noise that counts can have.
-CountNoise: TypeAlias = type[Laplace] | type[Gaussian]
 
 
 @dataclass(frozen=True)
@@ -224,8 +217,16 @@ class NoisyCounts:
     def _pairs(self, noise: CountNoise, mean: float, scale: float, reading: str | None) -> list[NoisyCount]:
         chosen = self.readings[0] if reading is None else reading
         return [
-            NoisyCount(noise(count.share * scale), count.share * mean, count.shift, chosen) for count in self.counts
+            NoisyCount(noise(count.share * scale), _part(count.share, mean, noise), count.shift, chosen)
+            for count in self.counts
         ]
+
+
+def _part(share: float, mean: float, noise: CountNoise) -> float:
+    """Return that share of a mean; a whole number, of which the mean of discrete noise is one, without its rounding."""
+    part = share * mean
+    whole = issubclass(noise, DiscreteLaplace | DiscreteGaussian) and abs(part - round(part)) <= 1e-12 * abs(part)
+    return float(round(part)) if whole else part
 
 
 @dataclass(frozen=True)
@@ -266,16 +267,16 @@ class PublishedSetting:
     mechanisms: tuple[Pair, ...]
 
 
-@dataclass(frozen=True)
-class SystemTarget(Goal):
-    """A goal of a system, and where it is from."""
+@dataclass(frozen=True, kw_only=True)
+class SystemTarget(Target):
+    """A target of a system, and where it is from."""
 
     origin: str
 
 
 @dataclass(frozen=True)
 class System:
-    """A system, its published noise and its goals."""
+    """A system, its published noise and its targets."""
 
     #: Text.
     name: str
@@ -286,50 +287,33 @@ class System:
     observation: NoisyCounts | NoiseObservation
     #: Noise that was published.
     settings: tuple[PublishedSetting, ...]
-    #: Goals, at least one.
+    #: Targets, at least one.
     targets: tuple[SystemTarget, ...]
 
 
-def judge(mechanism: Pair, goal: Goal) -> Bracket:
-    """Bound δ of a mechanism narrowly enough to tell whether it meets a goal, if the bounds can tell."""
+def judge(mechanism: Pair, target: Target) -> Bracket:
+    """Bound δ of a mechanism narrowly enough to decide whether it meets a target, if bounds can."""
     found = NOTHING_KNOWN
     for tolerance in _TOLERANCES:
-        found = found.narrowed(computed_bracket(mechanism, goal, tolerance))
-        if found.verdict(goal.delta) in (Verdict.YES, Verdict.NO):
+        found = found.narrowed(computed_bracket(mechanism, target, tolerance))
+        if found.upper <= target.delta or found.lower > target.delta:
             break
     return found
 
 
 def size_system(
     system: System,
-    target: SystemTarget,
+    target: Target,
     *,
     noise: CountNoise | None = None,
     reading: str | None = None,
-    tolerance: float = 0.01,
     **options: Any,
 ) -> SizedNoise:
-    """Return the smallest noise of a system that provably meets a target, with its certificate.
+    """Return the smallest noise of a system that provably meets a target, one of the system's or any other.
 
-    Parameters
-    ----------
-    system : System
-    target : SystemTarget
-        One of the system's, or any other.
-    noise : Laplace or Gaussian, optional
-        For noisy counts: the class of the noise, by default that of the first published setting, or else Laplace.
-    reading : str, optional
-        For noisy counts: by default the protocol's own.
-    tolerance : float, optional
-        How much smaller the refuted noise is, relatively.
-    **options
-        Passed on to `pbdist.size`.
-
-    Returns
-    -------
-    SizedNoise
-        For noisy counts mean and scale are those of the system's noise, of which each count has its share, and
-        ``expected_messages`` are those on all counts.
+    `noise` (one of `COUNT_NOISES`; by default that of the first published setting, or else Laplace) and `reading` (by
+    default the protocol's own) are for noisy counts; of these mean and scale are those of the system's noise, of which
+    each count has its share, and ``expected_messages`` are those on all counts. `options` go to `pbdist.size`.
 
     Raises
     ------
@@ -337,7 +321,7 @@ def size_system(
         If noise or reading is given to a system without noisy counts, the reading is none of the system's, or no noise
         is found that meets the target.
     PrecisionError
-        If the bounds cannot tell δ from the goal where that decides.
+        If the bounds cannot tell δ from the target where that decides.
     """
     family, parameters = system_family(system, noise, reading)
     return size(
@@ -345,7 +329,6 @@ def size_system(
         compositions=target.compositions,
         epsilon=target.epsilon,
         delta=target.delta,
-        tolerance=tolerance,
         **parameters,
         **options,
     )
@@ -380,11 +363,7 @@ def system_family(
     return family, {}
 
 
-#: The version of the file's format.
-SYSTEMS_FORMAT = 1
-
 _FILE = "systems.yaml"
-_NOISES: dict[str, CountNoise] = {"Laplace": Laplace, "Gaussian": Gaussian}
 
 
 def default_systems_path() -> Path:
@@ -425,73 +404,42 @@ def find_system(systems: tuple[System, ...], name: str) -> System:
 
 def _systems(document: Document) -> tuple[System, ...]:
     model = model_at(document, (), FileModel, joint="of")
-    if model.format != SYSTEMS_FORMAT:
-        refuse(document, ("format",), f"expected {SYSTEMS_FORMAT}, got {shown(model.format)}")
-    for key, citation in model.sources.items():
-        if not isinstance(citation, str) or not citation.strip():
-            refuse(document, ("sources", key), f"expected a citation, got {shown(citation)}")
-    if not model.systems:
-        refuse(document, ("systems",), "expected at least one system, got []")
-    found: dict[str, System] = {}
-    problems = Problems()
-    for position in range(len(model.systems)):
-        place: Keys = ("systems", position)
-        with problems.collected():
-            system = _system(document, place, model.sources)
-            if system.name in found:
-                refuse(document, (*place, "name"), f"expected each name once, got {shown(system.name)} again")
-            found[system.name] = system
-    problems.refuse()
-    return tuple(found.values())
+    names: set[str] = set()
+
+    def read(entry: Document) -> System:
+        system = _system(entry, model.sources)
+        if system.name in names:
+            entry.at("name").refuse(f"expected each name once, got {shown(system.name)} again")
+        names.add(system.name)
+        return system
+
+    return tuple(read_each(read, document.at("systems").items()))
 
 
-def _system(document: Document, place: Keys, sources: dict[str, str]) -> System:
-    model = model_at(document, place, SystemModel, joint="of")
-    citations = tuple(
-        _citation(document, (*place, "sources", position), key, sources) for position, key in enumerate(model.sources)
-    )
-    observation = _observation(document, (*place, "observation"))
-    if not model.targets:
-        refuse(document, (*place, "targets"), "expected at least one target, got []")
+def _system(entry: Document, sources: Mapping[str, str]) -> System:
+    model = model_at(entry, (), SystemModel, joint="of")
+    citations = tuple(_citation(entry.at("sources", place), sources) for place in range(len(model.sources)))
+    observation = _observation(entry.at("observation"))
     return System(
         name=model.name,
         description=model.description,
         sources=citations,
         observation=observation,
-        settings=tuple(
-            _setting(document, (*place, "settings", position), observation, sources)
-            for position in range(len(model.settings))
-        ),
-        targets=tuple(
-            _target(document, (*place, "targets", position), sources) for position in range(len(model.targets))
-        ),
+        settings=tuple(_setting(entry.at("settings", i), observation, sources) for i in range(len(model.settings))),
+        targets=tuple(_target(one, sources) for one in entry.at("targets").items()),
     )
 
 
-def _observation(document: Document, place: Keys) -> NoisyCounts | NoiseObservation:
-    kind = value_at(document, place).get("kind")
+def _observation(entry: Document) -> NoisyCounts | NoiseObservation:
+    kind = entry.data.get("kind")
     if kind == "counts":
-        model = model_at(document, place, CountsModel, joint="of")
-        if not model.counts:
-            refuse(document, (*place, "counts"), "expected at least one count, got []")
-        for position, reading in enumerate(model.readings):
-            if reading not in READINGS:
-                near = did_you_mean(reading, READINGS)
-                problem = f"expected one of {', '.join(READINGS)}, got {shown(reading)}{near}"
-                refuse(document, (*place, "readings", position), problem)
-        if not model.readings or len(set(model.readings)) < len(model.readings):
-            refuse(document, (*place, "readings"), f"expected readings, each once, got {shown(model.readings)}")
-        counts = (
-            model_at(document, (*place, "counts", position), ObservedCount, joint="of")
-            for position in range(len(model.counts))
-        )
-        return NoisyCounts(tuple(counts), tuple(model.readings))
+        return _noisy_counts(entry)
     known = observed_kinds()
     if kind not in known:
-        at = (*place, "kind") if "kind" in value_at(document, place) else place
         near = did_you_mean(kind, ("counts", *known), other_kinds())
-        refuse(document, at, f"expected a kind among counts, {', '.join(known)}, got {shown(kind)}{near}")
-    found = model_at(document, place, _observation_model(known[kind]), joint="of").model_dump(exclude_none=True)
+        expected = f"expected a kind among counts, {', '.join(known)}, got {shown(kind)}{near}"
+        (entry.at("kind") if "kind" in entry.data else entry).refuse(expected)
+    found = model_at(entry, (), _observation_model(known[kind]), joint="of").model_dump(exclude_none=True)
     observation = NoiseObservation(
         known[kind], tuple((name, _whole(value)) for name, value in found.items() if name != "kind")
     )
@@ -499,15 +447,28 @@ def _observation(document: Document, place: Keys) -> NoisyCounts | NoiseObservat
         # An amount that is valid: an error is about the other parameters.
         observation.mechanism(parameters_of(known[kind])[_amount_of(known[kind])].examples[0])
     except InvalidInputError as error:
-        refuse(document, place, str(error))
+        entry.refuse(str(error))
     return observation
 
 
+def _noisy_counts(entry: Document) -> NoisyCounts:
+    model = model_at(entry, (), CountsModel, joint="of")
+    for place, reading in enumerate(model.readings):
+        if reading not in READINGS:
+            near = did_you_mean(reading, READINGS)
+            problem = f"expected one of {', '.join(READINGS)}, got {shown(reading)}{near}"
+            entry.at("readings", place).refuse(problem)
+    if not model.readings or len(set(model.readings)) < len(model.readings):
+        entry.at("readings").refuse(f"expected readings, each once, got {shown(model.readings)}")
+    counts = (model_at(one, (), ObservedCount, joint="of") for one in entry.at("counts").items())
+    return NoisyCounts(tuple(counts), tuple(model.readings))
+
+
 def _setting(
-    document: Document, place: Keys, observation: NoisyCounts | NoiseObservation, sources: dict[str, str]
+    entry: Document, observation: NoisyCounts | NoiseObservation, sources: Mapping[str, str]
 ) -> PublishedSetting:
-    model: Any = model_at(document, place, _setting_model(observation), joint="of")
-    origin = _origin(document, place, model, sources)
+    model: Any = model_at(entry, (), _setting_model(observation), joint="of")
+    origin = _origin(entry, model, sources)
     try:
         if isinstance(observation, NoiseObservation):
             # The sum of independent Poisson numbers is a Poisson number. Only honest servers hide anything: the file
@@ -517,50 +478,46 @@ def _setting(
                 model.servers * model.messages if servers else getattr(model, _amount_of(observation.kind))
             )
             return PublishedSetting(model.name, origin, None, None, None, model.compositions, (pair,))
-        if model.noise not in _NOISES:
-            near = did_you_mean(model.noise, _NOISES, other_kinds())
-            refuse(document, (*place, "noise"), f"expected one of {', '.join(_NOISES)}, got {shown(model.noise)}{near}")
-        noise = _NOISES[model.noise]
+        names = [kind.__name__ for kind in COUNT_NOISES]
+        if model.noise not in names:
+            near = did_you_mean(model.noise, names, other_kinds())
+            entry.at("noise").refuse(f"expected one of {', '.join(names)}, got {shown(model.noise)}{near}")
+        noise = noise_class(model.noise)
         pairs = tuple(observation.mechanism(noise, model.mean, model.scale, name) for name in observation.readings)
         return PublishedSetting(model.name, origin, noise, model.mean, model.scale, model.compositions, pairs)
     except StudyFileError:
         raise
     except InvalidInputError as error:
-        refuse(document, place, str(error))
+        entry.refuse(str(error))
 
 
-def _target(document: Document, place: Keys, sources: dict[str, str]) -> SystemTarget:
-    model = model_at(document, place, TargetModel, joint="of")
+def _target(entry: Document, sources: Mapping[str, str]) -> SystemTarget:
+    model = model_at(entry, (), SourcedTarget, joint="of")
     problem = problem_of_either(epsilon=model.epsilon, exp_epsilon=model.exp_epsilon)
     if problem is not None:
-        refuse(document, place, problem)
-    if model.exp_epsilon is not None:
-        if model.exp_epsilon < 1.0:
-            refuse(document, (*place, "exp_epsilon"), f"expected e^ε of at least 1, got {model.exp_epsilon!r}")
-        epsilon = math.log(model.exp_epsilon)
-    else:
-        epsilon = model.epsilon or 0.0
-    if not 0.0 <= epsilon <= MAX_EPSILON:
-        refuse(document, (*place, "epsilon"), f"expected ε from 0 to {MAX_EPSILON:g}, got {epsilon!r}")
-    return SystemTarget(model.compositions, epsilon, model.delta, _origin(document, place, model, sources))
+        entry.refuse(problem)
+    epsilon = math.log(model.exp_epsilon) if model.epsilon is None and model.exp_epsilon else model.epsilon or 0.0
+    origin = _origin(entry, model, sources)
+    return SystemTarget(compositions=model.compositions, epsilon=epsilon, delta=model.delta, origin=origin)
 
 
-def _origin(document: Document, place: Keys, model: Any, sources: dict[str, str]) -> str:
+def _origin(entry: Document, model: Any, sources: Mapping[str, str]) -> str:
     """Return in a few words the source of a figure."""
     if model.source is None and model.example is None:
-        refuse(document, place, "expected a source, or what of it is an example, got neither")
+        entry.refuse("expected a source, or what of it is an example, got neither")
     parts = [] if model.example is None else [f"{model.example} is an example"]
     if model.source is not None:
-        _citation(document, (*place, "source"), model.source, sources)
+        _citation(entry.at("source"), sources)
         parts.insert(0, model.source if model.where is None else f"{model.source}, {model.where}")
     return "; ".join(parts if model.note is None else [*parts, model.note])
 
 
-def _citation(document: Document, place: Keys, key: Any, sources: dict[str, str]) -> str:
+def _citation(entry: Document, sources: Mapping[str, str]) -> str:
+    key = entry.data
     if not isinstance(key, str) or key not in sources:
         near = did_you_mean(key, sources)
-        refuse(document, place, f"expected one of the sources {', '.join(sources)}, got {shown(key)}{near}")
-    return " ".join(sources[key].split())
+        entry.refuse(f"expected one of the sources {', '.join(sources)}, got {shown(key)}{near}")
+    return sources[key]
 
 
 def _whole(value: float) -> float:

@@ -16,7 +16,7 @@ from pbdist.study.entries import MOST_SETTINGS
 from pbdist.study.extension import COMMON, check_common, union_of
 from pbdist.study.fields import STUDY, TARGET
 from pbdist.study.grids import nearest_exponential, nearest_match
-from pbdist.study.models import AdditionModel, FileModel, StudyModel, TargetModel, model_at, refuse
+from pbdist.study.models import AdditionModel, FileModel, StudyModel, TargetModel, model_at
 from pbdist.study.release import RELEASE_PLAN, MechanismEntry, mechanism_entry
 from pbdist.study.spec import Stated, StudySpec, Target
 
@@ -59,7 +59,7 @@ def load_asked(path: str | Path) -> "StudySpec | Addition":
 
 def _whole_study(document: Document) -> StudySpec:
     if _extends(document):
-        refuse(document, ("extend",), "expected a study by itself, got true: pbdist run adds what is new to a store")
+        document.at("extend").refuse("expected a study by itself, got true: pbdist run adds what is new to a store")
     return _study(document)
 
 
@@ -132,7 +132,7 @@ def with_targets(study: StudySpec, targets: Sequence[TargetModel]) -> StudySpec:
         if index is None:
             index = len(losses)
             losses.append(target.epsilon or math.log(target.exp_epsilon or 1.0))
-        found.append(Target(losses[index], target.delta, target.compositions))
+        found.append(Target(epsilon=losses[index], delta=target.delta, compositions=target.compositions))
     return replace(
         study,
         compositions=tuple(sorted(rounds)),
@@ -222,7 +222,7 @@ def _checked_target(document: Document) -> TargetModel:
 def _check_epsilon(document: Document, model: FileModel) -> None:
     problem = problem_of_either(epsilon=model.epsilon, exp_epsilon=model.exp_epsilon)
     if problem is not None:
-        refuse(document, ("epsilon",), problem)
+        raise document.error(("epsilon",), problem)
 
 
 def _kind_of_several(entry: Mapping[str, Any]) -> str | None:
@@ -235,7 +235,7 @@ def _kind_of_several(entry: Mapping[str, Any]) -> str | None:
 
 def _study(document: Document) -> StudySpec:
     if not isinstance(document.data, dict):
-        refuse(document, (), f"expected a mapping with a name, mechanisms and grids, got {shown(document.data)}")
+        document.refuse(f"expected a mapping with a name, mechanisms and grids, got {shown(document.data)}")
     contents = _contents(document, StudyModel, (_precision, _promise, _check_epsilon))
     model = contents.model
     if contents.several is not None:
@@ -264,10 +264,10 @@ def _precision(document: Document, model: FileModel) -> tuple[float | None, int 
     """Return the tolerance and the number of buckets, by the rules of `bounds_table`."""
     if model.method == "buckets":
         if model.tolerance is not None:
-            refuse(document, ("tolerance",), f"expected none with method buckets, got {model.tolerance!r}")
+            document.at("tolerance").refuse(f"expected none with method buckets, got {model.tolerance!r}")
         return None, DEFAULT_BUCKETS if model.buckets is None else model.buckets
     if model.buckets is not None and any(factor is not None for factor in model.factors):
-        refuse(document, ("buckets",), "expected none beside a factor with method tight, got both")
+        document.at("buckets").refuse("expected none beside a factor with method tight, got both")
     return DEFAULT_TOLERANCE if model.tolerance is None else model.tolerance, model.buckets
 
 
@@ -283,7 +283,7 @@ def _promise(document: Document, model: FileModel) -> tuple[float, str]:
         return DEFAULT_FLOOR if model.floor is None else model.floor, model.direction or "both"
     for name, value in (("floor", model.floor), ("direction", model.direction)):
         if value is not None:
-            refuse(document, (name,), f"expected none with {instead}, got {value!r}")
+            document.at(name).refuse(f"expected none with {instead}, got {value!r}")
     return DEFAULT_FLOOR, "each"
 
 
@@ -291,9 +291,9 @@ def _check_several(document: Document, model: StudyModel, index: int, kind: str)
     """Refuse what only one worst-case pair has."""
     entry = f"a {kind}, as mechanisms[{index}] is"
     if model.method == "buckets":
-        refuse(document, ("method",), f"expected tight with {entry}, got {model.method}")
+        document.at("method").refuse(f"expected tight with {entry}, got {model.method}")
     if model.keep_states:
-        refuse(document, ("keep_states",), f"expected false with {entry}, got true")
+        document.at("keep_states").refuse(f"expected false with {entry}, got true")
 
 
 def _addition(document: Document) -> Addition:
@@ -306,13 +306,13 @@ def _check_new(document: Document, model: AdditionModel) -> None:
     """Refuse a file that adds nothing, and keys that need others."""
     new = (model.mechanisms, model.compositions, model.epsilon, model.exp_epsilon)
     if all(value is None for value in new) and not model.targets:
-        refuse(document, ("extend",), "expected mechanisms, compositions, epsilon or targets beside true, got none")
+        document.at("extend").refuse("expected mechanisms, compositions, epsilon or targets beside true, got none")
     if model.epsilon is not None or model.exp_epsilon is not None:
         _check_epsilon(document, model)
     if model.mechanisms is None and "factors" in model.model_fields_set:
-        refuse(document, ("factors",), "expected mechanisms beside them, got none")
+        document.at("factors").refuse("expected mechanisms beside them, got none")
     if model.mechanisms is None and model.adjacency is not None:
-        refuse(document, ("adjacency",), "expected mechanisms beside it, got none")
+        document.at("adjacency").refuse("expected mechanisms beside it, got none")
 
 
 def _stated_by_label(document: Document, given: str | None, entries: Sequence[MechanismEntry]) -> Stated:

@@ -28,16 +28,20 @@ Stated: TypeAlias = tuple[tuple[str, Adjacency], ...]
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Target:
-    """A goal of a study: δ(ε) <= delta after that many compositions."""
+    """A target: δ(ε) <= delta after that many compositions."""
 
-    #: A value of the study's grid, in nats.
+    #: In nats; of a study a value of its grid.
     epsilon: float
     #: The allowed δ, above 0 and below 1.
     delta: float
-    #: A value of the study's grid.
+    #: Of a study a value of its grid.
     compositions: int
+
+    def __str__(self) -> str:
+        """Return the target as text."""
+        return f"δ <= {self.delta:g} at ε = {self.epsilon:.6g} after {self.compositions} compositions"
 
 
 @dataclass(frozen=True)

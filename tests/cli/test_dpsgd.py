@@ -90,7 +90,7 @@ def test_noise_is_sized(capsys: pytest.CaptureFixture[str]) -> None:
         assert enough >= Decimal(sized.scale)
         assert less <= Decimal(sized.refuted_scale)
         assert lower > Decimal("1e-5") >= upper
-    assert "No smaller noise multiplier than the refuted one will do" in " ".join(out.split())
+    assert "No smaller noise multiplier than the refuted one meets the target" in " ".join(out.split())
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ def test_table_tells_the_certificate(capsys: pytest.CaptureFixture[str]) -> None
     assert f" {rounded_up(sized.scale)} " in out
     assert f" {rounded_down(sized.refuted_scale)} " in out
     assert repr(sized.scale) not in out
-    assert "No smaller scale than the refuted one will do" in out
+    assert "No smaller scale than the refuted one meets the target" in out
 
 
 SEVERAL = ("--compositions", "16", "64", "--epsilon", "0.5", "1", "--delta", "1e-5")
@@ -92,7 +92,7 @@ def test_exp_epsilon_is_shown_as_it_was_given(capsys: pytest.CaptureFixture[str]
     assert [(float(row["exp_epsilon"]), float(row["epsilon"])) for row in rows] == [(2, math.log(2)), (3, math.log(3))]
     lines = _called(capsys, "--family", "Gaussian", *several, "--format", "markdown")[1].splitlines()
     assert lines[2] == "neighbours: those that the parameters were stated for"
-    assert lines[4].startswith("| r | e^ε | δ \\<= | scale that will do |")
+    assert lines[4].startswith("| r | e^ε | δ \\<= | scale that meets |")
     assert lines[6].startswith("| 16 | 2 | 1e-05 | ")
 
 
@@ -104,7 +104,7 @@ def test_a_goal_that_no_noise_meets_is_a_row_that_says_so(capsys: pytest.Capture
     assert (float(first["scale"]) > 1.0, first["problem"]) == (True, "")
     assert second["scale"] == second["delta_upper"] == ""
     assert second["problem"]
-    assert err.startswith("pbdist: error: size: expected an answer to each goal, got none to one goal: ")
+    assert err.startswith("pbdist: error: size: expected an answer to each target, got none to one target: ")
     assert second["problem"] in err
     _, out, _ = _called(capsys, *goals, "--scale-limits", "0.9", "5", "--json")
     assert json.loads(out)[1] == {"compositions": 1, "epsilon": 1.0, "delta": 0.9, "problem": second["problem"]}
@@ -121,7 +121,7 @@ def test_a_count_is_one_row_of_numbers_that_are_certified(capsys: pytest.Capture
     code, out, _ = _called(capsys, *arguments, *goals, "--format", "markdown")
     assert code == 0
     assert "messages" in out
-    assert "nothing is claimed of that between" in out
+    assert "nothing is claimed of noise between" in out
     head, _, *rows = [line for line in out.splitlines() if line.startswith("|")]
     assert head.count("its mean") == 2
     for line, rounds in zip(rows, (1, 2), strict=True):
@@ -149,3 +149,47 @@ def test_a_group_is_sized(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["adjacency"] == "add-or-remove-group"
     assert main([*asked, "--group-size", "2.5", "--delta", "1e-4"]) == 2
     assert "SubsampledGaussianGroup.group_size: expected a whole number" in capsys.readouterr().err
+
+
+def test_families_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    goal = ("--compositions", "2", "--epsilon", "1", "--delta", "1e-3", "--tolerance", "0.1")
+    code, out, err = _called(capsys, "--family", "Gaussian, Laplace,KaryRandomizedResponse", *goal)
+    assert (code, err) == (0, "")
+    assert out == f"{pbdist.size_families('Gaussian,Laplace,KaryRandomizedResponse', **GOALS, tolerance=0.1)}\n"
+    assert "KaryRandomizedResponse: needs k" in out
+    counts = ("--family", "all", "--shift", "1", "--message-bytes", "100", *goal)
+    code, out, _ = _called(capsys, *counts, "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert code == 0
+    assert float(rows[0]["expected_bytes"]) == 100 * float(rows[0]["expected_messages"])
+    assert rows[-1]["problem"] == "takes no shift"
+    code, out, _ = _called(capsys, *counts, "--json")
+    assert [one["family"] for one in json.loads(out)] == [row["family"] for row in rows]
+
+
+GOALS = {"compositions": 2, "epsilon": 1.0, "delta": 1e-3}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--family", "Gaussian,Laplas"), "did you mean Laplace"),
+        (("--family", "all", "--store", "x.zarr"), "--store: expected none"),
+        (("--family", "Gaussian", "--message-bytes", "3"), "--message-bytes: expected none"),
+        (("--family", "Gaussian,Laplace", "--rate", "0.1"), "rate: expected a parameter of a family"),
+    ],
+)
+def test_wrong_comparisons_are_refused(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], problem: str
+) -> None:
+    code, _, err = _called(capsys, *arguments, "--compositions", "2", "--epsilon", "1", "--delta", "1e-3")
+    assert code == 2
+    assert problem in err
+
+
+def test_no_family_at_all_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    goal = ("--compositions", "2", "--epsilon", "1", "--delta", "1e-3")
+    code, out, err = _called(capsys, "--family", "SubsampledGaussian,KaryRandomizedResponse", *goal)
+    assert code == 1
+    assert "needs k" in out
+    assert "expected an answer from some family" in err

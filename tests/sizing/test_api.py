@@ -25,7 +25,8 @@ from pbdist.mechanisms import (
     SubsampledGaussian,
 )
 from pbdist.sizing.api import size
-from pbdist.sizing.goal import ScannedPoint, SizedNoise
+from pbdist.sizing.sized import SizedNoise
+from pbdist.sizing.target import ScannedPoint
 from tests.strategies import examples
 
 pytestmark = pytest.mark.slow
@@ -230,7 +231,7 @@ def test_order_refutes_without_computing() -> None:
         ({"sensitivity": -1.0}, "sensitivity"),
         ({"rate": 0.1}, "Gaussian: expected one of scale, sensitivity, truncate; got rate"),
         # Contradictory limits: nothing within them does, or everything.
-        ({"scale_limits": (0.1, 0.2)}, "delta: expected a goal that some scale .* meets"),
+        ({"scale_limits": (0.1, 0.2)}, "delta: expected a target that some scale .* meets"),
         ({"scale_limits": (100.0, 200.0)}, "every scale looked at, down to 100, meets it"),
     ],
 )

@@ -8,7 +8,17 @@ import pytest
 
 from pbdist.bounds.delta import privacy_bounds
 from pbdist.errors import InvalidInputError
-from pbdist.mechanisms import Gaussian, Laplace, NoisyCount, Pair, Product, Reversed
+from pbdist.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    NoisyCount,
+    Pair,
+    Poisson,
+    Product,
+    Reversed,
+)
 from pbdist.sizing.api import CountFamily, SizedNoise, size
 from pbdist.sizing.counts import Surrogate
 
@@ -44,15 +54,20 @@ def check_certificate(sized: SizedNoise, family: CountFamily) -> None:
     assert sized.mechanism == family.pair(sized.mean, sized.scale)
     assert sized.delta_lower <= sized.delta_upper <= sized.delta < sized.refuted_delta_lower
     part = 1.0 - sized.tolerance
-    assert (sized.refuted_mean, sized.refuted_scale) == (sized.mean * part, sized.scale * part)
-    assert sized.refuted_mechanism == family.pair(sized.mean * part, sized.scale * part)
+    step = family.mean_step
+    less = step * math.floor(sized.mean * part / step) if step else sized.mean * part
+    assert (sized.refuted_mean, sized.refuted_scale) == (less, sized.scale * part)
+    assert sized.refuted_mechanism == family.pair(less, sized.scale * part)
     assert sized.expected_messages == family.messages(sized.mean, sized.scale)
     assert not sized.ordered
     for point in sized.scanned:
         assert point.mean is not None
         assert point.delta_lower > sized.delta
         assert point.mechanism == family.pair(point.mean, point.scale)
-        assert point.expected_messages == pytest.approx(part * sized.expected_messages, rel=1e-9)
+        if step:
+            assert point.expected_messages <= part * sized.expected_messages < point.expected_messages + 2 * step
+        else:
+            assert point.expected_messages == pytest.approx(part * sized.expected_messages, rel=1e-9)
 
 
 @pytest.mark.slow(reason="exact sums beside the search")
@@ -72,6 +87,65 @@ def test_count_of_one_round_against_exact_sums(noise: type[Laplace] | type[Gauss
             scale = 0.1 * tenth * sized.scale
             mean = next(m for m in range(200, -1, -1) if NoisyCount(noise(scale), m, 2).expected_count <= fewer)
             assert exact_delta(NoisyCount(noise(scale), mean, 2), 0.5) > 1e-3
+
+
+def whole_delta(pair: NoisyCount, epsilon: float) -> mpmath.mpf:
+    """δ of one round of a count under discrete noise, outcome by outcome."""
+    scale, mean = mpmath.mpf(pair.noise.scale), int(pair.mean)
+    power = 1 if isinstance(pair.noise, DiscreteLaplace) else 2
+    reach = mean + int(80 * pair.noise.scale) + 1
+    weights = {x: mpmath.exp(-((abs(x - mean) / scale) ** power) / power) for x in range(2 * mean - reach, reach + 1)}
+    mass: dict[int, mpmath.mpf] = {}
+    for x, weight in weights.items():
+        if x >= 0 or pair.reading == "clamp-and-ceil":
+            mass[max(x, 0)] = mass.get(max(x, 0), 0) + weight
+    total, odds = mpmath.fsum(mass.values()), mpmath.exp(epsilon)
+    moved = {count + pair.shift: weight for count, weight in mass.items()}
+    both = ((mass, moved), (moved, mass))
+    return max(mpmath.fsum(max(w - odds * q.get(c, 0), 0) for c, w in p.items()) / total for p, q in both)
+
+
+@pytest.mark.parametrize("noise", [DiscreteLaplace, DiscreteGaussian])
+@pytest.mark.parametrize("reading", ["clamp-and-ceil", "redraw-and-floor"])
+def test_mean_and_scale_of_discrete_noise_against_exact_sums(noise: type[DiscreteLaplace], reading: str) -> None:
+    sized = size(NoisyCount, noise=noise, shift=2, reading=reading, compositions=1, epsilon=1.0, delta=1e-2)
+    check_certificate(sized, CountFamily(lambda mean, scale: NoisyCount(noise(scale), mean, 2, reading)))
+    assert (sized.mean_step, sized.mean) == (1, round(sized.mean or 0.0))
+    with mpmath.workdps(30):
+        assert whole_delta(sized.mechanism, 1.0) <= 1e-2 < whole_delta(sized.refuted_mechanism, 1.0)
+        for point in sized.scanned:
+            assert 1e-2 < point.delta_lower <= whole_delta(point.mechanism, 1.0)
+        # One message less is too few, whatever the scale.
+        for tenth in range(5, 21, 3):
+            fewer = NoisyCount(noise(0.1 * tenth * sized.scale), sized.mean - 1.0, 2, reading)
+            assert whole_delta(fewer, 1.0) > 1e-2
+    # Whole numbers are printed whole.
+    assert f" {sized.mean:.0f} " in str(sized)
+
+
+def test_discrete_noise_on_counts_of_different_parts() -> None:
+    family = CountFamily(
+        lambda mean, scale: Product(
+            NoisyCount(DiscreteLaplace(scale), mean, 2), NoisyCount(DiscreteLaplace(scale / 3.0), mean / 3.0, 1)
+        )
+    )
+    assert family.mean_step == 3
+    sized = size(family, compositions=2, epsilon=1.0, delta=1e-2, tolerance=0.1)
+    check_certificate(sized, family)
+
+
+def test_poisson_noise_on_a_count_is_sized_by_its_mean() -> None:
+    target = {"compositions": 4, "epsilon": 1.0, "delta": 1e-3}
+    sized = size(NoisyCount, noise=Poisson, shift=2, **target)
+    assert sized.mechanism == size(Poisson, sensitivity=2, **target).mechanism
+    assert sized.expected_messages == sized.scale
+    for wrong, problem in (
+        ({"mean": 3.0, "shift": 2}, "mean: expected none"),
+        ({}, "shift: expected a value"),
+        ({"shift": 0}, "shift: expected a whole number"),
+    ):
+        with pytest.raises(InvalidInputError, match=problem):
+            size(NoisyCount, noise=Poisson, **wrong, **target)
 
 
 @pytest.mark.parametrize("reading", [pytest.param("clamp-and-ceil", marks=pytest.mark.nightly), "redraw-and-floor"])
@@ -113,16 +187,16 @@ def test_sums_inside_the_cut_need_no_mean() -> None:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"noise": None}, "noise: expected the class Laplace or Gaussian"),
-        ({"noise": "Cauchy"}, "noise: expected the class Laplace or Gaussian"),
+        ({"noise": None}, "noise: expected the class Laplace, Gaussian, DiscreteLaplace"),
+        ({"noise": "Cauchy"}, "noise: expected the class Laplace, Gaussian, DiscreteLaplace"),
         ({"shift": 0}, "NoisyCount.shift: expected a whole number from 1"),
         ({"reading": "ceil"}, "NoisyCount.reading: expected one of"),
         ({"rate": 0.5}, "NoisyCount: .*rate"),
-        ({"scale_limits": (1.0, 2.0)}, "delta: expected a goal that some noise within the limits meets"),
+        ({"scale_limits": (1.0, 2.0)}, "delta: expected a target that some noise within the limits meets"),
         # The largest noise that a count takes is not enough.
         (
             {"noise": Gaussian, "compositions": 2**36},
-            "delta: expected a goal that some noise meets",
+            "delta: expected a target that some noise meets",
         ),
     ],
 )

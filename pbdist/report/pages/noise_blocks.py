@@ -30,9 +30,9 @@ from pbdist.report.pages.document import (
 from pbdist.report.pages.words import READINGS_IN_WORDS, goal_in_words, parameters, readings_of
 from pbdist.results import Verdict
 from pbdist.rounding import exact, rounded_down, rounded_up
-from pbdist.sizing.goal import Goal
 from pbdist.store.layout import WITHIN
 from pbdist.study import Cell
+from pbdist.study import Target as Goal
 from pbdist.types import Adjacency, BoolArray, FloatArray
 
 #: What the bounds say of a noise setting at a goal.

@@ -30,7 +30,7 @@ from pbdist.report.plots.frame import LOWEST, axes_for, take_notes
 from pbdist.report.plots.noise import draw_choices
 from pbdist.report.sheet import plain as no_mathematics
 from pbdist.report.sheet import saved
-from pbdist.sizing.goal import Goal
+from pbdist.study import Target as Goal
 from pbdist.study.columns import cell_columns
 
 #: So many curves stay apart; so many groups of settings, of each at least so many to be worth a picture.

@@ -30,9 +30,9 @@ from pbdist.report.pages.document import (
 from pbdist.report.pages.noise_blocks import answers, bound_tables, judged_settings
 from pbdist.report.pages.pictures import pictures
 from pbdist.report.pages.words import assumed, goal_in_words, meaning, studied
-from pbdist.sizing.goal import Goal
 from pbdist.store import STORE_FORMAT, check_skeleton, open_parts
 from pbdist.study import StudySpec
+from pbdist.study import Target as Goal
 from pbdist.study.columns import cell_columns
 from pbdist.study.extension import missing_parts
 from pbdist.study.plan import size

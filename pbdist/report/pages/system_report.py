@@ -30,8 +30,9 @@ from pbdist.report.pages.pictures import computed_picture
 from pbdist.report.pages.store_report import Report, made_by
 from pbdist.report.pages.words import assumed, does, goal_in_words, kinds_of, meaning, parameter_rows, parameters
 from pbdist.rounding import exact, rounded_down, rounded_up
-from pbdist.sizing.goal import SizedNoise
-from pbdist.sizing.systems import CountNoise, NoisyCounts, System, SystemTarget, judge, size_system
+from pbdist.sizing.families import CountNoise
+from pbdist.sizing.sized import SizedNoise
+from pbdist.sizing.systems import NoisyCounts, System, SystemTarget, judge, size_system
 
 _NOISES: tuple[CountNoise, ...] = (Laplace, Gaussian)
 _SIZED = (

@@ -12,15 +12,15 @@ from pbdist.query.lookup import is_set
 from pbdist.query.settings import neighbours_by_label
 from pbdist.report.pages.document import Block, Bullets, Column, Heading, Paragraph, Table, epsilon_text, named
 from pbdist.rounding import exact
-from pbdist.sizing.goal import Goal
 from pbdist.study import StudySpec
+from pbdist.study import Target as Goal
 from pbdist.study.spec import exponential
 from pbdist.types import JsonValue
 
 
 def goals_of(study: StudySpec) -> tuple[Goal, ...]:
     """Return the targets of a study file, each once."""
-    return tuple(dict.fromkeys(Goal(one.compositions, one.epsilon, one.delta) for one in study.targets))
+    return tuple(dict.fromkeys(study.targets))
 
 
 def goal_in_words(goal: Goal) -> str:

@@ -9,13 +9,13 @@ from pbdist.report.pages.document import Command
 from pbdist.report.pages.files import report_files
 from pbdist.report.pages.store_report import store_report
 from pbdist.run import SerialExecutor, run_study
-from pbdist.sizing.goal import Goal
+from pbdist.study import Target as Goal
 from pbdist.study import load_study
 from tests.report.pages.reading import OWN, read_page
 from tests.report.pages.test_writers import HOSTILE
 from tests.studies import TINY, write_study
 
-GOAL = Goal(4, 0.0, 0.5)
+GOAL = Goal(compositions=4, epsilon=0.0, delta=0.5)
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,9 @@ from pbdist.report.pages.html import written_html
 from pbdist.report.pages.noise_blocks import setting_in_words
 from pbdist.report.pages.store_report import store_report
 from pbdist.report.sheet import saved
-from pbdist.sizing.goal import Goal
 from pbdist.store import open_store
 from pbdist.store.layout import bounds_file
+from pbdist.study import Target as Goal
 from pbdist.study import load_study
 from pbdist.study.spec import exponential
 from tests.batches import damage_batch, fail_cells, remove_batch
@@ -26,7 +26,7 @@ from tests.studies import TIGHT, TINY
 
 pytestmark = pytest.mark.slow
 
-GOAL = Goal(4, math.log(2.0), 0.2)
+GOAL = Goal(compositions=4, epsilon=math.log(2.0), delta=0.2)
 
 
 def page_of(store, drawn=None, **options):

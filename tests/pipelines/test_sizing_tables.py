@@ -9,8 +9,9 @@ import pytest
 from pbdist import BatchError, Gaussian, InvalidInputError, Laplace, privacy_bounds
 from pbdist.cli import main
 from pbdist.results import Verdict
-from pbdist.sizing.report import sizing_table
 from pbdist.sizing.systems import NoisyCounts, find_system, judge, load_systems, size_system
+from pipelines.sizing_tables import main as print_tables
+from pipelines.sizing_tables import sizing_table
 
 _SMALL = """format: 1
 sources: {paper: "A paper, 2018"}
@@ -51,14 +52,14 @@ def test_the_table(table) -> None:
         cells[0] + cells[1]: cells for cells in ([x.strip() for x in line.split("|")[1:-1]] for line in lines) if cells
     }
     assert "#### `counts`: δ <= 0.0001 at e^ε = 2 after 4 rounds" in lines
-    assert rows["large (Laplace)900"][4].startswith("yes, δ <= ")
-    assert rows["small (Gaussian)20"][4].startswith("**no**, δ >= ")
+    assert rows["large (Laplace)900"][4].startswith("meets, δ <= ")
+    assert rows["small (Gaussian)20"][4].startswith("**refuted**, δ >= ")
     assert not any("another" in line for line in lines)
     sized = rows["Gaussianredraw-and-floor"]
     assert float(sized[5]) <= 1e-4 < float(sized[6])
     assert float(sized[8].removesuffix(" %")) > 0.0
     answers = rows["`answers`δ <= 0.0001 at ε = 1 after 4 rounds"]
-    assert answers[2].startswith("mine scale 30, sensitivity 2: yes")
+    assert answers[2].startswith("mine scale 30, sensitivity 2: meets")
     assert float(answers[4]) <= 1e-4 < float(answers[5])
     assert any("smallest Laplace, redraw-and-floor" in text for text in told)
 
@@ -125,21 +126,21 @@ systems:
 def test_the_table_goes_on_where_a_target_has_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "systems.yaml"
     path.write_text(_UNSIZED, encoding="utf-8")
-    assert main(["size", "--table", "--systems", str(path), "--tolerance", "0.1"]) == 1
+    assert print_tables(["--systems", str(path), "--tolerance", "0.1"]) == 1
     printed = capsys.readouterr()
     first, second = printed.out.splitlines()[-2:]
-    assert first.startswith("| `responses` | δ <= 0.9 at ε = 30 after 1 round | none | none: delta: expected a goal")
+    assert first.startswith("| `responses` | δ <= 0.9 at ε = 30 after 1 round | none | none: delta: expected a target")
     assert first.count("|") == second.count("|") == 7
     assert "| 1 - p = 0.2" in second
-    assert "got none for an entry: responses, 1 rounds: delta: expected a goal" in printed.err
+    assert "got none for an entry: responses, 1 rounds: delta: expected a target" in printed.err
 
 
 def test_what_cannot_be_judged_or_sized_says_so(systems, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise InvalidInputError("a|b")
 
-    monkeypatch.setattr("pbdist.sizing.report.judge", refuse)
-    monkeypatch.setattr("pbdist.sizing.report.size_system", refuse)
+    monkeypatch.setattr("pipelines.sizing_tables.judge", refuse)
+    monkeypatch.setattr("pipelines.sizing_tables.size_system", refuse)
     lines: list[str] = []
     with pytest.raises(BatchError, match=r"got none for 6 entries: counts, 4 rounds: large \(Laplace\): a\|b"):
         lines.extend(sizing_table(systems, tolerance=0.1))

@@ -1,0 +1,226 @@
+"""`size_families`: the smallest noise of every family that meets a target, side by side, by what it costs."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from pbdist.errors import InvalidInputError, PbdistError, PrecisionError, shown
+from pbdist.mechanisms import MECHANISMS, NoisyCount, Pair, Poisson, noise_parameter, parameters_of
+from pbdist.notebook import html_table
+from pbdist.progress import report
+from pbdist.query.formats import Sheet, Shown, as_table
+from pbdist.sizing.api import size
+from pbdist.sizing.families import COUNT_NOISES, CountFamily, is_positive, noise_class
+from pbdist.sizing.sized import Answer, SizedNoise, answers_sheet, noise_deviation, printed_text
+from pbdist.sizing.target import checked_target
+from pbdist.study import Target
+from pbdist.study.spec import exponential
+from pbdist.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: What `size` takes as a family.
+Family = type[Pair] | CountFamily | Callable[[float], Pair]
+
+
+@dataclass(frozen=True)
+class SizedFamilies:
+    """The smallest noise of several families that meets a target, the cheapest first; it prints as the command does.
+
+    Attributes
+    ----------
+    target : Target
+    answers : tuple of Answer
+        One for each family: its name (`family`), and its noise (`sized`), or the error that says why there is none.
+        What a family costs are its messages where every answer has them, or else the standard deviation of its noise;
+        families without either come after these, and those without an answer last.
+    """
+
+    target: Target
+    answers: tuple[Answer, ...]
+
+    @property
+    def sized(self) -> dict[str, SizedNoise]:
+        """The noise of each family that has an answer, by name, the cheapest first."""
+        return {one.family: one.sized for one in self.answers if isinstance(one.sized, SizedNoise)}
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why the others have none, by name."""
+        return {one.family: str(one.sized) for one in self.answers if not isinstance(one.sized, SizedNoise)}
+
+    @cached_property
+    def frame(self) -> "pd.DataFrame":
+        """The table of pandas: a row for each family, unrounded, with the columns of ``pbdist size --format csv``."""
+        # pandas comes with xarray, and takes a third of a second to import.
+        pandas = import_module("pandas")
+        sheet = answers_sheet("", self.answers, exactly=True)
+        rows = ([cell.value if isinstance(cell, Shown) else cell for cell in row] for row in sheet.rows)
+        frame: pd.DataFrame = pandas.DataFrame(rows, columns=[column.name for column in sheet.columns])
+        return frame
+
+    @cached_property
+    def sheet(self) -> Sheet:
+        """What is printed: the families with an answer as rows, and below them those without, with the reason."""
+        caption = (
+            f"The smallest noise of each family for δ <= {self.target.delta:g} at e^ε ="
+            f" {exponential(self.target.epsilon):.6g} (ε = {self.target.epsilon:.6g}) after {self.target.compositions}"
+            " compositions"
+        )
+        sheet = answers_sheet(caption, [one for one in self.answers if isinstance(one.sized, SizedNoise)])
+        reasons = sorted(self.reasons.items(), key=lambda one: one[1])
+        without = [
+            f"{'; '.join(name for name, _ in names)}: {reason}"
+            for reason, names in groupby(reasons, key=lambda one: one[1])
+        ]
+        notes = [*sheet.notes, "Without an answer:", *without] if without else sheet.notes
+        return Sheet(sheet.columns, sheet.rows, sheet.caption, tuple(notes))
+
+    def __str__(self) -> str:
+        """Return what `pbdist size` prints."""
+        return printed_text(as_table(self.sheet))
+
+    def _repr_html_(self) -> str:
+        """Return the same as a small table, for notebooks."""
+        columns = self.sheet.printed_columns
+        rows = [*self.sheet.printed_rows, *((name, reason) for name, reason in self.reasons.items())]
+        return html_table(self.sheet.caption[0], rows, [column.head for column in columns])
+
+
+def size_families(
+    families: str | Iterable[str] | Mapping[str, Family] = "all",
+    *,
+    compositions: int,
+    epsilon: float | None = None,
+    exp_epsilon: float | None = None,
+    delta: float,
+    tolerance: float = 0.01,
+    message_bytes: float | None = None,
+    adjacency: str | None = None,
+    **parameters: Any,
+) -> SizedFamilies:
+    """Return the smallest noise of several families that provably meets a target, the cheapest first.
+
+    Parameters
+    ----------
+    families : str, iterable of str, or mapping, optional
+        Names of mechanism classes, such as ``"Gaussian, Laplace"``; ``"all"`` are all that can be sized. `NoisyCount`
+        stands for one family for each noise that a count can have: as ``noise`` says, or all of them. A mapping from
+        names to what `size` takes as a family compares these.
+    compositions, epsilon, exp_epsilon, delta, tolerance, adjacency
+        The target, and the others as of `size`.
+    message_bytes : float, optional
+        The size of a message in bytes: what the messages of a family cost a round is then given in bytes too.
+    **parameters
+        Parameters of the mechanisms, such as ``sensitivity``, ``rate`` or ``shift``. A family that does not take one of
+        them, or needs another one, does not apply: it is listed with that reason.
+
+    Returns
+    -------
+    SizedFamilies
+        Every family with its noise and certificate, or with the reason why it has none.
+
+    Raises
+    ------
+    InvalidInputError
+        If the target is wrong, a family is not known, or no family takes a parameter.
+
+    Warns
+    -----
+    PrecisionWarning
+        As of `size`, for each family.
+
+    Examples
+    --------
+    >>> import pbdist
+    >>> found = pbdist.size_families("Gaussian, Laplace", compositions=100, epsilon=1.0, delta=1e-6)
+    >>> list(found.sized)
+    ['Gaussian', 'Laplace']
+    """
+    target = checked_target(compositions, epsilon, exp_epsilon, delta)
+    if message_bytes is not None and not is_positive(message_bytes):
+        raise InvalidInputError(f"message_bytes: expected a finite number above 0, got {shown(message_bytes)}")
+    chosen = list(_chosen(families, parameters))
+    for name in parameters:
+        if not any(name in _taken(family) for _, family, _ in chosen):
+            raise InvalidInputError(f"{name}: expected a parameter of a family, got one that none takes")
+    answers = []
+    for index, (name, family, extra) in enumerate(chosen):
+        report(f"{name}: family", index + 1, len(chosen))
+        found: SizedNoise | PbdistError
+        try:
+            _check_applies(family, {**extra, **parameters})
+            found = size(
+                family,
+                compositions=target.compositions,
+                epsilon=target.epsilon,
+                delta=target.delta,
+                tolerance=tolerance,
+                adjacency=adjacency,
+                **{**parameters, **extra},
+            )
+        except (InvalidInputError, PrecisionError) as error:
+            found = error
+        answers.append(Answer(target, exp_epsilon, found, name, message_bytes))
+    return SizedFamilies(target, tuple(sorted(answers, key=_costs(answers))))
+
+
+def _costs(answers: Sequence[Answer]) -> Callable[[Answer], tuple[float, float]]:
+    """Return what answers are sorted by: whether there is noise of a known cost, and that cost."""
+    found = [one.sized for one in answers if isinstance(one.sized, SizedNoise)]
+    messages = all(sized.expected_messages is not None for sized in found)
+
+    def cost(answer: Answer) -> tuple[float, float]:
+        if not isinstance(answer.sized, SizedNoise):
+            return (2.0, 0.0)
+        sized = answer.sized
+        known = sized.expected_messages if messages else noise_deviation(sized.mechanism)
+        return (1.0, 0.0) if known is None else (0.0, known)
+
+    return cost
+
+
+def _chosen(
+    families: str | Iterable[str] | Mapping[str, Family], parameters: Mapping[str, Any]
+) -> Iterator[tuple[str, Family, dict[str, Any]]]:
+    """Yield the families by name, with the parameters that make them: of noisy counts the noise."""
+    if isinstance(families, Mapping):
+        yield from ((name, family, {}) for name, family in families.items())
+        return
+    known = {name: kind for name, kind in MECHANISMS.items() if kind.in_studies and noise_parameter(kind)}
+    names = [one.strip() for one in families.split(",")] if isinstance(families, str) else list(families)
+    for name in [*known] if names == ["all"] else names:
+        if name not in known:
+            expected = f"all, or some of {', '.join(known)}"
+            raise InvalidInputError(f"family: expected {expected}, got {shown(name)}{did_you_mean(name, known)}")
+        if known[name] is not NoisyCount:
+            yield name, known[name], {}
+            continue
+        given = parameters.get("noise")
+        for noise in (*COUNT_NOISES, Poisson) if given is None else (noise_class(given, Poisson),):
+            yield f"NoisyCount({noise.__name__})", NoisyCount, {"noise": noise}
+
+
+def _taken(family: Family) -> set[str]:
+    """Return the parameters that a family takes beside the sized one; what is no class takes none."""
+    if not isinstance(family, type):
+        return set()
+    sized = noise_parameter(family)
+    return {name for name in parameters_of(family) if sized is None or name != sized.name or family is NoisyCount}
+
+
+def _check_applies(family: Family, parameters: Mapping[str, Any]) -> None:
+    """Raise the reason why a family does not apply to these parameters, if it does not."""
+    if not isinstance(family, type):
+        return
+    taken = _taken(family)
+    for name in parameters:
+        if name not in taken:
+            raise InvalidInputError(f"takes no {name}")
+    needed = {name for name, one in parameters_of(family).items() if one.required and name in taken} - {"mean"}
+    if missing := sorted(needed - {*parameters}):
+        raise InvalidInputError(f"needs {' and '.join(missing)}")

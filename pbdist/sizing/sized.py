@@ -1,0 +1,465 @@
+"""Sized noise: its certificate, and how it is printed, rounded to the safe sides."""
+
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.measure import Measurement
+
+from pbdist.errors import InvalidInputError, PbdistError, PrecisionError
+from pbdist.mechanisms import Pair, at_least_as_noisy
+from pbdist.notebook import html_table
+from pbdist.query.formats import Cell, Column, Sheet, Shown, as_table, head_of
+from pbdist.query.printing import neighbours_line
+from pbdist.rounding import exact, rounded_down, rounded_up
+from pbdist.sizing.counts import mean_below
+from pbdist.sizing.families import CountFamily, expected_messages, family_of
+from pbdist.sizing.target import Computed, Judge, ScannedPoint
+from pbdist.study import Target
+from pbdist.study.spec import exponential
+from pbdist.types import Adjacency, JsonValue
+
+_DIGITS, _PAGE = 6, 100
+
+
+@dataclass(frozen=True)
+class PrintedNoise:
+    """Noise as it is printed, and the bound on δ that holds for it: for the floats that its decimals are read as."""
+
+    #: That noise.
+    mechanism: Pair
+    #: Its decimals; the mean is None where it is not sized.
+    scale: str
+    mean: str | None
+    #: Of noise that meets the target an upper bound on δ, of refuted noise a lower one; not rounded yet.
+    bound: float
+
+
+@dataclass(frozen=True)
+class PrintedSize:
+    """Sized noise as it is printed: what meets the target, the messages it takes, if any, and what is refuted."""
+
+    meets: PrintedNoise
+    messages: float | None
+    refuted: PrintedNoise
+
+
+@dataclass(frozen=True)
+class SizedNoise:
+    """The smallest noise of a family that meets a target, and what proves it; it prints as `pbdist size` does.
+
+    The *certificate*: ``delta_upper <= delta`` for `mechanism`, and ``refuted_delta_lower > delta`` for
+    `refuted_mechanism`, whose scale (and mean) is smaller by the tolerance; by more where `within_tolerance` is false.
+    Both are certified bounds at ``compositions`` and ``epsilon``.
+
+    Attributes
+    ----------
+    mechanism : Pair
+        The mechanism with the smallest noise found.
+    scale : float
+        Its scale: the standard deviation of Gaussian noise, the scale of Laplace noise, the mean of Poisson noise, the
+        probability 1 - p of a lie of randomized response; the argument of a callable family.
+    mean : float or None
+        The mean of the noise of a count, in messages, where that is sized too.
+    compositions, epsilon, delta
+        The target.
+    tolerance : float
+    delta_upper, delta_lower : float
+        Certified bounds on the δ of `mechanism`, the larger of the two directions.
+    refuted_mechanism : Pair
+    refuted_scale : float
+        The float product ``scale * (1 - tolerance)``; less where `within_tolerance` is false.
+    refuted_mean : float or None
+        ``mean * (1 - tolerance)``; of discrete noise the largest possible mean of at most that.
+    refuted_delta_lower : float
+        Certified lower bound on the δ of `refuted_mechanism`.
+    ordered : bool
+        Whether every scale of the family up to `refuted_scale` is refuted, because more noise is proved to be a
+        post-processing of less (`pbdist.mechanisms.pair`). If not, the points of `scanned` are refuted, and nothing is
+        claimed of the noise between them.
+    scanned : tuple of ScannedPoint
+        Smaller noises that were refuted one by one, each by a lower bound on its own δ or, where the order of the two
+        is proved, on that of `refuted_mechanism`.
+    expected_messages : float or None
+        What the noise costs a round on average, E[N], where the family adds messages.
+    evaluations : int
+        How often bounds were computed, and not looked up in a store.
+    within_tolerance : bool
+        Whether the noise smaller by the tolerance is refuted. If not, a smaller one is, and nothing is known of those
+        between.
+    adjacency : Adjacency
+        For which neighbours it is enough: what the mechanism says itself, or else what was stated.
+    mean_step : int
+        Means are whole multiples of this, as those of discrete noise are; 0 where any number is a mean.
+    asked : tuple or None
+        The family and its parameters, as `size` was given them; without these all digits are printed.
+
+    Raises
+    ------
+    PrecisionError
+        If the certificate does not hold: no such object can be made, whatever a search found.
+    """
+
+    mechanism: Pair
+    scale: float
+    mean: float | None
+    compositions: int
+    epsilon: float
+    delta: float
+    tolerance: float
+    delta_upper: float
+    delta_lower: float
+    refuted_mechanism: Pair
+    refuted_scale: float
+    refuted_mean: float | None
+    refuted_delta_lower: float
+    ordered: bool
+    scanned: tuple[ScannedPoint, ...] = field(repr=False)
+    expected_messages: float | None
+    evaluations: int
+    within_tolerance: bool = True
+    adjacency: Adjacency = Adjacency.AS_STATED
+    mean_step: int = 0
+    asked: tuple[Any, Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        proved = (
+            self.delta_lower <= self.delta_upper <= self.delta < self.refuted_delta_lower
+            and self._less_is_refuted()
+            and all(point.delta_lower > self.delta for point in self.scanned)
+        )
+        if not proved:
+            raise PrecisionError(
+                f"delta: expected a size whose bounds prove δ <= {self.delta!r}, and the opposite of one smaller by"
+                f" {self.tolerance:g}, got scale {self.scale!r} with δ from {self.delta_lower!r} to"
+                f" {self.delta_upper!r} and {self.refuted_scale!r} with δ from {self.refuted_delta_lower!r}: ask for"
+                " another tolerance of the size"
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out a family that need not be picklable: a callable, or one that has such."""
+        plain = self.asked is not None and isinstance(self.asked[0], type)
+        return {**vars(self), **({} if plain else {"asked": None})}
+
+    def _less_is_refuted(self) -> bool:
+        """Whether the refuted noise is smaller by the tolerance, or by more where that is said and no mean is sized."""
+        part = 1.0 - self.tolerance
+        if not self.within_tolerance:
+            return self.mean is None and self.refuted_mean is None and 0.0 < self.refuted_scale < self.scale * part
+        mean = None if self.mean is None else mean_below(self.mean * part, self.mean_step)
+        return (self.refuted_scale, self.refuted_mean) == (self.scale * part, mean)
+
+    @property
+    def target(self) -> Target:
+        """The target that it meets."""
+        return Target(compositions=self.compositions, epsilon=self.epsilon, delta=self.delta)
+
+    @cached_property
+    def printed(self) -> PrintedSize:
+        """The noise in 6 digits, or as many as the tolerance takes, with bounds that hold for these decimals.
+
+        What meets the target is rounded up, and what is refuted down. Where more noise is proved to be a
+        post-processing of less, the bounds on δ hold for the rounded noise too. Elsewhere, as for counts, they are
+        computed anew for the rounded noise; where they do not prove the same of it, the decimals are those of the exact
+        floats.
+        """
+        meets = PrintedNoise(self.mechanism, *_exactly(self.scale, self.mean), self.delta_upper)
+        less = _exactly(self.refuted_scale, self.refuted_mean)
+        refuted = PrintedNoise(self.refuted_mechanism, *less, self.refuted_delta_lower)
+        if self.asked is None:
+            return PrintedSize(meets, self.expected_messages, refuted)
+        family = family_of(*self.asked)
+        judge = Judge(self.target, Computed(self.target))
+        digits = max(_DIGITS, 2 - math.floor(math.log10(self.tolerance)))
+
+        def upper(rounded: Pair) -> float | None:
+            if at_least_as_noisy(rounded, self.mechanism):
+                return self.delta_upper
+            found = judge.decided(rounded)
+            return found.upper if judge.meets(found) else None
+
+        def lower(rounded: Pair) -> float | None:
+            if at_least_as_noisy(self.refuted_mechanism, rounded):
+                return self.refuted_delta_lower
+            found = judge.decided(rounded)
+            return found.lower if judge.refutes(found) else None
+
+        def shortened(
+            noise: tuple[float, float | None], rounded: Callable[[float, int], str]
+        ) -> tuple[str, str | None]:
+            scale, mean = noise
+            if mean is None:
+                return rounded(scale, digits), None
+            return rounded(scale, digits), exact(mean) if self.mean_step else rounded(mean, digits)
+
+        meets = _proved_of(family, shortened((self.scale, self.mean), rounded_up), upper) or meets
+        less = shortened((self.refuted_scale, self.refuted_mean), rounded_down)
+        messages = expected_messages(meets.mechanism)
+        if isinstance(family, CountFamily):
+            messages = family.messages(float(meets.mean or 0.0), float(meets.scale))
+        return PrintedSize(meets, messages, _proved_of(family, less, lower) or refuted)
+
+    def __str__(self) -> str:
+        """Return what `pbdist size` prints."""
+        return printed_text(as_table(sized_sheet(self)))
+
+    def _repr_html_(self) -> str:
+        """Return the same as a small table, for notebooks."""
+        sheet = sized_sheet(self)
+        title = f"{self.printed.meets.mechanism}: {self.target}, {neighbours_line(self.adjacency)}"
+        return html_table(title, sheet.printed_rows, [column.head for column in sheet.printed_columns])
+
+
+def _exactly(scale: float, mean: float | None) -> tuple[str, str | None]:
+    return exact(scale), None if mean is None else exact(mean)
+
+
+def _proved_of(
+    family: Any, amounts: tuple[str, str | None], proved: Callable[[Pair], float | None]
+) -> PrintedNoise | None:
+    """Return noise of these decimals with what is proved of it; None where nothing is."""
+    scale, mean = amounts
+    try:
+        if isinstance(family, CountFamily):
+            mechanism = family.pair(float(mean or 0.0), float(scale))
+        else:
+            mechanism = family.make(float(scale))
+    except InvalidInputError:
+        return None
+    bound = proved(mechanism)
+    return None if bound is None else PrintedNoise(mechanism, scale, mean, bound)
+
+
+def printed_text(what: RenderableType) -> str:
+    """Return a printed table as text, as wide as it needs: a number that is cut would be another number."""
+    wide = Console(width=100_000, file=io.StringIO())
+    needed = Measurement.get(wide, wide.options, what).minimum
+    page = Console(width=max(_PAGE, needed), file=io.StringIO(), color_system=None)
+    with page.capture() as captured:
+        page.print(what)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def sized_sheet(sized: SizedNoise) -> Sheet:
+    """Return the answer and the refuted noise as a sheet, with a sentence on what that proves."""
+    meets, refuted = sized.printed.meets, sized.printed.refuted
+    messages = sized.printed.messages
+    columns = (
+        Column("verdict", "", number=False),
+        Column("scale", "scale"),
+        Column("mean", "mean", printed=meets.mean is not None),
+        Column("messages", "messages", printed=messages is not None),
+        Column("delta_lower", "δ lower"),
+        Column("delta_upper", "δ upper"),
+    )
+    shown = Shown("" if messages is None else rounded_up(messages), messages)
+    target = (
+        f"δ <= {exact(sized.delta)} at e^ε = {exponential(sized.epsilon):.6g} (ε = {sized.epsilon!r}) after"
+        f" {sized.compositions} compositions"
+    )
+    rows: tuple[tuple[Cell, ...], ...] = (
+        ("meets", meets.scale, meets.mean, shown, None, rounded_up(meets.bound)),
+        ("refuted", refuted.scale, refuted.mean, None, rounded_down(refuted.bound), None),
+    )
+    about = target, str(meets.mechanism), neighbours_line(sized.adjacency)
+    return Sheet(columns, rows, about, (_proved(sized) + _wide(sized),))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A target, the e^ε that was given for it, if any, and the noise that was found, or why there is none.
+
+    `family` names the family where several are compared; `message_bytes` is the size of a message, if that is known.
+    """
+
+    target: Target
+    exp_epsilon: float | None
+    sized: SizedNoise | PbdistError
+    family: str = ""
+    message_bytes: float | None = None
+
+
+def answers_sheet(caption: str, answers: Sequence[Answer], *, exactly: bool = False) -> Sheet:
+    """Return several answers as a sheet, a row each; in CSV everything is unrounded.
+
+    `exactly`: printed numbers are not asked for, and take no time.
+    """
+    found = [answer.sized for answer in answers if isinstance(answer.sized, SizedNoise)]
+    several = len({answer.target for answer in answers}) > 1 or not all(answer.family for answer in answers)
+    powers = any(answer.exp_epsilon is not None for answer in answers)
+    means = any(sized.mean is not None for sized in found)
+    messages = [sized.expected_messages is not None for sized in found]
+    wide = len(found) < len(answers) or not all(sized.within_tolerance for sized in found)
+    families = any(answer.family for answer in answers)
+    columns = (
+        Column("family", "family", number=False, printed=families),
+        Column("compositions", "r", printed=several),
+        Column("epsilon", "ε", printed=several and not powers),
+        Column("exp_epsilon", "e^ε", printed=several and powers),
+        Column("delta", "δ <=", printed=several),
+        Column("scale", "scale that meets"),
+        Column("mean", "its mean", printed=means),
+        Column("expected_messages", "its messages", printed=any(messages)),
+        Column("expected_bytes", "its bytes", printed=any(answer.message_bytes is not None for answer in answers)),
+        Column("deviation", "its deviation", printed=families and not all(messages)),
+        Column("delta_lower", "", printed=False),
+        Column("delta_upper", head_of("delta_upper")),
+        Column("refuted_scale", "refuted scale"),
+        Column("refuted_mean", "its mean", printed=means),
+        Column("refuted_delta_lower", head_of("delta_lower")),
+        Column("within_tolerance", "", number=False, printed=False),
+        Column("ordered", "", number=False, printed=False),
+        Column("mechanism", "", number=False, printed=False),
+        Column("problem", "", number=False, printed=wide),
+        Column("adjacency", "", number=False, printed=False),
+    )
+    claims = tuple(dict.fromkeys(map(_proved, found)))
+    several_claims = (
+        "Where no order is proved, smaller noise is refuted one by one, and nothing is claimed of noise between:"
+        " --format json has all of it.",
+    )
+    neighbours = dict.fromkeys(neighbours_line(sized.adjacency) for sized in found)
+    rows = tuple(_answer_row(answer, exactly=exactly) for answer in answers)
+    return Sheet(columns, rows, (caption, *neighbours), claims if len(claims) < 2 else several_claims)
+
+
+def _answer_row(answer: Answer, *, exactly: bool) -> tuple[Cell, ...]:
+    target, sized = answer.target, answer.sized
+    power = exponential(target.epsilon) if answer.exp_epsilon is None else answer.exp_epsilon
+    asked = (answer.family, target.compositions, target.epsilon, power, target.delta)
+    if isinstance(sized, PbdistError):
+        return (*asked, *[None] * 13, Shown(f"none: {sized}", str(sized)), None)
+    printed = None if exactly else sized.printed
+
+    def cell(text: Callable[[PrintedSize], str | None], value: float | None) -> Cell:
+        return Shown("" if printed is None else text(printed) or "", value)
+
+    size, messages = answer.message_bytes, sized.expected_messages
+    return (
+        *asked,
+        cell(lambda one: one.meets.scale, sized.scale),
+        cell(lambda one: one.meets.mean, sized.mean),
+        cell(lambda one: _up(one.messages), messages),
+        cell(lambda one: _up(_product(size, one.messages)), _product(size, messages)),
+        cell(lambda one: _up(noise_deviation(one.meets.mechanism)), noise_deviation(sized.mechanism)),
+        sized.delta_lower,
+        cell(lambda one: rounded_up(one.meets.bound), sized.delta_upper),
+        cell(lambda one: one.refuted.scale, sized.refuted_scale),
+        cell(lambda one: one.refuted.mean, sized.refuted_mean),
+        cell(lambda one: rounded_down(one.refuted.bound), sized.refuted_delta_lower),
+        sized.within_tolerance,
+        sized.ordered,
+        str(sized.mechanism),
+        Shown("" if sized.within_tolerance else f"wide: {_less(sized)} less is refuted", None),
+        sized.adjacency.value,
+    )
+
+
+def _up(value: float | None) -> str:
+    return "" if value is None else rounded_up(value)
+
+
+def _product(size: float | None, messages: float | None) -> float | None:
+    return None if size is None or messages is None else size * messages
+
+
+def noise_deviation(pair: Pair) -> float | None:
+    """Return the standard deviation of the noise that a mechanism adds to an answer; None where that is not plain.
+
+    About 12 digits, no bound.
+    """
+    kind, scale = pair.noise_family, getattr(pair, "scale", None)
+    if getattr(pair, "truncate", None) is not None or kind not in _DEVIATIONS:
+        return None
+    return _DEVIATIONS[kind](pair.mean if scale is None else scale)  # type: ignore[attr-defined]  # Poisson's mean
+
+
+def _discrete_gaussian_deviation(scale: float) -> float:
+    reach = math.ceil(12.0 * scale) + 1
+    weights = [(k * k, math.exp(-0.5 * (k / scale) ** 2)) for k in range(1, reach + 1)] if scale < 5.0 else []
+    # Of larger scales it is the scale, but for e^(-2 π² scale²).
+    return (
+        math.sqrt(2.0 * sum(k * w for k, w in weights) / (1.0 + 2.0 * sum(w for _, w in weights))) if weights else scale
+    )
+
+
+#: The standard deviation of noise of a scale, by the family of the noise; of Poisson noise by its mean.
+_DEVIATIONS: Mapping[str, Callable[[float], float]] = {
+    "Gaussian": float,
+    "Laplace": lambda scale: math.sqrt(2.0) * scale,
+    "DiscreteGaussian": _discrete_gaussian_deviation,
+    "DiscreteLaplace": lambda scale: math.sqrt(2.0) * math.exp(-0.5 / scale) / -math.expm1(-1.0 / scale),
+    "Poisson": math.sqrt,
+}
+
+
+def answers_as_json(answers: Sequence[Answer]) -> list[JsonValue]:
+    """Return answers, unrounded; where there is none the target, and why."""
+    found: list[JsonValue] = []
+    for answer in answers:
+        row: dict[str, JsonValue] = {"family": answer.family} if answer.family else {}
+        if isinstance(answer.sized, SizedNoise):
+            size = _product(answer.message_bytes, answer.sized.expected_messages)
+            row |= {**sized_as_json(answer.sized), **({} if size is None else {"expected_bytes": size})}
+        else:
+            row |= {**_fields(answer.target, "compositions", "epsilon", "delta"), "problem": str(answer.sized)}
+        found.append(row)
+    return found
+
+
+def sized_as_json(sized: SizedNoise) -> dict[str, JsonValue]:
+    """Return everything, unrounded."""
+    asked = ("scale", "mean", "compositions", "epsilon", "delta", "tolerance", "within_tolerance")
+    return {
+        "mechanism": sized.mechanism.canonical(),
+        "adjacency": sized.adjacency.value,
+        **_fields(sized, *asked, "delta_lower", "delta_upper"),
+        "refuted": {
+            "mechanism": sized.refuted_mechanism.canonical(),
+            "scale": sized.refuted_scale,
+            "mean": sized.refuted_mean,
+            "delta_lower": sized.refuted_delta_lower,
+        },
+        "ordered": sized.ordered,
+        "scanned": [_fields(point, "scale", "mean", "delta_lower", "expected_messages") for point in sized.scanned],
+        **_fields(sized, "expected_messages", "evaluations"),
+    }
+
+
+def _fields(one: Any, *names: str) -> dict[str, JsonValue]:
+    return {name: getattr(one, name) for name in names}
+
+
+def _wide(sized: SizedNoise) -> str:
+    """Return in a sentence that the refuted noise is smaller by more than the tolerance; nothing if it is not."""
+    if sized.within_tolerance:
+        return ""
+    return (
+        f" Wide: the refuted scale is smaller by {_less(sized)}, not by {100.0 * sized.tolerance:g} %; of those between"
+        " them nothing is known."
+    )
+
+
+def _less(sized: SizedNoise) -> str:
+    return f"{100.0 * (1.0 - sized.refuted_scale / sized.scale):.3g} %"
+
+
+def _proved(sized: SizedNoise) -> str:
+    """Return in a sentence or two what is proved of smaller noise."""
+    if sized.ordered:
+        return "No smaller scale than the refuted one meets the target: more noise is a post-processing of less."
+    if not sized.scanned:
+        return "Nothing is claimed of other noise than the refuted one."
+    scales = sorted(point.scale for point in sized.scanned)
+    where = f"{len(scales)} scales from {scales[0]:.6g} to {scales[-1]:.6g}"
+    if sized.mean is not None:
+        least = "at most " if sized.mean_step else ""
+        return (
+            f"Refuted too, at {where}: the mean that takes {least}{1.0 - sized.tolerance:g} times the messages. Nothing"
+            " is claimed between them."
+        )
+    return f"Refuted too: {where}. No order is proved, and nothing is claimed between them."

@@ -1,0 +1,97 @@
+"""Families side by side: each with its certificate or the reason why it has none, and the cheapest first."""
+
+import itertools
+import math
+
+import pytest
+
+import pbdist
+from pbdist.errors import InvalidInputError
+from pbdist.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Poisson
+from pbdist.progress import heard_by
+from pbdist.sizing.sized import noise_deviation
+
+pytestmark = pytest.mark.slow
+
+TARGET = {"compositions": 2, "epsilon": 1.0, "delta": 1e-3}
+
+
+def test_all_families_have_an_answer_or_a_reason() -> None:
+    steps: list[tuple[str, int, int]] = []
+    with heard_by(lambda *step: steps.append(step)):
+        found = pbdist.size_families(**TARGET, tolerance=0.1)
+    plain = {"DiscreteGaussian", "Gaussian", "DiscreteLaplace", "Laplace", "Poisson", "RandomizedResponse"}
+    assert set(found.sized) == plain
+    for name, sized in found.sized.items():
+        assert type(sized.mechanism).__name__ == name
+        assert sized.delta_upper <= 1e-3 < sized.refuted_delta_lower
+    # The cheapest first; what has no deviation comes after these.
+    costs = [noise_deviation(sized.mechanism) for sized in found.sized.values()]
+    assert costs[-1] is None
+    assert costs[:-1] == sorted(costs[:-1])  # type: ignore[type-var]
+    assert found.reasons["SubsampledGaussian"] == "needs rate"
+    assert found.reasons["NoisyCount(Laplace)"] == "needs shift"
+    # Nothing is dropped, neither from the table nor from what is printed.
+    kinds = {name.partition("(")[0] for name in (*found.sized, *found.reasons)}
+    assert kinds == {
+        name for name, kind in pbdist.mechanisms.MECHANISMS.items() if kind.in_studies and kind_is_sized(kind)
+    }
+    assert list(found.frame.family) == [*found.sized, *found.reasons]
+    assert all(name in str(found) for name in found.frame.family)
+    assert all(name in found._repr_html_() for name in found.frame.family)
+    counted = [step for step in steps if step[0].endswith(": family")]
+    assert [step[1] for step in counted] == list(range(1, len(found.answers) + 1))
+
+
+def kind_is_sized(kind: type) -> bool:
+    return pbdist.mechanisms.noise_parameter(kind) is not None
+
+
+def test_what_messages_cost() -> None:
+    found = pbdist.size_families("all", shift=1, message_bytes=200, **TARGET, tolerance=0.1)
+    noises = ("Laplace", "Gaussian", "DiscreteLaplace", "DiscreteGaussian", "Poisson")
+    assert set(found.sized) == {f"NoisyCount({noise})" for noise in noises}
+    assert found.reasons["Gaussian"] == "takes no shift"
+    rows = found.frame[found.frame.problem.isna()]
+    assert list(rows.expected_messages) == sorted(rows.expected_messages)
+    assert list(rows.expected_bytes) == [200 * messages for messages in rows.expected_messages]
+    for row, sized in zip(rows.itertuples(), found.sized.values(), strict=True):
+        assert (row.scale, row.delta_upper, row.refuted_scale) == (sized.scale, sized.delta_upper, sized.refuted_scale)
+    assert "its bytes" in str(found)
+    # Only the noise asked for.
+    one = pbdist.size_families("NoisyCount", shift=1, noise="Poisson", **TARGET)
+    assert list(one.sized) == ["NoisyCount(Poisson)"]
+    assert isinstance(one.sized["NoisyCount(Poisson)"].mechanism, Poisson)
+
+
+def test_families_of_ones_own() -> None:
+    own = {"wide": lambda scale: Gaussian(2.0 * scale), "plain": Gaussian, "none": lambda _: Gaussian(-1.0)}
+    found = pbdist.size_families(own, **TARGET, tolerance=0.1)
+    assert set(found.sized) == {"wide", "plain"}
+    assert "family: expected" in found.reasons["none"]
+
+
+@pytest.mark.parametrize(
+    ("families", "changes", "problem"),
+    [
+        ("Gausian", {}, "family: expected all, or some of .*did you mean Gaussian"),
+        ("Gaussian, Laplace", {"rate": 0.1}, "rate: expected a parameter of a family, got one that none takes"),
+        ("all", {"message_bytes": -1}, "message_bytes: expected a finite number above 0, got -1"),
+        ("all", {"delta": 2.0}, "delta: expected"),
+        ("NoisyCount", {"shift": 1, "noise": "Cauchy"}, "noise: expected the class"),
+    ],
+)
+def test_what_is_wrong_is_named(families: str, changes: dict[str, object], problem: str) -> None:
+    with pytest.raises(InvalidInputError, match=problem):
+        pbdist.size_families(families, **{**TARGET, **changes})
+
+
+def test_deviations_of_noise() -> None:
+    for scale, kind in itertools.product((0.3, 1.0, 4.0, 20.0), (DiscreteLaplace, DiscreteGaussian)):
+        power = 1 if kind is DiscreteLaplace else 2
+        weights = [math.exp(-((k / scale) ** power) / power) for k in range(1, 2000)]
+        variance = 2.0 * sum(k * k * w for k, w in enumerate(weights, 1)) / (1.0 + 2.0 * sum(weights))
+        assert noise_deviation(kind(scale)) == pytest.approx(math.sqrt(variance), rel=1e-9)
+    assert noise_deviation(Laplace(2.0)) == math.sqrt(8.0)
+    assert noise_deviation(Poisson(9.0)) == 3.0
+    assert noise_deviation(Laplace(2.0, truncate=(-1.0, 1.0))) is None
