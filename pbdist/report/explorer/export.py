@@ -3,6 +3,8 @@
 import base64
 import hashlib
 import html
+import json
+import re
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
@@ -11,8 +13,7 @@ from bokeh.resources import Resources
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.query.noise_choice import NoiseGroup
-from pbdist.report.explorer.answers import CellTables, cell_tables, query_command
-from pbdist.report.explorer.snapshot import Snapshot, contents, embedded_json, packed, reading_notices
+from pbdist.report.explorer.snapshot import Snapshot, tables_as_json
 from pbdist.report.pages.document import plain
 from pbdist.store.layout import BOUNDS
 from pbdist.types import JsonValue
@@ -77,16 +78,8 @@ def exported_page(title: str, data: str) -> str:
 
 def _filled(title: str, head: str, scripts: str) -> str:
     # In one pass over the template: what is filled in is not looked at again.
-    before, between, between_too, after = _split(_asset("page.html"))
-    return f"{before}{html.escape(plain(title))}{between}{head}{between_too}{scripts}{after}"
-
-
-@cache
-def _split(template: str) -> tuple[str, str, str, str]:
-    before, rest = template.split("<!--title-->")
-    between, rest = rest.split("<!--head-->")
-    between_too, after = rest.split("<!--scripts-->")
-    return before, between, between_too, after
+    content = {"title": html.escape(plain(title)), "head": head, "scripts": scripts}
+    return re.sub("<!--(title|head|scripts)-->", lambda found: content[found[1]], _asset("page.html"))
 
 
 #: The most bytes of the tables in an exported file.
@@ -117,23 +110,26 @@ def exported(snapshot: Snapshot, mechanisms: Sequence[str] | None = None) -> str
     chosen = [group for group in snapshot.groups if mechanisms is None or group.label in mechanisms]
     _check_size(snapshot, chosen)
     cells = [cell for group in chosen for cell in group.cells]
-    found = cell_tables(snapshot, cells)
-    left_out = ""
-    if mechanisms is not None:
-        others = [label for label in labels if label not in mechanisms]
-        left_out = f"This file leaves out the mechanisms {', '.join(others)} of its store." if others else ""
-    index = contents(snapshot, chosen, left_out)
-    index["notices"] = [*index["notices"], *reading_notices(snapshot, *found.missed(snapshot.union.study))]
-    data: dict[str, JsonValue] = {
-        "contents": index,
-        "tables": {**{name: packed(values) for name, values in found.values.items()}, "within": packed(found.within)},
-        "settings": _settings(snapshot, cells, found),
-    }
-    return exported_page(snapshot.union.study.name, embedded_json(data))
+    found = snapshot.table(cells)
+    others = [label for label in labels if mechanisms is not None and label not in mechanisms]
+    left_out = f"This file leaves out the mechanisms {', '.join(others)} of its store." if others else ""
+    index = snapshot.index(chosen, left_out)
+    index["notices"] = [*index["notices"], *snapshot.damage_notices()]
+    data = {"contents": index, "tables": tables_as_json(found), "settings": snapshot.settings(cells, found)}
+    return exported_page(snapshot.study.spec.name, embedded_json(data))
+
+
+#: What could end a script element or a line of a script, as JSON may write it too.
+_ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+
+
+def embedded_json(value: JsonValue) -> str:
+    """Return JSON for a script element of a page: no text in it can end the element or a line."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
 
 
 def _check_size(snapshot: Snapshot, groups: Sequence[NoiseGroup]) -> None:
-    study = snapshot.union.study
+    study = snapshot.study.spec
     of_cell = len(study.compositions) * len(study.epsilon) * _BYTES_OF_POINT
     size = of_cell * sum(len(group.cells) for group in groups)
     if size <= MOST_BYTES:
@@ -147,16 +143,3 @@ def _check_size(snapshot: Snapshot, groups: Sequence[NoiseGroup]) -> None:
     raise InvalidInputError(
         f"--export: expected at most {MOST_BYTES >> 20} MiB of bounds, got {size / 2**20:.0f} MiB: {advice}"
     )
-
-
-def _settings(snapshot: Snapshot, cells: Sequence[int], found: CellTables) -> list[JsonValue]:
-    """Return what is said of each cell, in the order of the index."""
-    return [
-        {
-            "setting": snapshot.union.study.cells[cell].describe(),
-            "command": query_command(snapshot, cell),
-            "gaps": gaps,
-            "judged": bool(judged),
-        }
-        for cell, gaps, judged in zip(cells, found.gaps, found.judged, strict=True)
-    ]

@@ -61,13 +61,11 @@ def serving(store: Path | str, host: str = "127.0.0.1") -> Iterator[int]:
 
     def run() -> None:
         asyncio.set_event_loop(loop)
-        served = Served(str(store))
-        server = ExplorerServer(served, host, 0)
+        server = ExplorerServer(Served(str(store)), host, 0)
         found["port"] = server.port
         loop.call_soon(ready.set)
         loop.run_forever()
         server.close()
-        served.close()
         loop.close()
 
     thread = threading.Thread(target=run)

@@ -46,36 +46,52 @@
     options(at("group"), all.slice(near, near + 2 * MOST_OPTIONS).map((one) => [one, index.fixed[one]]), group)
   }
 
+  // Off the grid: the numbers in the fields that are not tabulated, by field; null for what is no such number at all.
+  const off = {}
+  // Whether a field has changed and is not looked up yet.
+  let editing = false
+
+  function showTargets() {
+    const {r, e, delta} = explorer.state
+    const texts = index.targets.map(([r, e, delta]) => `r = ${explorer.grouped(index.rounds[r])}, ε = ${explorer.plain(index.epsilon[e])}, δ ≤ ${explorer.small(delta)}`)
+    at("target-row").hidden = !texts.length
+    const chosen = index.targets.findIndex((one) => one[0] === r && one[1] === e && one[2] === delta)
+    options(at("target"), [...(chosen < 0 ? [[-1, "another target"]] : []), ...texts.map((text, place) => [place, text])], chosen)
+  }
+
   function showControls() {
-    const group = groupOf(explorer.state.cell)
+    const {cell, r, e, delta, axis, compared} = explorer.state
+    const group = groupOf(cell)
     fillLabels()
     fillGroups()
+    showTargets()
     const [start, stop] = [index.offsets[group], index.offsets[group + 1]]
-    const place = index.place.get(explorer.state.cell)
+    const place = index.place.get(cell)
     at("amount-row").hidden = stop - start < 2
     at("amount-label").textContent = index.what[group] || "Noise"
-    at("amount").value = explorer.plain(index.amounts[place])
-    at("amount-range").max = stop - start - 1
-    at("amount-range").value = place - start
-    at("amount-range").setAttribute("aria-valuetext", nameOf(explorer.state.cell))
-    at("amount-told").textContent = `setting ${place - start + 1} of ${stop - start}, by increasing noise`
-    at("rounds").value = index.rounds[explorer.state.r]
-    slider("rounds", index.rounds.length, explorer.state.r, index.rounds[explorer.state.r])
-    const values = explorer.state.axis === "y" ? index.exponential : index.epsilon
-    at("axis").value = explorer.state.axis
-    at("epsilon-label").textContent = explorer.state.axis === "y" ? "e^ε" : "ε, in nats"
-    at("epsilon").value = String(values[explorer.state.e])
-    slider("epsilon", index.epsilon.length, explorer.state.e, `ε = ${index.epsilon[explorer.state.e]}`)
-    at("epsilon-told").textContent = `ε = ${explorer.plain(index.epsilon[explorer.state.e])}, e^ε = ${explorer.plain(index.exponential[explorer.state.e])}; ${index.epsilon.length} tabulated`
-    at("rounds-told").textContent = `${index.rounds.length} tabulated`
-    at("delta").value = explorer.small(explorer.state.delta)
-    at("delta-range").value = Math.log10(explorer.state.delta)
-    at("delta-range").setAttribute("aria-valuetext", `δ = ${explorer.small(explorer.state.delta)}`)
-    at("delta-told").textContent = ""
-    for (const id of ["amount-told", "rounds-told", "epsilon-told", "delta-told"]) at(id).classList.remove("wrong")
-    const full = explorer.state.compared.length >= explorer.MOST_COMPARED
-    at("add").disabled = full || explorer.state.compared.includes(explorer.state.cell)
+    field("amount", explorer.plain(index.amounts[place]), `setting ${place - start + 1} of ${stop - start}, by increasing noise`)
+    slider("amount", stop - start, place - start, nameOf(cell))
+    field("rounds", index.rounds[r], `${index.rounds.length} tabulated`)
+    slider("rounds", index.rounds.length, r, index.rounds[r])
+    at("axis").value = axis
+    at("epsilon-label").textContent = axis === "y" ? "e^ε" : "ε, in nats"
+    field("epsilon", String((axis === "y" ? index.exponential : index.epsilon)[e]),
+      `ε = ${explorer.plain(index.epsilon[e])}, e^ε = ${explorer.plain(index.exponential[e])}; ${index.epsilon.length} tabulated`)
+    slider("epsilon", index.epsilon.length, e, `ε = ${index.epsilon[e]}`)
+    field("delta", explorer.small(delta), "")
+    at("delta-range").value = Math.log10(delta)
+    at("delta-range").setAttribute("aria-valuetext", `δ = ${explorer.small(delta)}`)
+    const full = compared.length >= explorer.MOST_COMPARED
+    at("add").disabled = full || compared.includes(cell)
     at("add").textContent = full ? `At most ${explorer.MOST_COMPARED} are compared` : "Add to comparison"
+  }
+
+  // A field keeps what is typed into it and is off the grid.
+  function field(id, value, hint) {
+    if (id in off) return
+    at(id).value = value
+    at(`${id}-told`).textContent = hint
+    at(`${id}-told`).classList.remove("wrong")
   }
 
   function slider(id, count, value, text) {
@@ -86,17 +102,70 @@
     range.setAttribute("aria-valuetext", text)
   }
 
-  function wrong(id, text) {
-    at(`${id}-told`).textContent = text
+  // Looks up what is typed: a value that is not tabulated is named with its neighbours.
+  function typed(id, values, wanted, least, apply, what) {
+    const number = Number.isFinite(wanted) && wanted >= least
+    const found = number ? explorer.found(values, wanted) : {index: -1}
+    if (found.index >= 0) return apply(found.index)
+    const near = (found.near ?? []).map((one) => String(values[one])).join(" and ")
+    off[id] = number ? wanted : null
+    at(`${id}-told`).textContent = number ? `${what} is not tabulated: ${near} ${found.near.length > 1 ? "are" : "is"} next to it.` : "Expected a number."
     at(`${id}-told`).classList.add("wrong")
+    explorer.show()
   }
 
-  // A value that is not tabulated is told with its neighbours, and changes nothing.
-  function typed(id, values, wanted, apply, what) {
-    const found = explorer.found(values, wanted)
-    if (found.index >= 0) return apply(found.index)
-    const near = found.near.map((one) => String(values[one])).join(" and ")
-    wrong(id, Number.isNaN(wanted) ? "Expected a number." : `${what} is not tabulated: ${near} ${found.near.length > 1 ? "are" : "is"} next to it.`)
+  const number = (id) => at(id).value.trim() === "" ? NaN : Number(at(id).value)
+  const lookUp = {
+    amount: () => {
+      const start = index.offsets[groupOf(explorer.state.cell)]
+      const amounts = Array.from(index.amounts.subarray(start, index.offsets[groupOf(explorer.state.cell) + 1]))
+      const wanted = number("amount")
+      // Ten digits of a number suffice to find it; the field then shows all of them.
+      const same = amounts.includes(wanted) ? wanted : amounts.find((amount) => amount.toPrecision(10) === wanted.toPrecision(10))
+      typed("amount", amounts, same ?? wanted, -Infinity, (found) => change({cell: index.cells[start + found]}), `${wanted}`)
+    },
+    rounds: () => {
+      const text = at("rounds").value.trim().replace(/[,_ ]/g, "")
+      const same = index.rounds.indexOf(text)
+      if (same >= 0) change({r: same})
+      else typed("rounds", index.rounds.map(Number), /^[0-9]+$/.test(text) ? Number(text) : NaN, 1, (r) => change({r}), `r = ${text}`)
+    },
+    epsilon: () => {
+      const power = explorer.state.axis === "y"
+      typed("epsilon", Array.from(power ? index.exponential : index.epsilon), number("epsilon"), power ? 1 : 0,
+        (e) => change({e}), `${power ? "e^ε" : "ε"} = ${number("epsilon")}`)
+    },
+    delta: () => {
+      const delta = number("delta")
+      if (delta > 0 && delta < 1) return change({delta})
+      off.delta = null
+      at("delta-told").textContent = "Expected a number above 0 and below 1."
+      at("delta-told").classList.add("wrong")
+      explorer.show()
+    },
+  }
+
+  // A choice takes the place of what was typed off the grid.
+  const FIELDS_OF = {cell: ["amount"], r: ["rounds"], e: ["epsilon"], axis: ["epsilon"], delta: ["delta"]}
+  explorer.chosen = (what) => {
+    editing = false
+    for (const name of Object.keys(what)) for (const id of FIELDS_OF[name] ?? []) delete off[id]
+  }
+  explorer.forget = () => { for (const id of Object.keys(off)) delete off[id] }
+
+  // The command that computes the points which the store lacks, from the one that names the setting; null where no
+  // command does, undefined where nothing is off the grid.
+  explorer.refining = (command) => {
+    if (!Object.keys(off).length) return undefined
+    const {cell, r, e, axis} = explorer.state
+    if (command === null || Object.values(off).includes(null)) return null
+    if ("amount" in off) {
+      const option = index.option[groupOf(cell)]
+      if (!option) return null
+      command = `${command.replace(new RegExp(` ${option}=\\S+`), "")} ${option}=${off.amount}`
+    }
+    const epsilon = "epsilon" in off ? `--${axis === "y" ? "exp-" : ""}epsilon=${off.epsilon}` : `--epsilon=${index.epsilon[e]}`
+    return `${command} --compositions=${off.rounds ?? index.rounds[r]} ${epsilon} --refine`
   }
 
   explorer.listenToControls = () => {
@@ -108,38 +177,28 @@
       change({cell: index.cells[index.offsets[group]]})
     })
     on("group", "change", () => change({cell: index.cells[index.offsets[Number(at("group").value)]]}))
+    on("target", "change", () => {
+      const [r, e, delta] = index.targets[Number(at("target").value)]
+      change({r, e, delta})
+    })
     on("amount-range", "input", () => change({cell: index.cells[index.offsets[groupOf(explorer.state.cell)] + Number(at("amount-range").value)]}))
-    on("amount", "change", () => {
-      const group = groupOf(explorer.state.cell)
-      const start = index.offsets[group]
-      const amounts = Array.from(index.amounts.subarray(start, index.offsets[group + 1]))
-      const wanted = at("amount").value === "" ? NaN : Number(at("amount").value)
-      // Ten digits of a number will do to find it; the field then shows all of them.
-      const same = amounts.indexOf(wanted) >= 0 ? amounts.indexOf(wanted)
-        : amounts.findIndex((amount) => amount.toPrecision(10) === wanted.toPrecision(10))
-      if (same >= 0) return change({cell: index.cells[start + same]})
-      typed("amount", amounts, wanted, (found) => change({cell: index.cells[start + found]}), `${wanted}`)
-    })
     on("rounds-range", "input", () => change({r: Number(at("rounds-range").value)}))
-    on("rounds", "change", () => {
-      const text = at("rounds").value.trim().replace(/[,_ ]/g, "")
-      const same = index.rounds.indexOf(text)
-      if (same >= 0) return change({r: same})
-      typed("rounds", index.rounds.map(Number), /^[0-9]+$/.test(text) ? Number(text) : NaN, (r) => change({r}), `r = ${text}`)
-    })
     on("epsilon-range", "input", () => change({e: Number(at("epsilon-range").value)}))
-    on("epsilon", "change", () => {
-      const values = Array.from(explorer.state.axis === "y" ? index.exponential : index.epsilon)
-      const wanted = at("epsilon").value === "" ? NaN : Number(at("epsilon").value)
-      typed("epsilon", values, wanted, (e) => change({e}), `${explorer.state.axis === "y" ? "e^ε" : "ε"} = ${wanted}`)
-    })
-    on("axis", "change", () => change({axis: at("axis").value}))
-    on("delta", "change", () => {
-      const delta = at("delta").value === "" ? NaN : Number(at("delta").value)
-      if (delta > 0 && delta < 1) return change({delta})
-      wrong("delta", "Expected a number above 0 and below 1.")
-    })
     on("delta-range", "input", () => change({delta: Number((10 ** Number(at("delta-range").value)).toPrecision(2))}))
+    on("axis", "change", () => change({axis: at("axis").value}))
+    for (const [id, look] of Object.entries(lookUp)) {
+      const settle = () => {
+        if (!editing) return
+        editing = false
+        delete off[id]
+        look()
+      }
+      // While it is typed no answer on the page is one to it.
+      on(id, "input", () => { editing = true; explorer.stale() })
+      on(id, "change", settle)
+      on(id, "focusout", settle)
+      on(id, "keydown", (event) => { if (event.key === "Enter") settle() })
+    }
     on("add", "click", () => change({compared: [...explorer.state.compared, explorer.state.cell]}))
   }
 
