@@ -40,6 +40,9 @@ mechanisms:
     scale: 3
 compositions: [1, 16, 1024]
 epsilon: [0, 0.5, 0.6931471805599453, 1, 2, 20]
+targets:
+  - {{exp_epsilon: 2, delta: 1.0e-4, compositions: 16}}
+  - {{epsilon: 1, delta: 1.0e-6, compositions: 1024}}
 """
 #: A study whose tolerance is missed: of noise that hides almost everything only little is resolved.
 MISSED = """\

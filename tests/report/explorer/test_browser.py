@@ -252,7 +252,7 @@ def test_answers_are_grey_until_they_are_those_to_the_choice(browser, address):
         settled(page)
         assert stale(page) == set()
         # A request that is under way.
-        page.route("**/*.json?*", lambda route: held.append(route))
+        page.route("**/*.json?*", lambda route: held.append(route))  # noqa: PLW0108 -- a method of a list takes no attributes
         page.eval_on_selector("#amount-range", "one => { one.value = 1; one.dispatchEvent(new Event('input')) }")
         page.wait_for_timeout(200)
         assert stale(page) == ALL
@@ -278,6 +278,17 @@ def test_answers_are_grey_until_they_are_those_to_the_choice(browser, address):
         assert stale(page) == set()
         assert page.inner_text("#status") == ""
         assert "does not answer" not in page.inner_text("#notices")
+
+
+def test_it_opens_at_the_targets_of_the_study(page):
+    assert "after 16 rounds at ε = 0.6931471805599453 (e^ε = 2): refuted" in page.inner_text("#verdict")
+    assert "δ ≤ 1e-4 is refuted" in page.inner_text("#verdict")
+    texts = page.locator("#target option").all_inner_texts()
+    assert texts == ["r = 16, ε = 0.6931471805599453, δ ≤ 1e-4", "r = 1,024, ε = 1, δ ≤ 1e-6"]
+    choose(page, "target", "1")
+    assert {name: state_of(page)[name] for name in "red"} == {"r": "1024", "e": "1", "d": "1e-6"}
+    choose(page, "delta", "1e-7")
+    assert page.eval_on_selector("#target", "one => one.selectedOptions[0].textContent") == "another target"
 
 
 @pytest.mark.parametrize(("width", "beside"), [(1200, True), (390, False)])

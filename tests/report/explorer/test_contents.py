@@ -132,6 +132,22 @@ def test_an_extended_store_is_shown_whole(tight, tmp_path):
     assert {one["gaps"] for one in snapshot.settings(cells, tables)} == {""}
 
 
+@pytest.mark.slow
+def test_a_store_has_the_targets_of_the_runs_that_made_it(tmp_path):
+    bare = TIGHT.partition("targets:")[0]
+    targets = ["{epsilon: 0.1, delta: 1.0e-5, compositions: 4}", "{epsilon: 0.25, delta: 1.0e-6, compositions: 5}"]
+    for count in (1, 2):
+        study = load_study(write_study(tmp_path, f"{bare}targets: [{', '.join(targets[:count])}]\n"))
+        run_study(study, tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
+    assert open_study(tmp_path / "s.zarr").spec.targets == study.targets
+    snapshot = Snapshot(str(tmp_path / "s.zarr"))
+    spec = snapshot.study.spec
+    assert snapshot.index(snapshot.groups)["targets"] == [
+        [spec.compositions.index(4), spec.epsilon.index(0.1), 1e-5],
+        [spec.compositions.index(5), spec.epsilon.index(0.25), 1e-6],
+    ]
+
+
 def test_refinements_are_told_as_not_shown(tight):
     open_study(tight).delta("Laplace", scale=2.5, compositions=3, epsilon=0.1, refine=True)
     snapshot = Snapshot(str(tight))
