@@ -1,4 +1,4 @@
-"""A small server of read-only routes: a page, its scripts, and answers from one store as JSON."""
+"""A small server of read-only routes: a page, and answers from one store as JSON."""
 
 import ipaddress
 import json
@@ -14,8 +14,8 @@ from tornado.ioloop import IOLoop
 from tornado.web import Application, HTTPError, RequestHandler
 
 from pbdist.errors import InvalidInputError, PbdistError, StoreMismatchError, shown
-from pbdist.report.explorer.export import page, static_files
-from pbdist.report.explorer.snapshot import MOST_CELLS, Snapshot, listing_of, tables_as_json
+from pbdist.report.explorer.export import page
+from pbdist.report.explorer.snapshot import MOST_CELLS, Snapshot, tables_as_json
 from pbdist.types import JsonValue
 
 _WHOLE = re.compile(rb"[0-9]{1,9}")
@@ -96,16 +96,10 @@ class Served:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._open()
-
-    def _open(self) -> None:
-        # Listed before it is opened, so that a change in between counts as one.
-        self._listing = listing_of(self._name)
-        snapshot = Snapshot(self._name)
-        cells = len(snapshot.study.spec.cells)
+        self.snapshot = Snapshot(name)
+        cells = len(self.snapshot.study.spec.cells)
         if cells > MOST_CELLS:
             raise InvalidInputError(f"store: expected at most {MOST_CELLS:,} noise settings to explore, got {cells:,}")
-        self.snapshot = snapshot
 
     def without_place(self, text: str) -> str:
         """Return a message without the path of the store, which is nobody else's business."""
@@ -117,9 +111,9 @@ class Served:
         """Return the index of the store as it is now: it is opened again if it has changed, or was damaged."""
         if arguments:
             raise InvalidInputError("argument: expected none")
-        snapshot = self.snapshot
-        if listing_of(self._name) != self._listing or snapshot.damaged or snapshot.problem is not None:
-            self._open()
+        latest = Snapshot(self._name)
+        if latest.token != self.snapshot.token or not self.snapshot.sound:
+            self.snapshot = latest
         return self.snapshot.index(self.snapshot.groups)
 
     def cell(self, arguments: _Arguments) -> JsonValue:
@@ -150,7 +144,7 @@ _MOST_URL = 1024
 #: A connection that says nothing for so long is closed.
 _IDLE_SECONDS = 60.0
 _HEADERS = {
-    "Cache-Control": "no-cache",
+    "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
@@ -159,7 +153,7 @@ _HEADERS = {
     "X-Frame-Options": "DENY",
 }
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; connect-src 'self';"
+    "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; connect-src 'self';"
     " img-src data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
@@ -183,13 +177,11 @@ class ExplorerServer:
     def __init__(self, served: Served, host: str, port: int) -> None:
         self._readers = ThreadPoolExecutor(1, thread_name_prefix="pbdist-explorer")
         common = {"served": served, "host": host, "readers": self._readers}
-        routes: list[Any] = [("/", _Page, common)]
-        routes += [
-            (path, _File, {**common, "kind": kind, "content": content})
-            for path, (kind, content) in static_files().items()
-        ]
         answers = {"contents": served.contents, "cell": served.cell, "group": served.group}
-        routes += [(f"/{name}.json", _Answer, {**common, "answer": answer}) for name, answer in answers.items()]
+        routes: list[Any] = [
+            ("/", _Page, common),
+            *((f"/{name}.json", _Answer, {**common, "answer": answer}) for name, answer in answers.items()),
+        ]
         application = Application(
             routes, default_handler_class=_Nothing, default_handler_args=common, log_function=lambda _: None
         )
@@ -220,7 +212,7 @@ class _Handler(RequestHandler):
         """Set the headers of every answer; the page has a policy of its own."""
         for name, value in _HEADERS.items():
             self.set_header(name, value)
-        self.set_header("Content-Security-Policy", _POLICY.format(nonce=""))
+        self.set_header("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 
     def prepare(self) -> None:
         """Refuse what no page of this server asks."""
@@ -252,10 +244,6 @@ class _Handler(RequestHandler):
     def log_exception(self, *_: Any) -> None:
         """Log nothing: what is wrong with a request is in its answer."""
 
-    def _expect_no_arguments(self) -> None:
-        if self.request.arguments:
-            raise HTTPError(400, "expected no arguments")
-
     def _finish_json(self, value: JsonValue) -> None:
         self.set_header("Content-Type", "application/json; charset=utf-8")
         self.finish(json.dumps(value, allow_nan=False))
@@ -269,28 +257,13 @@ class _Page(_Handler):
     """The page."""
 
     async def get(self) -> None:
-        """Answer with the page; its styles are allowed by a number used once."""
-        self._expect_no_arguments()
+        """Answer with the page; its scripts and styles are allowed by a number used once."""
+        if self.request.arguments:
+            raise HTTPError(400, "expected no arguments")
         nonce = secrets.token_urlsafe(16)
         self.set_header("Content-Security-Policy", _POLICY.format(nonce=nonce))
         self.set_header("Content-Type", "text/html; charset=utf-8")
-        self.set_header("Cache-Control", "no-store")
-        self.finish(page(self.served.snapshot.study.spec.name, nonce))
-
-
-class _File(_Handler):
-    """A script or a style sheet, which were read when the server started."""
-
-    def initialize(self, kind: str, content: bytes, **common: Any) -> None:  # type: ignore[override]
-        """Take the file."""
-        super().initialize(**common)
-        self.kind, self.content = kind, content
-
-    async def get(self) -> None:
-        """Answer with the file."""
-        self._expect_no_arguments()
-        self.set_header("Content-Type", f"{self.kind}; charset=utf-8")
-        self.finish(self.content)
+        self.finish(page(self.served.snapshot.study.spec.name, nonce=nonce))
 
 
 class _Answer(_Handler):
@@ -305,7 +278,6 @@ class _Answer(_Handler):
         """Answer."""
         if self.request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
             raise HTTPError(403, "expected a request of this server's own page")
-        self.set_header("Cache-Control", "no-store")
         try:
             found = await IOLoop.current().run_in_executor(self.readers, self.answer, self.request.arguments)
         except InvalidInputError as error:

@@ -19,10 +19,10 @@ from pbdist.query import open_study
 from pbdist.query.blocks import BOTH, PointState, bounds_of_block
 from pbdist.query.noise_choice import NoiseGroup, noise_groups
 from pbdist.query.settings import neighbours_words
+from pbdist.query.status import StudyContents
 from pbdist.report.pages.document import command
 from pbdist.rounding import exact
-from pbdist.store import place_at
-from pbdist.store.layout import BOUNDS, BOUNDS_ARRAY, FAILURES, WITHIN, is_extension
+from pbdist.store.layout import BOUNDS, WITHIN
 from pbdist.study.columns import column_names, column_of
 from pbdist.study.spec import exponential
 from pbdist.types import BoolArray, FloatArray, IntArray, JsonValue
@@ -64,8 +64,6 @@ class Snapshot:
     ----------
     study
         The study in it.
-    contents
-        How much of the study it holds, by a listing.
     problem
         Why nothing can be read; None if something can be.
     damaged
@@ -87,19 +85,29 @@ class Snapshot:
             self._reader = self.study.blocks
         except StoreDamagedError as error:
             self.problem = str(error)
-        self.contents = self.study.contents()
         self.damaged: set[int] = set()
-        progress = [(part.part, part.head.digest, part.known_progress) for part in self.study.parts]
+        parts = self.study.parts
+        progress = [(part.part, part.head.digest, part.known_progress) for part in parts]
         state = [[part, digest, one.committed.tolist(), sorted(one.failed)] for part, digest, one in progress]
-        text = json.dumps([state, self.contents.refined_points, self.problem])
+        text = json.dumps([state, parts[0].place.folders(), self.problem])
         self.token = hashlib.sha256(text.encode()).hexdigest()[:16]
         self._most_bytes = most_bytes
-        self._read: OrderedDict[tuple[int, ...], _GroupBounds] = OrderedDict()
+        self._read: OrderedDict[tuple[int, range, range], _GroupBounds] = OrderedDict()
+
+    @cached_property
+    def contents(self) -> StudyContents:
+        """How much of the study it holds, by a listing."""
+        return self.study.contents()
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing was found damaged so far."""
+        return self.problem is None and not self.damaged
 
     @property
     def whole(self) -> bool:
         """Whether every setting is computed, and none was found damaged."""
-        return self.problem is None and self.contents.complete and not self.damaged
+        return self.sound and self.contents.complete
 
     @cached_property
     def columns(self) -> Mapping[str, Any]:
@@ -210,23 +218,18 @@ class Snapshot:
 
         Reading goes on for a moment with each call: until all is read, the answer is how much of it is.
         """
-        cells = np.array(self.groups[group].cells)
-        study = self.study.spec
-        r_count, e_count = len(study.compositions), len(study.epsilon)
-        of_point = len(BOUNDS) * 8 * len(cells)
+        cells, study = self.groups[group].cells, self.study.spec
+
+        def fits(points: int) -> bool:
+            return len(BOUNDS) * 8 * len(cells) * points <= self._most_bytes
+
         # All points of the group if they fit into memory, else those of one r, or of one r and ε.
-        axes = (
-            0
-            if of_point * r_count * e_count <= self._most_bytes
-            else 1
-            if of_point * e_count <= self._most_bytes
-            else 2
-        )
-        rows = slice(0, r_count) if axes == 0 else slice(compositions, compositions + 1)
-        columns = slice(epsilon, epsilon + 1) if axes == 2 else slice(0, e_count)
-        key = group, *(compositions, epsilon)[:axes]
+        r_count, e_count = len(study.compositions), len(study.epsilon)
+        rows = range(r_count) if fits(r_count * e_count) else range(compositions, compositions + 1)
+        columns = range(e_count) if fits(e_count) else range(epsilon, epsilon + 1)
+        key = group, rows, columns
         if key not in self._read:
-            self._read[key] = _GroupBounds(cells, rows, columns)
+            self._read[key] = _GroupBounds(np.array(cells), rows, columns)
         self._read.move_to_end(key)
         while len(self._read) > 1 and sum(one.nbytes for one in self._read.values()) > self._most_bytes:
             self._read.popitem(last=False)
@@ -234,7 +237,7 @@ class Snapshot:
         found.go_on(self)
         if found.done < len(cells):
             return {"progress": found.done / len(cells)}
-        at = np.index_exp[:, compositions - rows.start, epsilon - columns.start]
+        at = np.index_exp[:, rows.index(compositions), columns.index(epsilon)]
         return {
             **{name: packed(values[at]) for name, values in found.values.items()},
             "notices": list(self.damage_notices()),
@@ -266,7 +269,7 @@ class Snapshot:
             "labels": [group.label for group in groups],
             "fixed": _fixed(groups),
             "what": [group.what for group in groups],
-            "option": [self._amount_option(group) for group in groups],
+            "option": self._amount_options(groups),
             "offsets": packed(np.cumsum([0, *(len(group.cells) for group in groups)])),
             "cells": packed(np.array(cells, dtype=np.int64)),
             "amounts": packed(np.array(amounts)),
@@ -274,13 +277,17 @@ class Snapshot:
             "left_out": left_out,
         }
 
-    def _amount_option(self, group: NoiseGroup) -> str:
-        """Return the option of `pbdist query` that gives a group's amount of noise; empty where none does."""
-        cells = np.array(group.cells)
-        for name in known_columns():
-            if name in self.columns and not is_text(name) and np.array_equal(self.columns[name][cells], group.amounts):
-                return _option(name)
-        return ""
+    def _amount_options(self, groups: Sequence[NoiseGroup]) -> list[str]:
+        """Return for each group the option of `pbdist query` that gives its amount of noise; empty where none does."""
+        numbers = [name for name in known_columns() if name in self.columns and not is_text(name)]
+        found: dict[tuple[str, str], str] = {}
+        for group in groups:
+            # Groups of one label and one kind of noise have the same.
+            if group.what and (group.label, group.what) not in found:
+                cells = np.array(group.cells)
+                equal = (_option(one) for one in numbers if np.array_equal(self.columns[one][cells], group.amounts))
+                found[group.label, group.what] = next(equal, "")
+        return [found.get((group.label, group.what), "") for group in groups]
 
     def notices(self) -> Iterator[dict[str, JsonValue]]:
         """Yield what a page says of the store before anything of it is shown, each with how bad it is."""
@@ -339,11 +346,11 @@ class _GroupBounds:
     """The bounds of a group's cells at some r and ε, as far as they are read."""
 
     cells: IntArray
-    rows: slice
-    columns: slice
+    rows: range
+    columns: range
 
     def __post_init__(self) -> None:
-        shape = len(self.cells), self.rows.stop - self.rows.start, self.columns.stop - self.columns.start
+        shape = len(self.cells), len(self.rows), len(self.columns)
         self.values = {name: np.full(shape, np.nan) for name in BOUNDS}
         self.done = 0
         # In the order of the study, as batches are.
@@ -356,23 +363,15 @@ class _GroupBounds:
             some = self._order[self.done : self.done + _SLICE_CELLS]
             found = snapshot.table(self.cells[some])
             for name, values in self.values.items():
-                values[some] = found.values[name][:, self.rows, self.columns]
+                values[some] = found.values[name][
+                    :, self.rows.start : self.rows.stop, self.columns.start : self.columns.stop
+                ]
             self.done += len(some)
 
     @property
     def nbytes(self) -> int:
         """The memory of the bounds."""
         return sum(values.nbytes for values in self.values.values())
-
-
-def listing_of(name: str) -> str:
-    """Return a digest of which parts, batches, failures and refinements a store has: another one means a change."""
-    place = place_at(name)
-    folders = place.folders()
-    parts = ["", *(each for each in folders if is_extension(each))]
-    paths = [f"{part}/{each}".lstrip("/") for part in parts for each in (BOUNDS_ARRAY, FAILURES)]
-    entries = [folders, *(sorted(place.names(path)) for path in paths)]
-    return hashlib.sha256(json.dumps(entries).encode()).hexdigest()
 
 
 #: How arrays are packed: little-endian, by the name under which a page finds them.

@@ -53,34 +53,52 @@
 
   function showTargets() {
     const {r, e, delta} = explorer.state
-    const texts = index.targets.map(([r, e, delta]) => `r = ${explorer.grouped(index.rounds[r])}, ε = ${explorer.plain(index.epsilon[e])}, δ ≤ ${explorer.small(delta)}`)
+    const texts = index.targets.map(([r, e, delta]) => `r = ${explorer.grouped(index.rounds[r])}, ε = ${explorer.plain(index.epsilon[e])}, δ ≤ ${explorer.plain(delta)}`)
     at("target-row").hidden = !texts.length
     const chosen = index.targets.findIndex((one) => one[0] === r && one[1] === e && one[2] === delta)
     options(at("target"), [...(chosen < 0 ? [[-1, "another target"]] : []), ...texts.map((text, place) => [place, text])], chosen)
   }
 
+  // The fields that choose from a grid, each with a slider.
+  const span = () => { const group = groupOf(explorer.state.cell); return [index.offsets[group], index.offsets[group + 1]] }
+  const losses = () => explorer.state.axis === "y" ? index.exponential : index.epsilon
+  const GRIDS = {
+    amount: {
+      values: () => Array.from(index.amounts.subarray(...span())), count: () => span()[1] - span()[0], least: -Infinity, what: () => "",
+      place: () => index.place.get(explorer.state.cell) - span()[0], choice: (place) => ({cell: index.cells[span()[0] + place]}),
+      text: (place) => explorer.plain(index.amounts[span()[0] + place]), spoken: () => nameOf(explorer.state.cell),
+      hint: (place, count) => `setting ${place + 1} of ${count}, by increasing noise`,
+    },
+    rounds: {
+      values: () => index.rounds.map(Number), count: () => index.rounds.length, least: 1, what: () => "r = ",
+      place: () => explorer.state.r, choice: (r) => ({r}), text: (r) => index.rounds[r], spoken: (r) => index.rounds[r],
+      hint: (_, count) => `${count} tabulated`,
+    },
+    epsilon: {
+      values: () => Array.from(losses()), count: () => index.epsilon.length, get least() { return explorer.state.axis === "y" ? 1 : 0 }, what: () => explorer.state.axis === "y" ? "e^ε = " : "ε = ",
+      place: () => explorer.state.e, choice: (e) => ({e}), text: (e) => String(losses()[e]), spoken: (e) => `ε = ${index.epsilon[e]}`,
+      hint: (e, count) => `ε = ${explorer.plain(index.epsilon[e])}, e^ε = ${explorer.plain(index.exponential[e])}; ${count} tabulated`,
+    },
+  }
+
   function showControls() {
-    const {cell, r, e, delta, axis, compared} = explorer.state
-    const group = groupOf(cell)
+    const {cell, delta, axis, compared} = explorer.state
     fillLabels()
     fillGroups()
     showTargets()
-    const [start, stop] = [index.offsets[group], index.offsets[group + 1]]
-    const place = index.place.get(cell)
-    at("amount-row").hidden = stop - start < 2
-    at("amount-label").textContent = index.what[group] || "Noise"
-    field("amount", explorer.plain(index.amounts[place]), `setting ${place - start + 1} of ${stop - start}, by increasing noise`)
-    slider("amount", stop - start, place - start, nameOf(cell))
-    field("rounds", index.rounds[r], `${index.rounds.length} tabulated`)
-    slider("rounds", index.rounds.length, r, index.rounds[r])
+    for (const [id, grid] of Object.entries(GRIDS)) {
+      const [place, count, range] = [grid.place(), grid.count(), at(`${id}-range`)]
+      field(id, grid.text(place), grid.hint(place, count))
+      Object.assign(range, {max: count - 1, value: place, disabled: count < 2})
+      range.setAttribute("aria-valuetext", grid.spoken(place))
+    }
+    at("amount-row").hidden = GRIDS.amount.count() < 2
+    at("amount-label").textContent = index.what[groupOf(cell)] || "Noise"
     at("axis").value = axis
     at("epsilon-label").textContent = axis === "y" ? "e^ε" : "ε, in nats"
-    field("epsilon", String((axis === "y" ? index.exponential : index.epsilon)[e]),
-      `ε = ${explorer.plain(index.epsilon[e])}, e^ε = ${explorer.plain(index.exponential[e])}; ${index.epsilon.length} tabulated`)
-    slider("epsilon", index.epsilon.length, e, `ε = ${index.epsilon[e]}`)
-    field("delta", explorer.small(delta), "")
+    field("delta", explorer.plain(delta), "")
     at("delta-range").value = Math.log10(delta)
-    at("delta-range").setAttribute("aria-valuetext", `δ = ${explorer.small(delta)}`)
+    at("delta-range").setAttribute("aria-valuetext", `δ = ${explorer.plain(delta)}`)
     const full = compared.length >= explorer.MOST_COMPARED
     at("add").disabled = full || compared.includes(cell)
     at("add").textContent = full ? `At most ${explorer.MOST_COMPARED} are compared` : "Add to comparison"
@@ -94,55 +112,27 @@
     at(`${id}-told`).classList.remove("wrong")
   }
 
-  function slider(id, count, value, text) {
-    const range = at(`${id}-range`)
-    range.max = count - 1
-    range.value = value
-    range.disabled = count < 2
-    range.setAttribute("aria-valuetext", text)
-  }
-
-  // Looks up what is typed: a value that is not tabulated is named with its neighbours.
-  function typed(id, values, wanted, least, apply, what) {
-    const number = Number.isFinite(wanted) && wanted >= least
-    const found = number ? explorer.found(values, wanted) : {index: -1}
-    if (found.index >= 0) return apply(found.index)
-    const near = (found.near ?? []).map((one) => String(values[one])).join(" and ")
-    off[id] = number ? wanted : null
-    at(`${id}-told`).textContent = number ? `${what} is not tabulated: ${near} ${found.near.length > 1 ? "are" : "is"} next to it.` : "Expected a number."
+  function wrong(id, value, text) {
+    off[id] = value
+    at(`${id}-told`).textContent = text
     at(`${id}-told`).classList.add("wrong")
     explorer.show()
   }
 
-  const number = (id) => at(id).value.trim() === "" ? NaN : Number(at(id).value)
-  const lookUp = {
-    amount: () => {
-      const start = index.offsets[groupOf(explorer.state.cell)]
-      const amounts = Array.from(index.amounts.subarray(start, index.offsets[groupOf(explorer.state.cell) + 1]))
-      const wanted = number("amount")
-      // Ten digits of a number suffice to find it; the field then shows all of them.
-      const same = amounts.includes(wanted) ? wanted : amounts.find((amount) => amount.toPrecision(10) === wanted.toPrecision(10))
-      typed("amount", amounts, same ?? wanted, -Infinity, (found) => change({cell: index.cells[start + found]}), `${wanted}`)
-    },
-    rounds: () => {
-      const text = at("rounds").value.trim().replace(/[,_ ]/g, "")
-      const same = index.rounds.indexOf(text)
-      if (same >= 0) change({r: same})
-      else typed("rounds", index.rounds.map(Number), /^[0-9]+$/.test(text) ? Number(text) : NaN, 1, (r) => change({r}), `r = ${text}`)
-    },
-    epsilon: () => {
-      const power = explorer.state.axis === "y"
-      typed("epsilon", Array.from(power ? index.exponential : index.epsilon), number("epsilon"), power ? 1 : 0,
-        (e) => change({e}), `${power ? "e^ε" : "ε"} = ${number("epsilon")}`)
-    },
-    delta: () => {
-      const delta = number("delta")
-      if (delta > 0 && delta < 1) return change({delta})
-      off.delta = null
-      at("delta-told").textContent = "Expected a number above 0 and below 1."
-      at("delta-told").classList.add("wrong")
-      explorer.show()
-    },
+  // Looks up what is typed: of a value that is not tabulated the neighbours are named.
+  function lookUp(id) {
+    const text = at(id).value.trim().replace(/[,_ ]/g, "")
+    const wanted = text === "" ? NaN : Number(text)
+    if (id === "delta") return wanted > 0 && wanted < 1 ? change({delta: wanted}) : wrong(id, null, "Expected a number above 0 and below 1.")
+    const grid = GRIDS[id]
+    const values = grid.values()
+    let place = id === "rounds" ? index.rounds.indexOf(text) : values.indexOf(wanted)
+    // Ten digits of an amount suffice to find it; the field then shows all of them.
+    if (place < 0 && id === "amount") place = values.findIndex((value) => value.toPrecision(10) === wanted.toPrecision(10))
+    if (place >= 0) return change(grid.choice(place))
+    if (!Number.isFinite(wanted) || wanted < grid.least || (id === "rounds" && !/^[0-9]+$/.test(text))) return wrong(id, null, "Expected a number.")
+    const near = [values.findLastIndex((value) => value < wanted), values.findIndex((value) => value > wanted)].filter((one) => one >= 0)
+    wrong(id, text, `${grid.what()}${text} is not tabulated: ${near.map((one) => String(values[one])).join(" and ")} ${near.length > 1 ? "are" : "is"} next to it.`)
   }
 
   // A choice takes the place of what was typed off the grid.
@@ -181,17 +171,15 @@
       const [r, e, delta] = index.targets[Number(at("target").value)]
       change({r, e, delta})
     })
-    on("amount-range", "input", () => change({cell: index.cells[index.offsets[groupOf(explorer.state.cell)] + Number(at("amount-range").value)]}))
-    on("rounds-range", "input", () => change({r: Number(at("rounds-range").value)}))
-    on("epsilon-range", "input", () => change({e: Number(at("epsilon-range").value)}))
+    for (const [id, grid] of Object.entries(GRIDS)) on(`${id}-range`, "input", () => change(grid.choice(Number(at(`${id}-range`).value))))
     on("delta-range", "input", () => change({delta: Number((10 ** Number(at("delta-range").value)).toPrecision(2))}))
     on("axis", "change", () => change({axis: at("axis").value}))
-    for (const [id, look] of Object.entries(lookUp)) {
+    for (const id of [...Object.keys(GRIDS), "delta"]) {
       const settle = () => {
         if (!editing) return
         editing = false
         delete off[id]
-        look()
+        lookUp(id)
       }
       // While it is typed no answer on the page is one to it.
       on(id, "input", () => { editing = true; explorer.stale() })

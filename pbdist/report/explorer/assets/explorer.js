@@ -34,7 +34,6 @@
 
   function listen() {
     explorer.listenToControls()
-    const said = (text) => { at("said").textContent = text }
     at("link").addEventListener("click", () => explorer.copied(location.href.split("#")[0] + explorer.linkOf(explorer.state, index), said))
     at("copy").addEventListener("click", () => explorer.copied(at("command").textContent, said))
     for (const button of document.querySelectorAll("[data-csv]")) button.addEventListener("click", () => saveCsv(button.dataset.csv))
@@ -119,9 +118,7 @@
       ? [element("p", {}, "Correct the choice, or take a tabulated value: no command of pbdist query has an answer to it.")]
       : [
         element("p", {}, "This point is not tabulated. This command computes it and adds it to the store; without --refine it answers by what the stored points prove:"),
-        element("p", {}, element("code", {id: "refine"}, command), " ", element("button", {
-          type: "button", onclick: () => explorer.copied(command, (text) => { at("said").textContent = text }),
-        }, "Copy command")),
+        element("p", {}, element("code", {id: "refine"}, command), " ", copyButton(command, "Copy command", "Copy the command that computes it")),
       ]
     at("status").replaceChildren(...found, earlier())
   }
@@ -137,11 +134,11 @@
     })
     const [{answer, point, verdict}] = told
     const sentences = [
-      `δ is at most ${explorer.upperText(point)}, so it meets δ ≤ ${explorer.small(now.delta)}.`,
-      `δ is at least ${explorer.lowerText(point)}, so δ ≤ ${explorer.small(now.delta)} is refuted.`,
+      `δ is at most ${explorer.upperText(point)}, so it meets δ ≤ ${explorer.plain(now.delta)}.`,
+      `δ is at least ${explorer.lowerText(point)}, so δ ≤ ${explorer.plain(now.delta)} is refuted.`,
       Number.isNaN(point.lower)
-        ? `δ is at most ${explorer.upperText(point)}, and no lower bound is known: whether δ ≤ ${explorer.small(now.delta)} is undecided.`
-        : `δ is from ${explorer.lowerText(point)} to ${explorer.upperText(point)}: whether δ ≤ ${explorer.small(now.delta)} is undecided.`,
+        ? `δ is at most ${explorer.upperText(point)}, and no lower bound is known: whether δ ≤ ${explorer.plain(now.delta)} is undecided.`
+        : `δ is from ${explorer.lowerText(point)} to ${explorer.upperText(point)}: whether δ ≤ ${explorer.plain(now.delta)} is undecided.`,
       `Not known: ${answer.gaps || "this point is missing"}.`,
     ]
     const where = `after ${explorer.grouped(index.rounds[now.r])} ${index.rounds[now.r] === "1" ? "round" : "rounds"} at ε = ${explorer.plain(index.epsilon[now.e])} (e^ε = ${explorer.plain(index.exponential[now.e])})`
@@ -157,7 +154,7 @@
     const rows = told.map((one, position) => [
       [explorer.key(explorer.look(position)), nameOf(one.answer.cell)], explorer.lowerText(one.point), explorer.upperText(one.point),
       explorer.VERDICTS[one.verdict],
-      [copyButton(one.answer, now.r, now.e)],
+      [copyButton(commandAt(one.answer, now.r, now.e), "Copy", `Copy the command of ${nameOf(one.answer.cell)}`)],
       [explorer.state.compared.includes(one.answer.cell) ? element("button", {
         type: "button", "aria-label": `Remove ${nameOf(one.answer.cell)}`,
         onclick: () => explorer.change({compared: explorer.state.compared.filter((cell) => cell !== one.answer.cell)}),
@@ -166,13 +163,11 @@
     explorer.fillTable(at("settings"), `Bounds on δ ${where}`, heads, rows)
   }
 
-  function copyButton(answer, r, e) {
-    const command = commandAt(answer, r, e)
+  const said = (text) => { at("said").textContent = text }
+
+  function copyButton(command, text, label) {
     if (command === null) return "none"
-    return element("button", {
-      type: "button", title: command, "data-command": command, "aria-label": `Copy the command of ε = ${index.epsilon[e]}`,
-      onclick: () => explorer.copied(command, (text) => { at("said").textContent = text }),
-    }, "Copy")
+    return element("button", {type: "button", title: command, "aria-label": label, onclick: () => explorer.copied(command, said)}, text)
   }
 
   function showPoints() {
@@ -181,7 +176,7 @@
     const heads = [["noise setting"], ["ε", true], ["e^ε", true], ["δ lower", true], ["δ upper", true], ["command"]]
     const rows = answers.flatMap((answer, one) => explorer.thinned(index.epsilon.length).map((e) => [
       nameOf(answer.cell), explorer.plain(index.epsilon[e]), explorer.plain(index.exponential[e]),
-      explorer.lowerText(curves[one][e]), explorer.upperText(curves[one][e]), [copyButton(answer, now.r, e)],
+      explorer.lowerText(curves[one][e]), explorer.upperText(curves[one][e]), [copyButton(commandAt(answer, now.r, e), "Copy", `Copy the command of ε = ${index.epsilon[e]}`)],
     ]))
     explorer.fillTable(at("points"), `Bounds on δ after ${index.rounds[now.r]} rounds`, heads, rows)
   }
@@ -235,7 +230,7 @@
     at("noise-plot").hidden = !has
     if (has) {
       const amounts = finiteReach(points.map((point) => point.amount))
-      const names = [`meets δ ≤ ${explorer.small(now.delta)}`, "refuted (lower bound)", "undecided"]
+      const names = [`meets δ ≤ ${explorer.plain(now.delta)}`, "refuted (lower bound)", "undecided"]
       await figures.noise.show({
         xType: amounts[0] > 0 && amounts[1] / amounts[0] >= 20 ? "log" : "linear", xLabel: index.what[group], target: Math.log10(now.delta), reach: amounts,
         ...explorer.brackets(points, names),
