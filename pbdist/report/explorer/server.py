@@ -100,6 +100,8 @@ class Served:
         cells = len(self.snapshot.study.spec.cells)
         if cells > MOST_CELLS:
             raise InvalidInputError(f"store: expected at most {MOST_CELLS:,} noise settings to explore, got {cells:,}")
+        # Of many settings it takes seconds: the first page does not wait for it.
+        _ = self.snapshot.groups
 
     def without_place(self, text: str) -> str:
         """Return a message without the path of the store, which is nobody else's business."""
