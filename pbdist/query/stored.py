@@ -124,7 +124,7 @@ class StoredPoints:
 
     @property
     def spec(self) -> StudySpec:
-        """What the study computes, without its description; its targets are those of the runs that made the parts."""
+        """What the study computes, without description and targets."""
         return self._union.study
 
     @property
