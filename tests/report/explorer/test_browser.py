@@ -23,6 +23,7 @@ from pbdist.report.explorer.snapshot import Snapshot
 from pbdist.store.layout import bounds_file
 from tests.batches import remove_batch
 from tests.report.explorer.browser import a_page, choose, chromium, settled
+from tests.report.explorer.reading import leaves
 from tests.report.explorer.studies import HOSTILE, serving
 
 pytestmark = pytest.mark.browser
@@ -227,7 +228,7 @@ def test_the_command_offered_off_the_grid_answers(browser, store, tmp_path, caps
             choose(page, control, value)
         _, *words = shlex.split(page.inner_text("#refine"))
         assert main([*words, "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)
+        found = leaves(json.loads(capsys.readouterr().out))
         assert found["setting"].startswith("Gaussian(scale=6")
         assert (found["compositions"], found["exp_epsilon"]) == (3, 2.5)
         page.reload()
