@@ -185,7 +185,7 @@ class ExplorerServer:
             *((f"/{name}.json", _Answer, {**common, "answer": answer}) for name, answer in answers.items()),
         ]
         application = Application(
-            routes, default_handler_class=_Nothing, default_handler_args=common, log_function=lambda _: None
+            routes, default_handler_class=_Handler, default_handler_args=common, log_function=lambda _: None
         )
         self._server = HTTPServer(
             application, max_body_size=_MOST_BODY, max_header_size=_MOST_HEADER, idle_connection_timeout=_IDLE_SECONDS
@@ -204,7 +204,7 @@ class ExplorerServer:
 
 
 class _Handler(RequestHandler):
-    """Answers GET and HEAD of this machine's own pages, and nothing else."""
+    """Answers GET and HEAD of this machine's own pages, and nothing else; itself, to paths that are not there."""
 
     def initialize(self, served: Served, host: str, readers: ThreadPoolExecutor) -> None:
         """Take what all handlers share."""
@@ -249,10 +249,6 @@ class _Handler(RequestHandler):
     def _finish_json(self, value: JsonValue) -> None:
         self.set_header("Content-Type", "application/json; charset=utf-8")
         self.finish(json.dumps(value, allow_nan=False))
-
-
-class _Nothing(_Handler):
-    """Answers to any other path."""
 
 
 class _Page(_Handler):

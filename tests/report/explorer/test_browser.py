@@ -208,6 +208,8 @@ def test_a_value_that_is_not_tabulated_is_told_with_the_command_that_computes_it
         settled(page)
         assert page.inner_text(f"#{control}-told") == told
         assert stale(page) == ALL
+        assert page.is_disabled("#link")
+        assert page.is_disabled("#add")
         if command is None:
             assert "Correct the choice" in page.inner_text("#status")
         else:

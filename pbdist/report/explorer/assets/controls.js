@@ -100,7 +100,9 @@
     at("delta-range").value = Math.log10(delta)
     at("delta-range").setAttribute("aria-valuetext", `δ = ${explorer.plain(delta)}`)
     const full = compared.length >= explorer.MOST_COMPARED
-    at("add").disabled = full || compared.includes(cell)
+    // Off the grid there is nothing to compare or to link to.
+    at("link").disabled = Object.keys(off).length > 0
+    at("add").disabled = full || compared.includes(cell) || at("link").disabled
     at("add").textContent = full ? `At most ${explorer.MOST_COMPARED} are compared` : "Add to comparison"
   }
 

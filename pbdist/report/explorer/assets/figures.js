@@ -74,7 +74,7 @@ explorer.Figure = class {
   // One after the other, as a figure is not made twice at once; what is no longer wanted is not drawn.
   show(wanted) {
     this.wanted = wanted
-    this.ready = this.ready.then(async () => {
+    this.ready = this.ready.catch(() => null).then(async () => {
       if (this.wanted !== wanted) return
       const {xType, xLabel, points, lines, bands, target, reach, legend} = wanted
       if (this.made !== `${xType} ${explorer.theme()}`) await this.make(xType)
