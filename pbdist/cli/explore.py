@@ -52,15 +52,14 @@ def _export(options: Options) -> int:
         refuse("--export", f"expected a file in a folder that exists, got {options.export}")
     _check_ours(options.export)
     from pbdist.report.explorer.export import exported
-    from pbdist.report.explorer.snapshot import take_snapshot
+    from pbdist.report.explorer.snapshot import Snapshot
     from pbdist.report.pages.files import write_whole
 
     with sign_of_life():
-        snapshot = take_snapshot(options.store)
+        snapshot = Snapshot(options.store)
         write_whole(options.export, exported(snapshot, options.mechanism).encode())
     print(printable(str(options.export)))
-    whole = not (snapshot.problem or snapshot.lacking or snapshot.damaged or any(p.failed for p in snapshot.parts))
-    if whole:
+    if snapshot.whole:
         return 0
     print("pbdist: warning: not everything is there or sound: the page begins with what is not", file=sys.stderr)
     return FAILED
@@ -102,9 +101,5 @@ def _serve(options: Options) -> int:
             file=sys.stderr,
         )
     with in_good_order():
-        served = Served(options.store)
-        try:
-            asyncio.run(serve(served))
-        finally:
-            served.close()
+        asyncio.run(serve(Served(options.store)))
     return 0

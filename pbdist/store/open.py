@@ -43,7 +43,7 @@ from pbdist.store.layout import (
 )
 from pbdist.store.place import LocalPlace, Place, place_at, read_or_none
 from pbdist.store.skeleton import attributes_of, decode_chunk, digest_of, is_sealed
-from pbdist.study import Cell, StudySpec
+from pbdist.study import Cell, StudySpec, Target
 from pbdist.types import BoolArray, FloatArray, IntArray, JsonValue
 
 #: Bytes of bounds that a part keeps in memory, about.
@@ -111,7 +111,7 @@ class StoredStudy:
     place
         The place of the part.
     study
-        The study, without its description and targets. Its cells are read when they are needed.
+        The study, without its description. Its cells are read when they are needed.
     cells_per_batch
         The number of cells in one batch.
     part
@@ -387,7 +387,13 @@ def open_part(place: Place, part: str) -> StoredStudy:
     try:
         head = attributes["study"]
         cells = StoredCells(place, attributes["files"], int(head["cells"]), str(head["cells_sha256"]))
-        study = StudySpec.from_head(head, cells, name=attributes["title"])
+        study = replace(
+            StudySpec.from_head(head, cells, name=attributes["title"]),
+            targets=tuple(
+                Target(float.fromhex(epsilon), float.fromhex(delta), int(r))
+                for r, epsilon, delta in attributes.get("targets", ())
+            ),
+        )
         return StoredStudy(place, study, int(attributes["cells_per_batch"]), part, attributes)
     except (KeyError, TypeError, ValueError, PbdistError) as error:
         raise _damaged(place, " ".join(str(error).split())) from error

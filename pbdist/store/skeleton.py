@@ -167,9 +167,12 @@ def group_document(attributes: Mapping[str, JsonValue]) -> bytes:
 
 def part_attributes(study: StudySpec, cells_per_batch: int, files: Mapping[str, bytes]) -> dict[str, JsonValue]:
     """Return the attributes of a part: of the study all but its cells, which are columns, and checksums of `files`."""
+    targets = [[one.compositions, one.epsilon.hex(), one.delta.hex()] for one in study.targets]
     return {
         "Conventions": "CF-1.11",
         "title": study.name,
+        # As the name they are no part of the digest: those of the study that made the part.
+        **({"targets": targets} if targets else {}),
         "pbdist_format": STORE_FORMAT,
         "study_digest": study.digest,
         "study": study.head(),

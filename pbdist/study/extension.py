@@ -20,7 +20,7 @@ _Grids: TypeAlias = tuple[tuple[tuple[float, ...], tuple[int, ...]], ...]
 def union_of(studies: Sequence[StudySpec]) -> StudySpec:
     """Return the smallest study that contains all of `studies`, the parts of a store.
 
-    Its cells are in the order of their first appearance; description and targets are those of the first study.
+    Cells and targets are in the order of their first appearance; the description is that of the first study.
     """
     first = studies[0]
     if len(studies) == 1:
@@ -31,6 +31,7 @@ def union_of(studies: Sequence[StudySpec]) -> StudySpec:
         compositions=tuple(sorted({r for study in studies for r in study.compositions})),
         epsilon=tuple(sorted({epsilon for study in studies for epsilon in study.epsilon})),
         adjacency=tuple(sorted({stated for study in studies for stated in study.adjacency})),
+        targets=tuple(dict.fromkeys(target for study in studies for target in study.targets)),
     )
 
 
@@ -52,8 +53,8 @@ def missing_parts(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[Stud
 def missing_points(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[StudySpec, ...]:
     """Return disjoint studies that together have the points (cell, r, ε) of `wanted` that none of `studies` has.
 
-    They are few: cells and r that lack the same points are in one study. They have no description and no targets. There
-    are none if the stored `studies`, of which there is at least one, contain `wanted`.
+    They are few: cells and r that lack the same points are in one study. They have its targets, but no description.
+    There are none if the stored `studies`, of which there is at least one, contain `wanted`.
 
     Raises
     ------
@@ -76,7 +77,7 @@ def missing_points(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[Stu
         having = [study for study, each in zip(studies, stored, strict=True) if each[row]]
         groups_by_grids.setdefault(_missing_grids(having, wanted), []).append(group_of[row])
     groups_by_grids.pop((), None)
-    bare = replace(wanted, description=None, targets=(), target_compositions=(), target_epsilon=())
+    bare = replace(wanted, description=None, target_compositions=(), target_epsilon=())
     found = []
     for grids, groups in groups_by_grids.items():
         part = cells.taken(np.flatnonzero(np.isin(group_of, groups)))

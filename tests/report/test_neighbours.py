@@ -10,7 +10,7 @@ import pytest
 
 import pbdist
 from pbdist import Gaussian, SubsampledGaussian, epsilon_bounds, open_study, privacy_bounds
-from pbdist.report.explorer.snapshot import notices, take_snapshot
+from pbdist.report.explorer.snapshot import Snapshot
 from pbdist.report.pages.html import written_html
 from pbdist.report.pages.store_report import store_report
 from pbdist.report.plots import compare, compositions, epsilon_delta, noise
@@ -92,6 +92,6 @@ def test_exports_carry_it(finished_store: Callable[[str], Path], tmp_path: Path)
 
 
 def test_the_explorer_says_it_of_stores_that_state_it(finished_store: Callable[[str], Path]) -> None:
-    texts = [one["text"] for one in notices(take_snapshot(str(finished_store(STUDY))))]
+    texts = [one["text"] for one in Snapshot(str(finished_store(STUDY))).notices()]
     assert any(text.startswith(f"Neighbours {DIFFER}") for text in texts)
-    assert not any("eighbours" in one["text"] for one in notices(take_snapshot(str(finished_store(TINY)))))
+    assert not any("eighbours" in one["text"] for one in Snapshot(str(finished_store(TINY))).notices())

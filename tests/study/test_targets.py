@@ -59,7 +59,9 @@ def test_a_study_with_a_new_target_extends_the_one_without(tmp_path: Path) -> No
     parts = missing_parts([bare], more)
     points = {(r, epsilon) for part in parts for r in part.compositions for epsilon in part.epsilon}
     assert points == {(1, 0.3), (4, 0.3), (7, 0.0), (7, 0.3), (7, 0.5)}
-    assert all((part.targets, part.target_compositions, part.target_epsilon) == ((), (), ()) for part in parts)
+    assert all(
+        (part.targets, part.target_compositions, part.target_epsilon) == (more.targets, (), ()) for part in parts
+    )
     assert union_of([bare, *parts]).digest == more.digest
     # Without the target the store has more than is asked for.
     assert missing_parts([bare, *parts], bare) == missing_parts([more], bare) == ()

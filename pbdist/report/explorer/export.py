@@ -3,6 +3,9 @@
 import base64
 import hashlib
 import html
+import json
+import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
@@ -11,8 +14,7 @@ from bokeh.resources import Resources
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.query.noise_choice import NoiseGroup
-from pbdist.report.explorer.answers import CellTables, cell_tables, query_command
-from pbdist.report.explorer.snapshot import Snapshot, contents, embedded_json, packed, reading_notices
+from pbdist.report.explorer.snapshot import Snapshot, tables_as_json
 from pbdist.report.pages.document import plain
 from pbdist.store.layout import BOUNDS
 from pbdist.types import JsonValue
@@ -27,66 +29,39 @@ def _asset(name: str) -> str:
 
 
 @cache
-def bokeh_script() -> str:
-    """Return BokehJS, as bokeh's wheel has it."""
-    return "\n".join(Resources(mode="inline", components=["bokeh", "bokeh-api"], minified=True).js_raw)
+def _scripts() -> tuple[str, str]:
+    """Return the page's own script, and BokehJS as bokeh's wheel has it, which the own one allows to make styles."""
+    bokeh = Resources(mode="inline", components=["bokeh", "bokeh-api"], minified=True).js_raw
+    found = "\n".join(_asset(name) for name in _SCRIPTS), "\n".join(bokeh)
+    if any("</script" in text.lower() for text in found):
+        raise ValueError("scripts: expected none that ends its own element, got one")
+    return found
 
 
-@cache
-def script() -> str:
-    """Return the page's own script."""
-    return "\n".join(_asset(name) for name in _SCRIPTS)
+def page(title: str, *, nonce: str) -> str:
+    """Return the page as a server answers it; `nonce` is what the policy of the answer allows scripts and styles by."""
+    return _filled(title, f' nonce="{nonce}"')
 
 
-def static_files() -> dict[str, tuple[str, bytes]]:
-    """Return the type and the content of every file that the served page loads, by their paths."""
-    return {
-        "/explorer.css": ("text/css", _asset("explorer.css").encode()),
-        "/explorer.js": ("text/javascript", script().encode()),
-        "/bokeh.js": ("text/javascript", bokeh_script().encode()),
-    }
-
-
-def page(title: str, nonce: str) -> str:
-    """Return the served page; `nonce` is what its scripts and styles are allowed by."""
-    head = '<link rel="stylesheet" href="explorer.css">'
-    # The page's own script first: it allows the styles that BokehJS makes.
-    scripts = f'<script src="explorer.js" nonce="{nonce}" defer></script>\n<script src="bokeh.js" defer></script>'
-    return _filled(title, head, scripts)
-
-
-def exported_page(title: str, data: str) -> str:
-    """Return a page that needs no server: `data` is JSON that may stand in a script element."""
-    scripts = [script(), bokeh_script()]
-    for text in scripts:
-        if "</script" in text.lower():
-            raise ValueError("scripts: expected none that ends its own element, got one")
-    hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in scripts
-    )
+def exported_page(title: str, data: JsonValue) -> str:
+    """Return the page as one file that needs no server: `data` is what a server would answer."""
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in _scripts()]
+    hashes = " ".join(f"'sha256-{digest}'" for digest in digests)
     # BokehJS makes style elements; no text of the store becomes one.
     policy = f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'"
-    head = (
-        f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">\n'
-        f"<style>\n{_asset('explorer.css')}</style>"
-    )
-    elements = [f'<script id="embedded" type="application/json">{data}</script>']
-    elements += [f"<script>{text}</script>" for text in scripts]
-    return _filled(title, head, "\n".join(elements))
+    meta = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">\n'
+    embedded = f'<script id="embedded" type="application/json">{embedded_json(data)}</script>\n'
+    return _filled(title, "", meta, embedded)
 
 
-def _filled(title: str, head: str, scripts: str) -> str:
+def _filled(title: str, allowed: str, before: str = "", embedded: str = "") -> str:
     # In one pass over the template: what is filled in is not looked at again.
-    before, between, between_too, after = _split(_asset("page.html"))
-    return f"{before}{html.escape(plain(title))}{between}{head}{between_too}{scripts}{after}"
-
-
-@cache
-def _split(template: str) -> tuple[str, str, str, str]:
-    before, rest = template.split("<!--title-->")
-    between, rest = rest.split("<!--head-->")
-    between_too, after = rest.split("<!--scripts-->")
-    return before, between, between_too, after
+    content = {
+        "title": html.escape(plain(title)),
+        "head": f"{before}<style{allowed}>\n{_asset('explorer.css')}</style>",
+        "scripts": embedded + "\n".join(f"<script{allowed}>{text}</script>" for text in _scripts()),
+    }
+    return re.sub("<!--(title|head|scripts)-->", lambda found: content[found[1]], _asset("page.html"))
 
 
 #: The most bytes of the tables in an exported file.
@@ -117,46 +92,36 @@ def exported(snapshot: Snapshot, mechanisms: Sequence[str] | None = None) -> str
     chosen = [group for group in snapshot.groups if mechanisms is None or group.label in mechanisms]
     _check_size(snapshot, chosen)
     cells = [cell for group in chosen for cell in group.cells]
-    found = cell_tables(snapshot, cells)
-    left_out = ""
-    if mechanisms is not None:
-        others = [label for label in labels if label not in mechanisms]
-        left_out = f"This file leaves out the mechanisms {', '.join(others)} of its store." if others else ""
-    index = contents(snapshot, chosen, left_out)
-    index["notices"] = [*index["notices"], *reading_notices(snapshot, *found.missed(snapshot.union.study))]
-    data: dict[str, JsonValue] = {
-        "contents": index,
-        "tables": {**{name: packed(values) for name, values in found.values.items()}, "within": packed(found.within)},
-        "settings": _settings(snapshot, cells, found),
-    }
-    return exported_page(snapshot.union.study.name, embedded_json(data))
+    found = snapshot.table(cells)
+    others = [label for label in labels if mechanisms is not None and label not in mechanisms]
+    left_out = f"This file leaves out the mechanisms {', '.join(others)} of its store." if others else ""
+    index = snapshot.index(chosen, left_out)
+    index["notices"] = [*index["notices"], *snapshot.damage_notices()]
+    data = {"contents": index, "tables": tables_as_json(found), "settings": snapshot.settings(cells, found)}
+    return exported_page(snapshot.study.spec.name, data)
+
+
+#: What could end a script element or a line of a script, as JSON may write it too.
+_ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+
+
+def embedded_json(value: JsonValue) -> str:
+    """Return JSON for a script element of a page: no text in it can end the element or a line."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
 
 
 def _check_size(snapshot: Snapshot, groups: Sequence[NoiseGroup]) -> None:
-    study = snapshot.union.study
+    study = snapshot.study.spec
     of_cell = len(study.compositions) * len(study.epsilon) * _BYTES_OF_POINT
-    size = of_cell * sum(len(group.cells) for group in groups)
+    sizes: Counter[str] = Counter()
+    for group in groups:
+        sizes[group.label] += of_cell * len(group.cells)
+    size = sizes.total()
     if size <= MOST_BYTES:
         return
-    of_label: dict[str, int] = {}
-    for group in groups:
-        of_label[group.label] = of_label.get(group.label, 0) + of_cell * len(group.cells)
-    small = sorted((bytes_, label) for label, bytes_ in of_label.items() if bytes_ <= MOST_BYTES)
-    fitting = ", ".join(f"{label} ({bytes_ / 2**20:.1f} MiB)" for bytes_, label in small[:8])
+    small = [(label, bytes_) for label, bytes_ in reversed(sizes.most_common()) if bytes_ <= MOST_BYTES]
+    fitting = ", ".join(f"{label} ({bytes_ / 2**20:.1f} MiB)" for label, bytes_ in small[:8])
     advice = f"choose with --mechanism LABEL: {fitting}" if fitting else "no mechanism of it alone is small enough"
     raise InvalidInputError(
         f"--export: expected at most {MOST_BYTES >> 20} MiB of bounds, got {size / 2**20:.0f} MiB: {advice}"
     )
-
-
-def _settings(snapshot: Snapshot, cells: Sequence[int], found: CellTables) -> list[JsonValue]:
-    """Return what is said of each cell, in the order of the index."""
-    return [
-        {
-            "setting": snapshot.union.study.cells[cell].describe(),
-            "command": query_command(snapshot, cell),
-            "gaps": gaps,
-            "judged": bool(judged),
-        }
-        for cell, gaps, judged in zip(cells, found.gaps, found.judged, strict=True)
-    ]

@@ -1,11 +1,10 @@
-"""A small server of read-only routes: a page, its scripts, and answers from one store as JSON."""
+"""A small server of read-only routes: a page, and answers from one store as JSON."""
 
 import ipaddress
 import json
 import re
 import secrets
 import socket
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,69 +14,36 @@ from tornado.ioloop import IOLoop
 from tornado.web import Application, HTTPError, RequestHandler
 
 from pbdist.errors import InvalidInputError, PbdistError, StoreMismatchError, shown
-from pbdist.report.explorer.answers import Answers
-from pbdist.report.explorer.export import page, static_files
-from pbdist.report.explorer.snapshot import MOST_CELLS, Snapshot, contents, listing_of, reading_notices, take_snapshot
+from pbdist.report.explorer.export import page
+from pbdist.report.explorer.snapshot import MOST_CELLS, Snapshot, tables_as_json
 from pbdist.types import JsonValue
 
-_LONGEST = 64
-_WHOLE = re.compile(r"[0-9]{1,9}", re.ASCII)
-_DECIMAL = re.compile(r"[0-9]{1,20}(\.[0-9]{0,30})?([eE][+-]?[0-9]{1,4})?", re.ASCII)
-_TOKEN = re.compile(r"[0-9a-f]{16}", re.ASCII)
+_WHOLE = re.compile(rb"[0-9]{1,9}")
+_TOKEN = re.compile(rb"[0-9a-f]{16}")
+#: The arguments of a request as Tornado gives them: for each name its values.
+_Arguments = Mapping[str, Sequence[bytes]]
 
 
-class Asked:
-    """The arguments of one request: those that are allowed, each once, of the expected form.
+def _only(name: str, arguments: _Arguments, form: re.Pattern[bytes], expected: str) -> bytes:
+    """Return the one value of an argument; an `InvalidInputError` where it is missing, twice, or of another form."""
+    values = arguments.get(name, [])
+    if len(values) != 1 or not form.fullmatch(values[0]):
+        raise InvalidInputError(f"{name}: expected {expected}, got {shown([*values])}")
+    return values[0]
 
-    Parameters
-    ----------
-    arguments
-        As Tornado gives them: for each name its values, as bytes.
-    allowed
-        The names that there may be.
 
-    Raises
-    ------
-    InvalidInputError
-        There are others, or one twice, or one that is too long or no plain text.
-    """
-
-    def __init__(self, arguments: Mapping[str, Sequence[bytes]], allowed: Sequence[str]) -> None:
-        self._values: dict[str, str] = {}
-        for name, values in arguments.items():
-            if name not in allowed:
-                raise InvalidInputError(f"argument: expected one of {', '.join(allowed) or 'none'}, got {shown(name)}")
-            if len(values) != 1 or len(values[0]) > _LONGEST or not values[0].isascii():
-                raise InvalidInputError(f"{name}: expected one short text, got {shown(list(values))}")
-            self._values[name] = values[0].decode("ascii")
-
-    def has(self, name: str) -> bool:
-        """Whether an argument is given."""
-        return name in self._values
-
-    def token(self) -> str:
-        """Return the token of the state of the store that the page shows."""
-        return self._matched("token", _TOKEN, "16 hexadecimal digits")
-
-    def index(self, name: str, count: int) -> int:
-        """Return an index below `count`."""
-        value = int(self._matched(name, _WHOLE, f"a whole number below {count}"))
-        if value >= count:
-            raise InvalidInputError(f"{name}: expected a whole number below {count}, got {value}")
-        return value
-
-    def share(self, name: str) -> float:
-        """Return a number above 0 and below 1."""
-        value = float(self._matched(name, _DECIMAL, "a number above 0 and below 1"))
-        if not 0.0 < value < 1.0:
-            raise InvalidInputError(f"{name}: expected a number above 0 and below 1, got {shown(value)}")
-        return value
-
-    def _matched(self, name: str, form: re.Pattern[str], expected: str) -> str:
-        value = self._values.get(name, "")
-        if not form.fullmatch(value):
-            raise InvalidInputError(f"{name}: expected {expected}, got {shown(value)}")
-        return value
+def _indices(arguments: _Arguments, counts: Mapping[str, int]) -> list[int]:
+    """Return arguments that are indices, each below its count; beside them only a token is allowed."""
+    unknown = [name for name in arguments if name not in counts and name != "token"]
+    if unknown:
+        raise InvalidInputError(f"argument: expected one of token, {', '.join(counts)}, got {shown(unknown[0])}")
+    found = []
+    for name, count in counts.items():
+        expected = f"a whole number below {count}"
+        found.append(int(_only(name, arguments, _WHOLE, expected)))
+        if found[-1] >= count:
+            raise InvalidInputError(f"{name}: expected {expected}, got {found[-1]}")
+    return found
 
 
 _HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]{2,45}\]|[0-9A-Za-z.-]{1,253})(:[0-9]{1,5})?", re.ASCII)
@@ -113,7 +79,12 @@ def allowed_host(header: str, bound: str) -> bool:
 
 
 class Served:
-    """A store by the name that its user gives it, opened when made.
+    """A store by the name that its user gives it, opened when made. Of one thread at a time.
+
+    Attributes
+    ----------
+    snapshot
+        The state of the store that pages show.
 
     Raises
     ------
@@ -125,49 +96,48 @@ class Served:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._lock = threading.Lock()
-        self._listing = listing_of(name)
-        self._answers = Answers(_checked(take_snapshot(name)))
-
-    @property
-    def title(self) -> str:
-        """The name of the study."""
-        return self._answers.snapshot.union.study.name
+        self.snapshot = Snapshot(name)
+        cells = len(self.snapshot.study.spec.cells)
+        if cells > MOST_CELLS:
+            raise InvalidInputError(f"store: expected at most {MOST_CELLS:,} noise settings to explore, got {cells:,}")
+        # Of many settings it takes seconds: the first page does not wait for it.
+        _ = self.snapshot.groups
 
     def without_place(self, text: str) -> str:
         """Return a message without the path of the store, which is nobody else's business."""
-        for place in (self._answers.snapshot.parts[0].stored.where, self._name):
+        for place in (self.snapshot.study.where, self._name):
             text = text.replace(place, "the store")
         return text
 
-    def latest(self) -> Answers:
-        """Return answers from the store as it is now: it is opened again if it has changed, or was damaged."""
-        with self._lock:
-            listing = listing_of(self._name)
-            snapshot = self._answers.snapshot
-            if listing != self._listing or snapshot.damaged or snapshot.problem is not None:
-                found = Answers(_checked(take_snapshot(self._name)))
-                self._answers.close()
-                self._answers, self._listing = found, listing
-            return self._answers
+    def contents(self, arguments: _Arguments) -> JsonValue:
+        """Return the index of the store as it is now: it is opened again if it has changed, or was damaged."""
+        if arguments:
+            raise InvalidInputError("argument: expected none")
+        latest = Snapshot(self._name)
+        if latest.token != self.snapshot.token or not self.snapshot.sound:
+            self.snapshot = latest
+        return self.snapshot.index(self.snapshot.groups)
 
-    def of(self, token: str) -> Answers:
-        """Return answers from the state that a page shows; a `StoreMismatchError` if that is no longer the latest."""
-        answers = self._answers
-        if answers.snapshot.token != token:
+    def cell(self, arguments: _Arguments) -> JsonValue:
+        """Return all bounds of one noise setting, in the form of an exported file."""
+        snapshot = self._of(arguments)
+        cells = _indices(arguments, {"cell": len(snapshot.study.spec.cells)})
+        found = snapshot.table(cells)
+        return {"tables": tables_as_json(found), "settings": snapshot.settings(cells, found)}
+
+    def group(self, arguments: _Arguments) -> JsonValue:
+        """Return the bounds of a group of noise settings at an r and an ε, or how much of them is read."""
+        snapshot = self._of(arguments)
+        study = snapshot.study.spec
+        counts = {"group": len(snapshot.groups), "compositions": len(study.compositions), "epsilon": len(study.epsilon)}
+        return snapshot.group(*_indices(arguments, counts))
+
+    def _of(self, arguments: _Arguments) -> Snapshot:
+        """Return the state that a page shows; a `StoreMismatchError` if that is no longer the latest."""
+        token = _only("token", arguments, _TOKEN, "16 hexadecimal digits")
+        if token.decode() != self.snapshot.token:
             raise StoreMismatchError("the store has changed since this page was loaded: load it again")
-        return answers
-
-    def close(self) -> None:
-        """End the background reading."""
-        self._answers.close()
-
-
-def _checked(snapshot: Snapshot) -> Snapshot:
-    cells = len(snapshot.union.study.cells)
-    if cells > MOST_CELLS:
-        raise InvalidInputError(f"store: expected at most {MOST_CELLS:,} noise settings to explore, got {cells:,}")
-    return snapshot
+        return self.snapshot
 
 
 #: Requests have no body and short headers.
@@ -176,7 +146,7 @@ _MOST_URL = 1024
 #: A connection that says nothing for so long is closed.
 _IDLE_SECONDS = 60.0
 _HEADERS = {
-    "Cache-Control": "no-cache",
+    "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
@@ -185,7 +155,7 @@ _HEADERS = {
     "X-Frame-Options": "DENY",
 }
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; connect-src 'self';"
+    "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; connect-src 'self';"
     " img-src data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
@@ -209,14 +179,13 @@ class ExplorerServer:
     def __init__(self, served: Served, host: str, port: int) -> None:
         self._readers = ThreadPoolExecutor(1, thread_name_prefix="pbdist-explorer")
         common = {"served": served, "host": host, "readers": self._readers}
-        routes: list[Any] = [("/", _Page, common)]
-        routes += [
-            (path, _File, {**common, "kind": kind, "content": content})
-            for path, (kind, content) in static_files().items()
+        answers = {"contents": served.contents, "cell": served.cell, "group": served.group}
+        routes: list[Any] = [
+            ("/", _Page, common),
+            *((f"/{name}.json", _Answer, {**common, "answer": answer}) for name, answer in answers.items()),
         ]
-        routes += [(f"/{name}", _Answer, {**common, "answer": answer}) for name, answer in _ANSWERS.items()]
         application = Application(
-            routes, default_handler_class=_Nothing, default_handler_args=common, log_function=lambda _: None
+            routes, default_handler_class=_Handler, default_handler_args=common, log_function=lambda _: None
         )
         self._server = HTTPServer(
             application, max_body_size=_MOST_BODY, max_header_size=_MOST_HEADER, idle_connection_timeout=_IDLE_SECONDS
@@ -235,7 +204,7 @@ class ExplorerServer:
 
 
 class _Handler(RequestHandler):
-    """Answers GET and HEAD of this machine's own pages, and nothing else."""
+    """Answers GET and HEAD of this machine's own pages, and nothing else; itself, to paths that are not there."""
 
     def initialize(self, served: Served, host: str, readers: ThreadPoolExecutor) -> None:
         """Take what all handlers share."""
@@ -245,7 +214,7 @@ class _Handler(RequestHandler):
         """Set the headers of every answer; the page has a policy of its own."""
         for name, value in _HEADERS.items():
             self.set_header(name, value)
-        self.set_header("Content-Security-Policy", _POLICY.format(nonce=""))
+        self.set_header("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 
     def prepare(self) -> None:
         """Refuse what no page of this server asks."""
@@ -277,51 +246,28 @@ class _Handler(RequestHandler):
     def log_exception(self, *_: Any) -> None:
         """Log nothing: what is wrong with a request is in its answer."""
 
-    def _expect_no_arguments(self) -> None:
-        if self.request.arguments:
-            raise HTTPError(400, "expected no arguments")
-
     def _finish_json(self, value: JsonValue) -> None:
         self.set_header("Content-Type", "application/json; charset=utf-8")
         self.finish(json.dumps(value, allow_nan=False))
-
-
-class _Nothing(_Handler):
-    """Answers to any other path."""
 
 
 class _Page(_Handler):
     """The page."""
 
     async def get(self) -> None:
-        """Answer with the page; its styles are allowed by a number used once."""
-        self._expect_no_arguments()
+        """Answer with the page; its scripts and styles are allowed by a number used once."""
+        if self.request.arguments:
+            raise HTTPError(400, "expected no arguments")
         nonce = secrets.token_urlsafe(16)
         self.set_header("Content-Security-Policy", _POLICY.format(nonce=nonce))
         self.set_header("Content-Type", "text/html; charset=utf-8")
-        self.set_header("Cache-Control", "no-store")
-        self.finish(page(self.served.title, nonce))
-
-
-class _File(_Handler):
-    """A script or a style sheet, which were read when the server started."""
-
-    def initialize(self, kind: str, content: bytes, **common: Any) -> None:  # type: ignore[override]
-        """Take the file."""
-        super().initialize(**common)
-        self.kind, self.content = kind, content
-
-    async def get(self) -> None:
-        """Answer with the file."""
-        self._expect_no_arguments()
-        self.set_header("Content-Type", f"{self.kind}; charset=utf-8")
-        self.finish(self.content)
+        self.finish(page(self.served.snapshot.study.spec.name, nonce=nonce))
 
 
 class _Answer(_Handler):
     """An answer from the store, found in another thread."""
 
-    def initialize(self, answer: Callable[[Served, Any], JsonValue], **common: Any) -> None:  # type: ignore[override]
+    def initialize(self, answer: Callable[[_Arguments], JsonValue], **common: Any) -> None:  # type: ignore[override]
         """Take the function that answers."""
         super().initialize(**common)
         self.answer = answer
@@ -330,62 +276,11 @@ class _Answer(_Handler):
         """Answer."""
         if self.request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
             raise HTTPError(403, "expected a request of this server's own page")
-        self.set_header("Cache-Control", "no-store")
         try:
-            found = await IOLoop.current().run_in_executor(
-                self.readers, self.answer, self.served, self.request.arguments
-            )
+            found = await IOLoop.current().run_in_executor(self.readers, self.answer, self.request.arguments)
         except InvalidInputError as error:
             raise HTTPError(400, str(error).replace("%", "%%")) from error
         except (PbdistError, OSError) as error:
             self.set_status(409)
             found = {"error": str(PbdistError(self.served.without_place(str(error))))}
         self._finish_json(found)
-
-
-def _contents(served: Served, arguments: Any) -> JsonValue:
-    Asked(arguments, ())
-    answers = served.latest()
-    return contents(answers.snapshot, answers.snapshot.groups)
-
-
-def _progress(served: Served, arguments: Any) -> JsonValue:
-    asked = Asked(arguments, ("token", "compositions", "epsilon"))
-    answers = served.of(asked.token())
-    done = answers.slabs.progress(*_point(asked, answers))
-    return {
-        "progress": done,
-        "notices": list(reading_notices(answers.snapshot, answers.slabs.points, answers.slabs.missed)),
-    }
-
-
-def _bounds(served: Served, arguments: Any) -> JsonValue:
-    asked = Asked(arguments, ("token", "cell", "compositions", "epsilon"))
-    answers = served.of(asked.token())
-    study = answers.snapshot.union.study
-    cell = asked.index("cell", len(study.cells))
-    if asked.has("compositions") == asked.has("epsilon"):
-        raise InvalidInputError("compositions: expected it or epsilon, got both or none")
-    if asked.has("compositions"):
-        return answers.bounds(cell, compositions=asked.index("compositions", len(study.compositions)))
-    return answers.bounds(cell, epsilon=asked.index("epsilon", len(study.epsilon)))
-
-
-def _verdicts(served: Served, arguments: Any) -> JsonValue:
-    asked = Asked(arguments, ("token", "group", "compositions", "epsilon", "delta"))
-    answers = served.of(asked.token())
-    group = asked.index("group", len(answers.snapshot.groups))
-    return answers.verdicts(group, *_point(asked, answers), asked.share("delta"))
-
-
-def _point(asked: Asked, answers: Answers) -> tuple[int, int]:
-    study = answers.snapshot.union.study
-    return asked.index("compositions", len(study.compositions)), asked.index("epsilon", len(study.epsilon))
-
-
-_ANSWERS: dict[str, Callable[[Served, Any], JsonValue]] = {
-    "contents.json": _contents,
-    "progress.json": _progress,
-    "bounds.json": _bounds,
-    "verdicts.json": _verdicts,
-}

@@ -1,98 +1,118 @@
-"""One state of a store: which batches it had when it was looked at, its groups of noise settings, what to say of it."""
+"""One state of a store as a page needs it: its index, the bounds of its noise settings, and notices about it."""
 
 import base64
 import hashlib
 import json
-import threading
+import math
+import time
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pbdist.errors import StoreDamagedError
-from pbdist.mechanisms.columns import is_text
+from pbdist.mechanisms.columns import is_text, known_columns
+from pbdist.query import open_study
+from pbdist.query.blocks import BOTH, PointState, bounds_of_block
 from pbdist.query.noise_choice import NoiseGroup, noise_groups
-from pbdist.query.settings import neighbours_by_label, neighbours_words
-from pbdist.query.stored import Union
+from pbdist.query.settings import neighbours_words
+from pbdist.query.status import StudyContents
+from pbdist.report.pages.document import command
 from pbdist.rounding import exact
-from pbdist.store import (
-    StoredStudy,
-    check_skeleton,
-    open_parts,
-    place_at,
-    read_refinements,
-)
-from pbdist.store.layout import BOUNDS, BOUNDS_ARRAY, FAILURES, WITHIN, is_extension
+from pbdist.store.layout import BOUNDS, WITHIN
 from pbdist.study.columns import column_names, column_of
-from pbdist.study.extension import missing_parts
-from pbdist.study.spec import exponential, log_floor
+from pbdist.study.spec import exponential
 from pbdist.types import BoolArray, FloatArray, IntArray, JsonValue
 
-#: So many cells are explored at most.
+#: The most cells that are explored.
 MOST_CELLS = 1_000_000
+#: The most memory for the bounds of groups that stay in memory, unless one r and ε take more.
+MOST_BYTES = 256 << 20
+#: A group is read for this long at a time, this many cells at once.
+_SLICE_SECONDS, _SLICE_CELLS = 0.2, 512
+#: The most failed settings that a notice names.
+_MOST_NAMED = 5
+
+_DAMAGED = "damaged: its files have changed or are missing"
 
 
-@dataclass(frozen=True, eq=False)
-class PartState:
-    """What a part of a store has."""
+class Table(NamedTuple):
+    """The bounds of some cells over r and ε, the larger of the two directions."""
 
-    #: The part.
-    stored: StoredStudy
-    #: Its batches that are not committed.
-    missing: frozenset[int]
-    #: The cells that could not be computed, by their row in the part, and why.
-    failed: Mapping[int, str]
+    #: The arrays of a store by name, over (cells, r, ε). NaN where no bound is known.
+    values: Mapping[str, FloatArray]
+    #: Where the bounds meet within the study's tolerance; False without one.
+    within: BoolArray
+    #: The `PointState` of each point.
+    states: IntArray
 
 
 class Snapshot:
-    """One state of a store, for reading from several threads.
+    """A store as it was when it was opened. Of one thread at a time.
 
-    A batch that is committed later stays missing in it, so that what is shown fits what is said.
-
-    Attributes
+    Parameters
     ----------
     name
         The store as its user names it: for commands and on pages.
-    union
-        Its parts as one study.
-    parts
-        What each part has.
-    token
-        A text that differs from that of any other state.
-    refined
-        How many points refinements hold, which are not shown.
+    most_bytes
+        The most memory for the bounds of groups that stay in memory.
+
+    Attributes
+    ----------
+    study
+        The study in it.
     problem
         Why nothing can be read; None if something can be.
+    damaged
+        The cells whose files were found damaged so far.
+    token
+        A text that differs from that of any other state.
+
+    Raises
+    ------
+    NotAStoreError, StoreFormatError, StoreDamagedError
+        As `pbdist.open_study`.
     """
 
-    def __init__(self, name: str, parts: Sequence[StoredStudy]) -> None:
+    def __init__(self, name: str, most_bytes: int = MOST_BYTES) -> None:
         self.name = name
-        self.union = Union(parts)
-        self.parts = tuple(_part_state(stored) for stored in parts)
+        self.study = open_study(name)
         self.problem: str | None = None
         try:
-            for stored in parts:
-                check_skeleton(stored)
+            self._reader = self.study.blocks
         except StoreDamagedError as error:
             self.problem = str(error)
-        refinements = read_refinements(parts[0])
-        self.refined = sum(one.points for one in refinements)
-        self.token = self._token()
-        self._damaged: set[tuple[str, int]] = set()
+        self.damaged: set[int] = set()
+        parts = self.study.parts
+        progress = [(part.part, part.head.digest, part.known_progress) for part in parts]
+        state = [[part, digest, one.committed.tolist(), sorted(one.failed)] for part, digest, one in progress]
+        text = json.dumps([state, parts[0].place.folders(), self.problem])
+        self.token = hashlib.sha256(text.encode()).hexdigest()[:16]
+        self._most_bytes = most_bytes
+        self._read: OrderedDict[tuple[int, range, range], _GroupBounds] = OrderedDict()
+
+    @cached_property
+    def contents(self) -> StudyContents:
+        """How much of the study it holds, by a listing."""
+        return self.study.contents()
 
     @property
-    def digest(self) -> str:
-        """The digest of the study in the first part, which extensions do not change."""
-        return self.parts[0].stored.head.digest
+    def sound(self) -> bool:
+        """Whether nothing was found damaged so far."""
+        return self.problem is None and not self.damaged
+
+    @property
+    def whole(self) -> bool:
+        """Whether every setting is computed, and none was found damaged."""
+        return self.sound and self.contents.complete
 
     @cached_property
     def columns(self) -> Mapping[str, Any]:
         """The columns that describe cells, as arrays with one value a cell; texts are Python's."""
-        cells = self.union.study.cells
+        cells = self.study.spec.cells
         return {
             name: np.array(column_of(cells, name), dtype=object if is_text(name) else np.float64)
             for name in (*column_names(cells), "pair")
@@ -106,90 +126,256 @@ class Snapshot:
     @cached_property
     def unattained(self) -> BoolArray:
         """Which cells have no lower bound, as no change is declared to attain their pairs."""
-        cells = self.union.study.cells
+        cells = self.study.spec.cells
         found = np.asarray(self.columns["kind"] == "WorstOf")
         found[found] = [not cells[cell].pair.attained_by_some for cell in np.flatnonzero(found).tolist()]
         return np.asarray(found, dtype=bool)
 
-    @property
-    def lacking(self) -> frozenset[int]:
-        """The cells of which a batch is missing in some part."""
-        return frozenset(
-            cell
-            for state in self.parts
-            for batch in state.missing
-            for cell in self.union.rows(state.stored, state.stored.cells_of(batch)).tolist()
-        )
+    @cached_property
+    def failed(self) -> Mapping[str, str]:
+        """The settings that could not be computed, in words, and why."""
+        return {
+            part.study.cells[row].describe(): cause
+            for part in self.study.parts
+            for row, cause in sorted(part.known_progress.failed.items())
+        }
 
-    @property
-    def damaged(self) -> tuple[tuple[PartState, int], ...]:
-        """The batches found so far whose files are damaged."""
-        by_part = {state.stored.part: state for state in self.parts}
-        return tuple((by_part[part], batch) for part, batch in sorted(self._damaged.copy()))
+    def table(self, cells: Sequence[int] | IntArray) -> Table:
+        """Return all bounds of some cells; what cannot be read is missing, and its cells count as damaged."""
+        chosen = np.asarray(cells, dtype=np.int64)
+        study = self.study.spec
+        try:
+            if self.problem is not None:
+                raise StoreDamagedError(self.problem)
+            block = self._reader.read(chosen)
+        except StoreDamagedError:
+            # Files that have changed since they were read first.
+            if self.problem is None and len(chosen) > 1:
+                each = [self.table([cell]) for cell in chosen.tolist()]
+                values = {name: np.concatenate([one.values[name] for one in each]) for name in BOUNDS}
+                return Table(values, *(np.concatenate(parts) for parts in list(zip(*each, strict=True))[1:]))
+            shape = len(chosen), len(study.compositions), len(study.epsilon)
+            values = {name: np.full(shape, np.nan) for name in BOUNDS}
+            found = Table(values, np.zeros(shape, dtype=bool), np.full(shape, PointState.DAMAGED))
+        else:
+            larger = {
+                name: values[:, 0] for name, values in bounds_of_block(block, ~self.unattained[chosen], BOTH).items()
+            }
+            within = larger.pop(WITHIN, np.zeros(block.states.shape, dtype=bool))
+            found = Table(larger, within, block.states)
+        self.damaged |= {*chosen[(found.states == PointState.DAMAGED).any(axis=(1, 2))].tolist()}
+        return found
 
-    def read(self, state: PartState, batch: int) -> dict[str, Any] | None:
-        """Return the bounds of a batch over its cells, and `WITHIN` where the study has a tolerance.
-
-        None where it is not there, or is damaged; a batch that was found damaged once stays so.
-        """
-        stored, key = state.stored, (state.stored.part, batch)
-        if batch in state.missing or self.problem is not None or key in self._damaged:
-            return None
-        with suppress(StoreDamagedError):
-            found = stored.read(batch)
-            if found is not None:
-                names = (*BOUNDS, *([WITHIN] if stored.study.sought is not None else []))
-                return {name: found.values(name) for name in names}
-        self._damaged.add(key)
-        return None
-
-    def rows_of(self, cell: int) -> Iterator[tuple[PartState, int]]:
-        """Yield each part that has a cell of the whole study, and the cell's row in it."""
-        states = {state.stored.part: state for state in self.parts}
-        for stored, row in self.union.rows_of(cell):
-            yield states[stored.part], row
-
-    def grid_of(self, stored: StoredStudy) -> tuple[IntArray, IntArray]:
-        """Return the indices in the whole study of the r and of the ε of a part."""
-        study = self.union.study
-        return (
-            np.searchsorted(np.array(study.compositions), np.array(stored.study.compositions)),
-            np.searchsorted(np.array(study.epsilon), np.array(stored.study.epsilon)),
-        )
-
-    def _token(self) -> str:
-        state = [
-            [each.stored.part, each.stored.head.digest, sorted(each.missing), sorted(each.failed.items())]
-            for each in self.parts
+    def settings(self, cells: Sequence[int], found: Table) -> list[JsonValue]:
+        """Return what a page says of each cell: its setting, its command, and why points are missing."""
+        described = [self.study.spec.cells[cell].describe() for cell in cells]
+        return [
+            {
+                "setting": setting,
+                "command": self.command(cell),
+                "gaps": self._gaps(setting, states),
+                "judged": self.study.spec.sought is not None and math.isnan(self.columns["factor"][cell]),
+            }
+            for cell, setting, states in zip(cells, described, found.states, strict=True)
         ]
-        text = json.dumps([state, self.refined, self.problem])
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def _gaps(self, setting: str, states: IntArray) -> str:
+        if self.problem is not None:
+            return "the store is damaged"
+        lacking = "not computed yet"
+        if not (states == PointState.MISSING).all():
+            lacking = "not all r and ε of this noise setting are computed yet"
+        causes = {
+            PointState.MISSING: lacking,
+            PointState.FAILED: f"could not be computed: {self.failed.get(setting, 'its cause is not recorded')}",
+            PointState.DAMAGED: _DAMAGED,
+        }
+        return "; ".join(text for state, text in causes.items() if (states == state).any())
+
+    def command(self, cell: int) -> str | None:
+        """Return the `pbdist query` of a cell, without r and ε; None where no options tell it from the others."""
+        label = self.columns["mechanism"][cell]
+        found = np.flatnonzero(self.columns["mechanism"] == label)
+        words = ["pbdist", "query", self.name, f"--mechanism={label}"]
+        for name in known_columns():
+            if name == "mechanism" or name not in self.columns or found.size == 1:
+                continue
+            values = self.columns[name][found]
+            mine = self.columns[name][cell]
+            absent = mine == "" if is_text(name) else math.isnan(mine)
+            if absent and name != "factor":
+                continue
+            same = np.isnan(values) if absent else values == mine
+            if not same.all():
+                found = found[same]
+                text = "auto" if absent else mine if is_text(name) else repr(float(mine))
+                words.append(f"{_option(name)}={text}")
+        # It is copied into a terminal.
+        return command(*words) if found.size == 1 else None
+
+    def group(self, group: int, compositions: int, epsilon: int) -> dict[str, JsonValue]:
+        """Return the bounds of a group's cells at an r and an ε, by their indices.
+
+        Reading goes on for a moment with each call: until all is read, the answer is how much of it is.
+        """
+        cells, study = self.groups[group].cells, self.study.spec
+
+        def fits(points: int) -> bool:
+            return len(BOUNDS) * 8 * len(cells) * points <= self._most_bytes
+
+        # All points of the group if they fit into memory, else those of one r, or of one r and ε.
+        r_count, e_count = len(study.compositions), len(study.epsilon)
+        rows = range(r_count) if fits(r_count * e_count) else range(compositions, compositions + 1)
+        columns = range(e_count) if fits(e_count) else range(epsilon, epsilon + 1)
+        key = group, rows, columns
+        if key not in self._read:
+            self._read[key] = _GroupBounds(np.array(cells), rows, columns)
+        self._read.move_to_end(key)
+        while len(self._read) > 1 and sum(one.nbytes for one in self._read.values()) > self._most_bytes:
+            self._read.popitem(last=False)
+        found = self._read[key]
+        found.go_on(self)
+        if found.done < len(cells):
+            return {"progress": found.done / len(cells)}
+        at = np.index_exp[:, rows.index(compositions), columns.index(epsilon)]
+        return {
+            **{name: packed(values[at]) for name, values in found.values.items()},
+            "notices": list(self.damage_notices()),
+        }
+
+    def index(self, groups: Sequence[NoiseGroup], left_out: str = "") -> dict[str, JsonValue]:
+        """Return the compact index of the store, with some of its groups of noise settings.
+
+        Cells are those of the groups, one after the other, each by increasing noise; `offsets` says where they begin.
+        Numbers of rounds are texts, as some are too large for the numbers of a page.
+        """
+        study = self.study.spec
+        cells, amounts = ([one for group in groups for one in getattr(group, name)] for name in ("cells", "amounts"))
+        return {
+            "title": study.name,
+            "store": self.name,
+            "digest": self.study.parts[0].head.digest[:8],
+            "token": self.token,
+            "method": study.method,
+            "tolerance": study.sought,
+            "compositions": [str(r) for r in study.compositions],
+            "epsilon": packed(np.array(study.epsilon)),
+            "exp_epsilon": packed(np.array([exponential(value) for value in study.epsilon])),
+            "targets": [
+                [study.compositions.index(one.compositions), study.epsilon.index(one.epsilon), one.delta]
+                for one in study.targets
+                if one.compositions in study.compositions and one.epsilon in study.epsilon and 0.0 < one.delta < 1.0
+            ],
+            "labels": [group.label for group in groups],
+            "fixed": _fixed(groups),
+            "what": [group.what for group in groups],
+            "option": self._amount_options(groups),
+            "offsets": packed(np.cumsum([0, *(len(group.cells) for group in groups)])),
+            "cells": packed(np.array(cells, dtype=np.int64)),
+            "amounts": packed(np.array(amounts)),
+            "notices": list(self.notices()),
+            "left_out": left_out,
+        }
+
+    def _amount_options(self, groups: Sequence[NoiseGroup]) -> list[str]:
+        """Return for each group the option of `pbdist query` that gives its amount of noise; empty where none does."""
+        numbers = [name for name in known_columns() if name in self.columns and not is_text(name)]
+        found: dict[tuple[str, str], str] = {}
+        for group in groups:
+            # Groups of one label and one kind of noise have the same.
+            if group.what and (group.label, group.what) not in found:
+                cells = np.array(group.cells)
+                equal = (_option(one) for one in numbers if np.array_equal(self.columns[one][cells], group.amounts))
+                found[group.label, group.what] = next(equal, "")
+        return [found.get((group.label, group.what), "") for group in groups]
+
+    def notices(self) -> Iterator[dict[str, JsonValue]]:
+        """Yield what a page says of the store before anything of it is shown, each with how bad it is."""
+        if self.problem is not None:
+            yield _notice("error", f"This store is damaged, and nothing of it is shown: {self.problem}")
+            return
+        contents, sought = self.contents, self.study.spec.sought
+        if contents.missing == contents.settings:
+            yield _notice("error", "This store is empty: none of its noise settings is computed yet. Run its study.")
+        elif contents.missing:
+            yield _notice(
+                "warning",
+                f"This store is not complete: {contents.missing:,} of {_settings(contents.settings)} are not computed"
+                " yet, or not at all r and ε. Run its study again, then load this page again.",
+            )
+        if self.failed:
+            named = "; ".join(f"{setting}: {cause}" for setting, cause in [*self.failed.items()][:_MOST_NAMED])
+            more = f"; and {len(self.failed) - _MOST_NAMED:,} more" if len(self.failed) > _MOST_NAMED else ""
+            yield _notice("warning", f"{_settings(len(self.failed))} could not be computed: {named}{more}.")
+        if sought is not None:
+            points, missed = np.sum([(0, 0), *(counts for _, _, *counts in self.study.recorded_points())], axis=0)
+            if missed:
+                yield _notice(
+                    "note",
+                    f"The bounds are wider than the study's tolerance, {sought:g}, at {missed:,} of {points:,} points."
+                    " They hold nevertheless.",
+                )
+        if contents.refined_points:
+            yield _notice(
+                "note",
+                f"Queries have added {contents.refined_points:,} points to this store, and they are not shown here:"
+                " pbdist query answers from them too.",
+            )
+        if any(one.adjacency.definite for one in contents.mechanisms):
+            words = neighbours_words((one.label, one.adjacency) for one in contents.mechanisms)
+            yield _notice("note", f"{words[0].upper()}{words[1:]}.")
+        if self.unattained.any():
+            yield _notice(
+                "note",
+                f"Of {_settings(int(self.unattained.sum()))} no lower bound is known, as no change is declared"
+                " to attain their pairs: nothing refutes them.",
+            )
+
+    def damage_notices(self) -> Iterator[dict[str, JsonValue]]:
+        """Yield what was found damaged while bounds were read."""
+        if self.damaged and self.problem is None:
+            yield _notice(
+                "error",
+                f"Part of this store is damaged: the files of {_settings(len(self.damaged))} have"
+                " changed or are missing. They are left out. Run the study again with --check.",
+            )
 
 
-def take_snapshot(name: str) -> Snapshot:
-    """Open the store that a user names, and look what it has; errors as of `pbdist.open_study`."""
-    return Snapshot(name, open_parts(name))
+@dataclass(eq=False)
+class _GroupBounds:
+    """The bounds of a group's cells at some r and ε, as far as they are read."""
 
+    cells: IntArray
+    rows: range
+    columns: range
 
-def listing_of(name: str) -> str:
-    """Return a digest of which parts, batches, failures and refinements a store has: another one tells of a change."""
-    place = place_at(name)
-    folders = place.folders()
-    parts = ["", *(each for each in folders if is_extension(each))]
-    paths = [f"{part}/{each}".lstrip("/") for part in parts for each in (BOUNDS_ARRAY, FAILURES)]
-    entries = [folders, *(sorted(place.names(path)) for path in paths)]
-    return hashlib.sha256(json.dumps(entries).encode()).hexdigest()
+    def __post_init__(self) -> None:
+        shape = len(self.cells), len(self.rows), len(self.columns)
+        self.values = {name: np.full(shape, np.nan) for name in BOUNDS}
+        self.done = 0
+        # In the order of the study, as batches are.
+        self._order = np.argsort(self.cells)
 
+    def go_on(self, snapshot: Snapshot) -> None:
+        """Read for a moment."""
+        end = time.monotonic() + _SLICE_SECONDS
+        while self.done < len(self.cells) and time.monotonic() < end:
+            some = self._order[self.done : self.done + _SLICE_CELLS]
+            found = snapshot.table(self.cells[some])
+            for name, values in self.values.items():
+                values[some] = found.values[name][
+                    :, self.rows.start : self.rows.stop, self.columns.start : self.columns.stop
+                ]
+            self.done += len(some)
 
-def _part_state(stored: StoredStudy) -> PartState:
-    progress = stored.progress()
-    return PartState(stored, frozenset(progress.missing), progress.failed)
+    @property
+    def nbytes(self) -> int:
+        """The memory of the bounds."""
+        return sum(values.nbytes for values in self.values.values())
 
 
 #: How arrays are packed: little-endian, by the name under which a page finds them.
 _KINDS = {"f": ("f8", "<f8"), "i": ("u4", "<u4"), "u": ("u4", "<u4"), "b": ("u1", "|u1")}
-#: What could end a script element or a line of a script, as JSON may write it too.
-_ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 def packed(values: Any) -> dict[str, JsonValue]:
@@ -199,98 +385,13 @@ def packed(values: Any) -> dict[str, JsonValue]:
     return {name: base64.b64encode(np.ascontiguousarray(array, dtype=dtype).tobytes()).decode("ascii")}
 
 
-def embedded_json(value: JsonValue) -> str:
-    """Return JSON for a script element of a page: no text in it can end the element or a line."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
+def tables_as_json(found: Table) -> dict[str, JsonValue]:
+    """Return the bounds of some cells as a page takes them."""
+    return {**{name: packed(values) for name, values in found.values.items()}, WITHIN: packed(found.within)}
 
 
-_MOST_TOLD = 5
-
-
-def contents(snapshot: Snapshot, groups: Sequence[NoiseGroup], left_out: str = "") -> dict[str, JsonValue]:
-    """Return the compact index of a store, with some of its groups of noise settings.
-
-    Cells are those of the groups, one after the other, each by increasing noise; `offsets` tells where they begin.
-    Numbers of rounds are texts, as some are too large for the numbers of a page.
-    """
-    study = snapshot.union.study
-    return {
-        "title": study.name,
-        "store": snapshot.name,
-        "digest": snapshot.digest[:8],
-        "token": snapshot.token,
-        "method": study.method,
-        "tolerance": study.sought,
-        "compositions": [str(r) for r in study.compositions],
-        "epsilon": packed(np.array(study.epsilon)),
-        "exp_epsilon": packed(np.array([exponential(value) for value in study.epsilon])),
-        "labels": [group.label for group in groups],
-        "fixed": _fixed(groups),
-        "what": [group.what for group in groups],
-        "offsets": packed(np.cumsum([0, *(len(group.cells) for group in groups)])),
-        "cells": packed(np.array([cell for group in groups for cell in group.cells], dtype=np.int64)),
-        "amounts": packed(np.array([amount for group in groups for amount in group.amounts])),
-        "notices": list(notices(snapshot)),
-        "left_out": left_out,
-    }
-
-
-def notices(snapshot: Snapshot) -> Iterator[dict[str, JsonValue]]:
-    """Yield what is to be said of a store before anything of it is shown, each with how bad it is."""
-    study = snapshot.union.study
-    if snapshot.problem is not None:
-        yield _notice("error", f"This store is damaged, and nothing of it is shown: {snapshot.problem}")
-        return
-    cells, missing = len(study.cells), len(snapshot.lacking)
-    if all(len(state.missing) == state.stored.batches for state in snapshot.parts):
-        yield _notice("error", "This store is empty: none of its noise settings is computed yet. Run its study.")
-    elif missing:
-        yield _notice(
-            "warning",
-            f"This store is not complete: {missing:,} of {_settings(cells)} are not computed yet, or not at all r and"
-            " ε. Run its study again, then load this page again.",
-        )
-    if missing_parts([state.stored.study for state in snapshot.parts], study):
-        yield _notice("warning", "This store is not complete: an extension of its study was interrupted.")
-    failed = [(state, row, why) for state in snapshot.parts for row, why in sorted(state.failed.items())]
-    if failed:
-        told = "; ".join(f"{_setting(state, row)}: {why}" for state, row, why in failed[:_MOST_TOLD])
-        more = f"; and {len(failed) - _MOST_TOLD:,} more" if len(failed) > _MOST_TOLD else ""
-        yield _notice("warning", f"{_settings(len(failed))} could not be computed: {told}{more}.")
-    if snapshot.refined:
-        yield _notice(
-            "note",
-            f"Queries have added {snapshot.refined:,} points to this store, and they are not shown here:"
-            " pbdist query answers from them too.",
-        )
-    neighbours = neighbours_by_label(study)
-    if any(relation.definite for relation in neighbours.values()):
-        words = neighbours_words(neighbours.items())
-        yield _notice("note", f"{words[0].upper()}{words[1:]}.")
-    if snapshot.unattained.any():
-        yield _notice(
-            "note",
-            f"Of {_settings(int(snapshot.unattained.sum()))} no lower bound is known, as no change is declared"
-            " to attain their pairs: nothing refutes them.",
-        )
-
-
-def reading_notices(snapshot: Snapshot, points: int, missed: int) -> Iterator[dict[str, JsonValue]]:
-    """Yield what was found while bounds were read: damage, and that the tolerance is missed at some of the points."""
-    damaged = snapshot.damaged
-    if damaged:
-        cells = sum(len(state.stored.cells_of(batch)) for state, batch in damaged)
-        yield _notice(
-            "error",
-            f"Part of this store is damaged: the files of {_settings(cells)} have"
-            " changed or are missing. They are left out. Run the study again.",
-        )
-    if missed:
-        yield _notice(
-            "note",
-            f"The bounds are wider than the study's tolerance, {snapshot.union.study.sought:g}, at {missed:,} of"
-            f" {points:,} points read. They hold nevertheless.",
-        )
+def _option(column: str) -> str:
+    return f"--{column.replace('_', '-')}"
 
 
 def _settings(count: int) -> str:
@@ -299,10 +400,6 @@ def _settings(count: int) -> str:
 
 def _notice(level: str, text: str) -> dict[str, JsonValue]:
     return {"level": level, "text": text}
-
-
-def _setting(state: PartState, row: int) -> str:
-    return state.stored.study.cells[row].describe()
 
 
 def _fixed(groups: Sequence[NoiseGroup]) -> list[str]:
@@ -318,9 +415,9 @@ def _fixed(groups: Sequence[NoiseGroup]) -> list[str]:
             varying[label] = [name for name in varying[label] if name != "noise"]
     texts = [
         ", ".join(
-            f"{name.replace('_', ' ')} {_text(group.fixed[name])}"
-            for name in varying[group.label]
-            if name in group.fixed
+            f"{name.replace('_', ' ')} {value if isinstance(value, str) else exact(value)}"
+            for name, value in ((name, group.fixed.get(name)) for name in varying[group.label])
+            if value is not None
         )
         for group in groups
     ]
@@ -329,179 +426,3 @@ def _fixed(groups: Sequence[NoiseGroup]) -> list[str]:
         text if times[group.label, text] == 1 else f"{text}{', ' if text else ''}setting {group.cells[0]}"
         for group, text in zip(groups, texts, strict=True)
     ]
-
-
-def _text(value: float | str) -> str:
-    return value if isinstance(value, str) else exact(value)
-
-
-#: The most memory of the bounds that are kept, unless one r and ε take more.
-MOST_BYTES = 256 << 20
-
-_Key = tuple[int, ...]
-
-
-@dataclass(eq=False)
-class _Slab:
-    """The bounds of all cells at some r and ε, the larger of the two directions; NaN where not read or not there."""
-
-    compositions: slice
-    epsilon: slice
-    values: dict[str, FloatArray]
-    left: set[tuple[int, int]] = field(default_factory=set)
-    emptied: set[tuple[int, int]] = field(default_factory=set)
-
-
-class Slabs:
-    """Reads bounds of all cells of a store, in a thread of its own, batch by batch.
-
-    If the whole table fits into `most_bytes` it is read once. Otherwise it is read for one r, or for one r and ε, at a
-    time, and the ones used last are kept.
-
-    Attributes
-    ----------
-    points, missed
-        At how many points of the batches read the tolerance was sought, and at how many it was missed.
-    """
-
-    def __init__(self, snapshot: Snapshot, most_bytes: int = MOST_BYTES) -> None:
-        self._snapshot = snapshot
-        study = snapshot.union.study
-        self._cells, self._r, self._e = len(study.cells), len(study.compositions), len(study.epsilon)
-        of_point = len(BOUNDS) * 8 * self._cells
-        whole = self._r * self._e
-        self._axes = 0 if of_point * whole <= most_bytes else 1 if of_point * self._e <= most_bytes else 2
-        points = (whole, self._e, 1)[self._axes]
-        self._most = max(1, most_bytes // (of_point * points))
-        self._slabs: OrderedDict[_Key, _Slab] = OrderedDict()
-        self._first: list[tuple[int, int]] = []
-        self._judged: set[tuple[int, int]] = set()
-        self.points = self.missed = 0
-        self._changed = threading.Condition()
-        self._ended = False
-        self._thread = threading.Thread(target=self._work, name="pbdist-explorer-reader", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """End the thread."""
-        with self._changed:
-            self._ended = True
-            self._changed.notify_all()
-        self._thread.join()
-
-    def progress(self, compositions: int, epsilon: int) -> float:
-        """Return which part of what is needed for an r and an ε, by their indices, is read; begin to read it."""
-        with self._changed:
-            slab = self._wanted(compositions, epsilon)
-            total = sum(state.stored.batches for state in self._snapshot.parts)
-            return 1.0 - len(slab.left) / total
-
-    def at(self, compositions: int, epsilon: int, cells: Sequence[int]) -> dict[str, FloatArray] | None:
-        """Return the bounds of some cells at an r and an ε; None while they are being read, these cells first."""
-        chosen = np.array(cells, dtype=np.int64)
-        batches = self._batches_of(chosen)
-        with self._changed:
-            slab = self._wanted(compositions, epsilon)
-            waiting = [batch for batch in batches if batch in slab.left]
-            if waiting:
-                self._first = waiting
-                return None
-            self._empty_damaged(slab)
-            r, e = compositions - slab.compositions.start, epsilon - slab.epsilon.start
-            return {name: values[chosen, r, e] for name, values in slab.values.items()}
-
-    def _wanted(self, r: int, e: int) -> _Slab:
-        key = (r, e)[: self._axes]
-        if key not in self._slabs:
-            while len(self._slabs) >= self._most:
-                self._slabs.popitem(last=False)
-            rows = slice(0, self._r) if self._axes == 0 else slice(r, r + 1)
-            columns = slice(e, e + 1) if self._axes == 2 else slice(0, self._e)
-            shape = self._cells, rows.stop - rows.start, columns.stop - columns.start
-            slab = _Slab(rows, columns, {name: np.full(shape, np.nan) for name in BOUNDS})
-            slab.left = {
-                (part, batch)
-                for part, state in enumerate(self._snapshot.parts)
-                for batch in range(state.stored.batches)
-            }
-            self._slabs[key] = slab
-        self._slabs.move_to_end(key)
-        self._changed.notify_all()
-        return self._slabs[key]
-
-    def _batches_of(self, cells: IntArray) -> list[tuple[int, int]]:
-        found = []
-        for part, state in enumerate(self._snapshot.parts):
-            stored = state.stored
-            rows = self._snapshot.union.rows(stored, range(len(stored.study.cells)))
-            batches = np.unique(np.flatnonzero(np.isin(rows, cells)) // stored.cells_per_batch)
-            found += [(part, batch) for batch in batches.tolist()]
-        return found
-
-    def _work(self) -> None:
-        while True:
-            with self._changed:
-                while not self._ended and not any(slab.left for slab in self._slabs.values()):
-                    self._changed.wait()
-                if self._ended:
-                    return
-                # The one asked for last.
-                slab = next(slab for slab in reversed(self._slabs.values()) if slab.left)
-                at = next((batch for batch in self._first if batch in slab.left), None) or min(slab.left)
-            part, batch = at
-            self._read(slab, part, batch)
-            with self._changed:
-                slab.left.discard(at)
-
-    def _read(self, slab: _Slab, part: int, batch: int) -> None:
-        """Read a batch into a slab; nothing where it is not sound."""
-        state = self._snapshot.parts[part]
-        read = self._snapshot.read(state, batch)
-        if read is None:
-            return
-        if WITHIN in read and (part, batch) not in self._judged:
-            self._judge(state, batch, read["log_delta_upper"], read[WITHIN])
-            self._judged.add((part, batch))
-        (r, e), at = self._places(slab, state, batch)
-        for name in BOUNDS:
-            # NaN in either direction is NaN in the maximum.
-            slab.values[name][at] = read[name].max(axis=1)[:, r][:, :, e]
-
-    def _empty_damaged(self, slab: _Slab) -> None:
-        """Remove what was read of batches before they were found damaged: a curve has a gap there too."""
-        for state, batch in self._snapshot.damaged:
-            key = self._snapshot.parts.index(state), batch
-            # Those that are left will find nothing.
-            if key not in slab.left and key not in slab.emptied:
-                slab.emptied.add(key)
-                _, at = self._places(slab, state, batch)
-                for values in slab.values.values():
-                    values[at] = np.nan
-
-    def _places(self, slab: _Slab, state: PartState, batch: int) -> tuple[tuple[IntArray, IntArray], Any]:
-        """Return which of a part's r and ε a slab has, and where in the slab the batch's values at them stand."""
-        stored = state.stored
-        r, e = self._snapshot.grid_of(stored)
-        its_r, its_e = (
-            np.flatnonzero((grid >= part_of.start) & (grid < part_of.stop))
-            for grid, part_of in ((r, slab.compositions), (e, slab.epsilon))
-        )
-        rows = self._snapshot.union.rows(stored, stored.cells_of(batch))
-        at = np.ix_(rows, r[its_r] - slab.compositions.start, e[its_e] - slab.epsilon.start)
-        return (its_r, its_e), at
-
-    def _judge(self, state: PartState, batch: int, log_upper: FloatArray, within: BoolArray) -> None:
-        """Count the points of a batch at which the tolerance was sought, and those at which it was missed."""
-        stored, cells = state.stored, state.stored.cells_of(batch)
-        rows = self._snapshot.union.rows(stored, cells)
-        # That no lower bound is known is a notice of its own.
-        own = np.isnan(self._snapshot.columns["factor"][rows]) & ~self._snapshot.unattained[rows]
-        with np.errstate(invalid="ignore"):
-            if stored.study.direction == "both":
-                asked = (log_upper.max(axis=1) > log_floor(stored.study))[:, None]
-            else:
-                asked = log_upper > log_floor(stored.study)
-        asked = asked & own[:, None, None, None]
-        wide = asked & ~within[:, : asked.shape[1]]
-        self.points += int(np.count_nonzero(asked.any(axis=1)))
-        self.missed += int(np.count_nonzero(wide.any(axis=1)))

@@ -40,6 +40,9 @@ mechanisms:
     scale: 3
 compositions: [1, 16, 1024]
 epsilon: [0, 0.5, 0.6931471805599453, 1, 2, 20]
+targets:
+  - {{exp_epsilon: 2, delta: 1.0e-4, compositions: 16}}
+  - {{epsilon: 1, delta: 1.0e-6, compositions: 1024}}
 """
 #: A study whose tolerance is missed: of noise that hides almost everything only little is resolved.
 MISSED = """\
@@ -61,13 +64,11 @@ def serving(store: Path | str, host: str = "127.0.0.1") -> Iterator[int]:
 
     def run() -> None:
         asyncio.set_event_loop(loop)
-        served = Served(str(store))
-        server = ExplorerServer(served, host, 0)
+        server = ExplorerServer(Served(str(store)), host, 0)
         found["port"] = server.port
         loop.call_soon(ready.set)
         loop.run_forever()
         server.close()
-        served.close()
         loop.close()
 
     thread = threading.Thread(target=run)

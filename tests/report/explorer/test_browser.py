@@ -2,8 +2,10 @@
 
 import csv
 import io
+import json
 import math
 import random
+import shlex
 import shutil
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from pathlib import Path
@@ -13,13 +15,15 @@ import numpy as np
 import pytest
 
 from pbdist import open_study
+from pbdist.cli import main
 from pbdist.query.noise_choice import noise_choices
 from pbdist.query.printing import rounded_down, rounded_up
 from pbdist.report.explorer.export import exported
-from pbdist.report.explorer.snapshot import take_snapshot
+from pbdist.report.explorer.snapshot import Snapshot
 from pbdist.store.layout import bounds_file
 from tests.batches import remove_batch
 from tests.report.explorer.browser import a_page, choose, chromium, settled
+from tests.report.explorer.reading import leaves
 from tests.report.explorer.studies import HOSTILE, serving
 
 pytestmark = pytest.mark.browser
@@ -52,7 +56,7 @@ def address(store):
 @pytest.fixture(scope="module")
 def exported_file(store, tmp_path_factory):
     path = tmp_path_factory.mktemp("exported") / "page.html"
-    path.write_text(exported(take_snapshot(str(store))), encoding="utf-8", newline="\n")
+    path.write_text(exported(Snapshot(str(store))), encoding="utf-8", newline="\n")
     return path.as_uri()
 
 
@@ -182,19 +186,135 @@ def test_the_certificate_is_that_of_noise_choices(page, store):
     settled(page)
 
 
-def test_a_value_that_is_not_tabulated_changes_nothing_and_is_told(page):
+def test_a_value_that_is_not_tabulated_is_told_with_the_command_that_computes_it(page):
+    choose(page, "epsilon-range", "1")
     before = state_of(page)
-    for control, value, told in (
-        ("epsilon", "0.9", "ε = 0.9 is not tabulated: 0.6931471805599453 and 1 are next to it."),
-        ("rounds", "17", "r = 17 is not tabulated: 16 and 1024 are next to it."),
-        ("amount", "6", "6 is not tabulated: 5 and 10 are next to it."),
-        ("delta", "2", "Expected a number above 0 and below 1."),
-        ("epsilon", "", "Expected a number."),
-    ):
+    base = f"{page.inner_text('#command').partition(' --scale')[0]} "
+    for control, value, told, command in (
+        ("epsilon", "0.9", "ε = 0.9 is not tabulated: 0.6931471805599453 and 1 are next to it.",
+         "--scale=5.0 --compositions=16 --epsilon=0.9"),
+        ("rounds", "17", "r = 17 is not tabulated: 16 and 1024 are next to it.",
+         "--scale=5.0 --compositions=17 --epsilon=0.5"),
+        ("amount", "6", "6 is not tabulated: 5 and 10 are next to it.", "--scale=6 --compositions=16 --epsilon=0.5"),
+        ("delta", "2", "Expected a number above 0 and below 1.", None),
+        ("epsilon", "", "Expected a number.", None),
+        ("amount", "", "Expected a number.", None),
+    ):  # fmt: skip
+        follow(page, "#")
+        choose(page, "epsilon-range", "1")
         page.fill(f"#{control}", value)
+        assert stale(page) == ALL, "as soon as it is typed"
         page.press(f"#{control}", "Tab")
+        settled(page)
         assert page.inner_text(f"#{control}-told") == told
+        assert stale(page) == ALL
+        assert page.is_disabled("#link")
+        assert page.is_disabled("#add")
+        if command is None:
+            assert "Correct the choice" in page.inner_text("#status")
+        else:
+            assert page.inner_text("#refine") == f"{base}{command} --refine"
         assert state_of(page) == before
+    choose(page, "amount-range", "0")
+    assert stale(page) == set()
+    assert page.inner_text("#status") == ""
+
+
+def test_the_command_offered_off_the_grid_answers(browser, store, tmp_path, capsys):
+    copy = Path(shutil.copytree(store, tmp_path / "s.zarr"))
+    with serving(copy) as port, a_page(browser) as page:
+        page.goto(f"http://127.0.0.1:{port}/")
+        settled(page)
+        choose(page, "axis", "y")
+        for control, value in (("amount", "6"), ("rounds", "3"), ("epsilon", "2.5")):
+            choose(page, control, value)
+        _, *words = shlex.split(page.inner_text("#refine"))
+        assert main([*words, "--json"]) == 0
+        found = leaves(json.loads(capsys.readouterr().out))
+        assert found["setting"].startswith("Gaussian(scale=6")
+        assert (found["compositions"], found["exp_epsilon"]) == (3, 2.5)
+        page.reload()
+        settled(page)
+        assert "Queries have added" in page.inner_text("#notices")
+
+
+ALL = {"verdict", "curve", "noise", "growth"}
+
+
+def stale(page) -> set[str]:
+    """The answers that are grey, which nobody can use."""
+    found = page.eval_on_selector_all(".answer.stale", "all => all.map((one) => [one.id, one.inert])")
+    assert all(inert for _, inert in found)
+    return {name.removesuffix("-answer") for name, _ in found}
+
+
+def test_answers_are_grey_until_they_are_those_to_the_choice(browser, address):
+    held = []
+    with a_page(browser, expected="Failed to load resource") as page:
+        page.goto(address)
+        settled(page)
+        assert stale(page) == set()
+        # A request that is under way.
+        page.route("**/*.json?*", lambda route: held.append(route))  # noqa: PLW0108 -- a method of a list takes no attributes
+        page.eval_on_selector("#amount-range", "one => { one.value = 1; one.dispatchEvent(new Event('input')) }")
+        page.wait_for_timeout(200)
+        assert stale(page) == ALL
+        assert "scale 5)" in page.inner_text("#verdict"), "the old verdict, in grey"
+        held.pop().continue_()
+        page.wait_for_selector("#verdict-answer:not(.stale)")
+        assert "scale 10)" in page.inner_text("#verdict")
+        page.eval_on_selector("#rounds-range", "one => { one.value = 2; one.dispatchEvent(new Event('input')) }")
+        page.wait_for_selector("#growth-answer:not(.stale)")
+        assert stale(page) == {"noise"}, "the settings of the group are not read yet"
+        # It fails.
+        held.pop().abort()
+        settled(page)
+        assert stale(page) == {"noise"}
+        assert "The server does not answer" in page.inner_text("#status")
+        page.unroute("**/*.json?*")
+        page.route("**/*.json?*", lambda route: route.abort())
+        choose(page, "label", "counts")
+        assert stale(page) == ALL
+        assert "No answer to this choice: The server does not answer" in page.inner_text("#status")
+        page.unroute("**/*.json?*")
+        choose(page, "rounds-range", "1")
+        assert stale(page) == set()
+        assert page.inner_text("#status") == ""
+        assert "does not answer" not in page.inner_text("#notices")
+
+
+def test_it_opens_at_the_targets_of_the_study(page):
+    assert "after 16 rounds at ε = 0.6931471805599453 (e^ε = 2): refuted" in page.inner_text("#verdict")
+    assert "δ ≤ 1e-4 is refuted" in page.inner_text("#verdict")
+    texts = page.locator("#target option").all_inner_texts()
+    assert texts == ["r = 16, ε = 0.6931471805599453, δ ≤ 1e-4", "r = 1,024, ε = 1, δ ≤ 1e-6"]
+    choose(page, "target", "1")
+    assert {name: state_of(page)[name] for name in "red"} == {"r": "1024", "e": "1", "d": "1e-6"}
+    choose(page, "delta", "1e-7")
+    assert page.eval_on_selector("#target", "one => one.selectedOptions[0].textContent") == "another target"
+
+
+@pytest.mark.parametrize(("width", "beside"), [(1200, True), (390, False)])
+def test_legends_stand_beside_the_figures_and_on_a_phone_below(browser, address, width, beside):
+    with a_page(browser, viewport={"width": width, "height": 900}) as page:
+        page.goto(address)
+        settled(page)
+        for place in ("1", "2", "3"):
+            choose(page, "amount-range", place)
+            page.click("#add")
+        choose(page, "label", HOSTILE)
+        for name in ("curve", "growth", "noise"):
+            figure, legend = (page.locator(selector).bounding_box() for selector in (f"#{name}", f"#{name}-legend"))
+            if beside:
+                assert legend["x"] >= figure["x"] + figure["width"]
+            else:
+                assert legend["y"] >= figure["y"] + figure["height"]
+            assert legend["x"] + legend["width"] <= width
+            assert figure["width"] >= 0.6 * min(width, 1100)
+        names = page.locator("#curve-legend li").all_inner_texts()
+        assert names == [f"{HOSTILE} (scale 3)", *(f"Gaussian (scale {one})" for one in (10, 20, 40)), "target δ"]
+        drawing = ElementTree.fromstring(downloaded(page, "[data-svg=curve]"))  # noqa: S314 -- our own
+        assert set(names) <= {text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")}
 
 
 def test_a_comparison_comes_back_by_its_link(page, browser):

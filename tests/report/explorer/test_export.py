@@ -9,8 +9,8 @@ import pytest
 from pbdist import open_study
 from pbdist.errors import InvalidInputError
 from pbdist.report.explorer import export
-from pbdist.report.explorer.export import exported
-from pbdist.report.explorer.snapshot import embedded_json, take_snapshot
+from pbdist.report.explorer.export import embedded_json, exported
+from pbdist.report.explorer.snapshot import Snapshot
 from tests.report.explorer.reading import unpacked
 from tests.report.explorer.studies import HOSTILE
 
@@ -21,8 +21,8 @@ def data_in(page: str):
 
 @pytest.mark.slow
 def test_a_page_has_all_bounds_of_its_store(store):
-    page = exported(take_snapshot(str(store)))
-    assert page == exported(take_snapshot(str(store)))
+    page = exported(Snapshot(str(store)))
+    assert page == exported(Snapshot(str(store)))
     assert not re.search(r"https?://(?!www\.w3\.org)[^\s\"']+\.(js|css)\b", page.split("<body>")[0])
     data = data_in(page)
     cells = unpacked(data["contents"]["cells"])
@@ -33,7 +33,7 @@ def test_a_page_has_all_bounds_of_its_store(store):
 
 
 def test_no_text_ends_a_script(store):
-    page = exported(take_snapshot(str(store)))
+    page = exported(Snapshot(str(store)))
     assert page.count("</script>") == 3
     assert "<img" not in page
     assert HOSTILE in data_in(page)["contents"]["labels"]
@@ -41,7 +41,7 @@ def test_no_text_ends_a_script(store):
 
 
 def test_a_choice_of_mechanisms_is_told(store):
-    snapshot = take_snapshot(str(store))
+    snapshot = Snapshot(str(store))
     contents = data_in(exported(snapshot, ["Gaussian", "counts"]))["contents"]
     assert contents["labels"] == ["Gaussian", "counts"]
     assert contents["left_out"].startswith(
@@ -56,4 +56,4 @@ def test_a_file_that_would_be_too_large_is_refused_with_what_fits(store, monkeyp
     with pytest.raises(
         InvalidInputError, match=r"--export: expected at most 0 MiB of bounds.*--mechanism LABEL: .*counts"
     ):
-        exported(take_snapshot(str(store)))
+        exported(Snapshot(str(store)))

@@ -46,57 +46,118 @@
     options(at("group"), all.slice(near, near + 2 * MOST_OPTIONS).map((one) => [one, index.fixed[one]]), group)
   }
 
+  // Off the grid: the numbers in the fields that are not tabulated, by field; null for what is no such number at all.
+  const off = {}
+  // Whether a field has changed and is not looked up yet.
+  let editing = false
+
+  function showTargets() {
+    const {r, e, delta} = explorer.state
+    const texts = index.targets.map(([r, e, delta]) => `r = ${explorer.grouped(index.rounds[r])}, ε = ${explorer.plain(index.epsilon[e])}, δ ≤ ${explorer.plain(delta)}`)
+    at("target-row").hidden = !texts.length
+    const chosen = index.targets.findIndex((one) => one[0] === r && one[1] === e && one[2] === delta)
+    options(at("target"), [...(chosen < 0 ? [[-1, "another target"]] : []), ...texts.map((text, place) => [place, text])], chosen)
+  }
+
+  // The fields that choose from a grid, each with a slider.
+  const span = () => { const group = groupOf(explorer.state.cell); return [index.offsets[group], index.offsets[group + 1]] }
+  const losses = () => explorer.state.axis === "y" ? index.exponential : index.epsilon
+  const GRIDS = {
+    amount: {
+      values: () => Array.from(index.amounts.subarray(...span())), count: () => span()[1] - span()[0], least: -Infinity, what: () => "",
+      place: () => index.place.get(explorer.state.cell) - span()[0], choice: (place) => ({cell: index.cells[span()[0] + place]}),
+      text: (place) => explorer.plain(index.amounts[span()[0] + place]), spoken: () => nameOf(explorer.state.cell),
+      hint: (place, count) => `setting ${place + 1} of ${count}, by increasing noise`,
+    },
+    rounds: {
+      values: () => index.rounds.map(Number), count: () => index.rounds.length, least: 1, what: () => "r = ",
+      place: () => explorer.state.r, choice: (r) => ({r}), text: (r) => index.rounds[r], spoken: (r) => index.rounds[r],
+      hint: (_, count) => `${count} tabulated`,
+    },
+    epsilon: {
+      values: () => Array.from(losses()), count: () => index.epsilon.length, get least() { return explorer.state.axis === "y" ? 1 : 0 }, what: () => explorer.state.axis === "y" ? "e^ε = " : "ε = ",
+      place: () => explorer.state.e, choice: (e) => ({e}), text: (e) => String(losses()[e]), spoken: (e) => `ε = ${index.epsilon[e]}`,
+      hint: (e, count) => `ε = ${explorer.plain(index.epsilon[e])}, e^ε = ${explorer.plain(index.exponential[e])}; ${count} tabulated`,
+    },
+  }
+
   function showControls() {
-    const group = groupOf(explorer.state.cell)
+    const {cell, delta, axis, compared} = explorer.state
     fillLabels()
     fillGroups()
-    const [start, stop] = [index.offsets[group], index.offsets[group + 1]]
-    const place = index.place.get(explorer.state.cell)
-    at("amount-row").hidden = stop - start < 2
-    at("amount-label").textContent = index.what[group] || "Noise"
-    at("amount").value = explorer.plain(index.amounts[place])
-    at("amount-range").max = stop - start - 1
-    at("amount-range").value = place - start
-    at("amount-range").setAttribute("aria-valuetext", nameOf(explorer.state.cell))
-    at("amount-told").textContent = `setting ${place - start + 1} of ${stop - start}, by increasing noise`
-    at("rounds").value = index.rounds[explorer.state.r]
-    slider("rounds", index.rounds.length, explorer.state.r, index.rounds[explorer.state.r])
-    const values = explorer.state.axis === "y" ? index.exponential : index.epsilon
-    at("axis").value = explorer.state.axis
-    at("epsilon-label").textContent = explorer.state.axis === "y" ? "e^ε" : "ε, in nats"
-    at("epsilon").value = String(values[explorer.state.e])
-    slider("epsilon", index.epsilon.length, explorer.state.e, `ε = ${index.epsilon[explorer.state.e]}`)
-    at("epsilon-told").textContent = `ε = ${explorer.plain(index.epsilon[explorer.state.e])}, e^ε = ${explorer.plain(index.exponential[explorer.state.e])}; ${index.epsilon.length} tabulated`
-    at("rounds-told").textContent = `${index.rounds.length} tabulated`
-    at("delta").value = explorer.small(explorer.state.delta)
-    at("delta-range").value = Math.log10(explorer.state.delta)
-    at("delta-range").setAttribute("aria-valuetext", `δ = ${explorer.small(explorer.state.delta)}`)
-    at("delta-told").textContent = ""
-    for (const id of ["amount-told", "rounds-told", "epsilon-told", "delta-told"]) at(id).classList.remove("wrong")
-    const full = explorer.state.compared.length >= explorer.MOST_COMPARED
-    at("add").disabled = full || explorer.state.compared.includes(explorer.state.cell)
+    showTargets()
+    for (const [id, grid] of Object.entries(GRIDS)) {
+      const [place, count, range] = [grid.place(), grid.count(), at(`${id}-range`)]
+      field(id, grid.text(place), grid.hint(place, count))
+      Object.assign(range, {max: count - 1, value: place, disabled: count < 2})
+      range.setAttribute("aria-valuetext", grid.spoken(place))
+    }
+    at("amount-row").hidden = GRIDS.amount.count() < 2
+    at("amount-label").textContent = index.what[groupOf(cell)] || "Noise"
+    at("axis").value = axis
+    at("epsilon-label").textContent = axis === "y" ? "e^ε" : "ε, in nats"
+    field("delta", explorer.plain(delta), "")
+    at("delta-range").value = Math.log10(delta)
+    at("delta-range").setAttribute("aria-valuetext", `δ = ${explorer.plain(delta)}`)
+    const full = compared.length >= explorer.MOST_COMPARED
+    // Off the grid there is nothing to compare or to link to.
+    at("link").disabled = Object.keys(off).length > 0
+    at("add").disabled = full || compared.includes(cell) || at("link").disabled
     at("add").textContent = full ? `At most ${explorer.MOST_COMPARED} are compared` : "Add to comparison"
   }
 
-  function slider(id, count, value, text) {
-    const range = at(`${id}-range`)
-    range.max = count - 1
-    range.value = value
-    range.disabled = count < 2
-    range.setAttribute("aria-valuetext", text)
+  // A field keeps what is typed into it and is off the grid.
+  function field(id, value, hint) {
+    if (id in off) return
+    at(id).value = value
+    at(`${id}-told`).textContent = hint
+    at(`${id}-told`).classList.remove("wrong")
   }
 
-  function wrong(id, text) {
+  function wrong(id, value, text) {
+    off[id] = value
     at(`${id}-told`).textContent = text
     at(`${id}-told`).classList.add("wrong")
+    explorer.show()
   }
 
-  // A value that is not tabulated is told with its neighbours, and changes nothing.
-  function typed(id, values, wanted, apply, what) {
-    const found = explorer.found(values, wanted)
-    if (found.index >= 0) return apply(found.index)
-    const near = found.near.map((one) => String(values[one])).join(" and ")
-    wrong(id, Number.isNaN(wanted) ? "Expected a number." : `${what} is not tabulated: ${near} ${found.near.length > 1 ? "are" : "is"} next to it.`)
+  // Looks up what is typed: of a value that is not tabulated the neighbours are named.
+  function lookUp(id) {
+    const text = at(id).value.trim().replace(/[,_ ]/g, "")
+    const wanted = text === "" ? NaN : Number(text)
+    if (id === "delta") return wanted > 0 && wanted < 1 ? change({delta: wanted}) : wrong(id, null, "Expected a number above 0 and below 1.")
+    const grid = GRIDS[id]
+    const values = grid.values()
+    let place = id === "rounds" ? index.rounds.indexOf(text) : values.indexOf(wanted)
+    // Ten digits of an amount suffice to find it; the field then shows all of them.
+    if (place < 0 && id === "amount") place = values.findIndex((value) => value.toPrecision(10) === wanted.toPrecision(10))
+    if (place >= 0) return change(grid.choice(place))
+    if (!Number.isFinite(wanted) || wanted < grid.least || (id === "rounds" && !/^[0-9]+$/.test(text))) return wrong(id, null, "Expected a number.")
+    const near = [values.findLastIndex((value) => value < wanted), values.findIndex((value) => value > wanted)].filter((one) => one >= 0)
+    wrong(id, text, `${grid.what()}${text} is not tabulated: ${near.map((one) => String(values[one])).join(" and ")} ${near.length > 1 ? "are" : "is"} next to it.`)
+  }
+
+  // A choice takes the place of what was typed off the grid.
+  const FIELDS_OF = {cell: ["amount"], r: ["rounds"], e: ["epsilon"], axis: ["epsilon"], delta: ["delta"]}
+  explorer.chosen = (what) => {
+    editing = false
+    for (const name of Object.keys(what)) for (const id of FIELDS_OF[name] ?? []) delete off[id]
+  }
+  explorer.forget = () => { for (const id of Object.keys(off)) delete off[id] }
+
+  // The command that computes the points which the store lacks, from the one that names the setting; null where no
+  // command does, undefined where nothing is off the grid.
+  explorer.refining = (command) => {
+    if (!Object.keys(off).length) return undefined
+    const {cell, r, e, axis} = explorer.state
+    if (command === null || Object.values(off).includes(null)) return null
+    if ("amount" in off) {
+      const option = index.option[groupOf(cell)]
+      if (!option) return null
+      command = `${command.replace(new RegExp(` ${option}=\\S+`), "")} ${option}=${off.amount}`
+    }
+    const epsilon = "epsilon" in off ? `--${axis === "y" ? "exp-" : ""}epsilon=${off.epsilon}` : `--epsilon=${index.epsilon[e]}`
+    return `${command} --compositions=${off.rounds ?? index.rounds[r]} ${epsilon} --refine`
   }
 
   explorer.listenToControls = () => {
@@ -108,38 +169,26 @@
       change({cell: index.cells[index.offsets[group]]})
     })
     on("group", "change", () => change({cell: index.cells[index.offsets[Number(at("group").value)]]}))
-    on("amount-range", "input", () => change({cell: index.cells[index.offsets[groupOf(explorer.state.cell)] + Number(at("amount-range").value)]}))
-    on("amount", "change", () => {
-      const group = groupOf(explorer.state.cell)
-      const start = index.offsets[group]
-      const amounts = Array.from(index.amounts.subarray(start, index.offsets[group + 1]))
-      const wanted = at("amount").value === "" ? NaN : Number(at("amount").value)
-      // Ten digits of a number will do to find it; the field then shows all of them.
-      const same = amounts.indexOf(wanted) >= 0 ? amounts.indexOf(wanted)
-        : amounts.findIndex((amount) => amount.toPrecision(10) === wanted.toPrecision(10))
-      if (same >= 0) return change({cell: index.cells[start + same]})
-      typed("amount", amounts, wanted, (found) => change({cell: index.cells[start + found]}), `${wanted}`)
+    on("target", "change", () => {
+      const [r, e, delta] = index.targets[Number(at("target").value)]
+      change({r, e, delta})
     })
-    on("rounds-range", "input", () => change({r: Number(at("rounds-range").value)}))
-    on("rounds", "change", () => {
-      const text = at("rounds").value.trim().replace(/[,_ ]/g, "")
-      const same = index.rounds.indexOf(text)
-      if (same >= 0) return change({r: same})
-      typed("rounds", index.rounds.map(Number), /^[0-9]+$/.test(text) ? Number(text) : NaN, (r) => change({r}), `r = ${text}`)
-    })
-    on("epsilon-range", "input", () => change({e: Number(at("epsilon-range").value)}))
-    on("epsilon", "change", () => {
-      const values = Array.from(explorer.state.axis === "y" ? index.exponential : index.epsilon)
-      const wanted = at("epsilon").value === "" ? NaN : Number(at("epsilon").value)
-      typed("epsilon", values, wanted, (e) => change({e}), `${explorer.state.axis === "y" ? "e^ε" : "ε"} = ${wanted}`)
-    })
-    on("axis", "change", () => change({axis: at("axis").value}))
-    on("delta", "change", () => {
-      const delta = at("delta").value === "" ? NaN : Number(at("delta").value)
-      if (delta > 0 && delta < 1) return change({delta})
-      wrong("delta", "Expected a number above 0 and below 1.")
-    })
+    for (const [id, grid] of Object.entries(GRIDS)) on(`${id}-range`, "input", () => change(grid.choice(Number(at(`${id}-range`).value))))
     on("delta-range", "input", () => change({delta: Number((10 ** Number(at("delta-range").value)).toPrecision(2))}))
+    on("axis", "change", () => change({axis: at("axis").value}))
+    for (const id of [...Object.keys(GRIDS), "delta"]) {
+      const settle = () => {
+        if (!editing) return
+        editing = false
+        delete off[id]
+        lookUp(id)
+      }
+      // While it is typed no answer on the page is one to it.
+      on(id, "input", () => { editing = true; explorer.stale() })
+      on(id, "change", settle)
+      on(id, "focusout", settle)
+      on(id, "keydown", (event) => { if (event.key === "Enter") settle() })
+    }
     on("add", "click", () => change({compared: [...explorer.state.compared, explorer.state.cell]}))
   }
 

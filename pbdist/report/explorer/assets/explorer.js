@@ -6,15 +6,13 @@
   let turn = 0
   let shown = {}
 
-  const TIPS = [["noise", "@name"], ["ε", "@e nats"], ["e^ε", "@expE"], ["r", "@r"], ["δ at least", "@lower"], ["δ at most", "@upper"]]
-  const CURVE = ["x", "y", "marker", "size", "colour", "fill", "name", "key", "lower", "upper", "e", "expE", "r"]
-  const NOISE = ["x", "y", "marker", "size", "colour", "fill", "name", "key", "lower", "upper", "amount", "verdict"]
+  const BOUNDS = [["δ at least", "@lower"], ["δ at most", "@upper"]]
+  const TIPS = [["noise", "@name"], ["ε", "@e nats"], ["e^ε", "@expE"], ["r", "@r"], ...BOUNDS]
   const figures = {
-    curve: new explorer.Figure("curve", {legend: "bottom_left", columns: CURVE, tooltips: TIPS, chosen: (key) => explorer.change({e: key})}),
-    growth: new explorer.Figure("growth", {legend: "bottom_right", columns: CURVE, tooltips: TIPS, chosen: (key) => explorer.change({r: key})}),
+    curve: new explorer.Figure("curve", {tooltips: TIPS, chosen: (e) => explorer.change({e})}),
+    growth: new explorer.Figure("growth", {tooltips: TIPS, chosen: (r) => explorer.change({r})}),
     noise: new explorer.Figure("noise", {
-      legend: "bottom_left", columns: NOISE, chosen: (key) => explorer.change({cell: key}),
-      tooltips: [["noise", "@amount"], ["δ at least", "@lower"], ["δ at most", "@upper"], ["at the target", "@verdict"]],
+      tooltips: [["noise", "@amount"], ...BOUNDS, ["at the target", "@verdict"]], chosen: (cell) => explorer.change({cell}),
     }),
   }
 
@@ -22,6 +20,7 @@
 
   explorer.change = (what) => {
     Object.assign(explorer.state, what)
+    explorer.chosen(what)
     keepLink()
     show()
   }
@@ -35,7 +34,6 @@
 
   function listen() {
     explorer.listenToControls()
-    const said = (text) => { at("said").textContent = text }
     at("link").addEventListener("click", () => explorer.copied(location.href.split("#")[0] + explorer.linkOf(explorer.state, index), said))
     at("copy").addEventListener("click", () => explorer.copied(at("command").textContent, said))
     for (const button of document.querySelectorAll("[data-csv]")) button.addEventListener("click", () => saveCsv(button.dataset.csv))
@@ -51,6 +49,7 @@
   function fromLink() {
     const {state: found, wrong: told} = explorer.stateOf(location.hash, index.start(), index)
     explorer.state = found
+    explorer.forget()
     index.linkNotices = told.map((text) => ({level: "warning", text}))
     showNotices()
     keepLink()
@@ -69,46 +68,77 @@
     const text = error instanceof explorer.Failure ? error.message : `The page has failed: ${error.message}`
     index.failure = [{level: "error", text}]
     showNotices()
+    at("status").replaceChildren(element("p", {class: "wrong"}, `No answer to this choice: ${text}`), earlier())
   }
 
+  // Every answer on the page is grey, and cannot be used, until it is one to the present choice.
+  explorer.stale = () => {
+    turn++
+    for (const answer of document.querySelectorAll(".answer")) { answer.classList.add("stale"); answer.inert = true }
+    at("status").replaceChildren()
+    at("progress").textContent = ""
+  }
+
+  function fresh(name) {
+    at(`${name}-answer`).classList.remove("stale")
+    at(`${name}-answer`).inert = false
+  }
+
+  const earlier = () => element("p", {class: "hint"}, "What is grey is of an earlier choice.")
+
   async function show() {
-    const mine = ++turn
+    explorer.stale()
+    const mine = turn
     document.querySelector("main").setAttribute("aria-busy", "true")
     const now = {...explorer.state, cells: [explorer.state.cell, ...explorer.state.compared.filter((cell) => cell !== explorer.state.cell)]}
+    if (index.failure) { index.failure = null; showNotices() }
     try {
       explorer.showControls()
-      const [curves, growths] = await Promise.all(["compositions", "epsilon"].map((axis) =>
-        Promise.all(now.cells.map((cell) => source.bounds(cell, axis, axis === "compositions" ? now.r : now.e)))))
+      const answers = await Promise.all(now.cells.map((cell) => source.cell(cell)))
       if (mine !== turn) return
-      shown = {now, curves, growths}
+      const refining = explorer.refining(answers[0].command)
+      if (refining !== undefined) return showOffer(refining)
+      shown = {now, answers, curves: answers.map((answer) => answer.over(now.r)), growths: answers.map((answer) => answer.along(now.e))}
+      fresh("verdict")
       showVerdict()
       showPoints()
-      await showCurves()
+      await showCurves(mine)
       if (mine === turn) await showNoise(mine)
-      if (mine === turn && index.failure) { index.failure = null; showNotices() }
     } catch (error) {
       if (mine === turn) fail(error)
     } finally {
       if (mine === turn) document.querySelector("main").setAttribute("aria-busy", "false")
     }
   }
+  explorer.show = show
+
+  // A point off the grid has no answer here: the command that has one.
+  function showOffer(command) {
+    const found = command === null
+      ? [element("p", {}, "Correct the choice, or take a tabulated value: no command of pbdist query has an answer to it.")]
+      : [
+        element("p", {}, "This point is not tabulated. This command computes it and adds it to the store; without --refine it answers by what the stored points prove:"),
+        element("p", {}, element("code", {id: "refine"}, command), " ", copyButton(command, "Copy command", "Copy the command that computes it")),
+      ]
+    at("status").replaceChildren(...found, earlier())
+  }
 
   const commandAt = (answer, r, e) => answer.command === null ? null
     : `${answer.command} --compositions=${index.rounds[r]} --epsilon=${index.epsilon[e]}`
 
   function showVerdict() {
-    const {now, curves} = shown
-    const told = curves.map((answer) => {
-      const point = answer.points[now.e]
+    const {now, answers} = shown
+    const told = answers.map((answer) => {
+      const point = answer.point(now.r, now.e)
       return {answer, point, verdict: explorer.verdictOf(point, now.delta)}
     })
     const [{answer, point, verdict}] = told
     const sentences = [
-      `δ is at most ${explorer.upperText(point)}, so it meets δ ≤ ${explorer.small(now.delta)}.`,
-      `δ is at least ${explorer.lowerText(point)}, so δ ≤ ${explorer.small(now.delta)} is refuted.`,
+      `δ is at most ${explorer.upperText(point)}, so it meets δ ≤ ${explorer.plain(now.delta)}.`,
+      `δ is at least ${explorer.lowerText(point)}, so δ ≤ ${explorer.plain(now.delta)} is refuted.`,
       Number.isNaN(point.lower)
-        ? `δ is at most ${explorer.upperText(point)}, and no lower bound is known: whether δ ≤ ${explorer.small(now.delta)} is undecided.`
-        : `δ is from ${explorer.lowerText(point)} to ${explorer.upperText(point)}: whether δ ≤ ${explorer.small(now.delta)} is undecided.`,
+        ? `δ is at most ${explorer.upperText(point)}, and no lower bound is known: whether δ ≤ ${explorer.plain(now.delta)} is undecided.`
+        : `δ is from ${explorer.lowerText(point)} to ${explorer.upperText(point)}: whether δ ≤ ${explorer.plain(now.delta)} is undecided.`,
       `Not known: ${answer.gaps || "this point is missing"}.`,
     ]
     const where = `after ${explorer.grouped(index.rounds[now.r])} ${index.rounds[now.r] === "1" ? "round" : "rounds"} at ε = ${explorer.plain(index.epsilon[now.e])} (e^ε = ${explorer.plain(index.exponential[now.e])})`
@@ -122,9 +152,9 @@
     at("copy").disabled = command === null
     const heads = [["noise setting"], ["δ lower", true], ["δ upper", true], ["at the target"], ["command"], ["comparison"]]
     const rows = told.map((one, position) => [
-      [explorer.key(position), nameOf(one.answer.cell)], explorer.lowerText(one.point), explorer.upperText(one.point),
+      [explorer.key(explorer.look(position)), nameOf(one.answer.cell)], explorer.lowerText(one.point), explorer.upperText(one.point),
       explorer.VERDICTS[one.verdict],
-      [copyButton(one.answer, now.r, now.e)],
+      [copyButton(commandAt(one.answer, now.r, now.e), "Copy", `Copy the command of ${nameOf(one.answer.cell)}`)],
       [explorer.state.compared.includes(one.answer.cell) ? element("button", {
         type: "button", "aria-label": `Remove ${nameOf(one.answer.cell)}`,
         onclick: () => explorer.change({compared: explorer.state.compared.filter((cell) => cell !== one.answer.cell)}),
@@ -133,43 +163,43 @@
     explorer.fillTable(at("settings"), `Bounds on δ ${where}`, heads, rows)
   }
 
-  function copyButton(answer, r, e) {
-    const command = commandAt(answer, r, e)
+  const said = (text) => { at("said").textContent = text }
+
+  function copyButton(command, text, label) {
     if (command === null) return "none"
-    return element("button", {
-      type: "button", title: command, "data-command": command, "aria-label": `Copy the command of ε = ${index.epsilon[e]}`,
-      onclick: () => explorer.copied(command, (text) => { at("said").textContent = text }),
-    }, "Copy")
+    return element("button", {type: "button", title: command, "aria-label": label, onclick: () => explorer.copied(command, said)}, text)
   }
 
   function showPoints() {
     if (!at("values").open) return
-    const {now, curves} = shown
+    const {now, answers, curves} = shown
     const heads = [["noise setting"], ["ε", true], ["e^ε", true], ["δ lower", true], ["δ upper", true], ["command"]]
-    const rows = curves.flatMap((answer) => explorer.thinned(answer.points.length).map((e) => [
+    const rows = answers.flatMap((answer, one) => explorer.thinned(index.epsilon.length).map((e) => [
       nameOf(answer.cell), explorer.plain(index.epsilon[e]), explorer.plain(index.exponential[e]),
-      explorer.lowerText(answer.points[e]), explorer.upperText(answer.points[e]), [copyButton(answer, now.r, e)],
+      explorer.lowerText(curves[one][e]), explorer.upperText(curves[one][e]), [copyButton(commandAt(answer, now.r, e), "Copy", `Copy the command of ε = ${index.epsilon[e]}`)],
     ]))
     explorer.fillTable(at("points"), `Bounds on δ after ${index.rounds[now.r]} rounds`, heads, rows)
   }
 
-  async function showCurves() {
-    const {now, curves, growths} = shown
+  async function showCurves(mine) {
+    const {now, answers, curves, growths} = shown
     const target = Math.log10(now.delta)
     const xs = now.axis === "y" ? index.exponential : index.epsilon
+    const names = answers.map((answer) => nameOf(answer.cell))
     const told = (r, e) => ({e: explorer.plain(index.epsilon[e]), expE: explorer.plain(index.exponential[e]), r: index.rounds[r]})
-    const over = curves.map((answer, look) => ({look, x: xs, points: answer.points, name: nameOf(answer.cell), told: (e) => told(now.r, e)}))
-    const reach = finiteReach(xs)
-    await figures.curve.show({xType: "linear", xLabel: now.axis === "y" ? "e^ε" : "ε, in nats", target, reach,
-      ...explorer.curves(over, true, CURVE)})
-    const gaps = curves.filter((answer) => answer.gaps).map((answer) => `${nameOf(answer.cell)}: ${answer.gaps}.`)
-    const open = curves.some((answer) => answer.points.some((point) => point.within === false && !Number.isNaN(point.upper))) ? " Hollow points are wider than the tolerance." : ""
-    const edge = (answers) => answers.some((answer) => answer.points.some((point) => point.logUpper === -Infinity)) ? " Points on the lower edge are 0." : ""
+    const drawn = (all, x, where, steps) => explorer.curves(all.map((points, look) => ({look, x, points, name: names[look], told: where})), steps)
+    const edge = (all) => all.flat().some((point) => point.logUpper === -Infinity) ? " Points on the lower edge are 0." : ""
+    const draw = async (name, wanted) => {
+      await figures[name].show({target, ...wanted})
+      if (mine === turn) fresh(name)
+    }
+    await draw("curve", {xType: "linear", xLabel: now.axis === "y" ? "e^ε" : "ε, in nats", reach: finiteReach(xs), ...drawn(curves, xs, (e) => told(now.r, e), true)})
+    const gaps = answers.map((answer, one) => answer.gaps && `${names[one]}: ${answer.gaps}.`).join(" ")
+    const open = curves.flat().some((point) => point.within === false && !Number.isNaN(point.upper)) ? " Hollow points are wider than the tolerance." : ""
     const thin = index.epsilon.length > 400 ? " Of more than 400 points 400 are drawn; the CSV file has all." : ""
-    at("curve-told").textContent = `Points are tabulated; the shade is what they prove between them, as δ does not rise with ε; lines only join points.${open}${edge(curves)}${thin} ${gaps.join(" ")}`
+    at("curve-told").textContent = `Points are tabulated; the shade is what they prove between them, as δ does not rise with ε; lines only join points.${open}${edge(curves)}${thin} ${gaps}`
     const rounds = index.rounds.map(Number)
-    const along = growths.map((answer, look) => ({look, x: rounds, points: answer.points, name: nameOf(answer.cell), told: (r) => told(r, now.e)}))
-    await figures.growth.show({xType: "log", xLabel: "rounds r", target, reach: finiteReach(rounds), ...explorer.curves(along, false, CURVE)})
+    await draw("growth", {xType: "log", xLabel: "rounds r", reach: finiteReach(rounds), ...drawn(growths, rounds, (r) => told(r, now.e), false)})
     at("growth-told").textContent = `Points are tabulated; lines only join them: between tabulated r nothing is drawn that is proved.${edge(growths)}`
   }
 
@@ -181,37 +211,41 @@
   async function showNoise(mine) {
     const {now} = shown
     const group = groupOf(now.cell)
-    let found = await source.verdicts(group, now.r, now.e, now.delta)
-    while ("progress" in found) {
-      at("progress-row").textContent = `Reading the store: read ${Math.floor(100 * found.progress)} %.`
-      await new Promise((resolve) => setTimeout(resolve, 150))
+    let found
+    for (;;) {
+      found = await source.group(group, now.r, now.e)
       if (mine !== turn) return
-      found = await source.verdicts(group, now.r, now.e, now.delta)
+      if (!("progress" in found)) break
+      at("progress").textContent = `Reading the store: read ${Math.floor(100 * found.progress)} %.`
     }
-    if (mine !== turn) return
-    at("progress-row").textContent = ""
-    shown.noise = found
-    const has = index.what[group] !== ""
-    showCertificate(group, found, has)
-    const drawn = found.points.filter((point) => Number.isFinite(point.amount))
-    at("noise").hidden = !has || !drawn.length
-    if (!at("noise").hidden) {
-      const amounts = finiteReach(drawn.map((point) => point.amount))
-      const xType = amounts[0] > 0 && amounts[1] / amounts[0] >= 20 ? "log" : "linear"
-      const names = [`meets δ ≤ ${explorer.small(now.delta)}`, "refuted (lower bound)", "undecided"]
-      await figures.noise.show({xType, xLabel: index.what[group], target: Math.log10(now.delta), reach: amounts,
-        ...explorer.brackets({points: drawn}, names, NOISE)})
+    at("progress").textContent = ""
+    if (found.notices.length) { index.readNotices = found.notices; showNotices() }
+    const start = index.offsets[group]
+    const judged = explorer.judged(found.points, now.delta)
+    const pointOf = (place) => ({...found.points[place], cell: index.cells[start + place], amount: index.amounts[start + place], verdict: judged.verdicts[place]})
+    shown.noise = () => found.points.map((_, place) => pointOf(place))
+    const places = explorer.thinned(found.points.length, [judged.smallest, judged.refuted].filter((place) => place >= 0))
+    const points = places.map(pointOf).filter((point) => Number.isFinite(point.amount))
+    const has = index.what[group] !== "" && points.length > 0
+    at("noise-plot").hidden = !has
+    if (has) {
+      const amounts = finiteReach(points.map((point) => point.amount))
+      const names = [`meets δ ≤ ${explorer.plain(now.delta)}`, "refuted (lower bound)", "undecided"]
+      await figures.noise.show({
+        xType: amounts[0] > 0 && amounts[1] / amounts[0] >= 20 ? "log" : "linear", xLabel: index.what[group], target: Math.log10(now.delta), reach: amounts,
+        ...explorer.brackets(points, names),
+      })
+      if (mine !== turn) return
     }
-    const most = found.points.length < found.of ? ` Of ${explorer.grouped(String(found.of))} settings ${found.points.length} are drawn, all are judged.` : ""
-    at("noise-told").textContent = has ? `The dotted line is the target's δ.${most}` : ""
-    follow(mine)
+    const count = found.points.length
+    at("noise-told").textContent = places.length < count ? `Of ${explorer.grouped(String(count))} settings ${places.length} are drawn, all are judged.` : ""
+    fresh("noise")
+    showCertificate(group, judged, pointOf, has)
   }
 
-  function showCertificate(group, found, has) {
-    const {now} = shown
-    const {points, counts} = found
-    const pointAt = (position) => position === null ? null : points.find((point) => point.position === position)
-    const [smallest, refuted] = [pointAt(found.smallest), pointAt(found.refuted)]
+  function showCertificate(group, found, pointOf, has) {
+    const [smallest, refuted] = [found.smallest, found.refuted].map((place) => place < 0 ? null : pointOf(place))
+    const {counts} = found
     const lines = []
     const choose = (point) => element("button", {type: "button", onclick: () => explorer.change({cell: point.cell})}, "Choose it")
     const name = (point) => has ? `${index.short(group)} ${explorer.plain(point.amount)}` : nameOf(point.cell)
@@ -224,34 +258,21 @@
         choose(refuted), smallest ? " Nothing is said of noise between the two." : ""))
     } else if (smallest) lines.push(element("p", {}, "No tabulated noise below it is refuted: that less is too little is not shown."))
     const words = counts.map((count, code) => `${explorer.grouped(String(count))} ${explorer.VERDICTS[code]}`)
-    lines.push(element("p", {class: "hint"}, `Of these ${explorer.grouped(String(found.of))} settings: ${words.filter((_, code) => counts[code] || code < 2).join(", ")}.`))
+    lines.push(element("p", {class: "hint"}, `Of these ${explorer.grouped(String(found.verdicts.length))} settings: ${words.filter((_, code) => counts[code] || code < 2).join(", ")}.`))
     at("certificate").replaceChildren(...lines)
   }
 
-  // What reading the whole store finds out is told when it is found.
-  async function follow(mine) {
-    if (index.followed) return
-    try {
-      const {progress, notices} = await source.progress(shown.now.r, shown.now.e)
-      index.readNotices = notices
-      showNotices()
-      at("progress-row").textContent = progress < 1 ? `Reading the rest of the store: read ${Math.floor(100 * progress)} %.` : ""
-      if (progress < 1) setTimeout(() => { if (mine === turn) follow(mine) }, 500)
-      else index.followed = true
-    } catch (error) { fail(error) }
-  }
-
   function saveCsv(name) {
-    const {now, curves, growths, noise} = shown
+    const {now, answers, noise} = shown
     const heads = ["mechanism", "setting", "r [1]", "epsilon [nats]", "exp_epsilon [1]", ...explorer.BOUND_HEADS]
     let rows
     if (name === "noise") {
       const group = groupOf(now.cell)
-      rows = noise.points.map((point) => [index.labels[group], nameOf(point.cell), index.rounds[now.r], index.epsilon[now.e],
+      rows = noise().map((point) => [index.labels[group], nameOf(point.cell), index.rounds[now.r], index.epsilon[now.e],
         index.exponential[now.e], ...explorer.boundCells(point), point.amount, explorer.VERDICTS[point.verdict], now.delta])
       heads.push(`amount [${index.what[group] || "none"}]`, "verdict", "target delta [1]")
     } else {
-      rows = (name === "curve" ? curves : growths).flatMap((answer) => answer.points.map((point, place) => {
+      rows = answers.flatMap((answer, one) => shown[`${name}s`][one].map((point, place) => {
         const [r, e] = name === "curve" ? [now.r, place] : [place, now.e]
         return [index.labels[groupOf(answer.cell)], answer.setting, index.rounds[r], index.epsilon[e], index.exponential[e],
           ...explorer.boundCells(point), point.within === null ? "" : String(point.within), commandAt(answer, r, e)]
@@ -266,17 +287,15 @@
   function take(found) {
     Object.assign(index, {
       title: found.title, digest: found.digest, rounds: found.compositions, labels: found.labels, fixed: found.fixed, what: found.what,
-      notices: found.notices, leftOut: found.left_out,
+      option: found.option, targets: found.targets, notices: found.notices, leftOut: found.left_out,
       epsilon: explorer.unpacked(found.epsilon), exponential: explorer.unpacked(found.exp_epsilon),
       offsets: explorer.unpacked(found.offsets), cells: explorer.unpacked(found.cells), amounts: explorer.unpacked(found.amounts),
       distinct: [...new Set(found.labels)],
       short: (group) => (found.what[group] || "noise").split(",")[0].replace(/ of the .*$/, ""),
     })
     index.place = new Map(Array.from(index.cells, (cell, place) => [cell, place]))
-    index.start = () => ({
-      cell: index.cells[0], r: Math.floor((index.rounds.length - 1) / 2), e: Math.floor((index.epsilon.length - 1) / 2),
-      axis: "e", delta: 1e-5, compared: [],
-    })
+    const [r, e, delta] = index.targets[0] ?? [Math.floor((index.rounds.length - 1) / 2), Math.floor((index.epsilon.length - 1) / 2), 1e-5]
+    index.start = () => ({cell: index.cells[0], r, e, axis: "e", delta, compared: []})
     at("title").textContent = found.title
     at("about").textContent = `${found.store}, study ${found.digest}: ${explorer.grouped(String(index.cells.length))} noise settings, ${index.rounds.length} r, ${index.epsilon.length} ε. Method ${found.method}${found.tolerance === null ? "" : `, tolerance ${found.tolerance}`}.`
     at("filter-row").hidden = index.distinct.length <= explorer.MOST_OPTIONS
@@ -284,7 +303,7 @@
 
   async function begin() {
     const embedded = at("embedded")
-    source = embedded ? new explorer.Embedded(JSON.parse(embedded.textContent)) : new explorer.Served()
+    source = embedded ? new explorer.Embedded(index, JSON.parse(embedded.textContent)) : new explorer.Served(index)
     index.notices = []
     try {
       take(await source.contents())

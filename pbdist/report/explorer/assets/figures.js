@@ -5,192 +5,180 @@ const COLOURS = {
   light: ["#0b57b0", "#b34700", "#00714f", "#8a2d7a", "#6b5900", "#333333"],
   dark: ["#7fb4ff", "#ffb066", "#4fd1a5", "#f29be0", "#e6d35a", "#dddddd"],
 }
-//: Verdicts by marker, name and colour: meets, refuted, undecided.
-const VERDICT_LOOKS = [
-  {marker: "circle", light: "#0b57b0", dark: "#7fb4ff"},
-  {marker: "x", light: "#9b1c1c", dark: "#ff8f8f"},
-  {marker: "diamond", light: "#6b5900", dark: "#e6d35a"},
-]
-explorer.look = (index) => ({marker: MARKERS[index], dash: DASHES[index], colour: COLOURS[explorer.theme()][index]})
+const HOLLOW = "rgba(0,0,0,0)"
 explorer.theme = () => matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"
+explorer.look = (index) => {
+  const colour = COLOURS[explorer.theme()][index]
+  return {marker: MARKERS[index], dash: DASHES[index], colour, fill: colour}
+}
+// Verdicts differ in marker and colour: meets, refuted, undecided.
+explorer.verdictLook = (code) => {
+  const colour = [["#0b57b0", "#7fb4ff"], ["#9b1c1c", "#ff8f8f"], ["#6b5900", "#e6d35a"]][code][explorer.theme() === "dark" ? 1 : 0]
+  return {marker: ["circle", "x", "diamond"][code], colour, fill: code ? HOLLOW : colour}
+}
+explorer.TARGET_LOOK = {dash: "dotted", colour: "currentColor"}
 
-//: So many points of a curve are drawn at most.
+// At most so many points of a curve are drawn.
 const MOST_DRAWN = 400
-const log10 = (log) => log / Math.LN10
-const finite = (values) => values.filter((value) => Number.isFinite(value))
+const log10 = (log) => Number.isNaN(log) ? -Infinity : log / Math.LN10
+const columns = (rows, names) => Object.fromEntries(names.map((name) => [name, rows.map((row) => row[name])]))
+const LINES = ["xs", "ys", "colour", "dash"]
+const BANDS = ["xs", "ys", "colour"]
 
 explorer.Figure = class {
   constructor(name, options) {
-    this.name = name
-    this.options = options
-    this.host = document.getElementById(name)
-    this.ready = Promise.resolve()
-  }
-
-  colours() {
-    const style = getComputedStyle(document.documentElement)
-    return Object.fromEntries(["paper", "ink", "soft", "line"].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]))
+    Object.assign(this, {name, options, host: document.getElementById(name), ready: Promise.resolve()})
+    this.columns = ["x", "y", "marker", "size", "colour", "fill", "key", ...options.tooltips.map(([, column]) => column.slice(1).split(" ")[0])]
   }
 
   // Makes the figure anew: for a theme, or another kind of axis.
   async make(xType) {
     if (this.view) { this.view.remove(); this.host.replaceChildren() }
-    this.xType = xType
-    this.made = explorer.theme()
-    const colours = this.colours()
+    this.made = `${xType} ${explorer.theme()}`
+    const style = getComputedStyle(document.documentElement)
+    const [paper, ink, soft, line] = ["paper", "ink", "soft", "line"].map((name) => style.getPropertyValue(`--${name}`).trim())
     this.x = new Bokeh.Range1d({start: 1, end: 2})
     this.y = new Bokeh.Range1d({start: -1, end: 0})
     const figure = this.figure = Bokeh.Plotting.figure({
-      x_range: this.x, y_range: this.y, x_axis_type: xType, height: 360, sizing_mode: "stretch_width", min_width: 240,
+      x_range: this.x, y_range: this.y, x_axis_type: xType, height: 360, sizing_mode: "stretch_width", min_width: 200,
       output_backend: "svg", tools: "pan,box_zoom,wheel_zoom,reset", toolbar_location: "above", min_border_right: 12,
-      background_fill_color: colours.paper, border_fill_color: colours.paper, outline_line_color: colours.line,
-      x_axis_label: this.options.xLabel, y_axis_label: "δ",
+      background_fill_color: paper, border_fill_color: paper, outline_line_color: line, y_axis_label: "δ",
     })
     // Dragging and scrolling over a figure move the page, unless a tool is chosen.
-    figure.toolbar.active_scroll = null
-    figure.toolbar.active_drag = null
-    figure.toolbar.logo = null
+    Object.assign(figure.toolbar, {active_scroll: null, active_drag: null, logo: null})
     for (const axis of [...figure.xaxes, ...figure.yaxes]) {
-      axis.setv({axis_label_text_color: colours.ink, major_label_text_color: colours.ink, axis_line_color: colours.soft,
-        major_tick_line_color: colours.soft, minor_tick_line_color: colours.line})
+      axis.setv({axis_label_text_color: ink, major_label_text_color: ink, axis_line_color: soft, major_tick_line_color: soft, minor_tick_line_color: line})
     }
     figure.yaxes[0].formatter.doFormat = (ticks) => ticks.map(explorer.powerOfTen)
     figure.yaxes[0].ticker.num_minor_ticks = 0
-    for (const grid of figure.center.filter((each) => each instanceof Bokeh.Grid)) grid.grid_line_color = colours.line
+    for (const grid of figure.center.filter((each) => each instanceof Bokeh.Grid)) grid.grid_line_color = line
     this.sources = {}
-    this.renderers = {}
-    const source = (key, columns) => (this.sources[key] = new Bokeh.ColumnDataSource({data: Object.fromEntries(columns.map((column) => [column, []]))}))
+    const source = (key, names) => (this.sources[key] = new Bokeh.ColumnDataSource({data: columns([], names)}))
     const field = (name) => ({field: name})
-    this.renderers.bands = figure.patches({xs: field("xs"), ys: field("ys"), fill_color: field("colour"), fill_alpha: {value: 0.18}, line_color: {value: null},
-      source: source("bands", ["xs", "ys", "colour"])})
-    this.renderers.lines = figure.multi_line({xs: field("xs"), ys: field("ys"), line_color: field("colour"), line_dash: field("dash"), line_width: {value: 1.6},
-      source: source("lines", ["xs", "ys", "colour", "dash", "name"])})
-    this.renderers.target = figure.multi_line({xs: field("xs"), ys: field("ys"), line_color: {value: colours.ink}, line_dash: {value: "dotted"}, line_width: {value: 1.5},
-      source: source("target", ["xs", "ys"])})
-    this.renderers.points = figure.scatter({x: field("x"), y: field("y"), marker: field("marker"), size: field("size"), line_color: field("colour"),
-      fill_color: field("fill"), line_width: {value: 1.5}, source: source("points", this.options.columns)})
-    const hover = new Bokeh.HoverTool({renderers: [this.renderers.points], tooltips: this.options.tooltips, mode: "mouse"})
-    const tap = new Bokeh.TapTool({renderers: [this.renderers.points]})
-    figure.add_tools(hover, tap)
-    this.renderers.points.nonselection_glyph = null
-    this.renderers.points.selection_glyph = null
-    this.sources.points.selected.properties.indices.change.connect(() => {
-      const [index] = this.sources.points.selected.indices
+    const path = {xs: field("xs"), ys: field("ys")}
+    figure.patches({...path, fill_color: field("colour"), fill_alpha: {value: 0.18}, line_color: {value: null}, source: source("bands", BANDS)})
+    figure.multi_line({...path, line_color: field("colour"), line_dash: field("dash"), line_width: {value: 1.6}, source: source("lines", LINES)})
+    figure.multi_line({...path, line_color: {value: ink}, line_dash: {value: "dotted"}, line_width: {value: 1.5}, source: source("target", ["xs", "ys"])})
+    const points = figure.scatter({x: field("x"), y: field("y"), marker: field("marker"), size: field("size"), line_color: field("colour"),
+      fill_color: field("fill"), line_width: {value: 1.5}, source: source("points", this.columns)})
+    Object.assign(points, {nonselection_glyph: null, selection_glyph: null})
+    figure.add_tools(new Bokeh.HoverTool({renderers: [points], tooltips: this.options.tooltips, mode: "mouse"}), new Bokeh.TapTool({renderers: [points]}))
+    const chosen = this.sources.points.selected
+    chosen.properties.indices.change.connect(() => {
+      const [index] = chosen.indices
       if (index !== undefined) this.options.chosen(this.sources.points.data.key[index])
     })
-    const legend = this.legend = new Bokeh.Legend({
-      items: [new Bokeh.LegendItem({label: {field: "name"}, renderers: [this.renderers.points]})],
-      label_text_color: colours.ink, background_fill_color: colours.paper, background_fill_alpha: 0.8, border_line_color: colours.line,
-      location: this.options.legend, label_text_font_size: "12px", padding: 6, spacing: 2,
-    })
-    figure.add_layout(legend)
     this.view = await Bokeh.Plotting.show(figure, this.host)
   }
 
-  async show(wanted) {
-    // One after the other, as a figure is not made twice at once; what is no longer wanted is not drawn.
+  // One after the other, as a figure is not made twice at once; what is no longer wanted is not drawn.
+  show(wanted) {
     this.wanted = wanted
-    this.ready = this.ready.then(async () => {
+    this.ready = this.ready.catch(() => null).then(async () => {
       if (this.wanted !== wanted) return
-      const {xType, xLabel, points, lines, bands, target, reach} = wanted
-      if (!this.view || this.xType !== xType || this.made !== explorer.theme()) await this.make(xType)
+      const {xType, xLabel, points, lines, bands, target, reach, legend} = wanted
+      if (this.made !== `${xType} ${explorer.theme()}`) await this.make(xType)
       this.figure.xaxes[0].axis_label = xLabel
-      this.fit(xType, reach, finite([...points.y, ...points.lowest, target ?? NaN]))
-      const bottom = this.y.start
-      const down = (values) => values.map((value) => value === -Infinity ? bottom : value)
-      const columns = this.options.columns
+      this.fit(xType, reach, [...lines.flatMap(({ys}) => ys), ...points.map(({y}) => y), target].filter(Number.isFinite))
+      const down = (rows) => rows.map((row) => ({...row, ys: row.ys.map((value) => Math.max(value, this.y.start))}))
       this.sources.points.selected.indices = []
-      this.sources.points.data = Object.fromEntries(columns.map((name) => [name, name === "y" ? down(points.y) : points[name]]))
-      this.sources.lines.data = {...lines, ys: lines.ys.map(down)}
-      this.sources.bands.data = {...bands, ys: bands.ys.map(down)}
-      this.sources.target.data = target === null || target === undefined || !Number.isFinite(target)
-        ? {xs: [], ys: []} : {xs: [[this.x.start, this.x.end]], ys: [[target, target]]}
-      this.legend.visible = points.x.length > 0
-      this.host.dataset.drawn = points.x.length
+      this.sources.points.data = columns(points.map((row) => ({...row, y: Math.max(row.y, this.y.start)})), this.columns)
+      this.sources.lines.data = columns(down(lines), LINES)
+      this.sources.bands.data = columns(down(bands), BANDS)
+      this.sources.target.data = {xs: [[this.x.start, this.x.end]], ys: [[target, target]]}
+      this.legend = [...legend, [explorer.TARGET_LOOK, "target δ"]]
+      document.getElementById(`${this.name}-legend`).replaceChildren(
+        ...this.legend.map(([look, name]) => explorer.element("li", {}, explorer.key(look), explorer.element("span", {}, name))))
+      this.host.dataset.drawn = points.length
     })
     return this.ready
   }
 
   fit(xType, [low, high], ys) {
     const pad = (a, b, share) => (a === b ? 1 : (b - a) * share)
-    let range
+    const around = (start, end) => ({start, end, reset_start: start, reset_end: end})
     if (xType === "log") {
-      const widen = 10 ** (pad(Math.log10(low), Math.log10(high), 0.03))
-      range = [low / widen, high * widen]
-    } else range = [low - pad(low, high, 0.03), high + pad(low, high, 0.03)]
-    this.x.setv({start: range[0], end: range[1], reset_start: range[0], reset_end: range[1]})
-    const [least, most] = ys.length ? [Math.min(...ys), Math.max(...ys)] : [-1, 0]
-    const start = least - Math.max(pad(least, most, 0.06), 0.05)
-    const end = most + Math.max(pad(least, most, 0.05), 0.03)
-    this.y.setv({start, end, reset_start: start, reset_end: end})
+      const widen = 10 ** pad(Math.log10(low), Math.log10(high), 0.03)
+      this.x.setv(around(low / widen, high * widen))
+    } else this.x.setv(around(low - pad(low, high, 0.03), high + pad(low, high, 0.03)))
+    const [least, most] = ys.reduce(([a, b], y) => [Math.min(a, y), Math.max(b, y)], ys.length ? [Infinity, -Infinity] : [-1, 0])
+    this.y.setv(around(least - Math.max(pad(least, most, 0.06), 0.05), most + Math.max(pad(least, most, 0.05), 0.03)))
   }
 
+  // The figure as it is on the screen, with its legend below.
   async svg() {
     await this.ready
-    if (!this.view || this.host.hidden) return null
-    return this.view.export("svg", false).to_blob()
+    if (!this.view || this.host.closest("[hidden]")) return null
+    const text = await (await this.view.export("svg", false).to_blob()).text()
+    const drawing = new DOMParser().parseFromString(text, "image/svg+xml").documentElement
+    const [width, height] = ["width", "height"].map((name) => Number.parseFloat(drawing.getAttribute(name)))
+    const style = getComputedStyle(document.documentElement)
+    const colour = style.getPropertyValue("--ink").trim()
+    drawing.append(explorer.svgElement("rect", {y: height, width, height: 20 * this.legend.length, fill: style.getPropertyValue("--paper").trim()}))
+    this.legend.forEach(([look, name], row) => {
+      const key = explorer.key({...look, colour: look.colour === "currentColor" ? colour : look.colour})
+      key.setAttribute("x", 10)
+      key.setAttribute("y", height + 20 * row)
+      const told = explorer.svgElement("text", {x: 52, y: height + 20 * row + 12, fill: colour, "font-size": 12, "font-family": "sans-serif"})
+      told.textContent = name
+      drawing.append(key, told)
+    })
+    drawing.setAttribute("height", height + 20 * this.legend.length)
+    drawing.removeAttribute("viewBox")
+    return new Blob([new XMLSerializer().serializeToString(drawing)], {type: "image/svg+xml"})
   }
 }
 
-// Evenly spaced indices, at most MOST_DRAWN, with the first and the last.
-explorer.thinned = (count) => count <= MOST_DRAWN
-  ? Array.from({length: count}, (_, index) => index)
-  : [...new Set(Array.from({length: MOST_DRAWN}, (_, index) => Math.round(index * (count - 1) / (MOST_DRAWN - 1))))]
+// Evenly spaced indices, at most MOST_DRAWN, with the first and the last, and those near some that matter.
+explorer.thinned = (count, matter = []) => {
+  if (count <= MOST_DRAWN) return Array.from({length: count}, (_, index) => index)
+  const even = MOST_DRAWN - 41 * matter.length
+  const found = Array.from({length: even}, (_, index) => Math.round(index * (count - 1) / (even - 1)))
+  for (const one of matter) for (let near = one - 20; near <= one + 20; near++) if (near >= 0 && near < count) found.push(near)
+  return [...new Set(found)].sort((a, b) => a - b)
+}
 
 // What a figure of curves shows. Each curve has x and points; `steps`: shade what is proved between the points as well,
 // as δ does not rise with x. Nothing is drawn where a point is missing.
-explorer.curves = (curves, steps, columns) => {
-  const points = Object.fromEntries(columns.map((name) => [name, []]))
-  points.lowest = []
-  const lines = {xs: [], ys: [], colour: [], dash: [], name: []}
-  const bands = {xs: [], ys: [], colour: []}
-  curves.forEach((curve) => {
+explorer.curves = (curves, steps) => {
+  const drawn = {points: [], lines: [], bands: [], legend: []}
+  for (const curve of curves) {
     const look = explorer.look(curve.look)
+    drawn.legend.push([look, curve.name])
     const runs = [[]]
-    const missing = (at) => Number.isNaN(curve.points[at].upper)
     let next = 0
     for (const at of explorer.thinned(curve.points.length)) {
       // A missing point that is not drawn is a gap too.
-      for (; next < at; next++) if (missing(next)) { runs.push([]); next = at; break }
+      if (curve.points.slice(next, at + 1).some((point) => Number.isNaN(point.upper))) runs.push([])
       next = at + 1
       const point = curve.points[at]
-      if (Number.isNaN(point.upper) || !Number.isFinite(curve.x[at])) { runs.push([]); continue }
-      const low = Number.isNaN(point.logLower) ? -Infinity : log10(point.logLower)
+      if (Number.isNaN(point.upper) || !Number.isFinite(curve.x[at])) continue
       const high = log10(point.logUpper)
-      runs[runs.length - 1].push({x: curve.x[at], low, high})
-      const all = {
-        x: curve.x[at], y: high, marker: look.marker, size: 6, colour: look.colour,
-        fill: point.within === false ? "rgba(0,0,0,0)" : look.colour, name: curve.name, key: at,
+      runs.at(-1).push({x: curve.x[at], low: log10(point.logLower), high})
+      drawn.points.push({
+        ...look, x: curve.x[at], y: high, size: 6, fill: point.within === false ? HOLLOW : look.fill, name: curve.name, key: at,
         lower: explorer.lowerText(point), upper: explorer.upperText(point), ...curve.told(at),
-      }
-      for (const name of columns) points[name].push(all[name])
-      points.lowest.push(low, high)
+      })
     }
     for (const run of runs.filter((one) => one.length)) {
       for (const side of ["high", "low"]) {
         // No line leads to a δ of 0, which has no place on the axis.
         for (const piece of explorer.pieces(run, (one) => one[side] !== -Infinity)) {
-          lines.xs.push(piece.map((one) => one.x))
-          lines.ys.push(piece.map((one) => one[side]))
-          lines.colour.push(look.colour)
-          lines.dash.push(look.dash)
-          lines.name.push(curve.name)
+          drawn.lines.push({...look, xs: piece.map((one) => one.x), ys: piece.map((one) => one[side])})
         }
       }
-      const [top, bottom] = steps ? explorer.steps(run) : [run.map((one) => [one.x, one.high]), run.map((one) => [one.x, one.low])]
+      const [top, bottom] = steps ? explorer.steps(run) : ["high", "low"].map((side) => run.map((one) => [one.x, one[side]]))
       const outline = [...top, ...bottom.reverse()]
-      bands.xs.push(outline.map(([x]) => x))
-      bands.ys.push(outline.map(([, y]) => y))
-      bands.colour.push(look.colour)
+      drawn.bands.push({...look, xs: outline.map(([x]) => x), ys: outline.map(([, y]) => y)})
     }
-  })
-  return {points, lines, bands}
+  }
+  return drawn
 }
 
 // The longest runs of neighbours that all have a property.
 explorer.pieces = (all, has) => {
   const found = [[]]
-  for (const one of all) has(one) ? found[found.length - 1].push(one) : found.push([])
+  for (const one of all) has(one) ? found.at(-1).push(one) : found.push([])
   return found.filter((piece) => piece.length)
 }
 
@@ -206,32 +194,20 @@ explorer.steps = (run) => {
 }
 
 // What the figure of noise settings shows: a bracket and a marker each.
-explorer.brackets = (found, names, columns) => {
-  const points = Object.fromEntries(columns.map((name) => [name, []]))
-  points.lowest = []
-  const lines = {xs: [], ys: [], colour: [], dash: [], name: []}
-  const order = [0, 1, 2]
-  // By verdict, so that the legend names each once.
-  for (const code of order) {
-    const look = VERDICT_LOOKS[code]
-    const colour = look[explorer.theme()]
-    for (const point of found.points) {
-      if (point.verdict !== code) continue
-      const low = Number.isNaN(point.logLower) ? -Infinity : log10(point.logLower)
-      const high = log10(point.logUpper)
-      const all = {
-        x: point.amount, y: code === 1 ? low : high, marker: look.marker, size: code === 1 ? 8 : 7, colour,
-        fill: code === 0 ? colour : "rgba(0,0,0,0)", name: names[code], key: point.cell, amount: explorer.plain(point.amount),
+explorer.brackets = (points, names) => {
+  const drawn = {points: [], lines: [], bands: [], legend: []}
+  names.forEach((name, code) => {
+    const look = explorer.verdictLook(code)
+    const some = points.filter((point) => point.verdict === code)
+    if (some.length) drawn.legend.push([look, name])
+    for (const point of some) {
+      const [low, high] = [log10(point.logLower), log10(point.logUpper)]
+      drawn.points.push({
+        ...look, x: point.amount, y: code === 1 ? low : high, size: 7, key: point.cell, amount: explorer.plain(point.amount),
         lower: explorer.lowerText(point), upper: explorer.upperText(point), verdict: explorer.VERDICTS[code],
-      }
-      for (const name of columns) points[name].push(all[name])
-      points.lowest.push(low, high)
-      lines.xs.push([point.amount, point.amount])
-      lines.ys.push([low, high])
-      lines.colour.push(colour)
-      lines.dash.push("solid")
-      lines.name.push(all.name)
+      })
+      drawn.lines.push({xs: [point.amount, point.amount], ys: [low, high], colour: look.colour, dash: "solid"})
     }
-  }
-  return {points, lines, bands: {xs: [], ys: [], colour: []}}
+  })
+  return drawn
 }

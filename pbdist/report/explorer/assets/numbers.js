@@ -30,8 +30,7 @@ explorer.SMALLEST = 2.3e-308
 
 // The digits of coefficient * 10^(exponent - 5), as Python prints them: fixed from 1e-3 on, scientific below.
 explorer.decimalText = (digits, exponent, exact) => {
-  const negative = exponent < -3
-  if (negative) return `${digits[0]}.${digits.slice(1)}e${exponent}`
+  if (exponent < -3) return `${digits[0]}.${digits.slice(1)}e${exponent}`
   let text = exponent >= explorer.DIGITS - 1
     ? digits + "0".repeat(exponent - explorer.DIGITS + 1)
     : exponent >= 0
@@ -92,17 +91,8 @@ explorer.powerOfTen = (exponent) => {
   return `${(10 ** (exponent - floor)).toPrecision(2)}·${raised(floor)}`
 }
 
-// What a user types: the index of the number equal to it, or its neighbours.
-explorer.found = (values, wanted) => {
-  const index = values.indexOf(wanted)
-  if (index >= 0) return {index}
-  const below = values.findLastIndex((value) => value < wanted)
-  const above = values.findIndex((value) => value > wanted)
-  return {index: -1, near: [below, above].filter((at) => at >= 0)}
-}
 // The shortest text of a number, which is read back exactly.
 explorer.shortest = (value) => [String(value), value.toExponential().replace("e+", "e")].sort((a, b) => a.length - b.length)[0]
-explorer.small = (value) => value < 1e-3 ? explorer.shortest(value) : String(value)
-// Noise and ε as they are: rounded down, they would be less noise, and a smaller ε, than the bounds are proved for.
+// Noise, ε and δ as they are: rounded down, they would be less noise, and a smaller ε, than the bounds are proved for.
 explorer.plain = (value) => Math.abs(value) < 1e-3 ? explorer.shortest(value) : String(value)
 explorer.grouped = (text) => text.replace(/\B(?=(\d{3})+$)/g, ",")

@@ -1,18 +1,9 @@
-// Where the numbers come from: a server's routes, or the table in the page. Both answer in the same shapes.
+// Where the numbers come from: a server's routes, or the tables in the page. Both answer in the same form.
 const FIELDS = {delta_lower: "lower", delta_upper: "upper", log_delta_lower: "logLower", log_delta_upper: "logUpper"}
+const bounds = (found) => Object.fromEntries(Object.entries(FIELDS).map(([name, field]) => [field, explorer.unpacked(found[name])]))
+const pointAt = (arrays, at) => Object.fromEntries(Object.values(FIELDS).map((field) => [field, arrays[field][at]]))
 
 explorer.Failure = class extends Error {}
-
-// Bounds along one axis, as an array of points.
-explorer.pointsOf = (answer) => {
-  const columns = Object.entries(FIELDS).map(([name, field]) => [field, explorer.unpacked(answer[name])])
-  const within = answer.within === null || answer.within === undefined ? null : explorer.unpacked(answer.within)
-  return Array.from(columns[0][1], (_, index) => {
-    const point = Object.fromEntries(columns.map(([field, values]) => [field, values[index]]))
-    point.within = within === null ? null : within[index] === 1
-    return point
-  })
-}
 
 explorer.VERDICTS = ["meets", "refuted", "undecided", "not computed"]
 explorer.verdictOf = (point, delta) => {
@@ -22,16 +13,40 @@ explorer.verdictOf = (point, delta) => {
   return point.lower > delta ? 1 : 2
 }
 
-// What verdicts on settings, by increasing noise, prove: as pbdist.query.noise_choice.
-explorer.certificate = (verdicts) => {
+// What the bounds on settings, by increasing noise, prove at a target: as pbdist.query.noise_choices.
+explorer.judged = (points, delta) => {
+  const verdicts = points.map((point) => explorer.verdictOf(point, delta))
   const smallest = verdicts.indexOf(0)
   const refuted = (smallest < 0 ? verdicts : verdicts.slice(0, smallest)).lastIndexOf(1)
   const counts = explorer.VERDICTS.map((_, code) => verdicts.filter((one) => one === code).length)
-  return {smallest: smallest < 0 ? null : smallest, refuted: refuted < 0 ? null : refuted, counts}
+  return {verdicts, smallest, refuted, counts}
+}
+
+// The bounds of some settings over r and ε.
+class Tables {
+  constructor({tables, settings}, index) {
+    Object.assign(this, {settings, rounds: index.rounds.length, losses: index.epsilon.length})
+    this.arrays = bounds(tables)
+    this.within = explorer.unpacked(tables.within_tolerance)
+  }
+
+  point(row, r, e) {
+    const at = (row * this.rounds + r) * this.losses + e
+    return {...pointAt(this.arrays, at), within: this.settings[row].judged ? this.within[at] === 1 : null}
+  }
+
+  // What is known of one setting; `over(r)` and `along(e)` are its points over all ε and over all r.
+  answer(cell, row) {
+    return {
+      ...this.settings[row], cell, point: (r, e) => this.point(row, r, e),
+      over: (r) => Array.from({length: this.losses}, (_, e) => this.point(row, r, e)),
+      along: (e) => Array.from({length: this.rounds}, (_, r) => this.point(row, r, e)),
+    }
+  }
 }
 
 explorer.Served = class {
-  constructor() { this.kept = new Map() }
+  constructor(index) { Object.assign(this, {index, kept: new Map()}) }
 
   async ask(name, asked = {}) {
     const answer = await fetch(`${name}.json?${new URLSearchParams(asked)}`, {credentials: "omit"}).catch(() => {
@@ -48,73 +63,46 @@ explorer.Served = class {
     return found
   }
 
-  // `axis` is "compositions" (then all ε are answered) or "epsilon" (all r); `at` is its index.
-  bounds(cell, axis, at) {
-    const key = `${cell} ${axis} ${at}`
+  // The latest answers stay; one that has failed is asked for again.
+  keep(key, make) {
     if (!this.kept.has(key)) {
-      if (this.kept.size > 200) this.kept.delete(this.kept.keys().next().value)
-      const answer = this.ask("bounds", {token: this.token, cell, [axis]: at})
-        .then((found) => ({...found, points: explorer.pointsOf(found)}))
+      if (this.kept.size > 40) this.kept.delete(this.kept.keys().next().value)
+      const answer = make()
       answer.catch(() => this.kept.delete(key))
       this.kept.set(key, answer)
     }
     return this.kept.get(key)
   }
 
-  progress(r, e) { return this.ask("progress", {token: this.token, compositions: r, epsilon: e}) }
+  cell(cell) {
+    return this.keep(`cell ${cell}`, async () => new Tables(await this.ask("cell", {token: this.token, cell}), this.index).answer(cell, 0))
+  }
 
-  async verdicts(group, r, e, delta) {
-    const found = await this.ask("verdicts", {token: this.token, group, compositions: r, epsilon: e, delta})
-    if ("progress" in found) return found
-    const [positions, cells, amounts, codes] = ["positions", "cells", "amounts", "verdicts"].map((name) => explorer.unpacked(found[name]))
-    const points = explorer.pointsOf(found)
-    points.forEach((point, index) => Object.assign(point, {
-      position: positions[index], cell: cells[index], amount: amounts[index], verdict: codes[index],
-    }))
-    return {...found, points}
+  // The points of a group of settings, and what reading them has found; until all is read, how much of it is.
+  async group(group, r, e) {
+    const key = `group ${group} ${r} ${e}`
+    const found = await this.keep(key, async () => {
+      const read = await this.ask("group", {token: this.token, group, compositions: r, epsilon: e})
+      if ("progress" in read) return read
+      const arrays = bounds(read)
+      return {notices: read.notices, points: Array.from(arrays.upper, (_, at) => pointAt(arrays, at))}
+    })
+    if ("progress" in found) this.kept.delete(key)
+    return found
   }
 }
 
 explorer.Embedded = class {
-  constructor(data) {
-    this.data = data
-    this.table = Object.entries(FIELDS).map(([name, field]) => [field, explorer.unpacked(data.tables[name])])
-    this.within = explorer.unpacked(data.tables.within)
-    this.order = explorer.unpacked(data.contents.cells)
-    this.amounts = explorer.unpacked(data.contents.amounts)
-    this.offsets = explorer.unpacked(data.contents.offsets)
-    this.rows = new Map(Array.from(this.order, (cell, row) => [cell, row]))
-    this.rounds = data.contents.compositions.length
-    this.losses = explorer.unpacked(data.contents.epsilon).length
-  }
+  constructor(index, data) { Object.assign(this, {index, data}) }
 
-  contents() { return Promise.resolve(this.data.contents) }
+  async contents() { return this.data.contents }
 
-  point(row, r, e) {
-    const at = (row * this.rounds + r) * this.losses + e
-    const point = Object.fromEntries(this.table.map(([field, values]) => [field, values[at]]))
-    point.within = this.data.settings[row].judged ? this.within[at] === 1 : null
-    return point
-  }
+  get tables() { return (this.read ??= new Tables(this.data, this.index)) }
 
-  bounds(cell, axis, at) {
-    const row = this.rows.get(cell)
-    const told = this.data.settings[row]
-    const points = axis === "compositions"
-      ? Array.from({length: this.losses}, (_, e) => this.point(row, at, e))
-      : Array.from({length: this.rounds}, (_, r) => this.point(row, r, at))
-    return Promise.resolve({cell, setting: told.setting, command: told.command, gaps: told.gaps, points})
-  }
+  async cell(cell) { return this.tables.answer(cell, this.index.place.get(cell)) }
 
-  progress() { return Promise.resolve({progress: 1, notices: []}) }
-
-  verdicts(group, r, e, delta) {
-    const [start, stop] = [this.offsets[group], this.offsets[group + 1]]
-    const points = Array.from({length: stop - start}, (_, index) => {
-      const point = this.point(start + index, r, e)
-      const verdict = explorer.verdictOf(point, delta)
-      return {...point, position: index, cell: this.order[start + index], amount: this.amounts[start + index], verdict}
-    })
-    return Promise.resolve({...explorer.certificate(points.map((point) => point.verdict)), points, of: points.length})
+  async group(group, r, e) {
+    const [start, stop] = [this.index.offsets[group], this.index.offsets[group + 1]]
+    return {notices: [], points: Array.from({length: stop - start}, (_, at) => this.tables.point(start + at, r, e))}
   }
 }

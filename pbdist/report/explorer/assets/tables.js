@@ -19,24 +19,22 @@ explorer.fillTable = (table, caption, heads, rows) => {
   )
 }
 
+explorer.svgElement = (name, attributes) => {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name)
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value)
+  return made
+}
+
 // The marker and the dash of a curve, beside its name.
-explorer.key = (index) => {
-  const look = explorer.look(index)
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg")
-  const add = (name, attributes) => {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", name)
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value)
-    svg.append(made)
-  }
-  for (const [key, value] of Object.entries({width: 34, height: 14, class: "key", "aria-hidden": "true"})) svg.setAttribute(key, value)
-  const dashes = {solid: "", dashed: "6 3", dotted: "2 4", dotdash: "2 4 6 4", dashdot: "6 4 2 4"}
-  add("line", {x1: 0, y1: 7, x2: 34, y2: 7, stroke: look.colour, "stroke-width": 2, "stroke-dasharray": dashes[look.dash]})
-  const shapes = {
-    square: "13,3 21,3 21,11 13,11", triangle: "17,2 22,11 12,11", diamond: "17,1 22,7 17,13 12,7",
-    inverted_triangle: "12,3 22,3 17,12", hex: "14.5,2.5 19.5,2.5 22,7 19.5,11.5 14.5,11.5 12,7",
-  }
-  if (look.marker === "circle") add("circle", {cx: 17, cy: 7, r: 4.5, fill: look.colour})
-  else add("polygon", {points: shapes[look.marker], fill: look.colour})
+const DASH_ARRAYS = {solid: "none", dashed: "6 3", dotted: "2 4", dotdash: "2 4 6 4", dashdot: "6 4 2 4"}
+const SHAPES = {
+  circle: "M12.5 7a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z", square: "M13 3h8v8h-8z", triangle: "M17 2l5 9h-10z", diamond: "M17 1l5 6l-5 6l-5-6z",
+  inverted_triangle: "M12 3h10l-5 9z", hex: "M14.5 2.5h5l2.5 4.5l-2.5 4.5h-5l-2.5-4.5z", x: "M13 3l8 8m0-8l-8 8",
+}
+explorer.key = ({marker, dash, colour, fill}) => {
+  const svg = explorer.svgElement("svg", {width: 34, height: 14, class: "key", "aria-hidden": "true"})
+  if (dash) svg.append(explorer.svgElement("line", {x1: 0, y1: 7, x2: 34, y2: 7, stroke: colour, "stroke-width": 2, "stroke-dasharray": DASH_ARRAYS[dash]}))
+  if (marker) svg.append(explorer.svgElement("path", {d: SHAPES[marker], stroke: colour, "stroke-width": 1.5, fill}))
   return svg
 }
 
