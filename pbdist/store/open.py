@@ -390,7 +390,7 @@ def open_part(place: Place, part: str) -> StoredStudy:
         study = replace(
             StudySpec.from_head(head, cells, name=attributes["title"]),
             targets=tuple(
-                Target(float.fromhex(epsilon), float.fromhex(delta), int(r))
+                Target(epsilon=float.fromhex(epsilon), delta=float.fromhex(delta), compositions=int(r))
                 for r, epsilon, delta in attributes.get("targets", ())
             ),
         )
