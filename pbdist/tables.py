@@ -22,7 +22,13 @@ from pbdist.rounding import exact, whole_down, whole_up
 Value: TypeAlias = str | bool | int | float | None
 
 #: How quantities are called in print.
-HEADS: Mapping[str, str] = {"compositions": "r", "epsilon": "ε", "exp_epsilon": "e^ε", "delta": "δ"}
+HEADS: Mapping[str, str] = {
+    "compositions": "r",
+    "epsilon": "ε",
+    "exp_epsilon": "e^ε",
+    "delta": "δ",
+    "type_one_error": "α",
+}
 #: A printed table is so wide at most, unless its numbers need more; its last column of text has so many letters.
 _WIDTH, _LEAST_TEXT = 100, 28
 
