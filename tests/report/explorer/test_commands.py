@@ -26,10 +26,10 @@ def test_every_command_gives_the_numbers_shown(finished_store, capsys):
         program, *words = shlex.split(f"{command} {point}")
         assert program == "pbdist"
         assert main([*words, "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)
+        (found,) = json.loads(capsys.readouterr().out)["answers"]
         assert found["setting"] == study.cells[cell].describe()
         shown = {name: values[cell, r, e] for name, values in tables.values.items()}
-        told = {name: np.nan if value is None else value for name, value in found["bounds"]["maximum"].items()}
+        told = {name: np.nan if value is None else value for name, value in found.items()}
         for name, value in shown.items():
             # JSON has no infinity: the logarithm of 0 is null.
             assert told[name] == value or (np.isnan(told[name]) and not np.isfinite(value)), (cell, name)
@@ -66,4 +66,6 @@ def test_histograms_are_named_by_their_masses(tmp_path, capsys):
         _, *words = shlex.split(f"{query_command(snapshot, cell)} --compositions=1 --epsilon=1 --json")
         assert "--pair-p=" in " ".join(words)
         assert main(words) == 0
-        assert json.loads(capsys.readouterr().out)["setting"] == snapshot.union.study.cells[cell].describe()
+        assert (
+            json.loads(capsys.readouterr().out)["answers"][0]["setting"] == snapshot.union.study.cells[cell].describe()
+        )
