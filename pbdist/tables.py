@@ -22,7 +22,13 @@ from pbdist.rounding import exact, whole_down, whole_up
 Value: TypeAlias = str | bool | int | float | None
 
 #: How quantities are called in print.
-HEADS: Mapping[str, str] = {"compositions": "r", "epsilon": "ε", "exp_epsilon": "e^ε", "delta": "δ"}
+HEADS: Mapping[str, str] = {
+    "compositions": "r",
+    "epsilon": "ε",
+    "exp_epsilon": "e^ε",
+    "delta": "δ",
+    "type_one_error": "α",
+}
 #: A printed table is so wide at most, unless its numbers need more; its last column of text has so many letters.
 _WIDTH, _LEAST_TEXT = 100, 28
 
@@ -290,6 +296,12 @@ _ESCAPED = {
     **{letter: f"{{{letter}}}" for letter in "[*"},
     "…": r"\ldots{}",
 }
+_NAMES = "ss ae AE o O l L oe OE i"
+_ESCAPED |= {one: f"\\{name}{{}}" for one, name in zip("ßæÆøØłŁœŒı", _NAMES.split(), strict=True)}
+#: What goes over or under a letter.
+_ACCENTS = dict(
+    zip("\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0323\u0327", "`'^~=u.\"rHvdc", strict=True)
+)
 #: Two of them are no dash and no quotation mark.
 _TWO = re.compile(r"([-,])(?=\1)")
 _NUMBER = re.compile(r"(-?[0-9][0-9.,]*)(?:e([-+]?[0-9]+))?")
@@ -303,10 +315,12 @@ def escaped(text: str) -> str:
 
 
 def _letter(character: str) -> str:
-    if character in _ESCAPED:
-        return _ESCAPED[character]
-    # Latin letters with accents are in every engine's fonts.
-    return character if ord(character) < 0x180 else f"U+{ord(character):04X}"
+    if character in _ESCAPED or character.isascii():
+        return _ESCAPED.get(character, character)
+    parts = unicodedata.normalize("NFD", character)
+    if len(parts) == 2 and parts[0].isascii() and parts[0].isalpha() and parts[1] in _ACCENTS:
+        return f"\\{_ACCENTS[parts[1]]}{{{parts[0]}}}"
+    return f"U+{ord(character):04X}"
 
 
 def as_number(text: str) -> str | None:

@@ -27,8 +27,8 @@ from pbdist.cli.parser import (
 
 if TYPE_CHECKING:
     from pbdist.accounting import DpsgdNoise, Training
-    from pbdist.query.formats import Sheet
     from pbdist.results import EpsilonBounds
+    from pbdist.tables import Sheet
     from pbdist.types import JsonValue
 
 _READ = (
@@ -146,8 +146,8 @@ def _print_noise(options: Options, form: str) -> None:
 
 def _sized_sheet(found: "DpsgdNoise", *, exactly: bool) -> "Sheet":
     """Return the sheet of `pbdist size`, in the words of this command, with the epochs before each row."""
-    from pbdist.query.formats import Column
     from pbdist.sizing.sized import Answer, answers_sheet
+    from pbdist.tables import Column
 
     training = found.training
     answers = [Answer(one.target, None, one) for one in found.sized]

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -256,12 +257,12 @@ def _publish(folder: Path, path: Path) -> None:
         each.rename(path.with_name(each.name))
 
 
-def _writer_of(suffix: str) -> Callable[[Study, Path, int], "_Arrays | _Rows"]:
+def _writer_of(suffix: str) -> Callable[[Study, Path, int], "_Writer"]:
     """Return what makes the writer of a form; netCDF and Parquet need packages of the extra ``export``."""
     for package in {".nc": ("h5netcdf", "h5py"), ".parquet": ("pyarrow",)}.get(suffix, ()):
         if importlib.util.find_spec(package) is None:
             raise MissingDependencyError(f"an export as {suffix} needs {package}: pip install 'pbdist[export]'")
-    forms: dict[str, Callable[[Study, Path, int], _Arrays | _Rows]] = {
+    forms: dict[str, Callable[[Study, Path, int], _Writer]] = {
         ".zarr": _ZarrWriter,
         ".nc": _NetcdfWriter,
         ".parquet": _ParquetWriter,
@@ -270,7 +271,29 @@ def _writer_of(suffix: str) -> Callable[[Study, Path, int], "_Arrays | _Rows"]:
     return forms[suffix]
 
 
-class _Arrays:
+class _Writer(ABC):
+    """Writes one form of export: the blocks of a study in order, and in the end what is said of it."""
+
+    _file: Any
+
+    @abstractmethod
+    def _open(self, path: Path) -> None:
+        """Begin to write."""
+
+    @abstractmethod
+    def write(self, block: Block) -> None:
+        """Write the points of the next cells."""
+
+    @abstractmethod
+    def finish(self, about: Mapping[str, JsonValue]) -> None:
+        """Write what is said of all."""
+
+    def close(self) -> None:
+        """Close all files, also after an error."""
+        self._file.close()
+
+
+class _Arrays(_Writer):
     """Writes slices of the cells into arrays of their final size, with the coordinates of `Study.bounds`."""
 
     def __init__(self, study: Study, path: Path, length: int) -> None:
@@ -298,24 +321,15 @@ class _Arrays:
         for name, values in block.values.items():
             self._results[name][cells] = values
 
-    def finish(self, about: Mapping[str, JsonValue]) -> None:
-        """Write what is said of all."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Close all files, also after an error."""
-
-    def _open(self, path: Path) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _array(
+        self, name: str, dims: Mapping[str, int], chunks: tuple[int, ...], dtype: Any, about: Mapping[str, JsonValue]
+    ) -> Any:
+        """Create an array."""
 
     def _text(self, values: Any) -> Any:
         """Return values as this form takes them."""
         return values
-
-    def _array(
-        self, name: str, dims: Mapping[str, int], chunks: tuple[int, ...], dtype: Any, about: Mapping[str, JsonValue]
-    ) -> Any:
-        raise NotImplementedError
 
 
 class _ZarrWriter(_Arrays):
@@ -323,6 +337,9 @@ class _ZarrWriter(_Arrays):
 
     def _open(self, path: Path) -> None:
         self._root = zarr.open_group(path, mode="w-", zarr_format=3)
+
+    def close(self) -> None:
+        """Nothing is open."""
 
     def finish(self, about: Mapping[str, JsonValue]) -> None:
         self._root.attrs.update(dict(about))
@@ -358,9 +375,6 @@ class _NetcdfWriter(_Arrays):
             plain = int(value) if isinstance(value, bool | int) else value
             self._file.attrs[name] = plain if isinstance(plain, int | str) else as_text(plain)
 
-    def close(self) -> None:
-        self._file.close()
-
     def _text(self, values: Any) -> Any:
         return values.astype(object) if values.dtype.kind == "T" else values
 
@@ -382,7 +396,7 @@ class _NetcdfWriter(_Arrays):
         return array
 
 
-class _Rows:
+class _Rows(_Writer):
     """Writes a row for each point, those of ``Study.frame(direction="each")``."""
 
     def __init__(self, study: Study, path: Path, length: int) -> None:  # noqa: ARG002 -- rows have no chunks
@@ -395,19 +409,9 @@ class _Rows:
         for piece in block.pieces(_ROWS_AT_ONCE):
             self._write(rows_of(piece, self._spec, *every, "each", names=self._names))
 
-    def finish(self, about: Mapping[str, JsonValue]) -> None:
-        """Write what is said of all."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Close all files, also after an error."""
-        raise NotImplementedError
-
-    def _open(self, path: Path) -> None:
-        raise NotImplementedError
-
+    @abstractmethod
     def _write(self, rows: Mapping[str, Any]) -> None:
-        raise NotImplementedError
+        """Write rows."""
 
 
 class _ParquetWriter(_Rows):
@@ -437,9 +441,6 @@ class _ParquetWriter(_Rows):
     def finish(self, about: Mapping[str, JsonValue]) -> None:
         self._file.add_key_value_metadata({MARK: as_text(about)})
 
-    def close(self) -> None:
-        self._file.close()
-
 
 class _CsvWriter(_Rows):
     """Writes a line for each point, and a file beside it that says what it holds.
@@ -460,9 +461,6 @@ class _CsvWriter(_Rows):
         columns = [{"name": name, "description": what} for name, what in self._names.items()]
         text = as_text({"about": dict(about), "columns": columns})
         self._path.with_name(self._path.name + METADATA).write_text(f"{text}\n", encoding="utf-8")
-
-    def close(self) -> None:
-        self._file.close()
 
 
 def _texts(name: str, values: Sequence[Any]) -> Iterator[Any]:

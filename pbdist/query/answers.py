@@ -144,14 +144,15 @@ def bound_compositions(
     below, above = (epsilon, epsilon) if around is None else around
     low, high = log_below(delta), log_above(delta)
     allowed, refuted = np.zeros(delta.size, dtype=np.int64), np.full(delta.size, np.inf)
-    for points, indices in _nearest(asked, above=True):
+    everywhere = np.ones(delta.size, dtype=bool)
+    for points, indices, _ in _nearest(asked, everywhere, above=True, any_rounds=True):
         for row, r in enumerate(points.compositions.tolist()):
             found = [curve.log_upper(below[indices]) for curve in points.curves(row)]
             known, values = points.stored(np.full(indices.size, r), epsilon[indices])
             held = np.maximum(*found) <= low[indices]
             held |= known & (values[_UPPER].max(axis=0) <= delta[indices])
             allowed[indices] = np.maximum(allowed[indices], np.where(held, r, 0))
-    for points, indices in _nearest(asked, above=False):
+    for points, indices, _ in _nearest(asked, everywhere, above=False, any_rounds=True):
         # Where δ may fall with r, refuting one r refutes no larger one.
         for row, r in enumerate(points.compositions.tolist() if points.ordered else ()):
             found = [curve.log_lower(above[indices]) for curve in points.curves(row)]
@@ -176,40 +177,35 @@ def _visit(
     asked: Questions, take: Callable[[Sequence[Curve], IntArray], None], wanted: BoolArray, *, above: bool
 ) -> BoolArray:
     """Call `take` with the curves that bound each wanted question, nearest first; return which questions had any."""
-    open_, bounded = wanted.copy(), np.zeros(wanted.size, dtype=bool)
-    enough = np.array([_enough(setting) for setting in asked.settings])
-    depth = 0
+    bounded = np.zeros(wanted.size, dtype=bool)
+    for points, group, rows in _nearest(asked, wanted, above=above):
+        for row in np.unique(rows[rows >= 0]).tolist():
+            take(points.curves(row), group[rows == row])
+        bounded[group[rows >= 0]] = True
+    return bounded
+
+
+def _nearest(
+    asked: Questions, wanted: BoolArray, *, above: bool, any_rounds: bool = False
+) -> Iterator[tuple[PairPoints, IntArray, IntArray]]:
+    """Yield the points that bound the wanted questions, nearest first, with the questions and the row of each.
+
+    The row is that of the stored r whose bounds hold for a question's r, -1 where there is none. As many cells are
+    read as are enough: those without a row do not count, but where `any_rounds` holds, as callers take each stored r
+    by itself.
+    """
+    open_, enough, depth = wanted.copy(), np.array([_enough(setting) for setting in asked.settings]), 0
     while open_.any():
         candidates = _candidates(asked, open_, depth, above=above)
         open_ &= np.array([one is not None for one in candidates], dtype=bool)[asked.setting]
         for points, whole in _grouped(candidates, asked.setting):
             group = whole[open_[whole]]
             rows = (points.row_above if above else points.row_below)(asked.compositions[group])
-            for row in np.unique(rows[rows >= 0]).tolist():
-                take(points.curves(row), group[rows == row])
-            there = group[rows >= 0]
-            bounded[there] = True
-            if points.gridded:
-                open_[there] = enough[asked.setting[there]] > depth + 1
-        depth += 1
-    return bounded
-
-
-def _nearest(asked: Questions, *, above: bool) -> Iterator[tuple[PairPoints, IntArray]]:
-    """Yield the points that bound the settings, as many as are enough, each with the indices of its questions."""
-    open_ = np.ones(asked.setting.size, dtype=bool)
-    enough = np.array([_enough(setting) for setting in asked.settings])
-    depth = 0
-    while open_.any():
-        candidates = _candidates(asked, open_, depth, above=above)
-        open_ &= np.array([one is not None for one in candidates], dtype=bool)[asked.setting]
-        for points, whole in _grouped(candidates, asked.setting):
-            group = whole[open_[whole]]
             if group.size and points.compositions.size:
-                # Callers take each stored r by itself: histograms of inexact masses answer no other r.
-                yield points, group
+                yield points, group, rows
             if points.gridded:
-                open_[group] = enough[asked.setting[group]] > depth + 1
+                counted = group if any_rounds else group[rows >= 0]
+                open_[counted] = enough[asked.setting[counted]] > depth + 1
         depth += 1
 
 

@@ -64,7 +64,7 @@ class _Asked:
     @property
     def columns(self) -> dict[str, Any]:
         """The columns of the questions in tables: texts, and arrays of the shape of the questions."""
-        mechanism = self.mechanism if isinstance(self.mechanism, str) else str(self.mechanism)
+        mechanism = self.mechanism if isinstance(self.mechanism, str) else type(self.mechanism).__name__
         texts = {name: "auto" if value is None else value for name, value in self.fixed.items()}
         arrays = {name: value.reshape(self.shape) for name, value in {**self.varying, **self.arguments}.items()}
         return {"mechanism": mechanism, **texts, **arrays}

@@ -1,7 +1,7 @@
 """Trade-off curves, total variation and Rényi divergences from what a store holds."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -85,7 +85,7 @@ def pair_renyi(pair: Pair, *, compositions: Any, order: Any, tolerance: float, d
 
     found = _answered(bounds, compositions, _Axis("order", order, checked_orders, np.max), direction)
     # A tolerance that cannot be reached is an error.
-    return CurveBounds(found.lower, found.upper, _frozen(np.ones(found.lower.shape, dtype=bool)))
+    return replace(found, within_tolerance=_frozen(np.ones(found.lower.shape, dtype=bool)))
 
 
 def state_renyi(
@@ -168,8 +168,11 @@ def _answered(
         here = rounds == r
         lower[:, here], upper[:, here] = bounds(r, values[here])
     if direction == "both":
-        return CurveBounds(*(_frozen(axis.worse(side, axis=0).reshape(shape)) for side in (lower, upper)))
-    return CurveBounds(*(_frozen(side.reshape((len(Direction), *shape))) for side in (lower, upper)))
+        lower, upper = (axis.worse(side, axis=0).reshape(shape) for side in (lower, upper))
+    else:
+        lower, upper = (side.reshape((len(Direction), *shape)) for side in (lower, upper))
+    asked = {axis.name: given[1], "compositions": given[0]}
+    return CurveBounds(_frozen(lower), _frozen(upper), asked=dict(sorted(asked.items())))
 
 
 def _judged(
@@ -203,7 +206,7 @@ def _judged(
         "type_two_error_upper - type_two_error_lower" if errors else "total_variation_upper / total_variation_lower - 1"
     )
     missed = missed_by(np.asarray(~within), width, study, what, worst)
-    return CurveBounds(found.lower, found.upper, _frozen(np.asarray(within))), missed
+    return replace(found, within_tolerance=_frozen(np.asarray(within))), missed
 
 
 def _frozen(values: Any) -> Any:

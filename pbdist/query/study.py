@@ -369,7 +369,7 @@ class Study:
             study=self.spec,
         )
         tell(missed, strict=strict)
-        return replace(found, adjacency=self.neighbours(mechanism, **noise))
+        return self._about(found, mechanism, noise)
 
     def total_variation(
         self,
@@ -394,7 +394,7 @@ class Study:
             study=self.spec,
         )
         tell(missed, strict=strict)
-        return replace(found, adjacency=self.neighbours(mechanism, **noise))
+        return self._about(found, mechanism, noise)
 
     def renyi(
         self,
@@ -428,7 +428,7 @@ class Study:
             found = state_renyi(kept, self._states(mechanism, noise), pair, **asked)
         else:
             found = pair_renyi(pair, tolerance=tolerance, **asked)
-        return replace(found, adjacency=self.neighbours(mechanism, **noise))
+        return self._about(found, mechanism, noise)
 
     def describe(self, mechanism: str | Pair, **noise: Any) -> str:
         """Return the one setting that a mechanism, or a label with parameters, names, as text; errors as `delta`."""
@@ -454,6 +454,13 @@ class Study:
     def _reader(self) -> PointReader:
         self._check()
         return PointReader(self._union, self._is_committed, read_refinements(self.parts[0]))
+
+    def _about(self, found: CurveBounds, mechanism: str | Pair, noise: Mapping[str, Any]) -> CurveBounds:
+        """Return bounds with what they are about."""
+        setting = self.describe(mechanism, **noise)
+        label = mechanism if isinstance(mechanism, str) else type(mechanism).__name__
+        asked = {"mechanism": label, "setting": np.array(setting, dtype=object), **found.asked}
+        return replace(found, adjacency=self.neighbours(mechanism, **noise), asked=asked)
 
     def _states(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> StateAt:
         """Return what reads the kept states of a setting."""

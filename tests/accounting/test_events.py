@@ -56,7 +56,7 @@ def test_bounds_of_delta_are_those_of_the_pairs() -> None:
     found = from_dp_event(dp_event.SelfComposedDpEvent(GAUSSIAN, 4), adjacency=REPLACE)
     told = found.delta([0.5, 1.0])
     assert told.adjacency == REPLACE
-    assert "replace-one" in told._repr_html_()
+    assert "one record replaced" in told._repr_html_()
     theirs = PLDAccountant(THEIRS[REPLACE]).compose(GAUSSIAN, 4)
     for index, epsilon in enumerate((0.5, 1.0)):
         assert told.lower[index] <= theirs.get_delta(epsilon) <= 1.001 * told.upper[index]

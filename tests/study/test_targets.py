@@ -76,7 +76,7 @@ def test_a_run_computes_only_what_a_target_adds(tmp_path: Path, capsys: pytest.C
     path = write_study(tmp_path, study + target)
     assert main(["run", str(path), "--serial", "--store", str(store)]) == 0
     told = capsys.readouterr()
-    assert "e^ε = 1.75, δ <= 0.2 after 5 compositions" in told.out
+    assert "target: δ <= 0.2 at r = 5, ε = 0.559616, e^ε = 1.75\n" in told.out
     after = results_of(store)
     # The root and its copy tell that there are two parts now.
     changed = {name for name in before if after[name] != before[name]}
