@@ -109,7 +109,7 @@ def test_choices_of_noise_say_for_whom_each_is(store: Path) -> None:
 
 def test_verdicts_on_a_target_say_that_they_do_not_compare(store: Path) -> None:
     opened = open_study(store)
-    target = Target(0.5, 0.1, 4)
+    target = Target(epsilon=0.5, delta=0.1, compositions=4)
     console = Console(width=200)
     with console.capture() as told:
         console.print(printed_targets(opened.spec, target, judge_target(opened, target)))
