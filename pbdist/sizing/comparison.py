@@ -11,14 +11,14 @@ from pbdist.errors import InvalidInputError, PbdistError, PrecisionError, shown
 from pbdist.mechanisms import MECHANISMS, NoisyCount, Pair, Poisson, noise_parameter, parameters_of
 from pbdist.notebook import html_table
 from pbdist.progress import report
-from pbdist.query.formats import Sheet, Shown, as_table
 from pbdist.sizing.api import size
 from pbdist.sizing.families import COUNT_NOISES, CountFamily, is_positive, noise_class
-from pbdist.sizing.sized import Answer, SizedNoise, answers_sheet, noise_deviation, printed_text
+from pbdist.sizing.sized import Answer, SizedNoise, answers_sheet, noise_deviation
 from pbdist.sizing.target import checked_target
 from pbdist.study import Target
 from pbdist.study.spec import exponential
 from pbdist.suggestions import did_you_mean
+from pbdist.tables import Sheet, Shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +82,7 @@ class SizedFamilies:
 
     def __str__(self) -> str:
         """Return what `pbdist size` prints."""
-        return printed_text(as_table(self.sheet))
+        return str(self.sheet)
 
     def _repr_html_(self) -> str:
         """Return the same as a small table, for notebooks."""

@@ -13,14 +13,14 @@ from rich.measure import Measurement
 from pbdist.errors import InvalidInputError, PbdistError, PrecisionError
 from pbdist.mechanisms import Pair, at_least_as_noisy
 from pbdist.notebook import html_table
-from pbdist.query.formats import Cell, Column, Sheet, Shown, as_table, head_of
-from pbdist.query.printing import neighbours_line
+from pbdist.query.judging import neighbours_line
 from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.sizing.counts import mean_below
 from pbdist.sizing.families import CountFamily, expected_messages, family_of
 from pbdist.sizing.target import Computed, Judge, ScannedPoint
 from pbdist.study import Target
 from pbdist.study.spec import exponential
+from pbdist.tables import Cell, Column, Sheet, Shown, head_of
 from pbdist.types import Adjacency, JsonValue
 
 _DIGITS, _PAGE = 6, 100
@@ -205,7 +205,7 @@ class SizedNoise:
 
     def __str__(self) -> str:
         """Return what `pbdist size` prints."""
-        return printed_text(as_table(sized_sheet(self)))
+        return str(sized_sheet(self))
 
     def _repr_html_(self) -> str:
         """Return the same as a small table, for notebooks."""

@@ -201,13 +201,13 @@ TOLD = [
         "DiscreteGaussian.scale: expected a scale and a sensitivity that leave at most 20000000 outcomes",
     ),
     (
-        lambda: CountFamily(lambda mean, scale: NoisyCount(DiscreteLaplace(scale), mean, 1)).pair(5.0, 1.0),
-        "CountFamily.make: expected Laplace or Gaussian noise, got discrete noise, whose mean is whole: size its"
-        " scale at a given mean, with the family NoisyCount",
+        lambda: CountFamily(lambda mean, scale: NoisyCount(DiscreteLaplace(scale), mean + 0.5, 1)).mean_step,
+        "NoisyCount.mean: expected a whole number with discrete noise, got 100.5",
     ),
     (
-        lambda: size(NoisyCount, noise="DiscreteLaplace", shift=1, compositions=1, epsilon=1.0, delta=1e-3),
-        "noise: expected the class Laplace or Gaussian, or its name, got 'DiscreteLaplace'",
+        lambda: size(NoisyCount, noise="Cauchy", shift=1, compositions=1, epsilon=1.0, delta=1e-3),
+        "noise: expected the class Laplace, Gaussian, DiscreteLaplace, DiscreteGaussian or Poisson, or its name, got"
+        " 'Cauchy'",
     ),
     (
         lambda: SubsampledGaussianGroup(1.0, 0.1, 0),

@@ -231,18 +231,24 @@ def test_verdicts_follow_the_bounds(finished: Path, copy: Path) -> None:
     study = open_study(finished)
     epsilon, compositions = study.spec.epsilon[2], 4
     for delta in (1e-9, 0.05, 0.2, 0.99):
-        results = judge_target(study, Target(epsilon, delta, compositions))
+        results = judge_target(study, Target(epsilon=epsilon, delta=delta, compositions=compositions))
         assert [result.cell for result in results] == list(study.spec.cells)
         for result in results:
             low, high = result.delta_lower, result.delta_upper
             expected = Verdict.MEETS if high <= delta else Verdict.REFUTED if low > delta else Verdict.UNDECIDED
             assert result.verdict is expected
-    one = judge_target(study, Target(epsilon, 0.5, compositions))[0]
+    one = judge_target(study, Target(epsilon=epsilon, delta=0.5, compositions=compositions))[0]
     middle = (one.delta_lower + one.delta_upper) / 2
-    assert judge_target(study, Target(epsilon, middle, compositions))[0].verdict is Verdict.UNDECIDED
+    assert (
+        judge_target(study, Target(epsilon=epsilon, delta=middle, compositions=compositions))[0].verdict
+        is Verdict.UNDECIDED
+    )
     damage_batch(copy, 3)
     damaged: Study = open_study(copy)
-    assert judge_target(damaged, Target(epsilon, 0.5, compositions))[3].verdict is Verdict.MISSING
+    assert (
+        judge_target(damaged, Target(epsilon=epsilon, delta=0.5, compositions=compositions))[3].verdict
+        is Verdict.MISSING
+    )
 
 
 def test_the_precision_of_a_tight_study_is_counted(finished_store: Finished, store_copy: Finished) -> None:

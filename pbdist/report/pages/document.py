@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pbdist.query.printing import NOT_KNOWN
+from pbdist.results import NOT_KNOWN
 from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.study.spec import exponential
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pbdist.errors import StoreDamagedError
 from pbdist.provenance import provenance
+from pbdist.query.judging import precision_line
 from pbdist.query.noise_choice import NoiseChoice, noise_choices
-from pbdist.query.printing import precision_line
 from pbdist.query.status import StoreStatus, store_status
 from pbdist.query.study import Study, open_study
 from pbdist.report.pages.document import (

@@ -17,7 +17,7 @@ import pytest
 from pbdist import open_study
 from pbdist.cli import main
 from pbdist.query.noise_choice import noise_choices
-from pbdist.query.printing import rounded_down, rounded_up
+from pbdist.rounding import rounded_down, rounded_up
 from pbdist.report.explorer.export import exported
 from pbdist.report.explorer.snapshot import Snapshot
 from pbdist.store.layout import bounds_file
