@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from pbdist.cli import main
-from tests.report.figures.test_figure_file import PLAIN
 from tests.studies import files_of, write_study
 
 STORE = "data/tiny.zarr"
@@ -157,10 +156,6 @@ REFUSED = [
     ("run quikstart", "did you mean quickstart?"),
     ("studies --show quickstrt", "got 'quickstrt': did you mean quickstart?"),
     ("size --system vuvuzela_dailing", "got 'vuvuzela_dailing': did you mean vuvuzela-dialing?"),
-    # figure
-    ("figure figure.yaml wrong.yaml", "mechanism.scael: expected one of"),
-    ("figure figure.yaml figure.yaml", "figures: expected each name once, got example"),
-    ("figure figure.yaml --workers 0", "--workers: expected an integer from 1 to 4096, got 0"),
     # new
     ("new study", "file: expected a name of letters, digits, '.', '_' and '-' that ends in .yaml, got 'study'"),
     ("new 'my study.yaml'", "file: expected a name of letters"),
@@ -173,12 +168,10 @@ REFUSED = [
 
 @pytest.fixture(scope="module")
 def folder(tiny_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a study, its finished store, and files of figures."""
+    """A folder with a study and its finished store."""
     folder = tmp_path_factory.mktemp("refusals")
     shutil.copytree(tiny_store, folder / STORE)
     write_study(folder)
-    write_study(folder, PLAIN, "figure.yaml")
-    write_study(folder, PLAIN.replace("scale: 3", "scael: 3").replace("example", "wrong"), "wrong.yaml")
     return folder
 
 
