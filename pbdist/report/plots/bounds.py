@@ -123,13 +123,9 @@ def epsilon_delta(
         words = f"target: {equal_to('ε', target[0])}, {equal_to('δ', target[1])}"
         axes.axhline(math.log10(target[1]), color="black", linewidth=0.8, linestyle=":", label=words)
     notes = [*gap_notes(missing), *width_note(lowers, uppers, axes.get_ylim()[0] * LN10), *hidden]
-    notes += _setting_notes(labels, [graph.setting for graph in graphs])
+    notes += setting_notes(labels, [graph.setting for graph in graphs])
     finish(axes, title, x="ε, in nats", y="δ, a probability", notes=notes)
     return axes
-
-
-def _setting_notes(labels: Sequence[str], settings: Sequence["StoredSetting | Rounds"]) -> list[str]:
-    return setting_notes(labels, [one.attained for one in settings], [(one.columns, one.adjacency) for one in settings])
 
 
 def graphs_of(settings: Sequence[StoredSetting], compositions: int | Sequence[int] | None) -> list[Graph]:
@@ -416,13 +412,16 @@ def _draw_rounds(
     else:
         hidden = show_decades(axes, uppers, lowers, lowest)
         notes += [*width_note(lowers, uppers), *hidden]
-    wide = sum(one.wide for one in found)
-    if wide:
-        where = "it lies" if wide == 1 else "they lie"
-        notes.append(f"{counted(wide, 'answer')} wider than the tolerance: {where} between stored points")
-    notes += [*_setting_notes(labels, found), GUIDE]
+    notes += wide_note(sum(one.wide for one in found))
+    notes += [*setting_notes(labels, found), GUIDE]
     finish(axes, title, at, x="r, rounds", y="ε, in nats" if of_epsilon else "δ, a probability", notes=notes)
     return axes
+
+
+def wide_note(wide: int) -> list[str]:
+    """Return how many answers of studies are wider than the tolerance."""
+    where = "it lies" if wide == 1 else "they lie"
+    return [f"{counted(wide, 'answer')} wider than the tolerance: {where} between stored points"] if wide else []
 
 
 def brackets(
@@ -466,7 +465,7 @@ def brackets(
         widths.append(np.where(np.isneginf(widest), np.nan, widest))
         missing.append((np.isnan(upper).all(axis=1), setting.gap))
         faint += int(np.all(upper < floor, axis=1).sum())
-    notes = [*gap_notes(missing), *_setting_notes(labels, settings)]
+    notes = [*gap_notes(missing), *setting_notes(labels, settings)]
     every = np.concatenate(widths)
     if np.isnan(every).all():
         why = "; ".join(notes) or f"no δ above {lowest:g}"

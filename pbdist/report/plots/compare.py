@@ -10,7 +10,7 @@ import numpy as np
 from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.query.noise_choice import NoiseGroup, noise_groups
-from pbdist.report.plots.bounds import bounds_at, delta_over_rounds, graphs_of, middle_epsilon
+from pbdist.report.plots.bounds import Rounds, bounds_at, delta_over_rounds, graphs_of, middle_epsilon, wide_note
 from pbdist.report.plots.frame import (
     GUIDE,
     LN10,
@@ -117,7 +117,8 @@ def _ratios(
             continue
         epsilon = np.union1d(graph.epsilon, graphs[first].epsilon)
         (lower, upper), (least, most) = bounds_at(graph, epsilon), bounds_at(graphs[first], epsilon)
-        low, high = _quotient(lower, most), _quotient(upper, least)
+        with np.errstate(invalid="ignore"):
+            low, high = lower - most, upper - least
         # Of a lower bound that is not known as of one that is 0.
         low = np.where(np.isnan(low) & ~np.isnan(upper) & ~np.isnan(most), -np.inf, low)
         high = np.where(np.isnan(high) & ~np.isnan(upper) & ~np.isnan(most), np.inf, high)
@@ -142,27 +143,17 @@ def _ratios(
         notes.append(f"{counted(faint, 'ratio')} not drawn, of δ below {math.exp(end):.3g}")
     if any(np.isposinf(one).any() for one in every):
         notes.append("arrows start at the least ratio: the lower bound of the reference is 0 there, or not known")
-    notes += _of_settings(labels, settings)
+    notes += setting_notes(labels, [graph.setting for graph in graphs])
     name = labels[first] if len(labels[first]) <= 24 else "the reference"
     finish(axes, title, x="ε, in nats", y=f"δ / δ of {name}", notes=[*notes, GUIDE], legend=True)
     return axes
 
 
-def _quotient(log_value: FloatArray, log_other: FloatArray) -> FloatArray:
-    """Return the logarithm of a ratio; NaN for 0 / 0, and where one is not known."""
-    with np.errstate(invalid="ignore"):
-        found: FloatArray = log_value - log_other
-    return found
-
-
-def _of_settings(labels: Sequence[str], settings: Sequence[StoredSetting]) -> list[str]:
-    return setting_notes(labels, [one.attained for one in settings], [(one.columns, one.adjacency) for one in settings])
-
-
 def _needed(settings: Sequence[StoredSetting], r: int, epsilon: float, end: float, axes: "Axes | None") -> "Axes":
     groups = _groups(settings)
     points = [[_at(setting, r, epsilon) for setting in mine] for _, mine in groups]
-    lowers, uppers = ([np.array([one[side] for one in found]) for found in points] for side in (0, 1))
+    lowers = [np.concatenate([one.lower for one in found]) for found in points]
+    uppers = [np.concatenate([one.upper for one in found]) for found in points]
     # A group has one reason for all of its gaps.
     reasons = [next((one.gap for one in mine if one.gap), "") for _, mine in groups]
     missing = [(np.isnan(high), reason) for high, reason in zip(uppers, reasons, strict=True)]
@@ -189,8 +180,9 @@ def _needed(settings: Sequence[StoredSetting], r: int, epsilon: float, end: floa
     notes = gap_notes(missing)
     faint = int(sum((high < ends[0]).sum() for high in uppers))
     if faint:
-        notes.append(f"{counted(faint, 'setting')} not drawn, with a smaller δ")
-    notes += _of_settings([""] * len(settings), settings)
+        notes.append(f"of {faint:,} setting{'s' * (faint > 1)} δ is smaller than what is drawn")
+    notes += wide_note(sum(one.wide for found in points for one in found))
+    notes += setting_notes([""] * len(settings), settings)
     notes.append("thick: the least tabulated noise proved to meet a δ; thin: the most below it that is refuted")
     finish(
         axes,
@@ -254,15 +246,9 @@ def needed_noise(
     return np.where(np.isinf(meets), np.nan, meets), np.where(np.isinf(refuted), np.nan, refuted)
 
 
-def _at(setting: StoredSetting, r: int, epsilon: float) -> tuple[float, float]:
+def _at(setting: StoredSetting, r: int, epsilon: float) -> Rounds:
     """Return the bounds on ln δ of a setting at one point."""
     row = one_of(setting.compositions.tolist(), r, COMPOSITIONS)
-    here = slice(row, row + 1)
-    one = replace(
-        setting,
-        compositions=setting.compositions[here],
-        log_lower=setting.log_lower[:, here],
-        log_upper=setting.log_upper[:, here],
-    )
-    found = delta_over_rounds(one, epsilon)
-    return float(found.lower[0]), float(found.upper[0])
+    lower, upper = (values[:, row : row + 1] for values in (setting.log_lower, setting.log_upper))
+    rounds = setting.compositions[row : row + 1]
+    return delta_over_rounds(replace(setting, compositions=rounds, log_lower=lower, log_upper=upper), epsilon)

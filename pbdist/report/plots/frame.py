@@ -14,7 +14,7 @@ from pbdist.query.settings import neighbours_words
 from pbdist.report.sheet import COLOURS, LINES, MARKERS, new_sheet, plain, styled
 from pbdist.results import log_relative_width
 from pbdist.rounding import rounded_up
-from pbdist.types import COMPOSITIONS, DIRECTION, Adjacency, BoolArray, FloatArray
+from pbdist.types import COMPOSITIONS, DIRECTION, BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -106,8 +106,8 @@ def _apart(value: float, values: Sequence[Any]) -> str:
 
 #: Width and height of a sheet, inches.
 SIZE = (7.0, 4.4)
-#: Inches: of a letter of title and notes, of a legend, left of the axes, and in height of a legend's and a note's line.
-_LETTER, _SMALL, _MARGIN, _LINE, _NOTE = 0.08, 0.06, 0.7, 0.165, 0.125
+#: Inches: of a letter of the title, a legend and a note; left of the axes; in height of a legend's and a note's line.
+_LETTER, _SMALL, _TINY, _MARGIN, _LINE, _NOTE = 0.086, 0.06, 0.056, 0.7, 0.165, 0.125
 #: Letters of a title that has hardly any room.
 _FEWEST = 24
 _NOTES = "pbdist-notes"
@@ -200,7 +200,7 @@ def finish(axes: "Axes", *title: str, x: str, y: str, notes: Iterable[str], lege
         )  # fmt: skip
         rows = math.ceil(len(texts) / columns) + sum(text.count("\n") for text in texts)
     whole = tuple(dict.fromkeys((*take_notes(axes), *filter(None, notes))))
-    lines = [line for note in whole for line in textwrap.wrap(note, int(letters * 1.35))]
+    lines = [line for note in whole for line in textwrap.wrap(note, max(_FEWEST, int(room / _TINY)))]
     if lines:
         below = axes.annotate(
             "\n".join(lines),
@@ -300,17 +300,16 @@ def refuse_nothing(missing: Sequence[tuple[BoolArray, str]]) -> None:
         raise OffGridError(f"bounds: expected bounds to draw, got none: {'; '.join(gap_notes(missing)) or 'no points'}")
 
 
-def setting_notes(
-    labels: Sequence[str], attained: Sequence[bool], found: Iterable[tuple[Mapping[str, Any], Adjacency]]
-) -> list[str]:
-    """Return which curves have no lower bound, and for which neighbours curves are; nothing where none says it.
+def setting_notes(labels: Sequence[str], settings: Sequence[Any]) -> list[str]:
+    """Return which settings have no lower bound, and for which neighbours they are; nothing where none says it.
 
-    `found` has for each curve the parameters that name it, and the relation of its neighbours.
+    Settings have ``columns``, ``attained`` and ``adjacency``, as a `StoredSetting`.
     """
-    without = [label for label, known in zip(labels, attained, strict=True) if not known]
+    without = [label for label, one in zip(labels, settings, strict=True) if not one.attained]
     notes = [NO_LOWER if len(without) == len(labels) else f"{'; '.join(without)}: {NO_LOWER}"] if without else []
-    told = [(" ".join(str(one[name]) for name in _NAMES if name in one), relation) for one, relation in found]
-    return [*notes, neighbours_words(told)] if any(relation.definite for _, relation in told) else notes
+    told = [(" ".join(str(one.columns[name]) for name in _NAMES if name in one.columns), one) for one in settings]
+    definite = any(one.adjacency.definite for one in settings)
+    return [*notes, neighbours_words((name, one.adjacency) for name, one in told)] if definite else notes
 
 
 def width_note(log_lower: Sequence[FloatArray], log_upper: Sequence[FloatArray], lowest: float = -np.inf) -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 from pbdist.errors import InvalidInputError, shown
 from pbdist.query import Study, Verdict
 from pbdist.query.noise_choice import NoiseChoice, TabulatedNoise, noise_choices
+from pbdist.query.settings import neighbours_words
 from pbdist.query.stored import NOT_COMPUTED
 from pbdist.report.plots.frame import (
     LN10,
@@ -20,7 +21,6 @@ from pbdist.report.plots.frame import (
     gap_notes,
     labelled,
     refuse_nothing,
-    setting_notes,
     show_decades,
     wide_axis,
 )
@@ -38,8 +38,6 @@ _VERDICTS: Mapping[Verdict, tuple[str, str, str, str]] = {
 }
 #: More groups of settings in one plot cannot be told apart.
 MOST_GROUPS = 4
-#: Parameters of a group that say little.
-_IMPLIED = ("kind", "noise")
 
 
 def noise(
@@ -86,7 +84,7 @@ def noise(
     if len(picked) > MOST_GROUPS:
         raise InvalidInputError(
             f"mechanism: expected at most {MOST_GROUPS} groups of settings in one plot, got {len(picked)}: choose by"
-            f" {', '.join(_telling(picked))}"
+            f" {', '.join(dict.fromkeys(['mechanism', *(name for one in picked for name in one.fixed)]))}"
         )
     loss = equal_to("ε", told["epsilon"]) if told["epsilon"] is not None else equal_to("e^ε", told["exp_epsilon"])
     at = f"r = {told['compositions']:,}, {loss}"
@@ -123,12 +121,6 @@ def _picked(found: Sequence[NoiseChoice], noise: Mapping[str, Any]) -> list[Nois
             raise InvalidInputError(f"{name}: expected one of {there}, got {shown(wanted)}")
         comparable = left
     return comparable
-
-
-def _telling(choices: Sequence[NoiseChoice]) -> list[str]:
-    names = dict.fromkeys(["mechanism", *(name for choice in choices for name in choice.fixed)])
-    values = [{"mechanism": choice.label, **choice.fixed} for choice in choices]
-    return [name for name in names if len({str(value.get(name)) for value in values}) > 1 and name not in _IMPLIED]
 
 
 def draw_choices(
@@ -186,7 +178,8 @@ def draw_choices(
         notes.append(f"δ is 0 at {nothing:,} of {len(tried):,} settings, which are drawn on the lower edge")
     if any(math.isnan(one.lower) and not math.isnan(one.upper) for one in tried):
         notes.append(NO_LOWER)
-    notes += setting_notes([], [], [({"mechanism": choice.label}, choice.adjacency) for choice in choices])
+    told = [(choice.label, choice.adjacency) for choice in choices]
+    notes += [neighbours_words(told)] if any(relation.definite for _, relation in told) else []
     wide_axis(axes, [one.amount for one in tried])
     lower, upper = (np.array([_log(getattr(one, side)) for one in tried]) for side in ("lower", "upper"))
     notes += show_decades(axes, [upper, np.array([math.log(delta)])], [lower], lowest)
