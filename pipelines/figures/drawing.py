@@ -136,9 +136,12 @@ def _over_rounds(axes: "Axes", figure: Figure, points: list[Points]) -> list[str
         notes += show_decades(axes, [one.log_upper for one in points], [one.log_lower for one in points], figure.lowest)
     else:
         values = np.concatenate([one.upper for one in points])
-        wide_axis(axes, values[values <= figure.largest], "y", ratio=30.0)
-        if np.any(values[np.isfinite(values)] > figure.largest):
-            axes.set_ylim(top=figure.largest)
+        if figure.shows == "renyi":
+            axes.set_yscale("log")
+        if figure.shows == "exp_epsilon":
+            drawn = values[values <= figure.largest]
+            top = figure.largest if np.any(values > figure.largest) else 1.05 * float(drawn.max()) - 0.05
+            axes.set_ylim(1.0 - 0.04 * (top - 1.0), top)
     if figure.over_rounds:
         wide_axis(axes, figure.values, base=2)
     return notes

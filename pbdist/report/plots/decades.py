@@ -24,8 +24,14 @@ def plain_logarithms(axis: "Axis", base: float = 10.0) -> None:
     """Write plain numbers at few ticks of a logarithmic axis."""
     low, high = sorted(axis.get_view_interval())
     between = base == 10.0 and high < 100.0 * max(low, 1e-300)
-    axis.set_major_locator(LogLocator(base=base, subs=(1.0, 2.0, 5.0) if between else (1.0,), numticks=9))
-    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}" if 1e3 <= x < 1e9 else f"{x:.3g}"))
+    axis.set_major_locator(LogLocator(base=base, subs=(1.0, 2.0, 5.0) if between else (1.0,), numticks=7))
+
+    def said(x: float, _: int) -> str:
+        if base == 2.0 and high > 4096.0:
+            return f"$2^{{{math.log2(x):g}}}$"
+        return f"{x:,.0f}" if 1e3 <= x < 1e9 else f"{x:.3g}"
+
+    axis.set_major_formatter(FuncFormatter(said))
     axis.set_minor_formatter(NullFormatter())
 
 

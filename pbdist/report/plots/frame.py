@@ -183,7 +183,9 @@ def finish(axes: "Axes", *title: str, x: str, y: str, notes: Iterable[str], lege
     axes.set_ylabel(y)
     sheet: Any = axes.get_figure(root=True)
     alone = len(sheet.axes) == 1
-    room = sheet.get_figwidth() * (1.0 if alone else axes.get_position().width) - (_MARGIN if alone else 0.0)
+    place = axes.get_subplotspec()
+    columns = 1 if place is None else place.get_gridspec().ncols
+    room = sheet.get_figwidth() / columns - _MARGIN
     letters = max(_FEWEST, int(room / _LETTER))
     axes.set_title(textwrap.fill(", ".join(filter(None, title)), letters), loc="left")
     anchor: Any = axes.xaxis.label
@@ -193,12 +195,12 @@ def finish(axes: "Axes", *title: str, x: str, y: str, notes: Iterable[str], lege
         most = max(_FEWEST, int(room / _SMALL) - 7)
         texts = ["\n".join(textwrap.wrap(label, most)) for label in labels]
         width = 7 + max(len(line) for text in texts for line in text.split("\n"))
-        columns = max(1, min(len(texts), int(room / _SMALL / width)))
+        abreast = max(1, min(len(texts), int(room / _SMALL / width)))
         anchor = axes.legend(
-            handles, texts, loc="upper center", bbox_to_anchor=(0.5, 0.0), borderaxespad=4.2, ncols=columns,
+            handles, texts, loc="upper center", bbox_to_anchor=(0.5, 0.0), borderaxespad=4.2, ncols=abreast,
             frameon=False, handlelength=2.8, columnspacing=1.2,
         )  # fmt: skip
-        rows = math.ceil(len(texts) / columns) + sum(text.count("\n") for text in texts)
+        rows = math.ceil(len(texts) / abreast) + sum(text.count("\n") for text in texts)
     whole = tuple(dict.fromkeys((*take_notes(axes), *filter(None, notes))))
     lines = [line for note in whole for line in textwrap.wrap(note, max(_FEWEST, int(room / _TINY)))]
     if lines:
