@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
                 _tell(f"{title}: ended with {code}")
                 return code
             _tell(f"{title}: {time.monotonic() - since:.0f} s")
-    stored = Stored(_PIPELINES / "figures", options.stores)
+    stored = Stored(options.stores)
     _tell("claims")
     claims = [*vuvuzela.claims(stored), *mechanisms.claims(stored), *noise.claims(stored)]
     written(options.docs / "evaluation.md", page(stored, claims))
@@ -64,13 +64,12 @@ def _steps(stores: Path, docs: Path) -> list[tuple[str, list[str]]]:
         (name, [*pbdist, "run", str(_PIPELINES / f"{name}.yaml"), "--store", str(stores / f"{name}.zarr")])
         for name in _STUDIES
     ]
-    files = sorted(str(path) for path in (_PIPELINES / "figures").glob("*.yaml"))
-    figures = [*pbdist, "figure", *files, "--stores", str(stores), "--folder", str(docs / "figures"), "--formats"]
+    figures = ["-m", "pipelines.figures", "all", str(docs / "figures"), "--stores", str(stores), "--workers", "2"]
     pages = [
         ("measured timing", ["-m", "pipelines.measured_timing", "--page", str(docs / "measured-timing.md")]),
         ("comparison", ["-m", "pipelines.comparison", "--output", str(docs / "comparison.md")]),
     ]
-    return [*studies, ("figures", [*figures, "csv", "svg", "png"]), *pages]
+    return [*studies, ("figures", figures), *pages]
 
 
 def _tell(text: str) -> None:

@@ -33,7 +33,7 @@ KINDS = {
     "epsilon-delta": "δ over epsilon, one band for each setting and r",
     "compositions": "δ over r at an epsilon, or epsilon over r at a δ",
     "noise": "δ over the noise at a target: what meets it, what is refuted, what is undecided",
-    "compare": "settings at one r: δ over epsilon, or over the noise at an epsilon",
+    "compare": "settings at one r: the ratio of their δ, or the noise that each needs for the same δ",
     "tradeoff": "type II error over type I error (f-DP)",
     "losses": "the privacy loss distribution of a kept state",
     "brackets": "upper / lower - 1 over r",
@@ -42,7 +42,7 @@ _TAKES = {
     "epsilon-delta": ("compositions", "epsilon", "exp_epsilon", "delta", "lowest", "direction"),
     "compositions": ("epsilon", "exp_epsilon", "delta", "lowest"),
     "noise": ("compositions", "epsilon", "exp_epsilon", "delta", "lowest"),
-    "compare": ("compositions", "epsilon", "exp_epsilon", "delta", "over", "lowest", "direction"),
+    "compare": ("compositions", "epsilon", "exp_epsilon", "over", "reference", "lowest"),
     "tradeoff": ("compositions",),
     "losses": ("compositions", "lowest"),
     "brackets": ("epsilon", "exp_epsilon", "lowest"),
@@ -82,16 +82,17 @@ _FILE = "an .svg, .png or .pdf file; it is replaced"
         "--over",
         metavar="NAME",
         type=choice("epsilon", "noise"),
-        help="what compare has as its axis (default: epsilon)",
+        help="what compare shows: ratios of δ over epsilon, or the noise needed (default: epsilon)",
     ),
+    Option("--reference", metavar="LABEL", help="the setting that compare divides by (default: the first one)"),
     Option("--lowest", metavar="D", type=NUMBER, help="where the axis ends; 0: all there is (default: 1e-40)"),
     direction_option("both directions together, or each (default: both)"),
     factor_option(),
-    Option("--width", metavar="INCHES", type=Number(5, 40, "inches"), default=8.2, help="default: 8.2"),
+    Option("--width", metavar="INCHES", type=Number(3, 40, "inches"), default=8.2, help="default: 8.2"),
     Option(
         "--height",
         metavar="INCHES",
-        type=Number(3, 40, "inches"),
+        type=Number(2, 40, "inches"),
         default=4.4,
         help="default: 4.4; a long legend takes more",
     ),
@@ -150,7 +151,9 @@ def _asked(options: Options) -> dict[str, Any]:
     _check_place(options.output, options.stores)
     if options.plot in _ONE_STORE and len(options.stores) > 1:
         refuse("STORE", f"expected one store for {options.plot}, got {len(options.stores)}")
-    given = given_options(options, ("compositions", "epsilon", "exp_epsilon", "delta", "over", "lowest", "direction"))
+    given = given_options(
+        options, ("compositions", "epsilon", "exp_epsilon", "delta", "over", "reference", "lowest", "direction")
+    )
     for name in given:
         if name not in _TAKES[options.plot]:
             refuse(f"--{name.replace('_', '-')}", f"expected none for {options.plot}, got one")
@@ -180,9 +183,7 @@ def _logarithm(value: float) -> float:
 
 def _target(kind: str, given: dict[str, Any]) -> None:
     """Make ε and δ one target where they are marked, or refuse one without the other."""
-    if kind not in ("epsilon-delta", "compare") or (kind == "compare" and given.get("over") == "noise"):
-        if kind == "compare" and "delta" in given:
-            refuse("--delta", "expected none for compare over noise, got one")
+    if kind != "epsilon-delta":
         return
     if ("epsilon" in given) != ("delta" in given):
         refuse("--epsilon", "expected it together with --delta, a target that is marked, got one of them")

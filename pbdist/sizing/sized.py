@@ -1,14 +1,10 @@
 """Sized noise: its certificate, and how it is printed, rounded to the safe sides."""
 
-import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
-
-from rich.console import Console, RenderableType
-from rich.measure import Measurement
 
 from pbdist.errors import InvalidInputError, PbdistError, PrecisionError
 from pbdist.mechanisms import Pair, at_least_as_noisy
@@ -232,16 +228,6 @@ def _proved_of(
         return None
     bound = proved(mechanism)
     return None if bound is None else PrintedNoise(mechanism, scale, mean, bound)
-
-
-def printed_text(what: RenderableType) -> str:
-    """Return a printed table as text, as wide as it needs: a number that is cut would be another number."""
-    wide = Console(width=100_000, file=io.StringIO())
-    needed = Measurement.get(wide, wide.options, what).minimum
-    page = Console(width=max(_PAGE, needed), file=io.StringIO(), color_system=None)
-    with page.capture() as captured:
-        page.print(what)
-    return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
 def sized_sheet(sized: SizedNoise) -> Sheet:

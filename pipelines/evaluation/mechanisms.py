@@ -54,7 +54,7 @@ def _widest(stored: Stored, *, at_zero: bool = False) -> list[Finding]:
     largest, where, points = 0.0, "", 0
     for name in stored.names:
         figure = stored.figure(name)
-        if figure.shows != "delta" or figure.over_rounds or figure.method != "tight":
+        if figure.shows != "delta" or figure.over_rounds or figure.buckets is not None:
             continue
         certified = [(panel, curve) for panel in figure.panels for curve in panel.curves if curve.certified]
         for panel, curve in certified:

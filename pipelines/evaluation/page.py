@@ -85,7 +85,7 @@ def _figures(stored: Stored) -> Iterator[str]:
         figure = stored.figure(name)
         yield f"### {figure.title}\n"
         yield f"![{figure.title}](figures/{name}.svg)\n"
-        files = f"[Data](figures/{name}.csv), [parameters](../pipelines/figures/{name}.yaml)"
+        files = f"[Data](figures/{name}.csv), [parameters](../pipelines/figures/paper.py)"
         yield textwrap.fill(f"{figure.caption} *{figure.source}.* {files}.", 120, break_long_words=False) + "\n"
 
 

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +10,9 @@ import numpy as np
 from pbdist import PrecisionWarning, open_study
 from pbdist.mechanisms import Pair
 from pbdist.query import Study
-from pbdist.report.figures import Curve, Figure, Panel, load_figure
-from pbdist.report.figures.figure import CurvePoints, points_of
 from pipelines.evaluation.claim import Interval
+from pipelines.figures.figure import Curve, Figure, Panel, Points
+from pipelines.figures.paper import FIGURES
 
 __all__ = ["READINGS", "Stored"]
 
@@ -21,40 +21,29 @@ READINGS = ("clamp-and-ceil", "redraw-and-floor", "shift-inside")
 
 
 class Stored:
-    """The figures, by name, and the bounds in their stores.
+    """The figures, by name, and the bounds in their stores, which are in the folder `stores`."""
 
-    Parameters
-    ----------
-    figures
-        The folder of the figure files.
-    stores
-        The folder of their stores.
-    """
+    #: The names of all figures, in order.
+    names = tuple(FIGURES)
 
-    def __init__(self, figures: Path, stores: Path) -> None:
-        self._figures, self.folder = figures, stores
+    def __init__(self, stores: Path) -> None:
+        self.folder = stores
 
-    @cache  # noqa: B019 -- one object for a run
     def figure(self, name: str) -> Figure:
         """Return a figure by its name."""
-        return load_figure(self._figures / f"{name}.yaml")
+        return FIGURES[name]
 
-    @cached_property
-    def names(self) -> list[str]:
-        """The names of all figures, in order."""
-        return sorted(path.stem for path in self._figures.glob("*.yaml"))
-
-    @cache  # noqa: B019
+    @cache  # noqa: B019 -- one object for a run
     def study(self, name: str) -> Study:
         """Return the opened study of a figure or of a pipeline."""
         return open_study(self.folder / f"{name}.zarr")
 
     @cache  # noqa: B019
-    def points(self, name: str, label: str, panel: str = "") -> tuple[CurvePoints, ...]:
+    def points(self, name: str, label: str, panel: str = "") -> tuple[Points, ...]:
         """Return the points of a curve by its label, of both its distributions where those are drawn."""
         figure = self.figure(name)
         found, curve = self.curve(name, label, panel)
-        return tuple(points_of(figure, found, curve, None if figure.study is None else self.study(name)))
+        return tuple(figure.points_of(found, curve, None if figure.study is None else self.study(name)))
 
     def _pair(self, name: str, label: str, panel: str) -> tuple[Panel, Pair]:
         """Return the pair of a curve, and its panel."""
@@ -90,7 +79,7 @@ class Stored:
         bounds = self.study(name).delta(pair, compositions=found.compositions, epsilon=epsilon)
         return Interval(float(bounds.lower), float(bounds.upper)), math.exp(epsilon), delta
 
-    def line(self, name: str, label: str, panel: str = "") -> CurvePoints:
+    def line(self, name: str, label: str, panel: str = "") -> Points:
         """Return the points of one curve."""
         [points] = self.points(name, label, panel)
         return points

@@ -114,10 +114,10 @@ REFUSED = [
     (f"report {STORE} -o page.txt", "--format: expected one of html, md, pdf, latex"),
     # plot
     (f"plot epsilon-delta {STORE} -o a.jpg", "--output: expected a file that ends in .svg, .png or .pdf"),
-    (f"plot epsilon-delta {STORE} --width 1 -o plot.svg", "--width: expected a number from 5 to 40 (inches), got 1"),
+    (f"plot epsilon-delta {STORE} --width 1 -o plot.svg", "--width: expected a number from 3 to 40 (inches), got 1"),
     (
         f"plot epsilon-delta {STORE} --width nan -o plot.svg",
-        "--width: expected a number from 5 to 40 (inches), got nan",
+        "--width: expected a number from 3 to 40 (inches), got nan",
     ),
     (f"plot epsilon-delta {STORE} --epsilon 1 -o plot.svg", "--epsilon: expected it together with --delta"),
     (f"plot epsilon-delta {STORE} --over noise -o plot.svg", "--over: expected none for epsilon-delta"),

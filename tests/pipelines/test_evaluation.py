@@ -101,7 +101,7 @@ def test_the_shipped_page_tells_what_is_known(rows):
 
 
 def test_a_page_is_made_of_its_parts():
-    stored = Stored(ROOT / "pipelines" / "figures", ROOT / "data")
+    stored = Stored(ROOT / "data")
     claims = [Claim("1", "one | two", [Finding("a", "x", True), Finding("b", "y", None)], "a rule")]
     text = page(stored, claims)
     assert "Of 1 claims 1 hold only under some readings." in text

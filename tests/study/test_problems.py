@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from pbdist.cli import main
 from pbdist.errors import FileProblem, StudyFileError
-from pbdist.report.figures import load_figure
 from pbdist.run.clients import load_cluster
 from pbdist.sizing.systems import default_systems_path, load_systems
 from pbdist.study import StudySpec, load_study
@@ -240,11 +239,6 @@ def test_words_for_the_grids_are_known(tmp_path: Path, line: str, words: str) ->
 
 
 def test_other_files_are_told_whole_too(tmp_path: Path) -> None:
-    figure = (ROOT / "pipelines/figures/figure-16a.yaml").read_text(encoding="utf-8")
-    wrong = figure.replace("\ntitle:", "\nheading:", 1).replace("\nname:", "\nformat: 1\nname:", 1)
-    with pytest.raises(StudyFileError) as caught:
-        load_figure(write_study(tmp_path, wrong))
-    assert [one.field for one in caught.value.problems] == ["format", "heading"]
     with pytest.raises(StudyFileError) as caught:
         load_cluster(write_study(tmp_path, "class: distributed.LocalCluster\nscal: 2\n"))
     assert [one.problem.rpartition(": ")[2] for one in caught.value.problems] == ["did you mean scale?"]

@@ -1,6 +1,7 @@
 """Plots of Datasets and stores: xarray in, axes out."""
 
-from pbdist.report.plots.bounds import brackets, compare, compositions, epsilon_delta
+from pbdist.report.plots.bounds import brackets, compositions, epsilon_delta
+from pbdist.report.plots.compare import compare
 from pbdist.report.plots.losses import losses
 from pbdist.report.plots.noise import noise
 from pbdist.report.plots.tradeoff import tradeoff

@@ -1,5 +1,6 @@
-"""The frame of every plot: axes, styles of curves, legend, title, and what has to be said below."""
+"""The frame of every plot: axes, styles of curves, short labels, title, legend and notes below them."""
 
+import math
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,14 +13,19 @@ from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.query.settings import neighbours_words
 from pbdist.report.sheet import COLOURS, LINES, MARKERS, new_sheet, plain, styled
 from pbdist.results import log_relative_width
-from pbdist.rounding import exact, rounded_up
-from pbdist.types import COMPOSITIONS, DIRECTION, Adjacency, BoolArray, FloatArray
+from pbdist.rounding import rounded_up
+from pbdist.types import COMPOSITIONS, DIRECTION, BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: How a parameter is told; others by their names.
-SPOKEN = {
+LN10 = math.log(10.0)
+#: A δ below which nothing is drawn, unless it is asked for.
+LOWEST = 1e-40
+GUIDE = "lines between points guide the eye and are no bounds"
+NO_LOWER = "no lower bound is known: no change is declared to attain the pairs that dominate it"
+#: How a parameter is written; others by their names.
+_WRITTEN = {
     COMPOSITIONS: "r = {}",
     DIRECTION: "{}",
     "mechanism": "{}",
@@ -35,10 +41,29 @@ SPOKEN = {
     "truncate_low": "cut at {}",
     "truncate_high": "and {}",
 }
-#: Told only where nothing else tells curves apart.
+#: Written only where nothing else tells curves apart.
 _IMPLIED = ("kind", "noise", "made_of")
-#: Letters of a line of the legend.
-_WIDTH = 30
+_DIGITS = 4
+
+
+def number(value: float, digits: int = _DIGITS) -> str:
+    """Return a number with few digits, after ≈ where they are not all of it."""
+    if not math.isfinite(value) or value == 0.0:
+        return f"{value:g}"
+    if float(value).is_integer() and abs(value) < 1e7:
+        text = f"{value:,.0f}"
+    elif 1e-3 <= abs(value) < 1e7:
+        text = f"{value:,.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
+        text = text.rstrip("0").rstrip(".") if "." in text else text
+    else:
+        part, _, power = f"{value:.{digits - 1}e}".partition("e")
+        text = f"{part.rstrip('0').rstrip('.')}e{int(power)}"
+    return text if float(text.replace(",", "")) == value else f"≈{text}"
+
+
+def equal_to(name: str, value: float) -> str:
+    """Return that a quantity has a value, in few digits: ``ε = 0.5``, or ``ε ≈ 0.6931``."""
+    return f"{name} = {number(value)}".replace("= ≈", "≈ ")
 
 
 def labelled(curves: Sequence[Mapping[str, Any]]) -> tuple[str, list[str]]:
@@ -46,57 +71,48 @@ def labelled(curves: Sequence[Mapping[str, Any]]) -> tuple[str, list[str]]:
     names = list(dict.fromkeys(name for curve in curves for name in curve))
     if all(curve.get("sensitivity", 1.0) == 1.0 for curve in curves):
         names = [name for name in names if name != "sensitivity"]
+    values = {name: list(dict.fromkeys(curve[name] for curve in curves if name in curve)) for name in names}
     alike = [name for name in names if len({curve.get(name) for curve in curves}) == 1]
-    shared = {name: curves[0][name] for name in alike if name in curves[0] and name not in _IMPLIED} if curves else {}
     different = [name for name in names if name not in alike]
-    told = [name for name in different if name not in _IMPLIED]
-    labels = [_told(curve, told) for curve in curves]
+    if curves and len(values.get("study", ())) == len(curves):
+        # Names that a caller chose for each.
+        different, alike = ["study"], [name for name in alike if name != "study"]
+    labels = [_written(curve, [name for name in different if name not in _IMPLIED], values) for curve in curves]
     if len(set(labels)) < len(labels):
-        labels = [_told(curve, different) for curve in curves]
+        labels = [_written(curve, different, values) for curve in curves]
     if len(set(labels)) < len(labels):
         labels = [f"{label} ({position + 1})".strip() for position, label in enumerate(labels)]
-    return plain(_told(shared, list(shared))), [plain(label) for label in labels]
+    shared = _written(curves[0], [name for name in alike if name not in _IMPLIED], values) if curves else ""
+    return plain(shared), [plain(label) for label in labels]
 
 
-def number(value: float) -> str:
-    """Return a number of the input as it is: rounded, it would name noise that the bounds are not proved for."""
-    return f"{value:,}" if isinstance(value, int) else exact(value)
-
-
-def wrapped(label: str, width: int = _WIDTH) -> str:
-    """Return a label in lines that are no wider than a legend."""
-    return "\n".join(textwrap.wrap(label, width, break_long_words=False)) or label
-
-
-def _told(curve: Mapping[str, Any], names: Sequence[str]) -> str:
+def _written(curve: Mapping[str, Any], names: Sequence[str], values: Mapping[str, Sequence[Any]]) -> str:
     parts = []
     for name in names:
         if name not in curve:
             continue
-        value = curve[name]
-        text = value if isinstance(value, str) else number(value)
-        parts.append(SPOKEN.get(name, f"{name.replace('_', ' ')} {{}}").format(text))
-    return ", ".join(parts)
+        text = curve[name] if isinstance(curve[name], str) else _apart(curve[name], values[name])
+        part = _WRITTEN.get(name, f"{name.replace('_', ' ')} {{}}").format(text)
+        parts.append(part.replace("= ≈", "≈ "))
+    return ", ".join(parts).replace(", and ", " and ")
 
 
-LN10 = float(np.log(10.0))
+def _apart(value: float, values: Sequence[Any]) -> str:
+    """Return a number with as many digits as tell it from the others."""
+    others = [one for one in values if not isinstance(one, str)]
+    wanted = (n for n in range(_DIGITS, 18) if len({number(one, n) for one in others}) == len(others))
+    return number(value, next(wanted, 17))
+
+
 #: Width and height of a sheet, inches.
-SIZE = (8.2, 4.4)
-#: Inches: of a letter of the title, left of the axes, of a line of the legend, and of what is above and below it.
-_LETTER, _MARGIN, _LINE, _AROUND = 0.085, 0.9, 0.17, 1.1
+SIZE = (7.0, 4.4)
+#: Inches: of a letter of the title, a legend and a note; left of the axes; in height of a legend's and a note's line.
+_LETTER, _SMALL, _TINY, _MARGIN, _LINE, _NOTE = 0.086, 0.06, 0.056, 0.7, 0.165, 0.125
 #: Letters of a title that has hardly any room.
 _FEWEST = 24
 _NOTES = "pbdist-notes"
 #: The notes in a text below axes, each as it was before it was broken into lines.
-_TOLD: "WeakKeyDictionary[Any, tuple[str, ...]]" = WeakKeyDictionary()
-#: The fewest decades of an axis.
-_LEAST = 0.3
-#: Farther down than any axis, in decades.
-_DEEP = 1e6
-#: From this ratio of the largest to the smallest amount on an axis is logarithmic.
-_WIDE = 8.0
-#: A δ below which nothing is drawn, unless it is asked for.
-LOWEST = 1e-40
+_WHOLE: "WeakKeyDictionary[Any, tuple[str, ...]]" = WeakKeyDictionary()
 
 
 def axes_for(axes: "Axes | None") -> "Axes":
@@ -112,80 +128,97 @@ def axes_for(axes: "Axes | None") -> "Axes":
 def style_of(axes: "Axes") -> dict[str, Any]:
     """Return the style of one more curve: colour, line and marker, told apart without the colour."""
     index = len(axes.get_legend_handles_labels()[0])
+    colour = COLOURS[index % len(COLOURS)]
     return {
-        "color": COLOURS[index % len(COLOURS)],
+        "color": colour,
         "linestyle": LINES[index % len(LINES)],
         "marker": MARKERS[index % len(MARKERS)],
         "markersize": 4.5,
-        "markerfacecolor": COLOURS[index % len(COLOURS)] if index < len(MARKERS) else "white",
+        "markerfacecolor": colour if index < len(MARKERS) else "white",
     }
 
 
-def decimal_axis(axes: "Axes") -> None:
-    """Make the vertical axis one of decimal logarithms, which says the numbers themselves."""
+def decimal_axis(axes: "Axes", which: str = "y") -> None:
+    """Make an axis one of decimal logarithms, which says the numbers themselves."""
     from pbdist.report.plots.decades import decades  # noqa: PLC0415 -- imports matplotlib, an optional package
 
-    decades(axes.yaxis)
+    decades(axes.yaxis if which == "y" else axes.xaxis)
+
+
+def wide_axis(axes: "Axes", values: Any, which: str = "x", *, ratio: float = 8.0, base: float = 10.0) -> None:
+    """Make an axis logarithmic, with plain numbers, where its positive values vary much."""
+    numbers = np.asarray(values, dtype=np.float64)
+    numbers = numbers[np.isfinite(numbers)]
+    if not numbers.size or float(numbers.min()) <= 0.0 or float(numbers.max()) <= ratio * float(numbers.min()):
+        return
+    from pbdist.report.plots.decades import plain_logarithms  # noqa: PLC0415 -- imports matplotlib
+
+    getattr(axes, f"set_{which}scale")("log", base=base)
+    plain_logarithms(getattr(axes, f"{which}axis"), base)
 
 
 def draw_points(axes: "Axes", places: Any, low: FloatArray, high: FloatArray, label: str) -> dict[str, Any]:
     """Draw bounds at single places: markers at upper bounds, bars down to lower ones, thin lines between; gaps stay.
 
-    A lower bound of -inf is a bar down to the end of the axis.
+    A lower bound of -inf is a bar down to the end of the axis, one without an upper bound an arrow.
     """
-    style = style_of(axes)
+    style = style_of(axes) | ({"markersize": 2.5} if len(places) > 24 else {})
     drawn, known = (np.where(np.isfinite(values), values, np.nan) for values in (high, low))
     # What is missing is not a number, so that the line has a gap.
     axes.plot(places, drawn, label=label, **style, linewidth=0.7)
-    axes.vlines(places, np.where(np.isneginf(low), drawn - _DEEP, known), drawn, color=style["color"], linewidth=1.2)
+    axes.vlines(places, np.where(np.isneginf(low), drawn - 1e6, known), drawn, color=style["color"], linewidth=1.2)
     axes.plot(places, known, linestyle="none", marker="_", markersize=7.0, color=style["color"])
+    endless = np.where(np.isposinf(high), known, np.nan)
+    if np.isfinite(endless).any():
+        axes.plot(places, endless, linestyle="none", marker=r"$\uparrow$", markersize=9.0, color=style["color"])
     return style
 
 
-def amounts_axis(axes: "Axes", amounts: FloatArray) -> None:
-    """Make the horizontal axis one of amounts: logarithmic where they vary much, with plain numbers."""
-    positive = amounts[np.isfinite(amounts) & (amounts > 0.0)]
-    if positive.size and positive.size == amounts.size and float(positive.max()) > _WIDE * float(positive.min()):
-        from pbdist.report.plots.decades import plain_logarithms  # noqa: PLC0415 -- imports matplotlib
+def finish(axes: "Axes", *title: str, x: str, y: str, notes: Iterable[str], legend: bool | None = None) -> None:
+    """Write the parts of the title, the names of the axes, the legend and the notes below them; earlier notes stay.
 
-        axes.set_xscale("log")
-        plain_logarithms(axes.xaxis)
-
-
-def lowest_place(lowest: float) -> float:
-    """Return where on an axis of decimal logarithms a δ is, that no picture reaches below; 0 is endless."""
-    if not 0.0 <= lowest < 1.0:
-        raise InvalidInputError(f"lowest: expected a δ from 0 to below 1, got {shown(lowest)}")
-    return float(np.log10(lowest)) if lowest else -np.inf
-
-
-def finish(axes: "Axes", *title: str, x: str, y: str, notes: Iterable[str], legend: bool = False) -> None:
-    """Write the parts of the title, axes' names, legend beside the axes and notes below them; earlier notes stay.
-
-    Without `legend` there is one where there are several curves.
+    `legend` is by default whether there are several curves. A sheet of these axes alone grows with what is below.
     """
     axes.set_xlabel(x)
     axes.set_ylabel(y)
-    letters = _letters(axes)
-    if any(title):
-        axes.set_title(textwrap.fill(", ".join(filter(None, title)), letters), loc="left")
-    told = tuple(dict.fromkeys((*take_notes(axes), *notes)))
-    lines = [line for note in told for line in textwrap.wrap(note, letters)]
+    sheet: Any = axes.get_figure(root=True)
+    alone = len(sheet.axes) == 1
+    place = axes.get_subplotspec()
+    columns = 1 if place is None else place.get_gridspec().ncols
+    room = sheet.get_figwidth() / columns - _MARGIN
+    letters = max(_FEWEST, int(room / _LETTER))
+    axes.set_title(textwrap.fill(", ".join(filter(None, title)), letters), loc="left")
+    anchor: Any = axes.xaxis.label
+    handles, labels = axes.get_legend_handles_labels()
+    rows = 0
+    if handles and (len(handles) > 1 if legend is None else legend):
+        most = max(_FEWEST, int(room / _SMALL) - 7)
+        texts = ["\n".join(textwrap.wrap(label, most)) for label in labels]
+        width = 7 + max(len(line) for text in texts for line in text.split("\n"))
+        abreast = max(1, min(len(texts), int(room / _SMALL / width)))
+        anchor = axes.legend(
+            handles, texts, loc="upper center", bbox_to_anchor=(0.5, 0.0), borderaxespad=4.2, ncols=abreast,
+            frameon=False, handlelength=2.8, columnspacing=1.2,
+        )  # fmt: skip
+        rows = math.ceil(len(texts) / abreast) + sum(text.count("\n") for text in texts)
+    whole = tuple(dict.fromkeys((*take_notes(axes), *filter(None, notes))))
+    lines = [line for note in whole for line in textwrap.wrap(note, max(_FEWEST, int(room / _TINY)))]
     if lines:
         below = axes.annotate(
             "\n".join(lines),
             xy=(0.0, 0.0),
-            xycoords=("axes fraction", axes.xaxis.label),
-            xytext=(0.0, -4.0),
+            xycoords=("axes fraction", anchor),
+            xytext=(0.0, -3.0),
             textcoords="offset points",
             va="top",
-            fontsize=7.5,
+            fontsize=7.0,
             annotation_clip=False,
         )
         below.set_gid(_NOTES)
-        _TOLD[below] = told
-    if legend or len(axes.get_legend_handles_labels()[0]) > 1:
-        _legend(axes)
+        _WHOLE[below] = whole
+    needed = min(3.2, 0.66 * sheet.get_figwidth()) + 0.7 + _LINE * rows + _NOTE * len(lines)
+    if alone and sheet.get_figheight() < needed:
+        sheet.set_figheight(needed)
 
 
 def take_notes(axes: "Axes") -> tuple[str, ...]:
@@ -193,59 +226,42 @@ def take_notes(axes: "Axes") -> tuple[str, ...]:
     found = [text for text in axes.texts if text.get_gid() == _NOTES]
     for text in found:
         text.remove()
-    return tuple(note for text in found for note in _TOLD[text])
+    return tuple(note for text in found for note in _WHOLE[text])
 
 
-def _letters(axes: "Axes") -> int:
-    """Return how many letters of a title have room above the axes, and the legend where they are the only ones."""
-    sheet = axes.get_figure(root=True)
-    if sheet is None:
-        return _FEWEST
-    alone = len(sheet.axes) == 1
-    room = sheet.get_figwidth() * (1.0 if alone else axes.get_position().width) - (_MARGIN if alone else 0.0)
-    return max(_FEWEST, int(room / _LETTER))
+def show_decades(
+    axes: "Axes", upper: Sequence[FloatArray], lower: Sequence[FloatArray], lowest: float = 0.0
+) -> list[str]:
+    """Make the vertical axis one of δ, given natural logarithms of bounds; return notes on what it does not show.
 
-
-def _legend(axes: "Axes") -> None:
-    """Write the legend beside the axes, where it covers no data; a sheet of its own grows with it."""
-    handles, labels = axes.get_legend_handles_labels()
-    texts = [wrapped(label) for label in labels]
-    sheet = axes.get_figure(root=True)
-    if not handles or sheet is None:
-        return
-    axes.legend(handles, texts, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, handlelength=3.5)
-    needed = _LINE * sum(text.count("\n") + 1 for text in texts) + _AROUND
-    if len(sheet.axes) == 1 and sheet.get_figheight() < needed:
-        sheet.set_figheight(needed)
-
-
-def height_limits(
-    upper: Sequence[FloatArray], lower: Sequence[FloatArray], lowest: float = -np.inf
-) -> tuple[float, float] | None:
-    """Return the ends of an axis of decimal logarithms that shows all upper bounds, and lower ones close to them.
-
-    What lies below `lowest` is left out, unless a curve would be.
+    It shows all upper bounds above `lowest`, or all if a whole curve lies below, and lower bounds close to them.
     """
-    tops = [float(np.max(values[np.isfinite(values)])) for values in upper if np.isfinite(values).any()]
-    highs, lows = (np.concatenate([*values, np.empty(0)]) for values in (upper, lower))
+    if not 0.0 <= lowest < 1.0:
+        raise InvalidInputError(f"lowest: expected a δ from 0 to below 1, got {shown(lowest)}")
+    end = math.log10(lowest) if lowest else -np.inf
+    decimal_axis(axes)
+    tops = [float(values[np.isfinite(values)].max()) / LN10 for values in upper if np.isfinite(values).any()]
+    highs, lows = (np.concatenate([*values, np.empty(0)]) / LN10 for values in (upper, lower))
+    nothing, count = int(np.isneginf(highs).sum()), highs.size
     highs, lows = highs[np.isfinite(highs)], lows[np.isfinite(lows)]
+    notes = [f"δ is 0 at {nothing:,} of {count:,} points, which no axis of powers of ten has"] if nothing else []
     if not highs.size:
         highs = lows
     if not highs.size:
-        return None
-    if tops and min(tops) > lowest:
-        highs = np.maximum(highs, lowest)
-    low, high = float(highs.min()), float(highs.max())
+        return notes
+    kept = np.maximum(highs, end) if tops and min(tops) > end else highs
+    low, high = float(kept.min()), float(kept.max())
     if lows.size:
         low = min(low, max(float(lows.min()), low - 2.0))
-    if high - low < _LEAST:
-        middle = 0.5 * (low + high)
-        low, high = middle - 0.5 * _LEAST, middle + 0.5 * _LEAST
-    margin = 0.04 * (high - low)
-    return low - margin, high + margin
+    # At least three tenths of a decade.
+    spare = max(0.04 * (high - low), 0.15 - 0.5 * (high - low))
+    # δ is at most 1.
+    axes.set_ylim(low - spare, min(high + spare, 0.03 + max(high, 0.0)))
+    if np.any(highs < low - spare):
+        notes.append(f"what lies below δ = {lowest:g} is not drawn")
+    return notes
 
 
-NO_LOWER = "no lower bound is known: no change is declared to attain the pairs that dominate it"
 #: What names the curves of a store.
 _NAMES = ("study", "mechanism")
 _REASONS = {
@@ -255,34 +271,23 @@ _REASONS = {
 }
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number of things as the subject of a sentence: ``1 curve is``, ``2 curves are``."""
+    return f"{count:,} {noun} is" if count == 1 else f"{count:,} {noun}s are"
+
+
 def gap_notes(missing: Iterable[tuple[BoolArray, str]]) -> list[str]:
     """Return how many points have no bounds, and why; `missing` has for each curve where, and the reason."""
     counts: Counter[str] = Counter()
     total = 0
     for where, reason in missing:
         total += where.size
-        count = int(np.count_nonzero(where))
-        if count:
-            counts[reason or "not computed"] += count
+        counts[reason or "not computed"] += int(np.count_nonzero(where))
     return [
         f"{count:,} of {total:,} points {'is' if count == 1 else 'are'} {_REASONS.get(reason, reason)}"
         for reason, count in counts.items()
+        if count
     ]
-
-
-def neighbours_notes(found: Iterable[tuple[Mapping[str, Any], Adjacency]]) -> list[str]:
-    """Return for which neighbours curves are, and whether they compare; nothing where none says it.
-
-    `found` has for each curve the parameters that name it, and the relation.
-    """
-    told = [(" ".join(str(one[name]) for name in _NAMES if name in one), relation) for one, relation in found]
-    return [neighbours_words(told)] if any(relation.definite for _, relation in told) else []
-
-
-def unattained_note(labels: Sequence[str], attained: Sequence[bool]) -> list[str]:
-    """Return of which curves no lower bound is known."""
-    without = [label for label, known in zip(labels, attained, strict=True) if not known]
-    return [] if not without else [NO_LOWER if len(without) == len(labels) else f"{'; '.join(without)}: {NO_LOWER}"]
 
 
 def refuse_nothing(missing: Sequence[tuple[BoolArray, str]]) -> None:
@@ -297,28 +302,32 @@ def refuse_nothing(missing: Sequence[tuple[BoolArray, str]]) -> None:
         raise OffGridError(f"bounds: expected bounds to draw, got none: {'; '.join(gap_notes(missing)) or 'no points'}")
 
 
-def width_note(log_lower: Iterable[FloatArray], log_upper: Iterable[FloatArray], lowest: float = -np.inf) -> list[str]:
+def setting_notes(labels: Sequence[str], settings: Sequence[Any]) -> list[str]:
+    """Return which settings have no lower bound, and for which neighbours they are; nothing where none says it.
+
+    Settings have ``columns``, ``attained`` and ``adjacency``, as a `StoredSetting`.
+    """
+    without = [label for label, one in zip(labels, settings, strict=True) if not one.attained]
+    notes = [NO_LOWER if len(without) == len(labels) else f"{'; '.join(without)}: {NO_LOWER}"] if without else []
+    told = [(" ".join(str(one.columns[name]) for name in _NAMES if name in one.columns), one) for one in settings]
+    definite = any(one.adjacency.definite for one in settings)
+    return [*notes, neighbours_words((name, one.adjacency) for name, one in told)] if definite else notes
+
+
+def width_note(log_lower: Sequence[FloatArray], log_upper: Sequence[FloatArray], lowest: float = -np.inf) -> list[str]:
     """Return how wide brackets are: upper / lower - 1, rounded up; nothing where none has a lower bound.
 
     Those with an upper bound below `lowest`, a natural logarithm, do not count.
     """
     lower, upper = np.concatenate([*log_lower, np.empty(0)]), np.concatenate([*log_upper, np.empty(0)])
     known = ~np.isnan(lower) & (upper >= lowest)
-    if not known.any():
-        return []
     width = log_relative_width(lower[known], upper[known])
-    endless = int(np.isinf(width).sum())
-    finite = width[np.isfinite(width)]
-    told = []
+    finite, endless = width[np.isfinite(width)], int(np.isinf(width).sum())
+    notes = []
     if finite.size:
-        told.append(f"upper / lower - 1 is at most {rounded_up(float(finite.max()), 2)} at the points drawn")
+        most = float(finite.max())
+        text = rounded_up(most, 2) if most < 1e4 else f"10^{math.ceil(math.log10(most))}"
+        notes.append(f"upper / lower - 1 is at most {text} at the points drawn")
     if endless:
-        told.append(f"the lower bound is 0 at {endless:,} of {known.sum():,} points")
-    return ["; ".join(told)]
-
-
-def zero_note(log_upper: Iterable[FloatArray]) -> list[str]:
-    """Return at how many points δ is 0, which no axis of powers of ten has."""
-    upper = np.concatenate([*log_upper, np.empty(0)])
-    count = int(np.isneginf(upper).sum())
-    return [f"δ is 0 at {count:,} of {upper.size:,} points, which no axis of powers of ten has"] if count else []
+        notes.append(f"the lower bound is 0 at {endless:,} of {known.sum():,} points")
+    return ["; ".join(notes)] if notes else []

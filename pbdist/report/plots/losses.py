@@ -10,7 +10,7 @@ from pbdist.buckets.state import BucketState
 from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.pld import PairState
 from pbdist.query import Study
-from pbdist.report.plots.frame import LOWEST, axes_for, decimal_axis, finish, labelled, lowest_place
+from pbdist.report.plots.frame import LOWEST, axes_for, decimal_axis, finish, labelled
 from pbdist.report.plots.selection import StoredSetting, chosen
 from pbdist.report.sheet import COLOURS
 from pbdist.rounding import rounded_down, rounded_up
@@ -164,57 +164,52 @@ def binned(masses: LossMasses, lowest: float) -> tuple[FloatArray, FloatArray, F
 
 
 def _draw(axes: "Axes", masses: LossMasses, title: str, lowest: float) -> "Axes":
-    limit = lowest_place(lowest)
     edges, a, b = binned(masses, lowest)
     with np.errstate(divide="ignore"):
-        heights = [np.log10(one) for one in (a, b)]
-    finite = np.concatenate([one[np.isfinite(one)] for one in heights])
-    corners = [math.log10(one.upper) for one in (masses.above, masses.below) if one.upper > 0.0]
-    seen = [value for value in corners if value > limit]
-    bottom = float(np.floor(min([*finite.tolist(), *seen], default=-1.0)))
+        heights = np.log10([a, b])
+        corners = np.log10([masses.above.upper, masses.below.upper])
+    seen = np.concatenate((heights[np.isfinite(heights)], corners[corners > (math.log10(lowest) if lowest else -1e9)]))
+    bottom = math.floor(float(seen.min())) if seen.size else -1.0
     for one, name, colour, line in zip(heights, "AB", COLOURS, ("-", "--"), strict=False):
-        fill = name == "A"
-        axes.stairs(
-            np.where(np.isfinite(one), one, bottom),
-            edges,
-            baseline=bottom,
-            fill=fill,
-            color=colour,
-            alpha=0.45 if fill else 1.0,
-            linestyle=line,
-            linewidth=1.3,
-            label=f"losses under {name}",
-        )
-    beside = _BESIDE * float(edges[-1] - edges[0])
-    left, right = float(edges[0]) - beside, float(edges[-1]) + beside
+        drawn = np.where(np.isfinite(one), one, bottom)
+        style: dict[str, Any] = {
+            "fill": name == "A",
+            "alpha": 0.45 if name == "A" else 1.0,
+            "linestyle": line,
+            "linewidth": 1.3,
+        }
+        axes.stairs(drawn, edges, baseline=bottom, color=colour, label=f"losses under {name}", **style)
+    low, high = float(edges[0]), float(edges[-1])
+    beside = _BESIDE * (high - low)
+    left, right = low - beside, high + beside
     for corner, place, marker, name, colour in (
-        (masses.above, right, "^", "A at +∞: impossible under B", COLOURS[0]),
-        (masses.below, left, "v", "B at -∞: impossible under A", COLOURS[1]),
+        (corners[0], right, "^", "A at +∞: impossible under B", COLOURS[0]),
+        (corners[1], left, "v", "B at -∞: impossible under A", COLOURS[1]),
     ):
-        high = max(math.log10(corner.upper), bottom) if corner.upper > 0.0 else bottom
-        axes.vlines(place, bottom, high, color=colour, linewidth=5.0, linestyle="-")
-        axes.plot([place], [high], linestyle="none", marker=marker, color=colour, markersize=7.0, label=name)
-    for edge in (float(edges[0]) - 0.4 * beside, float(edges[-1]) + 0.4 * beside):
+        top = max(float(corner), bottom)
+        axes.vlines(place, bottom, top, color=colour, linewidth=5.0)
+        axes.plot([place], [top], linestyle="none", marker=marker, color=colour, markersize=7.0, label=name)
+    for edge in (low - 0.4 * beside, high + 0.4 * beside):
         axes.axvline(edge, color="0.5", linewidth=0.8, linestyle=":")
-    _ticks(axes, float(edges[0]), float(edges[-1]), left, right)
+    places = [float(place) for place in axes.xaxis.get_major_locator().tick_values(low, high) if low <= place <= high]
+    # A tick next to an infinity would cover its sign.
+    places = [place for place in places if min(place - low, high - place) >= 0.02 * (high - low)]
+    axes.set_xticks([left, *places, right], ["-∞", *(f"{place:.4g}" for place in places), "+∞"])
+    axes.set_xlim(left - 0.5 * beside, right + 0.5 * beside)
     decimal_axis(axes)
-    top = max([*finite.tolist(), *seen, bottom + 1.0])
+    top = max([*seen.tolist(), bottom + 1.0])
     axes.set_ylim(bottom, top + 0.05 * (top - bottom))
-    width = float(edges[1] - edges[0])
+    some = bool(np.any((masses.a > 0.0) & (masses.a <= lowest)))
+    left_out = f"losses of a mass below {lowest:g} are not drawn" if some else ""
     finish(
         axes,
         title,
         x="privacy loss, in nats",
-        y=f"probability per {width:.3g} nats of loss",
-        notes=[_said("+∞", "A", masses.above), _said("-∞", "B", masses.below), *_left_out(masses, lowest)],
+        y=f"probability per {float(edges[1] - edges[0]):.3g} nats of loss",
+        notes=[_said("+∞", "A", masses.above), _said("-∞", "B", masses.below), left_out],
         legend=True,
     )
     return axes
-
-
-def _left_out(masses: LossMasses, lowest: float) -> list[str]:
-    some = bool(np.any((masses.a > 0.0) & (masses.a <= lowest)))
-    return [f"losses of a mass below {lowest:g} are not drawn"] if some else []
 
 
 def _said(place: str, name: str, corner: Corner) -> str:
@@ -222,10 +217,3 @@ def _said(place: str, name: str, corner: Corner) -> str:
         return f"at {place}: {name} has no mass"
     low = f"at least {rounded_down(corner.lower, 3)} and " if corner.lower > 0.0 else ""
     return f"at {place}: {name} has {low}at most {rounded_up(corner.upper, 3)}"
-
-
-def _ticks(axes: "Axes", low: float, high: float, left: float, right: float) -> None:
-    """Write the losses, and the infinite ones beside them."""
-    places = [float(place) for place in axes.xaxis.get_major_locator().tick_values(low, high) if low <= place <= high]
-    axes.set_xticks([left, *places, right], ["-∞", *(f"{place:.4g}" for place in places), "+∞"])
-    axes.set_xlim(left - 0.5 * (low - left), right + 0.5 * (right - high))

@@ -9,20 +9,20 @@ import numpy as np
 from pbdist.errors import InvalidInputError, shown
 from pbdist.query import Study, Verdict
 from pbdist.query.noise_choice import NoiseChoice, TabulatedNoise, noise_choices
+from pbdist.query.settings import neighbours_words
 from pbdist.query.stored import NOT_COMPUTED
 from pbdist.report.plots.frame import (
+    LN10,
     LOWEST,
     NO_LOWER,
-    amounts_axis,
     axes_for,
-    decimal_axis,
+    equal_to,
     finish,
     gap_notes,
-    height_limits,
     labelled,
-    lowest_place,
-    neighbours_notes,
     refuse_nothing,
+    show_decades,
+    wide_axis,
 )
 from pbdist.report.sheet import LINES
 from pbdist.rounding import exact
@@ -38,8 +38,6 @@ _VERDICTS: Mapping[Verdict, tuple[str, str, str, str]] = {
 }
 #: More groups of settings in one plot cannot be told apart.
 MOST_GROUPS = 4
-#: Parameters of a group that say little.
-_IMPLIED = ("kind", "noise")
 
 
 def noise(
@@ -51,7 +49,6 @@ def noise(
     delta: float | None = None,
     mechanism: str | None = None,
     lowest: float = LOWEST,
-    most: int = MOST_GROUPS,
     axes: "Axes | None" = None,
     **noise: Any,
 ) -> "Axes":
@@ -69,23 +66,10 @@ def noise(
         The target: r, one of ε in nats and e^ε, and δ. By default the largest stored r, the middle stored ε, and the
         power of ten that divides the settings best; the title tells them.
     mechanism, **noise
-        Which settings: a label, and parameters that are not the amount of noise; by default all.
-    lowest
-        A δ below which the axis does not reach; 0 for all there is.
-    most
-        The most groups of settings, alike but for their amount of noise, that are drawn.
-    axes
-        Where to draw; by default axes of a new figure, ``.figure`` of what is returned.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The vertical axis holds log10 of δ.
-
-    Raises
-    ------
-    InvalidInputError, OffGridError, StoreDamagedError, MissingDependencyError
-        As `epsilon_delta`.
+        Which settings: a label, and parameters that are not the amount of noise; by default all. At most 4 groups that
+        are alike but for their amount of noise are drawn.
+    lowest, axes
+        As for `epsilon_delta`, and so are what is returned and the errors.
     """
     if not isinstance(study, Study):
         raise InvalidInputError(f"study: expected an opened study, got {shown(study)}")
@@ -97,12 +81,12 @@ def noise(
         delta = _dividing(found)
         found = noise_choices(study, **told, delta=delta, mechanism=mechanism)
     picked = _picked(found, noise)
-    if len(picked) > most:
+    if len(picked) > MOST_GROUPS:
         raise InvalidInputError(
-            f"mechanism: expected at most {most} groups of settings in one plot, got {len(picked)}: choose by"
-            f" {', '.join(_telling(picked))}"
+            f"mechanism: expected at most {MOST_GROUPS} groups of settings in one plot, got {len(picked)}: choose by"
+            f" {', '.join(dict.fromkeys(['mechanism', *(name for one in picked for name in one.fixed)]))}"
         )
-    loss = f"ε = {exact(told['epsilon'])}" if told["epsilon"] is not None else f"e^ε = {exact(told['exp_epsilon'])}"
+    loss = equal_to("ε", told["epsilon"]) if told["epsilon"] is not None else equal_to("e^ε", told["exp_epsilon"])
     at = f"r = {told['compositions']:,}, {loss}"
     missing = [one.cell for choice in picked for one in choice.tried if one.verdict is Verdict.MISSING]
     gaps = study.gaps(missing)
@@ -139,12 +123,6 @@ def _picked(found: Sequence[NoiseChoice], noise: Mapping[str, Any]) -> list[Nois
     return comparable
 
 
-def _telling(choices: Sequence[NoiseChoice]) -> list[str]:
-    names = dict.fromkeys(["mechanism", *(name for choice in choices for name in choice.fixed)])
-    values = [{"mechanism": choice.label, **choice.fixed} for choice in choices]
-    return [name for name in names if len({str(value.get(name)) for value in values}) > 1 and name not in _IMPLIED]
-
-
 def draw_choices(
     choices: Sequence[NoiseChoice],
     axes: "Axes",
@@ -174,97 +152,60 @@ def draw_choices(
     missing = [(np.array([one.verdict is Verdict.MISSING]), (gaps or {}).get(one.cell, NOT_COMPUTED)) for one in tried]
     refuse_nothing(missing)
     title, labels = labelled([{"mechanism": choice.label, **choice.fixed} for choice in choices])
+    labels = labels if len(choices) > 1 else [""]
     for position, (choice, label) in enumerate(zip(choices, labels, strict=True)):
-        _draw_group(axes, choice, position, label if len(choices) > 1 else "")
-    _draw_verdicts(axes, tried)
-    axes.axhline(math.log10(delta), color="black", linewidth=1.0, linestyle="--", label=f"target: δ = {exact(delta)}")
-    notes = [
-        _sentence(choice, label if len(choices) > 1 else "") for choice, label in zip(choices, labels, strict=True)
-    ]
+        line = {"color": "0.45", "linestyle": LINES[position % len(LINES)], "linewidth": 0.8}
+        places = [_log(_place(one)) / LN10 for one in choice.tried]
+        axes.plot([one.amount for one in choice.tried], places, label=label or "_settings", zorder=1.0, **line)
+        if choice.smallest is not None:
+            ring = {"markersize": 13.0, "markerfacecolor": "none", "markeredgecolor": "black"}
+            words = "least noise that meets it" if position == 0 else "_least"
+            _mark(axes, [choice.smallest], "o", words, **ring)
+    for one in tried:
+        if one.upper > 0.0:
+            low, high = _log(one.lower) / LN10, _log(one.upper) / LN10
+            axes.vlines(one.amount, high - 1e3 if one.lower == 0.0 else low, high, color="0.35", linewidth=1.2)
+    for verdict, (marker, colour, face, words) in _VERDICTS.items():
+        mine = [one for one in tried if one.verdict is verdict]
+        style = {"color": colour, "markerfacecolor": face, "markersize": 6.0, "markeredgewidth": 1.6, "zorder": 3.0}
+        _mark(axes, mine, marker, words, **style)
+    words = f"target: {equal_to('δ', delta)}"
+    axes.axhline(math.log10(delta), color="black", linewidth=1.0, linestyle="--", label=words)
+    notes = [_sentence(choice, label) for choice, label in zip(choices, labels, strict=True)]
     notes += gap_notes(missing)
     nothing = sum(_place(one) == 0.0 for one in tried)
     if nothing:
         notes.append(f"δ is 0 at {nothing:,} of {len(tried):,} settings, which are drawn on the lower edge")
     if any(math.isnan(one.lower) and not math.isnan(one.upper) for one in tried):
         notes.append(NO_LOWER)
-    notes += neighbours_notes(({"mechanism": choice.label}, choice.adjacency) for choice in choices)
-    amounts_axis(axes, np.array([one.amount for one in tried]))
-    decimal_axis(axes)
-    limits = height_limits(
-        [np.array([_log10(one.upper) for one in tried]), np.array([math.log10(delta)])],
-        [np.array([_log10(one.lower) for one in tried])],
-        lowest_place(lowest),
-    )
-    if limits is not None:
-        axes.set_ylim(*limits)
-    finish(
-        axes,
-        title,
-        at,
-        x=choices[0].what,
-        y="δ, a probability",
-        notes=notes,
-        legend=True,
-    )
+    told = [(choice.label, choice.adjacency) for choice in choices]
+    notes += [neighbours_words(told)] if any(relation.definite for _, relation in told) else []
+    wide_axis(axes, [one.amount for one in tried])
+    lower, upper = (np.array([_log(getattr(one, side)) for one in tried]) for side in ("lower", "upper"))
+    notes += show_decades(axes, [upper, np.array([math.log(delta)])], [lower], lowest)
+    finish(axes, title, at, x=choices[0].what, y="δ, a probability", notes=notes, legend=True)
     return axes
 
 
-def _log10(value: float) -> float:
-    return math.log10(value) if value > 0.0 else math.nan
-
-
-def _draw_group(axes: "Axes", choice: NoiseChoice, position: int, label: str) -> None:
-    """Draw the bars of a group, and the line that shows what belongs together; ring the least noise that will do."""
-    amounts = [one.amount for one in choice.tried]
-    places = [_log10(_place(one)) for one in choice.tried]
-    line = {"color": "0.45", "linestyle": LINES[position % len(LINES)], "linewidth": 0.8}
-    axes.plot(amounts, places, label=label or "_settings", zorder=1.0, **line)
-    for one in choice.tried:
-        low, high = _log10(one.lower), _log10(one.upper)
-        if math.isfinite(high):
-            axes.vlines(one.amount, high - 1e3 if one.lower == 0.0 else low, high, color="0.35", linewidth=1.2)
-    if choice.smallest is not None:
-        one = choice.smallest
-        edge: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "clip_on": False} if one.upper == 0.0 else {}
-        axes.plot(
-            [one.amount],
-            [0.0 if one.upper == 0.0 else _log10(one.upper)],
-            linestyle="none",
-            marker="o",
-            markersize=13.0,
-            markerfacecolor="none",
-            markeredgecolor="black",
-            label="least noise that meets it" if position == 0 else "_least",
-            **edge,
-        )
-
-
-def _draw_verdicts(axes: "Axes", tried: Sequence[TabulatedNoise]) -> None:
-    for verdict, (marker, colour, face, words) in _VERDICTS.items():
-        mine = [one for one in tried if one.verdict is verdict]
-        for at_zero in (False, True):
-            drawn = [one for one in mine if (_place(one) == 0.0) is at_zero]
-            if not drawn:
-                continue
-            edge: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "clip_on": False} if at_zero else {}
-            axes.plot(
-                [one.amount for one in drawn],
-                [0.0 if at_zero else _log10(_place(one)) for one in drawn],
-                linestyle="none",
-                marker=marker,
-                markersize=6.0,
-                markeredgewidth=1.6,
-                color=colour,
-                markerfacecolor=face,
-                label=words if drawn[0] is mine[0] else "_more",
-                zorder=3.0,
-                **edge,
-            )
+def _log(value: float) -> float:
+    return math.log(value) if value > 0.0 else math.nan
 
 
 def _place(one: TabulatedNoise) -> float:
     """Return the bound that the verdict rests on."""
     return one.lower if one.verdict is Verdict.NO else one.upper
+
+
+def _mark(axes: "Axes", settings: Sequence[TabulatedNoise], marker: str, words: str, **style: Any) -> None:
+    """Mark settings at the bound that their verdict rests on; those with a δ of 0 on the lower edge."""
+    for at_zero in (False, True):
+        drawn = [one for one in settings if (_place(one) == 0.0) is at_zero]
+        if not drawn:
+            continue
+        edge: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "clip_on": False} if at_zero else {}
+        places = [0.0 if at_zero else _log(_place(one)) / LN10 for one in drawn]
+        label = words if drawn[0] is settings[0] else "_more"
+        axes.plot([one.amount for one in drawn], places, linestyle="none", marker=marker, label=label, **style, **edge)
 
 
 def _sentence(choice: NoiseChoice, label: str) -> str:

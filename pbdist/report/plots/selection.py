@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -79,13 +79,22 @@ def chosen(
     """
     if direction not in ("both", "each"):
         raise InvalidInputError(f"direction: expected 'both' or 'each', got {shown(direction)}")
-    told = named(bounds)
-    picked = [(name, source, *_rows(source, mechanism, noise or {}, several=len(told) > 1)) for name, source in told]
+    sources = named(bounds)
+    several = len(sources) > 1
+    picked = [(name, source, *_rows(source, mechanism, noise or {}, several=several)) for name, source in sources]
     count = sum(rows.size for *_, rows, _ in picked)
     if not count:
-        raise InvalidInputError(f"mechanism: expected one of {_labels(picked)}, got {shown(mechanism)}")
+        labels = dict.fromkeys(str(label) for *_, columns in picked for label in columns["mechanism"])
+        raise InvalidInputError(f"mechanism: expected one of {', '.join(labels) or 'none'}, got {shown(mechanism)}")
     if count > most:
-        telling = sorted({name for *_, rows, columns in picked for name in _telling(columns, rows)})
+        telling = sorted(
+            {
+                name
+                for *_, rows, columns in picked
+                for name in set(known_columns()) & set(columns) - {"kind"}
+                if len({_said(value) for value in columns[name][rows]}) > 1
+            }
+        )
         raise InvalidInputError(
             f"mechanism: expected at most {most} settings in one plot, got {count}: choose by"
             f" {', '.join(telling) or 'another store'}"
@@ -93,21 +102,20 @@ def chosen(
     return [
         setting
         for name, source, rows, columns in picked
-        for setting in _settings(source, rows, columns, name if len(told) > 1 else "", direction)
+        for setting in _settings(source, rows, columns, name, direction)
     ]
 
 
 def named(bounds: Sources) -> list[tuple[str, Source]]:
     """Return sources with their names."""
-    told = (
-        list(bounds.items()) if isinstance(bounds, Mapping) and not isinstance(bounds, xr.Dataset) else [("", bounds)]
-    )
-    for _, source in told:
+    several = isinstance(bounds, Mapping) and not isinstance(bounds, xr.Dataset)
+    sources: list[tuple[str, Any]] = list(bounds.items()) if several else [("", bounds)]  # type: ignore[arg-type, union-attr]
+    for _, source in sources:
         if not isinstance(source, xr.Dataset | Study):
             raise InvalidInputError(f"bounds: expected a Dataset or an opened study, got {shown(source)}")
-    if not told:
+    if not sources:
         raise InvalidInputError("bounds: expected at least one Dataset or study, got none")
-    return told
+    return sources
 
 
 def _rows(
@@ -135,11 +143,6 @@ def _rows(
     return rows, columns
 
 
-def _labels(picked: Iterable[tuple[str, Source, IntArray, dict[str, Any]]]) -> str:
-    labels = dict.fromkeys(str(label) for *_, columns in picked for label in columns["mechanism"])
-    return ", ".join(labels) or "none"
-
-
 def _columns(dataset: xr.Dataset) -> dict[str, Any]:
     """Return the columns that name the cells, each with one value a cell; of a Dataset without cells one row."""
     unknown = [str(name) for name in dataset.dims if name not in (CELL, DIRECTION, COMPOSITIONS, EPSILON)]
@@ -157,13 +160,6 @@ def _columns(dataset: xr.Dataset) -> dict[str, Any]:
         values = values.astype(object) if text else values.astype(np.float64)
         columns[name] = np.broadcast_to(values, (size,))
     return columns
-
-
-def _telling(columns: Mapping[str, Any], rows: IntArray) -> Iterator[str]:
-    """Yield the columns that tell cells apart."""
-    for name in known_columns():
-        if name in columns and name != "kind" and len({_said(value) for value in columns[name][rows]}) > 1:
-            yield name
 
 
 def _settings(

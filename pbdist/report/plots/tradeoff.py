@@ -10,7 +10,7 @@ import xarray as xr
 
 from pbdist.errors import InvalidInputError, OffGridError, PrecisionWarning
 from pbdist.query import Study
-from pbdist.report.plots.frame import axes_for, finish, labelled, refuse_nothing, style_of
+from pbdist.report.plots.frame import axes_for, counted, finish, labelled, refuse_nothing, style_of
 from pbdist.report.plots.selection import MOST_CURVES, Sources, StoredSetting, chosen, named, one_of
 from pbdist.rounding import rounded_up
 from pbdist.types import COMPOSITIONS, DIRECTION, BoolArray, FloatArray
@@ -44,7 +44,6 @@ def tradeoff(
     *,
     mechanism: str | None = None,
     compositions: int | Sequence[int] | None = None,
-    most: int = MOST_CURVES,
     axes: "Axes | None" = None,
     **noise: Any,
 ) -> "Axes":
@@ -58,19 +57,10 @@ def tradeoff(
     bounds
         ``pbdist.open_study(..)``, or what `pbdist.tradeoff_bounds` returns; or several of them, by the names that the
         legend should say.
-    mechanism, **noise
-        Which settings of a study: a label, and parameters, each with one value or several; by default all.
+    mechanism, axes, **noise
+        As for `epsilon_delta`, and so are the errors.
     compositions
-        Which r; by default all, or the largest one where there would be more curves than `most`.
-    most
-        The most curves that are drawn.
-    axes
-        Where to draw; by default axes of a new figure, ``.figure`` of what is returned.
-
-    Raises
-    ------
-    InvalidInputError, OffGridError, StoreDamagedError, MissingDependencyError
-        As `epsilon_delta`.
+        Which r; by default all, or the largest one where there would be more than 12 curves.
     """
     wanted = None if compositions is None else [int(r) for r in np.atleast_1d(np.asarray(compositions))]
     found: list[ErrorCurve] = []
@@ -78,20 +68,20 @@ def tradeoff(
     for name, source in told:
         given = {"study": name} if len(told) > 1 else {}
         if isinstance(source, Study):
-            found += _of_study(source, chosen(source, mechanism=mechanism, noise=noise, most=most), given, wanted, most)
+            found += _of_study(source, chosen(source, mechanism=mechanism, noise=noise), given, wanted)
         else:
             found += _of_dataset(source, given, wanted)
-    if len(found) > most:
-        raise InvalidInputError(f"compositions: expected at most {most} curves in one plot, got {len(found)}")
+    if len(found) > MOST_CURVES:
+        raise InvalidInputError(f"compositions: expected at most {MOST_CURVES} curves in one plot, got {len(found)}")
     return _draw(found, axes_for(axes))
 
 
 def _of_study(
-    study: Study, settings: Sequence[StoredSetting], given: Mapping[str, Any], wanted: list[int] | None, most: int
+    study: Study, settings: Sequence[StoredSetting], given: Mapping[str, Any], wanted: list[int] | None
 ) -> Iterator[ErrorCurve]:
     if wanted is None:
         every = list(study.spec.compositions)
-        wanted = every if len(every) * len(settings) <= most else [max(every)]
+        wanted = every if len(every) * len(settings) <= MOST_CURVES else [max(every)]
     for setting in settings:
         for r in wanted:
             row = one_of(setting.compositions.tolist(), r, COMPOSITIONS)
@@ -169,27 +159,21 @@ def _polygon(alpha: FloatArray, low: FloatArray, high: FloatArray) -> tuple[Floa
     Above it are its chords. Below it are the lines through a lower bound and the upper bound beyond it, continued;
     where those from both sides meet between two α is a corner.
     """
-    places, lower = [float(alpha[0])], [float(low[0])]
-    for k in range(alpha.size - 1):
-        left, right = float(alpha[k]), float(alpha[k + 1])
-        falling = -np.inf if k == 0 else float((low[k] - high[k - 1]) / (left - alpha[k - 1]))
-        rising = 0.0
-        if k + 2 < alpha.size:
-            rising = min(0.0, float((high[k + 2] - low[k + 1]) / (alpha[k + 2] - right)))
-        if k == 0:
-            # Nothing is known to the left: right behind the first α only the line from the right is.
-            places.append(float(np.nextafter(left, right)))
-            lower.append(min(float(low[0]), float(low[1]) + rising * (left - right)))
-        elif falling < rising:
-            x = (float(low[k + 1] - low[k]) + falling * left - rising * right) / (falling - rising)
-            if left < x < right:
-                places.append(x)
-                lower.append(max(0.0, float(low[k]) + falling * (x - left) - _SLACK))
-        places.append(right)
-        lower.append(float(low[k + 1]))
-    corners = np.array(places)
-    upper = np.interp(corners, alpha, high)
-    return corners, np.minimum(np.array(lower), upper), upper
+    left, right, before, behind = alpha[:-1], alpha[1:], low[:-1], low[1:]
+    falling, rising = np.full(left.size, -np.inf), np.zeros(left.size)
+    falling[1:] = (low[1:-1] - high[:-2]) / np.diff(alpha)[:-1]
+    rising[:-1] = np.minimum(0.0, (high[2:] - low[1:-1]) / np.diff(alpha)[1:])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        corner = (behind - before + falling * left - rising * right) / (falling - rising)
+        depth = np.maximum(0.0, before + falling * (corner - left) - _SLACK)
+    # Nothing is known to the left of the first α: right behind it only the line from the right is.
+    corner[0] = np.nextafter(left[0], right[0])
+    depth[0] = min(float(before[0]), float(behind[0] + rising[0] * (left[0] - right[0])))
+    meet = (falling < rising) & (left < corner) & (corner < right)
+    places, lower = np.concatenate((alpha, corner[meet])), np.concatenate((low, depth[meet]))
+    order = np.argsort(places, kind="stable")
+    corners, upper = places[order], np.interp(places[order], alpha, high)
+    return corners, np.minimum(lower[order], upper), upper
 
 
 def _crossings(places: FloatArray, difference: FloatArray) -> FloatArray:
@@ -218,20 +202,15 @@ def _draw(found: Sequence[ErrorCurve], axes: "Axes") -> "Axes":
         axes.plot(fine, upper, color=style["color"], linestyle=style["linestyle"], linewidth=0.7)
         marks = np.searchsorted(fine, one.alpha)
         axes.plot(fine, lower, label=name, markevery=marks[:: max(1, marks.size // 12)].tolist(), **style)
-    axes.plot([0.0, 1.0], [1.0, 0.0], color="0.4", linewidth=0.8, linestyle=":", label="nothing can be told: 1 - α")
-    axes.set_xlim(0.0, 1.0)
-    axes.set_ylim(0.0, 1.0)
-    notes = [f"{sum(gone):,} of {len(found):,} curves are not computed"] if any(gone) else []
+    words = "no test can tell: 1 - α"
+    axes.plot([0.0, 1.0], [1.0, 0.0], color="0.4", linewidth=0.8, linestyle=":", label=words)
+    axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0))
+    notes = [f"{sum(gone):,} of {counted(len(found), 'curve')} not computed"] if any(gone) else []
     notes.append(f"upper - lower is at most {rounded_up(widest, 2)}; the thick line is the lower bound, the promise")
     wide = sum(one.wide for one in found)
     if wide:
-        notes.append(f"{wide:,} curves are wider than the tolerance: more stored ε would make them narrower")
-    finish(
-        axes,
-        title,
-        x="type I error α, a probability",
-        y="smallest type II error β(α), a probability",
-        notes=notes,
-        legend=True,
-    )
+        than = "it narrower" if wide == 1 else "them narrower"
+        notes.append(f"{counted(wide, 'curve')} wider than the tolerance: more stored ε would make {than}")
+    x, y = "type I error α, a probability", "least type II error β(α)"
+    finish(axes, title, x=x, y=y, notes=notes, legend=True)
     return axes

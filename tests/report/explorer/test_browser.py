@@ -17,9 +17,9 @@ import pytest
 from pbdist import open_study
 from pbdist.cli import main
 from pbdist.query.noise_choice import noise_choices
-from pbdist.rounding import rounded_down, rounded_up
 from pbdist.report.explorer.export import exported
 from pbdist.report.explorer.snapshot import Snapshot
+from pbdist.rounding import rounded_down, rounded_up
 from pbdist.store.layout import bounds_file
 from tests.batches import remove_batch
 from tests.report.explorer.browser import a_page, choose, chromium, settled

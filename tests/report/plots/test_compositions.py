@@ -48,7 +48,7 @@ def test_epsilon_bounds_are_drawn_as_they_are():
     bounds = pbdist.epsilon_bounds(pbdist.Gaussian(20.0), compositions=[1, 4, 64], delta=[1e-5, 1e-8])
     axes = compositions(bounds, delta=1e-8)
     assert np.array_equal(axes.lines[0].get_ydata(), bounds.epsilon_upper.sel(delta=1e-8).values)
-    assert axes.get_title(loc="left") == "δ = 1e-08"
+    assert axes.get_title(loc="left") == "δ = 1e-8"
     with pytest.raises(InvalidInputError, match="delta: expected one of"):
         compositions(bounds, delta=1e-6)
 

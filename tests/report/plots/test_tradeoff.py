@@ -55,11 +55,11 @@ def test_two_tests_that_cross_are_below_both():
 def test_a_study_is_asked_and_its_curve_is_named(finished_store):
     study = pbdist.open_study(finished_store(KEPT))
     axes = tradeoff(study, compositions=4)
-    assert len([label for label in curves(axes) if "nothing" not in label]) == 2
+    assert len([label for label in curves(axes) if "no test" not in label]) == 2
     assert axes.get_title(loc="left") == "r = 4"
     assert (axes.get_xlabel(), axes.get_ylabel()) == (
         "type I error α, a probability",
-        "smallest type II error β(α), a probability",
+        "least type II error β(α)",
     )
     assert notes(axes)[0].startswith("upper - lower is at most ")
     with pytest.raises(InvalidInputError, match="the Dataset of tradeoff_bounds"):

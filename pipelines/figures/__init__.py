@@ -1,0 +1,1 @@
+"""The figures of the 2018 paper."""
