@@ -47,7 +47,7 @@ def pairs_of_family(kind: str, given: Mapping[str, Sequence[str]]) -> list[Named
     inner = _taken_inner(declared, texts)
     unknown = next((name for name in texts if name not in declared), None)
     if unknown is not None:
-        _refuse(unknown, f"{kind} has no such parameter, only {', '.join(declared)}")
+        _refuse(unknown, f"expected none for {kind}, got one: it has only {', '.join(declared)}")
     values = {name: _values(declared[name], each) for name, each in texts.items()}
     found: list[NamedPair] = []
     for combination in itertools.product(*values.values()):

@@ -13,6 +13,8 @@ from typing import Any, NoReturn, TypeAlias
 import click
 
 from pbdist.cli.output import FORMATS, spelt
+from pbdist.errors import InvalidInputError, OffGridError, PbdistError, shown
+from pbdist.suggestions import did_you_mean
 
 #: What a command is called with: every option by its name, None where it is not given.
 Options: TypeAlias = SimpleNamespace
@@ -22,13 +24,14 @@ Names: TypeAlias = Sequence[str] | Callable[[], Iterable[str]]
 #: What is printed of a command: so wide at most.
 _WIDTH = 100
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": _WIDTH}
+#: What the names of late options begin with, so that they differ from those of questions.
+PREFIXES = r"^(parameter|noise)_"
+_FIELD = re.compile(r"(?:[A-Z]\w+\.)?(?P<name>[a-z]\w*): ")
 _OPTION = re.compile(r"--?[A-Za-z]")
 
 
 def refuse(field: str, problem: str) -> NoReturn:
     """Raise the error that is printed as one line: ``FIELD: expected .., got ..``."""
-    from pbdist.errors import InvalidInputError
-
     raise InvalidInputError(f"{field}: {problem}")
 
 
@@ -51,8 +54,6 @@ class Number(click.ParamType[Any]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ARG002
         """Return the number that a text is."""
-        from pbdist.errors import shown
-
         try:
             found = int(value) if self._whole else float(value)
         except ValueError:
@@ -90,9 +91,6 @@ class Word(click.ParamType[Any]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ARG002
         """Return the text, or what is made of it; names other than the known ones are refused."""
         if self.only and value not in self.names:
-            from pbdist.errors import shown
-            from pbdist.suggestions import did_you_mean
-
             known, meant = ", ".join(self.names), did_you_mean(value, self.names)
             refuse(field_of(param), f"expected one of {known}, got {shown(value)}{meant}")
         return self._make(value)
@@ -186,14 +184,14 @@ class Command(click.Command):
         """Parse the arguments; of options that exclude each other only one may be given."""
         rest = super().parse_args(ctx, args if ctx.resilient_parsing else self._spread(ctx, args))
         if rest and not ctx.resilient_parsing:
-            from pbdist.errors import shown
-
             known = " ".join(field_of(one) for one in self.params if isinstance(one, Argument)) or "options alone"
             refuse("arguments", f"expected {known}, got also {shown(rest[0])}: see {ctx.command_path} --help")
         for names in self._exclusive:
-            given = [name for name in names if ctx.params.get(name) not in (None, (), False)]
-            if len(given) > 1 and not ctx.resilient_parsing:
-                first, second = (f"--{name.replace('_', '-')}" for name in given[:2])
+            among = [
+                one for one in self.params if one.name in names and ctx.params.get(one.name) not in (None, (), False)
+            ]
+            if len(among) > 1 and not ctx.resilient_parsing:
+                first, second = map(field_of, among[:2])
                 refuse(second, f"expected none beside {first}, got both: give one of them")
         return rest
 
@@ -223,7 +221,23 @@ class Command(click.Command):
         """Call the action with its options: several values are a list."""
         given = {name: list(value) if isinstance(value, tuple) else value for name, value in ctx.params.items()}
         action: Any = self.callback
-        return action(Options(**{name: None if value == [] else value for name, value in given.items()}))
+        try:
+            return action(Options(**{name: None if value == [] else value for name, value in given.items()}))
+        except (InvalidInputError, OffGridError) as error:
+            raise self._named(error, ctx) from error
+
+    def _named(self, error: PbdistError, ctx: click.Context) -> PbdistError:
+        """Return an error of a function that names a parameter as one that names the option that gave it."""
+        found = _FIELD.match(str(error))
+        if found is None or type(error) not in (InvalidInputError, OffGridError):
+            return error
+        for one in self.get_params(ctx):
+            names = one.name, re.sub(PREFIXES, "", one.name or "")
+            given = ctx.get_parameter_source(one.name or "") is click.core.ParameterSource.COMMANDLINE
+            # Errors of a run also call its processes workers.
+            if found["name"] in names and (given or one.name != "workers"):
+                return type(error)(f"{field_of(one)}: {str(error)[found.end() :]}")
+        return error
 
     def sections(self, ctx: click.Context) -> dict[str, list[click.Parameter]]:
         """Return the parameters under their headings."""
@@ -300,9 +314,6 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that is named; a misspelt one is refused with what is likely meant."""
         if args[0] not in self.commands and not ctx.resilient_parsing:
-            from pbdist.errors import shown
-            from pbdist.suggestions import did_you_mean
-
             near = did_you_mean(args[0], self.commands) or ": pbdist --help lists them"
             refuse("command", f"expected a command of pbdist, got {shown(args[0])}{near}")
         return super().resolve_command(ctx, args)
@@ -318,8 +329,6 @@ class Group(click.Group):
 
 def usage_error(error: click.UsageError) -> str:
     """Return what click refuses in our words: the field, what was expected, and what is likely meant."""
-    from pbdist.suggestions import did_you_mean
-
     if isinstance(error, click.NoSuchOption) and error.ctx is not None:
         name, path = error.option_name, error.ctx.command_path
         known = [name for one in error.ctx.command.get_params(error.ctx) for name in one.opts if name.startswith("--")]

@@ -252,15 +252,15 @@ def _print_precision(console: "Console", study: "StudySpec", store: "Place") -> 
 
 @command(
     "studies",
-    Option("--show", metavar="STUDY", type=Word(study_names), help="print the file of one of them"),
+    Option("--show", "study", metavar="STUDY", type=Word(study_names), help="print the file of one of them"),
     example="studies --show quickstart",
 )
 def studies(options: Options) -> int:
     """List the studies that come with pbdist."""
     from pbdist.study.starter import shipped_names, shipped_study
 
-    if options.show is not None:
-        print(shipped_study(options.show).read_text(encoding="utf-8"), end="")
+    if options.study is not None:
+        print(shipped_study(options.study).read_text(encoding="utf-8"), end="")
         return 0
     from rich.table import Table
 
@@ -290,10 +290,14 @@ def _starter_kinds() -> tuple[str, ...]:
 @command(
     "new",
     Argument("file", "the new study file; its name becomes that of the study", metavar="FILE", type=file_type(Path)),
-    Option("--mechanism", metavar="KIND", type=Word(_starter_kinds), help="the kind of mechanism (default: Gaussian)"),
-    Option("--like", metavar="STUDY", type=Word(study_names), help="copy one of the studies that come with pbdist"),
-    example="new my-study.yaml --mechanism Laplace",
-    exclusive=[("mechanism", "like")],
+    Option(
+        "--family", "kind", metavar="KIND", type=Word(_starter_kinds), help="the kind of mechanism (default: Gaussian)"
+    ),
+    Option(
+        "--like", "study", metavar="STUDY", type=Word(study_names), help="copy one of the studies that come with pbdist"
+    ),
+    example="new my-study.yaml --family Laplace",
+    exclusive=[("kind", "study")],
 )
 def new(options: Options) -> int:
     """Write a commented study file to begin with.
@@ -303,10 +307,10 @@ def new(options: Options) -> int:
     from pbdist.errors import printable
     from pbdist.study.starter import write_copy, write_starter
 
-    if options.like is not None:
-        write_copy(options.file, options.like)
+    if options.study is not None:
+        write_copy(options.file, options.study)
     else:
-        write_starter(options.file, "Gaussian" if options.mechanism is None else options.mechanism)
+        write_starter(options.file, options.kind or "Gaussian")
     console = page()
     told = printable(f"{options.file} is written. What it will take: pbdist plan {options.file}")
     console.print(told, markup=False, highlight=False, soft_wrap=True)
