@@ -3,8 +3,8 @@
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -116,36 +116,70 @@ def _command(name: str, *asked: Option, example: str) -> Command:
     )(partial(_bounds, name=name))
 
 
+@dataclass(frozen=True)
+class _Question:
+    """What is asked: ε or δ, for values of what, and of which mechanisms, with the words that named them."""
+
+    name: str
+    field: str
+    values: list[float]
+    words: dict[str, list[str]]
+    pairs: "list[NamedPair]"
+
+    @property
+    def points(self) -> list[float]:
+        """The values of δ or ε."""
+        return [math.log(one) for one in self.values] if self.field == "exp_epsilon" else self.values
+
+
 def _bounds(options: Options, name: str) -> int:
-    with printed_warnings() as missed, sign_of_life() as count:
-        found = _answer(options, name, chosen_format(options), count)
+    form = chosen_format(options)
+    field, values = _asked(options, name)
+    words = _given_parameters(options)
+    question = _Question(name, field, values, words, _named_pairs(options.family, words))
+    pairs = question.pairs
+    with printed_warnings() as missed, sign_of_life(partial(_projected, question, options)) as count:
+        parts = []
+        for index, one in enumerate(pairs):
+            count("mechanism", index, len(pairs))
+            parts.append(_bounds_of(one.pair, name, options, question.points))
+        found = _joined(parts)
+    _print(question, options, found, form)
     if found.unknown.any():
         return NOT_FOUND
     return MISSED if options.strict and missed else 0
 
 
-def _answer(options: Options, name: str, form: str, count: Callable[[str, int, int], None]) -> Any:
-    """Print the bounds, and return them."""
-    field, values = _question(options, name)
-    words = _given_parameters(options)
-    pairs = _named_pairs(options.family, words)
+def _projected(question: _Question, options: Options) -> float:
+    """Return how long a study of the same bounds would take, in seconds; where ε is asked for, δ at one ε stands for it."""
+    from pbdist.arguments import DEFAULT_TOLERANCE
+    from pbdist.study import StudySpec
+    from pbdist.study.cells import Cell
+    from pbdist.study.plan import cell_cost
+
+    cells = tuple(Cell(options.family, one.pair, None) for one in question.pairs)
+    rounds, tolerance = tuple(sorted(set(options.compositions))), options.tolerance or DEFAULT_TOLERANCE
+    epsilon = tuple(sorted(set(question.points))) if question.name == "delta" else (1.0,)
+    study = StudySpec("", cells, "tight", tolerance, None, rounds, epsilon, direction=options.direction)
+    return sum(cell_cost(study, cell).seconds for cell in cells)
+
+
+def _print(question: _Question, options: Options, found: Any, form: str) -> None:
+    """Print the bounds."""
     import numpy as np
 
     from pbdist.arguments import DEFAULT_TOLERANCE
     from pbdist.query.printing import answers_as_json, answers_sheet
 
-    points = [math.log(one) for one in values] if field == "exp_epsilon" else values
-    parts = []
-    for index, one in enumerate(pairs):
-        count("mechanism", index, len(pairs))
-        parts.append(_bounds_of(one.pair, name, options, points))
-    found = _joined(parts)
+    pairs = question.pairs
     varied_keys = pairs[0].varied
     varied = tuple(map(_column_name, varied_keys))
-    rows = [(*one.varied.values(), *point) for one in pairs for point in product(options.compositions, values)]
-    asked: dict[str, Any] = dict(zip((*varied, "compositions", field), zip(*rows, strict=True), strict=True))
+    rows = [(*one.varied.values(), *point) for one in pairs for point in product(options.compositions, question.values)]
+    asked: dict[str, Any] = dict(zip((*varied, "compositions", question.field), zip(*rows, strict=True), strict=True))
     fixed = {
-        _column_name(key): [_plain(one) for one in texts] for key, texts in words.items() if key not in varied_keys
+        _column_name(key): [_plain(one) for one in texts]
+        for key, texts in question.words.items()
+        if key not in varied_keys
     }
     parameters = {key: texts[0] if len(texts) == 1 else texts for key, texts in fixed.items()}
     if form == "json":
@@ -153,14 +187,13 @@ def _answer(options: Options, name: str, form: str, count: Callable[[str, int, i
         tolerance = DEFAULT_TOLERANCE if options.tolerance is None else options.tolerance
         about = {"parameters": parameters, "tolerance": tolerance}
         print(json.dumps({"mechanism": told["mechanism"], **about, **told}, indent=2, allow_nan=False))
-        return found
+        return
     known = pairs[0].pair.attained_by_some
     texts = {key: " ".join(map(str, one)) if isinstance(one, list) else one for key, one in parameters.items()}
     sheet = answers_sheet(options.family, texts, asked, found, [not known] * len(rows))
-    read = _READ[name] + (_READ_LOWER[name] if known else "")
+    read = _READ[question.name] + (_READ_LOWER[question.name] if known else "")
     notes = (*sheet.notes, read) if np.isfinite(found.upper).any() and not found.unknown.all() else sheet.notes
     print_sheet(replace(sheet, notes=notes), form)
-    return found
 
 
 def _plain(word: str) -> int | float | str:
@@ -174,7 +207,7 @@ def _plain(word: str) -> int | float | str:
     return word
 
 
-def _question(options: Options, name: str) -> tuple[str, list[float]]:
+def _asked(options: Options, name: str) -> tuple[str, list[float]]:
     """Return the name of what is given beside the compositions, and its values; both are checked."""
     from pbdist.arguments import checked_compositions, checked_delta, checked_epsilon
 
