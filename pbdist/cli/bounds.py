@@ -151,7 +151,7 @@ def _bounds(options: Options, name: str) -> int:
 
 
 def _projected(question: _Question, options: Options) -> float:
-    """Return how long a study of the same bounds would take, in seconds; where ε is asked for, δ at one ε stands for it."""
+    """Return how long a study of the same bounds would take, in seconds; for ε, δ at one ε stands."""
     from pbdist.arguments import DEFAULT_TOLERANCE
     from pbdist.study import StudySpec
     from pbdist.study.cells import Cell
