@@ -21,9 +21,7 @@ Options: TypeAlias = SimpleNamespace
 #: Names that a value may have, or what returns them, where they take long to import.
 Names: TypeAlias = Sequence[str] | Callable[[], Iterable[str]]
 
-#: What is printed of a command: so wide at most.
-_WIDTH = 100
-SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": _WIDTH}
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 #: What the names of late options begin with, so that they differ from those of questions.
 PREFIXES = r"^(parameter|noise)_"
 _FIELD = re.compile(r"(?:[A-Z]\w+\.)?(?P<name>[a-z]\w*): ")
@@ -42,7 +40,8 @@ def field_of(parameter: click.Parameter | None) -> str:
     return max(parameter.opts, key=len) if isinstance(parameter, click.Option) else parameter.human_readable_name
 
 
-class Number(click.ParamType[Any]):
+# Not generic in older versions of click.
+class Number(click.ParamType):  # type: ignore[type-arg]
     """A number, within limits if some are given."""
 
     name = "number"
@@ -73,7 +72,7 @@ def _whole_float(text: str) -> int | None:
     return int(found) if found.is_integer() and abs(found) < 1e15 else None
 
 
-class Word(click.ParamType[Any]):
+class Word(click.ParamType):  # type: ignore[type-arg]
     """A text: with `only` one of some names; else any, of which a shell completes the names and the paths."""
 
     name = "word"
@@ -176,9 +175,12 @@ class Command(click.Command):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return all parameters; the late ones are made once for each call, as mechanisms may have been added."""
         own = super().get_params(ctx)
-        if self._late is not None and __name__ not in ctx.meta:
-            ctx.meta[__name__] = self._late(frozenset(name for one in own for name in one.opts))
-        return [*own, *ctx.meta.get(__name__, ())]
+        if self._late is None:
+            return own
+        key = f"{__name__}.{self.name}"
+        if key not in ctx.meta:
+            ctx.meta[key] = self._late(frozenset(name for one in own for name in one.opts))
+        return [*own, *ctx.meta[key]]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; of options that exclude each other only one may be given."""
