@@ -2,8 +2,7 @@
 
 import json
 import math
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -47,10 +46,7 @@ _READ_LOWER = {
     "epsilon": " For its worst-case pair no analysis can prove an ε below the lower one.",
     "delta": " For its worst-case pair no analysis can prove a δ below the lower one.",
 }
-#: Parameters of these names have other ones here, as options of questions have theirs.
-_TAKEN = ("epsilon", "delta", "exp_epsilon", "compositions", "tolerance", "direction", "format", "json", "strict")
 _PREFIX = "parameter_"
-_FIELD = re.compile(r"(?P<name>\w+)(?P<rest>.*?): ", re.DOTALL)
 #: So many kinds are listed beside a parameter; it is one of most where there are more.
 _MOST_LISTED = 5
 
@@ -63,7 +59,7 @@ def _families() -> list[str]:
 
 def _parameters(_: frozenset[str]) -> list[Option]:
     """Return the options of mechanisms, once they are needed: they follow from what takes long to import."""
-    from pbdist.cli.families import family_parameters
+    from pbdist.cli.families import family_parameters, option_of
     from pbdist.mechanisms import described
 
     found = []
@@ -71,7 +67,7 @@ def _parameters(_: frozenset[str]) -> list[Option]:
         what = described(kinds)
         found.append(
             Option(
-                _option(name),
+                option_of(name),
                 _PREFIX + name,
                 several=True,
                 metavar="FILE" if name == "file" else "X",
@@ -135,8 +131,12 @@ class _Question:
 def _bounds(options: Options, name: str) -> int:
     form = chosen_format(options)
     field, values = _asked(options, name)
-    words = _given_parameters(options)
-    question = _Question(name, field, values, words, _named_pairs(options.family, words))
+    words = {name.removeprefix(_PREFIX): one for name, one in vars(options).items() if one and name.startswith(_PREFIX)}
+    if options.family is None:
+        refuse("--family", "expected a kind of mechanism, got none")
+    from pbdist.cli.families import pairs_of_family
+
+    question = _Question(name, field, values, words, pairs_of_family(options.family, words))
     pairs = question.pairs
     with printed_warnings() as missed, sign_of_life(partial(_projected, question, options)) as count:
         parts = []
@@ -169,15 +169,16 @@ def _print(question: _Question, options: Options, found: Any, form: str) -> None
     import numpy as np
 
     from pbdist.arguments import DEFAULT_TOLERANCE
+    from pbdist.cli.families import column_name
     from pbdist.query.printing import answers_as_json, answers_sheet
 
     pairs = question.pairs
     varied_keys = pairs[0].varied
-    varied = tuple(map(_column_name, varied_keys))
+    varied = tuple(map(column_name, varied_keys))
     rows = [(*one.varied.values(), *point) for one in pairs for point in product(options.compositions, question.values)]
     asked: dict[str, Any] = dict(zip((*varied, "compositions", question.field), zip(*rows, strict=True), strict=True))
     fixed = {
-        _column_name(key): [_plain(one) for one in texts]
+        column_name(key): [_plain(one) for one in texts]
         for key, texts in question.words.items()
         if key not in varied_keys
     }
@@ -248,40 +249,6 @@ def _joined(found: list[Any]) -> Any:
     first = found[0]
     arrays = {name: [getattr(one, name) for one in found] for name in vars(first) if name != "adjacency"}
     return replace(first, **{name: np.concatenate(parts, axis=-1) for name, parts in arrays.items()})
-
-
-def _given_parameters(options: Options) -> dict[str, list[str]]:
-    """Return the words that are given for each parameter."""
-    every = vars(options).items()
-    return {
-        name.removeprefix(_PREFIX): words for name, words in every if name.startswith(_PREFIX) and words is not None
-    }
-
-
-def _named_pairs(family: str | None, words: Mapping[str, list[str]]) -> "list[NamedPair]":
-    """Return the mechanisms that are named; errors name the options."""
-    from pbdist.cli.families import pairs_of_family
-    from pbdist.errors import InvalidInputError
-
-    if family is None:
-        refuse("--family", "expected a kind of mechanism, got none")
-    try:
-        return pairs_of_family(family, words)
-    except InvalidInputError as error:
-        found = _FIELD.match(str(error))
-        if found is None:
-            raise
-        at = f"{found['rest'].removeprefix('.')}: " if found["rest"] else ""
-        raise InvalidInputError(f"{_option(found['name'])}: {at}{str(error)[found.end() :]}") from None
-
-
-def _column_name(name: str) -> str:
-    """Return what a parameter is called beside questions for ε and δ, as in the columns of a store."""
-    return f"pair_{name}" if name in _TAKEN else name
-
-
-def _option(name: str) -> str:
-    return f"--{_column_name(name).replace('_', '-')}"
 
 
 epsilon = _command(
