@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import click
 
+from pbdist.cli.interrupts import keeps_nothing
 from pbdist.cli.output import FORMATS, spelt
 from pbdist.errors import InvalidInputError, OffGridError, PbdistError, shown
 from pbdist.suggestions import did_you_mean
@@ -156,6 +157,8 @@ class Command(click.Command):
         Names of options of which one may be given.
     late
         Returns more options, once they are needed, when it is given the names of the others.
+    resumes
+        Whether the same command goes on where it was interrupted.
     """
 
     def __init__(
@@ -165,12 +168,14 @@ class Command(click.Command):
         exits: str = "",
         exclusive: Sequence[Sequence[str]] = (),
         late: Callable[[frozenset[str]], list[Option]] | None = None,
+        resumes: bool = False,
         **settings: Any,
     ) -> None:
         super().__init__(*names, **settings)
         # Those are refused here, in our words.
         self.allow_extra_args = True
         self.example, self.exits, self._exclusive, self._late = example, exits, exclusive, late
+        self._resumes = resumes
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return all parameters; the late ones are made once for each call, as mechanisms may have been added."""
@@ -223,6 +228,8 @@ class Command(click.Command):
         """Call the action with its options: several values are a list."""
         given = {name: list(value) if isinstance(value, tuple) else value for name, value in ctx.params.items()}
         action: Any = self.callback
+        if not self._resumes:
+            keeps_nothing()
         try:
             return action(Options(**{name: None if value == [] else value for name, value in given.items()}))
         except (InvalidInputError, OffGridError) as error:

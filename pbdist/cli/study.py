@@ -130,6 +130,7 @@ def study_file(given: str) -> Path:
     Option("--log", metavar="PATH", type=file_type(Path), help="append what happens, one JSON object a line"),
     Option("--strict", is_flag=True, help="exit with code 3 if the tolerance is missed at a point that was asked for"),
     example="run quickstart",
+    resumes=True,
     exits=EXIT_CODES,
     exclusive=[("workers", "scheduler", "cluster", "serial")],
 )
