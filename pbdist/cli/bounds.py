@@ -8,15 +8,7 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from pbdist.cli.output import (
-    BOUND_EXITS,
-    MISSED,
-    NOT_FOUND,
-    chosen_format,
-    print_sheet,
-    printed_warnings,
-    sign_of_life,
-)
+from pbdist.cli.output import BOUND_EXITS, MISSED, NOT_FOUND, chosen_format, print_sheet, printed_warnings, sign_of_life
 from pbdist.cli.parser import (
     NUMBER,
     WHOLE,
