@@ -115,7 +115,7 @@ def end_if_watched() -> None:
         _watch.end()
 
 
-def keeps_nothing() -> None:
+def begins_anew() -> None:
     """Say, if the process is ended from now on, that the command begins anew; a block `in_good_order` says its own."""
     if _watch is not None:
         _watch.outside = ANEW

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import click
 
-from pbdist.cli.interrupts import keeps_nothing
+from pbdist.cli.interrupts import begins_anew
 from pbdist.cli.output import FORMATS, spelt
 from pbdist.errors import InvalidInputError, OffGridError, PbdistError, shown
 from pbdist.suggestions import did_you_mean
@@ -229,7 +229,7 @@ class Command(click.Command):
         given = {name: list(value) if isinstance(value, tuple) else value for name, value in ctx.params.items()}
         action: Any = self.callback
         if not self._resumes:
-            keeps_nothing()
+            begins_anew()
         try:
             return action(Options(**{name: None if value == [] else value for name, value in given.items()}))
         except (InvalidInputError, OffGridError) as error:

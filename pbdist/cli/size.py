@@ -5,6 +5,7 @@ from collections.abc import Callable
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from pbdist.cli.interrupts import begins_anew
 from pbdist.cli.output import (
     EXIT_CODES,
     MISSED,
@@ -131,6 +132,7 @@ def _parameters() -> "dict[str, dict[str, Parameter]]":
     ),
     *format_options(),
     strict_option("what is refuted is smaller by more than the tolerance"),
+    resumes=True,
     example="size --family Gaussian --compositions 100 --epsilon 1 --delta 1e-6",
     exits=EXIT_CODES,
     exclusive=[("family", "system", "table"), ("epsilon", "exp_epsilon")],
@@ -145,6 +147,8 @@ def size(options: Options) -> int:
     --delta all combinations are answered. Noise that meets the goal is rounded up, and refuted noise down, and the
     bounds hold for the printed numbers; csv and json are unrounded.
     """
+    if options.store is None:
+        begins_anew()
     with printed_warnings() as missed, sign_of_life() as count:
         code = _sized(options, count)
     return MISSED if options.strict and missed and not code else code

@@ -256,9 +256,9 @@ def test_every_command_ends_the_same_way(
         assert main(["status", "data/tiny.zarr", "--check"]) == 0
 
 
-def test_a_command_that_keeps_nothing_does_not_say_that_it_goes_on(tmp_path: Path) -> None:
+def test_a_command_that_begins_anew_does_not_say_that_it_goes_on(tmp_path: Path) -> None:
     program = """
-interrupts.keeps_nothing()
+interrupts.begins_anew()
 with interrupts.in_good_order():
     pass
 interrupt()
