@@ -1,22 +1,13 @@
 """``pbdist epsilon`` and ``pbdist delta``: bounds of one mechanism, without a study."""
 
 import math
-import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from pbdist.cli.output import (
-    BOUND_EXITS,
-    MISSED,
-    NOT_FOUND,
-    chosen_format,
-    print_sheet,
-    printed_warnings,
-    sign_of_life,
-)
+from pbdist.cli.output import BOUND_EXITS, MISSED, NOT_FOUND, chosen_format, print_sheet, printed_warnings, sign_of_life
 from pbdist.cli.parser import (
     NUMBER,
     WHOLE,
@@ -46,10 +37,7 @@ _READ_LOWER = {
     "epsilon": " For its worst-case pair no analysis can prove an ε below the lower one.",
     "delta": " For its worst-case pair no analysis can prove a δ below the lower one.",
 }
-#: Parameters of these names have other ones here, as options of questions have theirs.
-_TAKEN = ("epsilon", "delta", "exp_epsilon", "compositions", "tolerance", "direction", "format", "json", "strict")
 _PREFIX = "parameter_"
-_FIELD = re.compile(r"(?P<name>\w+)(?P<rest>.*?): ", re.DOTALL)
 #: So many kinds are listed beside a parameter; it is one of most where there are more.
 _MOST_LISTED = 5
 
@@ -62,7 +50,7 @@ def _families() -> list[str]:
 
 def _parameters(_: frozenset[str]) -> list[Option]:
     """Return the options of mechanisms, once they are needed: they follow from what takes long to import."""
-    from pbdist.cli.families import family_parameters
+    from pbdist.cli.families import family_parameters, option_of
     from pbdist.mechanisms import described
 
     found = []
@@ -70,7 +58,7 @@ def _parameters(_: frozenset[str]) -> list[Option]:
         what = described(kinds)
         found.append(
             Option(
-                _option(name),
+                option_of(name),
                 _PREFIX + name,
                 several=True,
                 metavar="FILE" if name == "file" else "X",
@@ -115,49 +103,87 @@ def _command(name: str, *asked: Option, example: str) -> Command:
     )(partial(_bounds, name=name))
 
 
+@dataclass(frozen=True)
+class _Question:
+    """What is asked: ε or δ, for values of what, and of which mechanisms, with the words that named them."""
+
+    name: str
+    field: str
+    values: list[float]
+    words: dict[str, list[str]]
+    pairs: "list[NamedPair]"
+
+    @property
+    def points(self) -> list[float]:
+        """The values of δ or ε."""
+        return [math.log(one) for one in self.values] if self.field == "exp_epsilon" else self.values
+
+
 def _bounds(options: Options, name: str) -> int:
-    with printed_warnings() as missed, sign_of_life() as count:
-        found = _answer(options, name, chosen_format(options), count)
+    form = chosen_format(options)
+    field, values = _asked(options, name)
+    words = {name.removeprefix(_PREFIX): one for name, one in vars(options).items() if one and name.startswith(_PREFIX)}
+    if options.family is None:
+        refuse("--family", "expected a kind of mechanism, got none")
+    from pbdist.cli.families import pairs_of_family
+
+    question = _Question(name, field, values, words, pairs_of_family(options.family, words))
+    pairs = question.pairs
+    with printed_warnings() as missed, sign_of_life(partial(_projected, question, options)) as count:
+        parts = []
+        for index, one in enumerate(pairs):
+            count("mechanism", index, len(pairs))
+            parts.append(_bounds_of(one.pair, name, options, question.points))
+        found = _joined(parts)
+    _print(question, options, found, form)
     if found.unknown.any():
         return NOT_FOUND
     return MISSED if options.strict and missed else 0
 
 
-def _answer(options: Options, name: str, form: str, count: Callable[[str, int, int], None]) -> Any:
-    """Print the bounds, and return them."""
-    field, values = _question(options, name)
-    words = _given_parameters(options)
-    pairs = _named_pairs(options.family, words)
+def _projected(question: _Question, options: Options) -> float:
+    """Return how long a study of the same bounds would take, in seconds; for ε, δ at one ε stands."""
+    from pbdist.arguments import DEFAULT_TOLERANCE
+    from pbdist.study import StudySpec
+    from pbdist.study.cells import Cell
+    from pbdist.study.plan import cell_cost
+
+    cells = tuple(Cell(options.family, one.pair, None) for one in question.pairs)
+    rounds, tolerance = tuple(sorted(set(options.compositions))), options.tolerance or DEFAULT_TOLERANCE
+    epsilon = tuple(sorted(set(question.points))) if question.name == "delta" else (1.0,)
+    study = StudySpec("", cells, "tight", tolerance, None, rounds, epsilon, direction=options.direction)
+    return sum(cell_cost(study, cell).seconds for cell in cells)
+
+
+def _print(question: _Question, options: Options, found: Any, form: str) -> None:
+    """Print the bounds."""
     import numpy as np
 
     from pbdist.arguments import DEFAULT_TOLERANCE
+    from pbdist.cli.families import column_name
 
-    points = [math.log(one) for one in values] if field == "exp_epsilon" else values
-    parts = []
-    for index, one in enumerate(pairs):
-        count("mechanism", index, len(pairs))
-        parts.append(_bounds_of(one.pair, name, options, points))
-    found = _joined(parts)
+    pairs = question.pairs
     varied_keys = pairs[0].varied
-    varied = tuple(map(_column_name, varied_keys))
-    rows = [(*one.varied.values(), *point) for one in pairs for point in product(options.compositions, values)]
-    asked: dict[str, Any] = dict(zip((*varied, "compositions", field), zip(*rows, strict=True), strict=True))
+    varied = tuple(map(column_name, varied_keys))
+    rows = [(*one.varied.values(), *point) for one in pairs for point in product(options.compositions, question.values)]
+    asked: dict[str, Any] = dict(zip((*varied, "compositions", question.field), zip(*rows, strict=True), strict=True))
     fixed = {
-        _column_name(key): [_plain(one) for one in texts] for key, texts in words.items() if key not in varied_keys
+        column_name(key): [_plain(one) for one in texts]
+        for key, texts in question.words.items()
+        if key not in varied_keys
     }
     parameters = {key: texts[0] if len(texts) == 1 else texts for key, texts in fixed.items()}
     if form == "json":
         tolerance = DEFAULT_TOLERANCE if options.tolerance is None else options.tolerance
         about = {"parameters": parameters, "tolerance": tolerance}
         print(replace(found, asked={"mechanism": options.family, **asked}).sheet().json(about), end="")
-        return found
+        return
     known = pairs[0].pair.attained_by_some
     texts = {key: " ".join(map(str, one)) if isinstance(one, list) else one for key, one in parameters.items()}
     sheet = replace(found, asked={"mechanism": options.family, **texts, **asked}).sheet()
-    read = _READ[name] + (_READ_LOWER[name] if known else "")
+    read = _READ[question.name] + (_READ_LOWER[question.name] if known else "")
     notes = (*sheet.notes, read) if np.isfinite(found.upper).any() and not found.unknown.all() else sheet.notes
     print_sheet(replace(sheet, notes=notes), form)
-    return found
 
 
 def _plain(word: str) -> int | float | str:
@@ -171,7 +197,7 @@ def _plain(word: str) -> int | float | str:
     return word
 
 
-def _question(options: Options, name: str) -> tuple[str, list[float]]:
+def _asked(options: Options, name: str) -> tuple[str, list[float]]:
     """Return the name of what is given beside the compositions, and its values; both are checked."""
     from pbdist.arguments import checked_compositions, checked_delta, checked_epsilon
 
@@ -214,40 +240,6 @@ def _joined(found: list[Any]) -> Any:
         name: [getattr(one, name) for one in found] for name, value in vars(first).items() if hasattr(value, "ndim")
     }
     return replace(first, **{name: np.concatenate(parts, axis=-1) for name, parts in arrays.items()})
-
-
-def _given_parameters(options: Options) -> dict[str, list[str]]:
-    """Return the words that are given for each parameter."""
-    every = vars(options).items()
-    return {
-        name.removeprefix(_PREFIX): words for name, words in every if name.startswith(_PREFIX) and words is not None
-    }
-
-
-def _named_pairs(family: str | None, words: Mapping[str, list[str]]) -> "list[NamedPair]":
-    """Return the mechanisms that are named; errors name the options."""
-    from pbdist.cli.families import pairs_of_family
-    from pbdist.errors import InvalidInputError
-
-    if family is None:
-        refuse("--family", "expected a kind of mechanism, got none")
-    try:
-        return pairs_of_family(family, words)
-    except InvalidInputError as error:
-        found = _FIELD.match(str(error))
-        if found is None:
-            raise
-        at = f"{found['rest'].removeprefix('.')}: " if found["rest"] else ""
-        raise InvalidInputError(f"{_option(found['name'])}: {at}{str(error)[found.end() :]}") from None
-
-
-def _column_name(name: str) -> str:
-    """Return what a parameter is called beside questions for ε and δ, as in the columns of a store."""
-    return f"pair_{name}" if name in _TAKEN else name
-
-
-def _option(name: str) -> str:
-    return f"--{_column_name(name).replace('_', '-')}"
 
 
 epsilon = _command(

@@ -1,11 +1,13 @@
 """Mechanisms from ``--family KIND`` and options for its parameters, as entries of study files have them."""
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from pbdist.errors import InvalidInputError, StudyFileError
+from pbdist.cli.parser import refuse
+from pbdist.errors import StudyFileError
 from pbdist.mechanisms import MECHANISMS, Form, Histogram, HistogramFiles, Pair, Parameter, parameters_of
 from pbdist.study.document import Document, read_text, shown
 from pbdist.study.entries import expand_entry, study_kinds
@@ -13,6 +15,9 @@ from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
 
 _SOURCE = "command line"
+#: Parameters of these names have other ones here, as options of questions have theirs.
+_TAKEN = ("epsilon", "delta", "exp_epsilon", "compositions", "tolerance", "direction", "format", "json", "strict")
+_FIELD = re.compile(r"(\w*)(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -41,13 +46,13 @@ def pairs_of_family(kind: str, given: Mapping[str, Sequence[str]]) -> list[Named
     Raises
     ------
     InvalidInputError
-        The text begins with the name of the parameter: it is missing, not one of the kind, or has a wrong value.
+        The text begins with the option of the parameter: it is missing, not one of the kind, or has a wrong value.
     """
     declared, texts = _declared(kind), dict(given)
     inner = _taken_inner(declared, texts)
     unknown = next((name for name in texts if name not in declared), None)
     if unknown is not None:
-        _refuse(unknown, f"{kind} has no such parameter, only {', '.join(declared)}")
+        _refuse(unknown, f"expected none for {kind}, got one: it has only {', '.join(declared)}")
     values = {name: _values(declared[name], each) for name, each in texts.items()}
     found: list[NamedPair] = []
     for combination in itertools.product(*values.values()):
@@ -126,5 +131,17 @@ def _pair(entry: dict[str, JsonValue], inner: Mapping[str, JsonValue]) -> Pair:
     return found[0]
 
 
-def _refuse(name: str, problem: str) -> NoReturn:
-    raise InvalidInputError(f"{name}: {problem}")
+def column_name(name: str) -> str:
+    """Return what a parameter is called beside questions for ε and δ, as in the columns of a store."""
+    return f"pair_{name}" if name in _TAKEN else name
+
+
+def option_of(name: str) -> str:
+    """Return the option of a parameter."""
+    return f"--{column_name(name).replace('_', '-')}"
+
+
+def _refuse(field: str, problem: str) -> NoReturn:
+    """Refuse the value of a parameter, or what is at a place in it."""
+    name, place = _FIELD.fullmatch(field).groups()  # type: ignore[union-attr]
+    refuse(option_of(name or "family"), f"{place.removeprefix('.')}: {problem}" if place else problem)

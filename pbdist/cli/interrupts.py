@@ -39,6 +39,8 @@ class _Watch:
         #: Whether this process sends the next signal to itself.
         self._own = False
         self._line = [LINE]
+        #: What is said outside of blocks `in_good_order`.
+        self.outside = LINE
         #: How many blocks `in_good_order` have been entered.
         self.held = 0
 
@@ -114,8 +116,9 @@ def end_if_watched() -> None:
 
 
 def begins_anew() -> None:
-    """Have the end say that the command keeps nothing of its work."""
+    """Say, if the process is ended from now on, that the command begins anew; a block `in_good_order` says its own."""
     if _watch is not None:
+        _watch.outside = ANEW
         _watch.says(ANEW)
 
 
@@ -141,7 +144,7 @@ class in_good_order:  # noqa: N801 -- used like a function
             _watch.held -= 1
             if _watch.came:
                 _watch.end()
-            _watch.says(LINE)
+            _watch.says(_watch.outside)
 
 
 def _tell(line: str) -> None:

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import log
 from threading import Event, Thread
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -166,11 +167,14 @@ def tell(text: str) -> None:
 class _Steps:
     """How far a computation is: of what the command counts, and of what is computed for the present one of these."""
 
-    def __init__(self) -> None:
+    def __init__(self, projected: Callable[[], float] | None) -> None:
         self.began = time.monotonic()
+        self._projected = projected
         self._counted = self._heard = ""
         self._left: float | None = None
-        self._part = self.began, "", 0
+        #: Since when a quantity climbs, which one, from where, and how far it is.
+        self._climb = self.began, "", 0, 0
+        self._again = False
 
     def count(self, what: str, reached: int, of: int) -> None:
         """Note how many parts are done, where there are several."""
@@ -181,26 +185,38 @@ class _Steps:
     def hear(self, what: str, reached: int, of: int) -> None:
         """Note a step that the computation reports."""
         self._heard = f": {what} {reached} of {of}"
-        since, before, first = self._part
-        if before != what or reached < first:
-            self._part = time.monotonic(), what, reached
-        elif reached > first and not self._counted:
-            self._left = (time.monotonic() - since) / (reached - first) * (of - reached)
+        since, before, first, last = self._climb
+        if before != what or reached < last:
+            # What begins anew may do so any number of times.
+            self._again |= reached < last and before == what
+            since, first = time.monotonic(), reached
+        self._climb = since, what, first, reached
+        if self._counted or self._again or not 0 < first < reached:
+            return
+        # Rounds are doubled, other steps are one like the other.
+        done, to_do = (
+            (log(reached / first), log(of / reached)) if what.endswith("r =") else (reached - first, of - reached)
+        )
+        self._left = (time.monotonic() - since) / done * to_do
 
     def __str__(self) -> str:
         """Return one line."""
-        left = "" if self._left is None else f", about {max(self._left, 1.0):.0f} s left"
-        return f"computing for {time.monotonic() - self.began:.0f} s{self._counted}{self._heard}{left}"
+        seconds, left = time.monotonic() - self.began, None if self._again and not self._counted else self._left
+        if left is None and not self._again and self._projected is not None:
+            left = self._projected() - seconds
+        about = "" if left is None or left <= 0.0 else f", about {max(left, 1.0):.0f} s left"
+        return f"computing for {seconds:.0f} s{self._counted}{self._heard}{about}"
 
 
 @contextmanager
-def sign_of_life() -> Iterator[Callable[[str, int, int], None]]:
+def sign_of_life(projected: Callable[[], float] | None = None) -> Iterator[Callable[[str, int, int], None]]:
     """Tell on stderr how long something computes, its steps, and about how long it will take.
 
     A terminal has one line, renewed each second. Elsewhere a line is added when the time has doubled. Yields what
     counts parts that the command knows of: called with their name, how many are done, and how many there are.
+    `projected` returns how many seconds it will take in all; it is called only when that is printed.
     """
-    steps, done, terminal = _Steps(), Event(), sys.stderr.isatty()
+    steps, done, terminal = _Steps(projected), Event(), sys.stderr.isatty()
 
     def tell_on() -> None:
         wait = _FIRST if terminal else _WITHOUT_TERMINAL

@@ -12,23 +12,25 @@ from typing import Any, NoReturn, TypeAlias
 
 import click
 
+from pbdist.cli.interrupts import begins_anew
 from pbdist.cli.output import FORMATS, spelt
+from pbdist.errors import InvalidInputError, OffGridError, PbdistError, shown
+from pbdist.suggestions import did_you_mean
 
 #: What a command is called with: every option by its name, None where it is not given.
 Options: TypeAlias = SimpleNamespace
 #: Names that a value may have, or what returns them, where they take long to import.
 Names: TypeAlias = Sequence[str] | Callable[[], Iterable[str]]
 
-#: What is printed of a command: so wide at most.
-_WIDTH = 100
-SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": _WIDTH}
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+#: What the names of late options begin with, so that they differ from those of questions.
+PREFIXES = r"^(parameter|noise)_"
+_FIELD = re.compile(r"(?:[A-Z]\w+\.)?(?P<name>[a-z]\w*): ")
 _OPTION = re.compile(r"--?[A-Za-z]")
 
 
 def refuse(field: str, problem: str) -> NoReturn:
     """Raise the error that is printed as one line: ``FIELD: expected .., got ..``."""
-    from pbdist.errors import InvalidInputError
-
     raise InvalidInputError(f"{field}: {problem}")
 
 
@@ -39,7 +41,8 @@ def field_of(parameter: click.Parameter | None) -> str:
     return max(parameter.opts, key=len) if isinstance(parameter, click.Option) else parameter.human_readable_name
 
 
-class Number(click.ParamType[Any]):
+# Not generic in older versions of click.
+class Number(click.ParamType):  # type: ignore[type-arg]
     """A number, within limits if some are given."""
 
     name = "number"
@@ -51,8 +54,6 @@ class Number(click.ParamType[Any]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ARG002
         """Return the number that a text is."""
-        from pbdist.errors import shown
-
         try:
             found = int(value) if self._whole else float(value)
         except ValueError:
@@ -72,7 +73,7 @@ def _whole_float(text: str) -> int | None:
     return int(found) if found.is_integer() and abs(found) < 1e15 else None
 
 
-class Word(click.ParamType[Any]):
+class Word(click.ParamType):  # type: ignore[type-arg]
     """A text: with `only` one of some names; else any, of which a shell completes the names and the paths."""
 
     name = "word"
@@ -90,9 +91,6 @@ class Word(click.ParamType[Any]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ARG002
         """Return the text, or what is made of it; names other than the known ones are refused."""
         if self.only and value not in self.names:
-            from pbdist.errors import shown
-            from pbdist.suggestions import did_you_mean
-
             known, meant = ", ".join(self.names), did_you_mean(value, self.names)
             refuse(field_of(param), f"expected one of {known}, got {shown(value)}{meant}")
         return self._make(value)
@@ -159,6 +157,8 @@ class Command(click.Command):
         Names of options of which one may be given.
     late
         Returns more options, once they are needed, when it is given the names of the others.
+    resumes
+        Whether the same command goes on where it was interrupted.
     """
 
     def __init__(
@@ -168,32 +168,37 @@ class Command(click.Command):
         exits: str = "",
         exclusive: Sequence[Sequence[str]] = (),
         late: Callable[[frozenset[str]], list[Option]] | None = None,
+        resumes: bool = False,
         **settings: Any,
     ) -> None:
         super().__init__(*names, **settings)
         # Those are refused here, in our words.
         self.allow_extra_args = True
         self.example, self.exits, self._exclusive, self._late = example, exits, exclusive, late
+        self._resumes = resumes
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return all parameters; the late ones are made once for each call, as mechanisms may have been added."""
         own = super().get_params(ctx)
-        if self._late is not None and __name__ not in ctx.meta:
-            ctx.meta[__name__] = self._late(frozenset(name for one in own for name in one.opts))
-        return [*own, *ctx.meta.get(__name__, ())]
+        if self._late is None:
+            return own
+        key = f"{__name__}.{self.name}"
+        if key not in ctx.meta:
+            ctx.meta[key] = self._late(frozenset(name for one in own for name in one.opts))
+        return [*own, *ctx.meta[key]]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; of options that exclude each other only one may be given."""
         rest = super().parse_args(ctx, args if ctx.resilient_parsing else self._spread(ctx, args))
         if rest and not ctx.resilient_parsing:
-            from pbdist.errors import shown
-
             known = " ".join(field_of(one) for one in self.params if isinstance(one, Argument)) or "options alone"
             refuse("arguments", f"expected {known}, got also {shown(rest[0])}: see {ctx.command_path} --help")
         for names in self._exclusive:
-            given = [name for name in names if ctx.params.get(name) not in (None, (), False)]
-            if len(given) > 1 and not ctx.resilient_parsing:
-                first, second = (f"--{name.replace('_', '-')}" for name in given[:2])
+            among = [
+                one for one in self.params if one.name in names and ctx.params.get(one.name) not in (None, (), False)
+            ]
+            if len(among) > 1 and not ctx.resilient_parsing:
+                first, second = map(field_of, among[:2])
                 refuse(second, f"expected none beside {first}, got both: give one of them")
         return rest
 
@@ -223,7 +228,25 @@ class Command(click.Command):
         """Call the action with its options: several values are a list."""
         given = {name: list(value) if isinstance(value, tuple) else value for name, value in ctx.params.items()}
         action: Any = self.callback
-        return action(Options(**{name: None if value == [] else value for name, value in given.items()}))
+        if not self._resumes:
+            begins_anew()
+        try:
+            return action(Options(**{name: None if value == [] else value for name, value in given.items()}))
+        except (InvalidInputError, OffGridError) as error:
+            raise self._named(error, ctx) from error
+
+    def _named(self, error: PbdistError, ctx: click.Context) -> PbdistError:
+        """Return an error of a function that names a parameter as one that names the option that gave it."""
+        found = _FIELD.match(str(error))
+        if found is None or type(error) not in (InvalidInputError, OffGridError):
+            return error
+        for one in self.get_params(ctx):
+            names = one.name, re.sub(PREFIXES, "", one.name or "")
+            given = ctx.get_parameter_source(one.name or "") is click.core.ParameterSource.COMMANDLINE
+            # Errors of a run also call its processes workers.
+            if found["name"] in names and (given or one.name != "workers"):
+                return type(error)(f"{field_of(one)}: {str(error)[found.end() :]}")
+        return error
 
     def sections(self, ctx: click.Context) -> dict[str, list[click.Parameter]]:
         """Return the parameters under their headings."""
@@ -300,9 +323,6 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that is named; a misspelt one is refused with what is likely meant."""
         if args[0] not in self.commands and not ctx.resilient_parsing:
-            from pbdist.errors import shown
-            from pbdist.suggestions import did_you_mean
-
             near = did_you_mean(args[0], self.commands) or ": pbdist --help lists them"
             refuse("command", f"expected a command of pbdist, got {shown(args[0])}{near}")
         return super().resolve_command(ctx, args)
@@ -318,8 +338,6 @@ class Group(click.Group):
 
 def usage_error(error: click.UsageError) -> str:
     """Return what click refuses in our words: the field, what was expected, and what is likely meant."""
-    from pbdist.suggestions import did_you_mean
-
     if isinstance(error, click.NoSuchOption) and error.ctx is not None:
         name, path = error.option_name, error.ctx.command_path
         known = [name for one in error.ctx.command.get_params(error.ctx) for name in one.opts if name.startswith("--")]

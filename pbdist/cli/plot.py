@@ -1,10 +1,11 @@
 """``pbdist plot``: draw what a store holds."""
 
 import math
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pbdist.cli.output import page, sign_of_life
+from pbdist.cli.output import sign_of_life
 from pbdist.cli.parser import (
     NUMBER,
     WHOLE,
@@ -28,7 +29,7 @@ from pbdist.input_files import check_outside
 if TYPE_CHECKING:
     from pbdist.query import Study
 
-#: What is drawn, and which options beside the settings a kind takes.
+#: What is drawn: names of functions of `pbdist.report.plots`, whose arguments say which options a kind takes.
 KINDS = {
     "epsilon-delta": "δ over epsilon, one band for each setting and r",
     "compositions": "δ over r at an epsilon, or epsilon over r at a δ",
@@ -38,20 +39,6 @@ KINDS = {
     "losses": "the privacy loss distribution of a kept state",
     "brackets": "upper / lower - 1 over r",
 }
-_TAKES = {
-    "epsilon-delta": ("compositions", "epsilon", "exp_epsilon", "delta", "lowest", "direction"),
-    "compositions": ("epsilon", "exp_epsilon", "delta", "lowest"),
-    "noise": ("compositions", "epsilon", "exp_epsilon", "delta", "lowest"),
-    "compare": ("compositions", "epsilon", "exp_epsilon", "over", "reference", "lowest"),
-    "tradeoff": ("compositions",),
-    "losses": ("compositions", "lowest"),
-    "brackets": ("epsilon", "exp_epsilon", "lowest"),
-}
-#: Kinds that take one store, and one number of rounds.
-_ONE_STORE = ("noise", "losses")
-_ONE_R = ("noise", "losses", "compare")
-#: Kinds that are asked for e^ε itself.
-_EXPONENTIAL = ("compositions", "noise")
 _FORMATS = ("svg", "png", "pdf")
 _EXITS = """\
 exit codes:
@@ -119,13 +106,12 @@ def plot(options: Options) -> int:
 
     sheet = new_sheet(options.width, options.height)
     studies = [open_study(store) for store in options.stores]
-    functions: dict[str, Any] = {name: getattr(plots, name.replace("-", "_")) for name in KINDS}
     with styled():
         axes = sheet.subplots()
     with sign_of_life():
-        functions[options.plot](_sources(studies), axes=axes, **asked)
+        getattr(plots, options.plot.replace("-", "_"))(_sources(studies), axes=axes, **asked)
         write_whole(options.output, saved(sheet, options.output.suffix[1:].lower()))
-    page().print(printable(str(options.output)), markup=False, highlight=False, soft_wrap=True)
+    print(printable(str(options.output)))
     return 0
 
 
@@ -148,44 +134,45 @@ def _asked(options: Options) -> dict[str, Any]:
     """Return the arguments of the function of a kind; what cannot be meant is refused before any work."""
     if options.output.suffix[1:].lower() not in _FORMATS:
         refuse("--output", f"expected a file that ends in .svg, .png or .pdf, got {options.output}")
-    _check_place(options.output, options.stores)
-    if options.plot in _ONE_STORE and len(options.stores) > 1:
+    for store in options.stores:
+        check_outside(options.output, store, "--output")
+    if not options.output.parent.is_dir():
+        refuse("--output", f"expected a file in a folder that exists, got {options.output}")
+    takes = _arguments(options.plot)
+    if "study" in takes and len(options.stores) > 1:
         refuse("STORE", f"expected one store for {options.plot}, got {len(options.stores)}")
     given = given_options(
         options, ("compositions", "epsilon", "exp_epsilon", "delta", "over", "reference", "lowest", "direction")
     )
+    over_noise = given.get("over") == "noise"
+    # ε and δ together are a target that is marked.
+    marked = "target" in takes and not over_noise
+    kind = f"{options.plot} over noise" if over_noise else options.plot
+    known = {*takes, *(("epsilon", "exp_epsilon", "delta") if marked else ())}
+    known |= {"exp_epsilon"} if "epsilon" in takes else set()
     for name in given:
-        if name not in _TAKES[options.plot]:
-            refuse(f"--{name.replace('_', '-')}", f"expected none for {options.plot}, got one")
-    if options.plot in _ONE_R and "compositions" in given:
+        if name not in known:
+            refuse(f"--{name.replace('_', '-')}", f"expected none for {kind}, got one")
+    if "compositions" in given and "Sequence" not in takes["compositions"]:
         if len(given["compositions"]) > 1:
-            refuse("--compositions", f"expected one number for {options.plot}, got several")
+            refuse("--compositions", f"expected one number for {kind}, got several")
         given["compositions"] = given["compositions"][0]
-    if options.plot not in _EXPONENTIAL and "exp_epsilon" in given:
-        given["epsilon"] = _logarithm(given.pop("exp_epsilon"))
-    _target(options.plot, given)
+    if "exp_epsilon" in given and "exp_epsilon" not in takes:
+        power = given.pop("exp_epsilon")
+        if not 1.0 <= power < math.inf:
+            refuse("--exp-epsilon", f"expected a finite number of at least 1, got {power!r}")
+        given["epsilon"] = math.log(power)
+    if marked and ("epsilon" in given) != ("delta" in given):
+        refuse("--epsilon", "expected it together with --delta, a target that is marked, got one of them")
+    if marked and "epsilon" in given:
+        given["target"] = (given.pop("epsilon"), given.pop("delta"))
     numbers, texts = given_noise(options)
     return {"mechanism": options.mechanism, **given, **numbers, **texts}
 
 
-def _check_place(path: Path, stores: list[str]) -> None:
-    for store in stores:
-        check_outside(path, store, "--output")
-    if not path.parent.is_dir():
-        refuse("--output", f"expected a file in a folder that exists, got {path}")
+def _arguments(kind: str) -> dict[str, str]:
+    """Return the arguments of the function that draws a kind, and their types."""
+    from pbdist.report import plots
 
-
-def _logarithm(value: float) -> float:
-    if not 1.0 <= value < math.inf:
-        refuse("--exp-epsilon", f"expected a finite number of at least 1, got {value!r}")
-    return math.log(value)
-
-
-def _target(kind: str, given: dict[str, Any]) -> None:
-    """Make ε and δ one target where they are marked, or refuse one without the other."""
-    if kind != "epsilon-delta":
-        return
-    if ("epsilon" in given) != ("delta" in given):
-        refuse("--epsilon", "expected it together with --delta, a target that is marked, got one of them")
-    if "epsilon" in given:
-        given["target"] = (given.pop("epsilon"), given.pop("delta"))
+    found = signature(getattr(plots, kind.replace("-", "_"))).parameters.values()
+    return {one.name: str(one.annotation) for one in found}

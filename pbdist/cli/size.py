@@ -138,6 +138,7 @@ def _parameters() -> "dict[str, dict[str, Parameter]]":
     Option("--message-bytes", metavar="N", type=NUMBER, help="the size of a message, to compare families in bytes"),
     *format_options(),
     strict_option("what is refuted is smaller by more than the tolerance"),
+    resumes=True,
     example="size --family Gaussian --compositions 100 --epsilon 1 --delta 1e-6",
     exits=EXIT_CODES,
     exclusive=[("family", "system"), ("epsilon", "exp_epsilon")],

@@ -4,7 +4,6 @@ import json
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +15,6 @@ from pbdist.input_files import check_outside
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from rich.console import Console
 
     from pbdist.run import Executor
     from pbdist.run.events import Event
@@ -70,16 +67,17 @@ def plan(options: Options) -> int:
     asked, workers = load_asked(study_file(options.study)), options.workers
     if options.store is None and isinstance(asked, StudySpec):
         planned = plan_study(asked)
-        found, show = plan_as_json(planned, workers), partial(print_plan, plan=planned, workers=workers)
+        if not options.json:
+            _print_plan(planned, workers)
+        found = _plan_as_json(planned, workers)
     else:
         store = _store(options, asked)
-        plans = additions(asked, store)
-        found = additions_as_json(store, plans, workers)
-        show = partial(print_additions, store=store, plans=plans, workers=workers)
+        plans = _additions(asked, store)
+        if not options.json:
+            _print_additions(store, plans, workers)
+        found = _additions_as_json(store, plans, workers)
     if options.json:
         print(json.dumps(found, indent=2, allow_nan=False))
-    else:
-        show(page())
     return 0
 
 
@@ -132,6 +130,7 @@ def study_file(given: str) -> Path:
     Option("--log", metavar="PATH", type=file_type(Path), help="append what happens, one JSON object a line"),
     Option("--strict", is_flag=True, help="exit with code 3 if the tolerance is missed at a point that was asked for"),
     example="run quickstart",
+    resumes=True,
     exits=EXIT_CODES,
     exclusive=[("workers", "scheduler", "cluster", "serial")],
 )
@@ -180,10 +179,9 @@ def run(options: Options) -> int:
             check=options.check,
             serial_seconds=_serial_seconds(options),
         )
-    console = page()
     _print_targets(study, stored.place)
-    missed = _print_precision(console, study, stored.place)
-    console.print(printable(f"store: {store}"), markup=False, highlight=False, soft_wrap=True)
+    missed = _print_precision(study, stored.place)
+    print(printable(f"store: {store}"))
     return MISSED if options.strict and missed else 0
 
 
@@ -239,7 +237,7 @@ def _print_targets(study: "StudySpec", store: "Place") -> None:
         print_sheet(target_sheet(opened, compositions=r, epsilon=epsilon, delta=delta, cells=study.cells), "table")
 
 
-def _print_precision(console: "Console", study: "StudySpec", store: "Place") -> int:
+def _print_precision(study: "StudySpec", store: "Place") -> int:
     """Print how far the tolerance was reached; return at how many points it was missed."""
     if study.sought is None or not study.seeks_some:
         return 0
@@ -247,21 +245,21 @@ def _print_precision(console: "Console", study: "StudySpec", store: "Place") -> 
     from pbdist.query.judging import precision_line
 
     found = reached_precision(open_study(store), study, recorded=True)
-    console.print(precision_line(study.sought, found), markup=False, highlight=False, soft_wrap=True)
+    print(printable(precision_line(study.sought, found)))
     return found.missed
 
 
 @command(
     "studies",
-    Option("--show", metavar="STUDY", type=Word(study_names), help="print the file of one of them"),
+    Option("--show", "study", metavar="STUDY", type=Word(study_names), help="print the file of one of them"),
     example="studies --show quickstart",
 )
 def studies(options: Options) -> int:
     """List the studies that come with pbdist."""
     from pbdist.study.starter import shipped_names, shipped_study
 
-    if options.show is not None:
-        print(shipped_study(options.show).read_text(encoding="utf-8"), end="")
+    if options.study is not None:
+        print(shipped_study(options.study).read_text(encoding="utf-8"), end="")
         return 0
     from rich.table import Table
 
@@ -275,10 +273,9 @@ def studies(options: Options) -> int:
     for name in sorted(shipped_names(), key=lambda name: name != "quickstart"):
         study = load_study(shipped_study(name))
         table.add_row(name, study.description or "", f"{len(study.cells):,}")
-    console = page()
-    console.print(table)
-    console.print("pbdist plan STUDY says how long one takes, and pbdist run STUDY computes it", highlight=False)
-    console.print("pbdist studies --show STUDY prints its file", highlight=False)
+    page().print(table)
+    print("pbdist plan STUDY says how long one takes, and pbdist run STUDY computes it")
+    print("pbdist studies --show STUDY prints its file")
     return 0
 
 
@@ -291,52 +288,48 @@ def _starter_kinds() -> tuple[str, ...]:
 @command(
     "new",
     Argument("file", "the new study file; its name becomes that of the study", metavar="FILE", type=file_type(Path)),
-    Option("--mechanism", metavar="KIND", type=Word(_starter_kinds), help="the kind of mechanism (default: Gaussian)"),
-    Option("--like", metavar="STUDY", type=Word(study_names), help="copy one of the studies that come with pbdist"),
-    example="new my-study.yaml --mechanism Laplace",
-    exclusive=[("mechanism", "like")],
+    Option(
+        "--family", "kind", metavar="KIND", type=Word(_starter_kinds), help="the kind of mechanism (default: Gaussian)"
+    ),
+    Option(
+        "--like", "study", metavar="STUDY", type=Word(study_names), help="copy one of the studies that come with pbdist"
+    ),
+    example="new my-study.yaml --family Laplace",
+    exclusive=[("kind", "study")],
 )
 def new(options: Options) -> int:
     """Write a commented study file to begin with.
 
     It can be run as it is. Nothing is overwritten.
     """
-    from pbdist.errors import printable
     from pbdist.study.starter import write_copy, write_starter
 
-    if options.like is not None:
-        write_copy(options.file, options.like)
+    if options.study is not None:
+        write_copy(options.file, options.study)
     else:
-        write_starter(options.file, "Gaussian" if options.mechanism is None else options.mechanism)
-    console = page()
-    told = printable(f"{options.file} is written. What it will take: pbdist plan {options.file}")
-    console.print(told, markup=False, highlight=False, soft_wrap=True)
+        write_starter(options.file, options.kind or "Gaussian")
+    print(printable(f"{options.file} is written. What it will take: pbdist plan {options.file}"))
     return 0
 
 
 #: So many values that targets added are listed.
 _MOST_LISTED = 6
+#: What is told of each part that a run would add to a store.
+_OF_PARTS = ("cells", "compositions", "epsilon", "points", "batches", "cells_per_batch")
 
 
-def print_plan(console: "Console", plan: "Plan", workers: int = 1) -> None:
-    """Print a plan as a table."""
-    from rich.table import Table
-
+def _plan_lines(plan: "Plan", workers: int) -> dict[str, str]:
+    """Return what is printed of a plan."""
     from pbdist.study.plan import duration, size
 
-    study = plan.study
-    seconds = plan.batch_seconds
-    title = f"{study.name}: {study.description}" if study.description else study.name
-    console.print(printable(title), markup=False, highlight=False, soft_wrap=True)
-    table = Table(show_header=False)
-    table.add_column("what")
-    table.add_column("how much", justify="right")
-    rows = {
+    study, seconds = plan.study, plan.batch_seconds
+    aim = f"tolerance {study.tolerance:g}" if study.buckets is None else f"{study.buckets:,} buckets"
+    return {
         "cells (noise settings)": f"{len(study.cells):,}",
         "numbers of compositions": f"{len(study.compositions):,}, up to {study.compositions[-1]:,}",
         "values of epsilon": f"{len(study.epsilon):,}, {study.epsilon[0]:.6g} to {study.epsilon[-1]:.6g}",
         "points, both directions": f"{_points(study):,}",
-        "method": _method(study),
+        "method": f"{study.method}, {aim}",
         "batches": f"{seconds.size:,}, cells in each: {plan.cells_per_batch:,}",
         "projected time of a batch, one core": f"{seconds.min():.3g} to {seconds.max():.3g} s",
         f"projected time of the study, {_workers(workers)}": duration(_elapsed([plan], workers)),
@@ -345,11 +338,31 @@ def print_plan(console: "Console", plan: "Plan", workers: int = 1) -> None:
         "bucket states": "kept" if study.keep_states else "not kept",
         "study digest": study.digest[:16],
     }
-    for what, how_much in rows.items():
-        table.add_row(what, how_much)
-    console.print(table)
-    if study.target_compositions or study.target_epsilon:
-        console.print(_growth(study), markup=False, highlight=False, soft_wrap=True)
+
+
+def _print_plan(plan: "Plan", workers: int) -> None:
+    from rich.table import Table
+
+    study = plan.study
+    print(printable(f"{study.name}: {study.description}" if study.description else study.name))
+    table = Table(show_header=False)
+    table.add_column("what")
+    table.add_column("how much", justify="right")
+    for row in _plan_lines(plan, workers).items():
+        table.add_row(*row)
+    page().print(table)
+    rounds, epsilon = ([f"{r:,}" for r in study.target_compositions], [f"{e:.6g}" for e in study.target_epsilon])
+    added = [f"{name} {_listed(one)}" for name, one in (("compositions", rounds), ("epsilon", epsilon)) if one]
+    if added:
+        before = f"{_points_without_targets(study):,} points become {_points(study):,}"
+        print(
+            f"targets off the grids add {' and '.join(added)}: {before}, since every r is computed with every epsilon"
+        )
+
+
+def _listed(texts: list[str]) -> str:
+    more = len(texts) - _MOST_LISTED
+    return ", ".join(texts[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _workers(count: int) -> str:
@@ -363,46 +376,37 @@ def _elapsed(plans: "Sequence[Plan]", workers: int) -> float:
     return elapsed([seconds for plan in plans for seconds in plan.batch_seconds.tolist()], workers)
 
 
-def plan_as_json(plan: "Plan", workers: int = 1) -> "dict[str, JsonValue]":
+def _plan_as_json(plan: "Plan", workers: int) -> "dict[str, JsonValue]":
     """Return a plan as JSON values, unrounded, with the grids."""
     from pbdist.study.cells import known
 
-    study = plan.study
+    study, seconds = plan.study, plan.batch_seconds
+    taken = ("name", "description", "digest", "method", "tolerance", "buckets", "floor", "direction", "keep_states")
     return {
-        "name": study.name,
-        "description": study.description,
-        "digest": study.digest,
+        **{name: getattr(study, name) for name in taken},
         "cells": len(study.cells),
         "cells_by_label": known(study.cells).labels(),
         "compositions": list(study.compositions),
         "epsilon": list(study.epsilon),
         "points": _points(study),
-        "method": study.method,
-        "tolerance": study.tolerance,
-        "buckets": study.buckets,
-        "floor": study.floor,
-        "direction": study.direction,
-        "keep_states": study.keep_states,
         "targets": [
-            {"epsilon": target.epsilon, "delta": target.delta, "compositions": target.compositions}
-            for target in study.targets
+            {name: getattr(target, name) for name in ("epsilon", "delta", "compositions")} for target in study.targets
         ],
         "added_by_targets": {
             "compositions": list(study.target_compositions),
             "epsilon": list(study.target_epsilon),
             "points": _points(study) - _points_without_targets(study),
         },
-        "batches": plan.batch_seconds.size,
+        "batches": seconds.size,
         "cells_per_batch": plan.cells_per_batch,
-        "batch_seconds": {"min": float(plan.batch_seconds.min()), "max": float(plan.batch_seconds.max())},
+        "batch_seconds": {"min": float(seconds.min()), "max": float(seconds.max())},
         "workers": workers,
         "elapsed_seconds": _elapsed([plan], workers),
-        **_sizes(plan),
+        **{name: getattr(plan, name) for name in _SIZES},
     }
 
 
-def _sizes(plan: "Plan") -> "dict[str, JsonValue]":
-    return {"seconds": plan.seconds, "worker_bytes": plan.worker_bytes, "store_bytes": plan.store_bytes}
+_SIZES = ("seconds", "worker_bytes", "store_bytes")
 
 
 def _points(study: "StudySpec") -> int:
@@ -415,30 +419,7 @@ def _points_without_targets(study: "StudySpec") -> int:
     return 2 * len(study.cells) * rounds * (len(study.epsilon) - len(study.target_epsilon))
 
 
-def _growth(study: "StudySpec") -> str:
-    """Return what targets off the grids add to a study."""
-    added = []
-    if study.target_compositions:
-        added.append(f"compositions {_listed([f'{r:,}' for r in study.target_compositions])}")
-    if study.target_epsilon:
-        added.append(f"epsilon {_listed([f'{value:.6g}' for value in study.target_epsilon])}")
-    before = _points_without_targets(study)
-    more = f"{before:,} points become {_points(study):,}, since every r is computed with every epsilon"
-    return f"targets off the grids add {' and '.join(added)}: {more}"
-
-
-def _listed(texts: list[str]) -> str:
-    more = len(texts) - _MOST_LISTED
-    return ", ".join(texts[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _method(study: "StudySpec") -> str:
-    if study.method == "buckets" or study.buckets is not None:
-        return f"{study.method}, {study.buckets:,} buckets"
-    return f"{study.method}, tolerance {study.tolerance:g}"
-
-
-def additions(asked: "StudySpec | Addition", store: str) -> "list[Plan]":
+def _additions(asked: "StudySpec | Addition", store: str) -> "list[Plan]":
     """Return the plans of the parts that a run would add to a store; none where it has all points.
 
     Raises
@@ -456,17 +437,14 @@ def additions(asked: "StudySpec | Addition", store: str) -> "list[Plan]":
     return [plan_study(part) for part in missing]
 
 
-def print_additions(console: "Console", store: str, plans: "Sequence[Plan]", workers: int = 1) -> None:
+def _print_additions(store: str, plans: "Sequence[Plan]", workers: int) -> None:
     """Print what a run would add to a store: a row for each part, and all together."""
     from rich.table import Table
 
     from pbdist.study.plan import duration, size
 
-    def told(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-
     if not plans:
-        told(f"{store}: has all points of the file, nothing would be added")
+        print(printable(f"{store}: has all points of the file, nothing would be added"))
         return
     table = Table()
     for head in ("cells", "compositions", "epsilon", "points, both directions", "batches", "time, one core", "store"):
@@ -475,32 +453,20 @@ def print_additions(console: "Console", store: str, plans: "Sequence[Plan]", wor
         study = plan.study
         row = (len(study.cells), len(study.compositions), len(study.epsilon), _points(study), plan.batch_seconds.size)
         table.add_row(*(f"{count:,}" for count in row), duration(plan.seconds), f"up to {size(plan.store_bytes)}")
-    console.print(table)
-    seconds, memory = _elapsed(plans, workers), max(plan.worker_bytes for plan in plans)
-    told(
-        f"{store}: {sum(_points(plan.study) for plan in plans):,} points would be added,"
-        f" projected {duration(seconds)} on {_workers(workers)} and up to {size(memory)} a worker"
-    )
+    page().print(table)
+    points, memory = sum(_points(plan.study) for plan in plans), max(plan.worker_bytes for plan in plans)
+    takes = f"{duration(_elapsed(plans, workers))} on {_workers(workers)} and up to {size(memory)} a worker"
+    print(printable(f"{store}: {points:,} points would be added, projected {takes}"))
 
 
-def additions_as_json(store: str, plans: "Sequence[Plan]", workers: int = 1) -> "dict[str, JsonValue]":
+def _additions_as_json(store: str, plans: "Sequence[Plan]", workers: int) -> "dict[str, JsonValue]":
     """Return what a run would add as JSON values, unrounded, with the grids."""
+    parts = [_plan_as_json(plan, workers) for plan in plans]
     return {
         "store": store,
         "points": sum(_points(plan.study) for plan in plans),
         "seconds": sum(plan.seconds for plan in plans),
         "workers": workers,
         "elapsed_seconds": _elapsed(plans, workers),
-        "parts": [
-            {
-                "cells": len(plan.study.cells),
-                "compositions": list(plan.study.compositions),
-                "epsilon": list(plan.study.epsilon),
-                "points": _points(plan.study),
-                "batches": plan.batch_seconds.size,
-                "cells_per_batch": plan.cells_per_batch,
-                **_sizes(plan),
-            }
-            for plan in plans
-        ],
+        "parts": [{name: part[name] for name in (*_OF_PARTS, *_SIZES)} for part in parts],
     }

@@ -40,7 +40,7 @@ DIRECTORY, FILE = "dir", "file"
         (["query", "s", "--scale", "3", "--truncate-l"], {"--truncate-low"}),
         (["studies", "--show", "quick"], {"quickstart"}),
         (["new", "x.yaml", "--like", "census"], {"census-2020"}),
-        (["new", "x.yaml", "--mechanism", "Disc"], {"DiscreteLaplace", "DiscreteGaussian"}),
+        (["new", "x.yaml", "--family", "Disc"], {"DiscreteLaplace", "DiscreteGaussian"}),
         (["size", "--family", "Ga"], {"Gaussian", "GaussianMixture"}),
         (["size", "--system", "vuvuzela-d"], {"vuvuzela-dialing"}),
         (["epsilon", "--family", "Disc"], {"DiscreteLaplace", "DiscreteGaussian"}),

@@ -132,7 +132,7 @@ def test_counts_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         (
             "Gaussian",
             {"scale": ["1"], "rate": ["1"]},
-            "rate: Gaussian has no such parameter, only scale, sensitivity, truncate",
+            "rate: expected none for Gaussian, got one: it has only scale, sensitivity, truncate",
         ),
         ("Gaussian", {"scale": ["1"], "truncate": ["3"]}, "truncate: expected (low, high) or None, got"),
         ("LaplaceSum", {"scales": ["3"]}, "scales: expected two numbers"),
@@ -143,7 +143,7 @@ def test_counts_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         (
             "NoisyCount",
             {"noise": ["Poisson"], "mean": ["1"], "shift": ["1"]},
-            "noise.kind: expected a kind among Laplace",
+            "noise: kind: expected a kind among Laplace",
         ),
         (
             "NoisyCount",
@@ -154,17 +154,17 @@ def test_counts_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         (
             "NoisyCount",
             {"noise": ["{kind: Laplace, scale: 0}"], "mean": ["1"], "shift": ["1"]},
-            "noise.scale: expected",
+            "noise: scale: expected",
         ),
         ("NoisyCount", {"noise": ["{}", "{}"], "mean": ["1"], "shift": ["1"]}, "noise: expected one value, got 2"),
-        ("Product", {"pairs": ["Gaussian"]}, "pairs[0]: expected a mapping with a kind, got 'Gaussian'"),
+        ("Product", {"pairs": ["Gaussian"]}, "pairs: [0]: expected a mapping with a kind, got 'Gaussian'"),
         ("Reversed", {"pair": ["{kind: Laplace, scale: [1, 2]}"]}, "family: expected one mechanism, got 2"),
     ],
 )
 def test_wrong_words_are_refused_by_name(kind: str, words: dict[str, Any], problem: str) -> None:
     with pytest.raises(InvalidInputError) as refused:
         pairs_of_family(kind, words)
-    assert str(refused.value).startswith(problem)
+    assert str(refused.value).startswith(f"--{problem}")
 
 
 def test_parameters_are_those_of_all_kinds() -> None:

@@ -51,13 +51,21 @@ def test_a_quick_one_is_not(monkeypatch: pytest.MonkeyPatch, stderr: io.StringIO
 def test_the_time_that_is_left_is_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-    steps = module._Steps()
+    steps = module._Steps(None)
     steps.hear("r =", 8, 64)
     now[0] = 104.0
     steps.hear("r =", 16, 64)
-    assert str(steps) == "computing for 4 s: r = 16 of 64, about 24 s left"
+    assert str(steps) == "computing for 4 s: r = 16 of 64, about 8 s left"
+    # What begins anew may do so any number of times.
+    steps.hear("r =", 8, 64)
+    assert str(steps) == "computing for 4 s: r = 8 of 64"
+    # Where nothing is reported, it is projected.
+    steps = module._Steps(lambda: 30.0)
+    now[0] = 112.0
+    assert str(steps) == "computing for 8 s, about 22 s left"
+    now[0] = 104.0
     # Of several parts the whole is estimated, once one is done.
-    steps = module._Steps()
+    steps = module._Steps(None)
     steps.count("target", 0, 3)
     assert str(steps) == "computing for 0 s: target 1 of 3"
     now[0] = 114.0

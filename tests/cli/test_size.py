@@ -148,7 +148,7 @@ def test_a_group_is_sized(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(capsys.readouterr().out)
     assert found["adjacency"] == "add-or-remove-group"
     assert main([*asked, "--group-size", "2.5", "--delta", "1e-4"]) == 2
-    assert "SubsampledGaussianGroup.group_size: expected a whole number" in capsys.readouterr().err
+    assert "--group-size: expected a whole number" in capsys.readouterr().err
 
 
 def test_families_are_compared(capsys: pytest.CaptureFixture[str]) -> None:

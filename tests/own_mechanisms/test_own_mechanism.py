@@ -119,7 +119,7 @@ def test_every_command(folder: Path) -> None:
         (scale, shift) for scale in ("200.0", "500.0") for shift in ("1.0", "2.0")
     }
     pbdist(folder, *own, "verify", store)
-    pbdist(folder, *own, "new", "more.yaml", "--mechanism", "ExponentialDelay")
+    pbdist(folder, *own, "new", "more.yaml", "--family", "ExponentialDelay")
     pbdist(folder, *own, "plan", "more.yaml")
     # Without its module the kind is unknown, and it is said how to make it known.
     for command in (["query", store], ["status", store], ["run", "study.yaml"]):

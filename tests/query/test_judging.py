@@ -310,7 +310,7 @@ def test_the_command_line_refuses_strict_where_there_is_no_tolerance(
     asked = [*command, "--compositions", "3", "--epsilon", "0.1"]
     assert main([*asked, "--strict"]) == 2
     assert capsys.readouterr().err == (
-        "pbdist: error: strict: expected a study with a tolerance, got one with method buckets\n"
+        "pbdist: error: --strict: expected a study with a tolerance, got one with method buckets\n"
     )
     assert main([*asked, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["answers"][0]["within_tolerance"] is None

@@ -76,9 +76,9 @@ def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[st
     path.write_text("mine")
     (tmp_path / "link.yaml").symlink_to(tmp_path / "absent")
     for given in (path, tmp_path / "link.yaml"):
-        for options in ([], ["--like", "quickstart"], ["--mechanism", "Laplace"]):
+        for options in ([], ["--like", "quickstart"], ["--family", "Laplace"]):
             assert main(["new", str(given), *options]) == 2
-            assert "file: expected a path where nothing is yet" in capsys.readouterr().err
+            assert "FILE: expected a path where nothing is yet" in capsys.readouterr().err
     assert path.read_text() == "mine"
     assert sorted(one.name for one in tmp_path.iterdir()) == ["link.yaml", "s.yaml"]
 
