@@ -1,11 +1,11 @@
-"""The parts of a report, made once and written by one writer for each format."""
+"""The parts of a report, made once and written by a template for each format."""
 
 import hashlib
 import math
 import re
 import shlex
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from pbdist.query.printing import NOT_KNOWN
 from pbdist.rounding import exact, rounded_down, rounded_up
@@ -26,13 +26,16 @@ class Heading:
 
     text: str
     level: int = 2
+    form: ClassVar[str] = "heading"
 
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A paragraph of text."""
+    """A paragraph of text; a `lead` one is the answer, which stands out."""
 
     text: str
+    lead: bool = False
+    form: ClassVar[str] = "paragraph"
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Bullets:
     """A list."""
 
     items: tuple[str, ...]
+    form: ClassVar[str] = "bullets"
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class Command:
     """A command line to copy."""
 
     text: str
+    form: ClassVar[str] = "command"
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,7 @@ class Notice:
     kind: str
     title: str
     items: tuple[str, ...] = ()
+    form: ClassVar[str] = "notice"
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,7 @@ class Table:
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
+    form: ClassVar[str] = "table"
 
     def __post_init__(self) -> None:
         """Refuse rows of another length."""
@@ -82,29 +89,44 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawing as an SVG or PDF file, what it is called, what it shows for those who do not see it, and a caption."""
+    """A drawing as an SVG file, what it is called, and what it shows for those who do not see it."""
 
     title: str
     description: str
     data: bytes
-    kind: str = "svg"
+    form: ClassVar[str] = "picture"
 
 
 Block: TypeAlias = Heading | Paragraph | Bullets | Command | Notice | Table | Picture
 
 
 @dataclass(frozen=True)
+class Section:
+    """A section of the appendix."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
 class Document:
-    """A report: its title, what it is in a sentence, and its blocks."""
+    """A report: its title, what it is in a sentence, the blocks of its page, and the appendix behind them."""
 
     title: str
     about: str
     blocks: tuple[Block, ...]
+    appendix: tuple[Section, ...] = ()
+
+    @property
+    def everything(self) -> tuple[Block, ...]:
+        """The blocks of the page and of the appendix, where sections are headings."""
+        behind = [one for section in self.appendix for one in (Heading(section.title, 3), *section.blocks)]
+        return (*self.blocks, *([Heading("Appendix"), *behind] if behind else []))
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
         """All pictures, in order."""
-        return tuple(block for block in self.blocks if isinstance(block, Picture))
+        return tuple(block for block in self.everything if isinstance(block, Picture))
 
 
 def plain(text: str) -> str:

@@ -1,15 +1,17 @@
 """The report of a store: its condition first, then answers, bounds, assumptions and provenance."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pbdist.errors import StoreDamagedError
 from pbdist.provenance import provenance
 from pbdist.query.noise_choice import NoiseChoice, noise_choices
 from pbdist.query.printing import precision_line
+from pbdist.query.settings import neighbours_by_label
 from pbdist.query.status import StoreStatus, store_status
 from pbdist.query.study import Study, open_study
+from pbdist.report.pages.answers import answers, bound_tables, judged_settings, neighbours_sentence, order_sentence
 from pbdist.report.pages.document import (
     ALARM,
     NOTE,
@@ -17,19 +19,18 @@ from pbdist.report.pages.document import (
     Block,
     Bullets,
     Column,
-    Command,
     Document,
     Heading,
     Notice,
     Paragraph,
+    Section,
     Table,
     command,
     named,
     plain,
 )
-from pbdist.report.pages.noise_blocks import answers, bound_tables, judged_settings
-from pbdist.report.pages.pictures import pictures
-from pbdist.report.pages.words import assumed, goal_in_words, meaning, studied
+from pbdist.report.pages.pictures import Curves, curves_of, epsilon_delta, over_noise, over_rounds
+from pbdist.report.pages.words import assumed, meaning, studied, target_in_words
 from pbdist.sizing.goal import Goal
 from pbdist.store import STORE_FORMAT, check_skeleton, open_parts
 from pbdist.study import StudySpec
@@ -75,8 +76,6 @@ def condition(
     if lacking:
         text = "The study file asks for points that this store does not have: they are not computed."
         found.append(Notice(ALARM, "The store does not have all that the study file asks for", (text,)))
-    if not found:
-        found.append(Notice(SOUND, "The store is complete, and every file is what it was when it was written"))
     found += _wide(status)
     if status.driver is not None:
         found.append(Notice(NOTE, "A run is writing to this store: this page shows what was there when it was made"))
@@ -140,54 +139,46 @@ def provenance_of(status: StoreStatus) -> Iterator[Block]:
     sought = "none" if study.sought is None else f"upper / lower - 1 at most {study.sought:g} where δ > {study.floor:g}"
     judged = "the larger of the two directions" if study.direction == "both" else "each of the two directions"
     rows = [
-        ("study", plain(study.name)),
-        ("digest (SHA-256) of the study", first.head.digest),
-        *((f"digest of the part {plain(part.stored.part)}", part.stored.head.digest) for part in status.parts[1:]),
-        ("format of the store", f"version {STORE_FORMAT}"),
-        ("parts", f"{len(status.parts):,}: the first one and {len(status.parts) - 1:,} that extended it"),
-        ("points added by queries", f"{status.refined_points:,} in {status.refinements:,} refinements"),
-        ("files", f"{status.files:,}, {size(status.size)}"),
+        ("study", f"{plain(study.name)}, SHA-256 {first.head.digest}"),
+        *((f"part {plain(part.stored.part)}", f"SHA-256 {part.stored.head.digest}") for part in status.parts[1:]),
+        ("store", f"format {STORE_FORMAT}, {status.files:,} files, {size(status.size)}"),
         ("method", _method(study.method, study.buckets)),
         ("tolerance", sought if study.sought is None else f"{sought}, for {judged}"),
-        *_software("computed with", first.attributes.get("provenance") or {}),
-        *_software("this page made with", provenance()),
+        ("computed with", software(first.attributes.get("provenance") or {})),
+        ("page made with", software(provenance())),
     ]
+    if status.refinements:
+        added = f"{status.refined_points:,} points in {status.refinements:,} refinements"
+        rows.insert(-2, ("added by queries", added))
     yield Table("Where the numbers come from", (_WHAT, Column("value")), tuple(rows))
 
 
-def made_by() -> Iterator[Block]:
-    """Yield the software that computes and writes a report without a store."""
-    yield Table("Where the numbers come from", (_WHAT, Column("value")), tuple(_software("made with", provenance())))
-
-
-def verification_of(status: StoreStatus, verification: Verification | None, name: str) -> Iterator[Block]:
-    """Yield what was checked, and what of the bounds was recomputed by other means."""
+def integrity(status: StoreStatus, verification: Verification | None, name: str, *, sound: bool) -> Iterator[Block]:
+    """Yield what was checked, and what of the bounds was recomputed by other means; `sound` if nothing is wrong."""
     check = status.check
     done = status.cells - status.cells_missing - status.cells_failed
-    items = [
-        f"Complete: {'yes' if status.complete else 'no'}. {done:,} of {status.cells:,} noise settings are computed,"
-        f" {status.cells_missing:,} are missing, {status.cells_failed:,} have failed.",
-    ]
+    left = (
+        "" if done == status.cells else f": {status.cells_missing:,} are missing, {status.cells_failed:,} have failed"
+    )
+    items = [f"{done:,} of {status.cells:,} noise settings are computed{left}."]
     if check is not None:
-        sound = (
-            "each is what it was when it was written" if not check.damaged else f"{len(check.damaged):,} are damaged"
-        )
-        items.append(f"All {status.files:,} files were read and compared with their checksums (SHA-256): {sound}.")
+        each = "each is what it was when it was written" if not check.damaged else f"{len(check.damaged):,} are damaged"
+        items.append(f"All {status.files:,} files were read and compared with their checksums: {each}.")
     if verification is None:
-        items.append("No bound was recomputed for this page. The following command does that, in exact integers:")
+        told = command("pbdist", "verify", name)
+        items.append(f"No bound was recomputed for this page. This command does that, in exact integers: {told}")
+    else:
+        counts = ", ".join(f"{len(verification.of(verdict)):,} {verdict.value}" for verdict in Verdict)
+        items.append(
+            f"{len(verification.samples):,} of {verification.points:,} stored points, chosen with seed"
+            f" {verification.seed}, were recomputed in exact integers, by other code than the one that made the bounds:"
+            f" {counts}. Confirmed: both bounds are proved once more. Consistent: nothing contradicts them. Unchecked:"
+            " it would take more memory than was allowed. Contradicted: the stored bounds are wrong."
+        )
+    if sound:
+        yield Notice(SOUND, "The store is complete, and every file is what it was when it was written", tuple(items))
+    else:
         yield Bullets(tuple(items))
-        yield Command(command("pbdist", "verify", name))
-        return
-    counts = ", ".join(f"{len(verification.of(verdict)):,} {verdict.value}" for verdict in Verdict)
-    items.append(
-        f"{len(verification.samples):,} of {verification.points:,} stored points, chosen with seed {verification.seed},"
-        f" were recomputed in exact integers, by other code than the one that made the bounds: {counts}."
-    )
-    yield Bullets(tuple(items))
-    yield Paragraph(
-        "Confirmed: both bounds are proved once more. Consistent: nothing contradicts them. Unchecked: it would take"
-        " more memory than was allowed. Contradicted: the stored bounds are wrong."
-    )
 
 
 def _method(method: str, buckets: int | None) -> str:
@@ -196,11 +187,11 @@ def _method(method: str, buckets: int | None) -> str:
     return "tight" if buckets is None else f"tight, with {buckets:,} buckets"
 
 
-def _software(what: str, found: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
+def software(found: Mapping[str, JsonValue]) -> str:
+    """Return the software that `provenance` tells of, in a line."""
     names = ("pbdist", "python", "numpy", "scipy", "zarr")
     versions = [f"{name} {plain(str(found[name]))}" for name in names if found.get(name)]
-    yield what, ", ".join(versions) or "not known"
-    yield f"{what}: git revision of pbdist", plain(str(found.get("git_revision") or "not known"))
+    return ", ".join([*versions, f"git revision of pbdist {plain(str(found.get('git_revision') or 'not known'))}"])
 
 
 @dataclass(frozen=True)
@@ -217,7 +208,7 @@ def store_report(
     goals: Sequence[Goal] = (),
     study_file: StudySpec | None = None,
     verify: int = 0,
-    drawn: str | None = "svg",
+    drawn: bool = True,
     told: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Return the report of a store; nothing is written into it.
@@ -227,13 +218,13 @@ def store_report(
     where
         The path or URL of the store.
     goals
-        What the noise should meet.
+        The targets that the noise should meet.
     study_file
-        The study file from which the goals are, if any: its description is told, and whether the store has all of it.
+        The study file from which the targets are, if any: its description is told, and whether the store has all of it.
     verify
         How many points to recompute in exact integers.
     drawn
-        The kind of the files of pictures: ``svg`` or ``pdf``; None for a report without pictures.
+        Whether there are pictures.
     told
         Called with a few words on what is done next.
 
@@ -251,60 +242,78 @@ def store_report(
             check_skeleton(stored)
         study = open_study(where)
         study.spec.cells[0].describe()
-        columns = cell_columns(study.spec.cells)
     except StoreDamagedError as error:
-        document = Document(
-            f"Report on {named(name)}", "A store of pbdist that cannot be read.", unreadable(str(error))
-        )
-        return Report(document, whole=False)
+        about = "A store of pbdist that cannot be read."
+        return Report(Document(f"Report on {named(name)}", about, unreadable(str(error))), whole=False)
     verification: Verification | None = None
     if verify:
         told(f"recomputing {verify:,} points in exact integers")
         verification = verify_store(where, sample=verify)
     lacking = 0 if study_file is None else len(missing_parts([stored.study for stored in parts], study_file))
-    complete = study.complete
-    top = condition(status, complete=complete, lacking=lacking, verification=verification)
-    forms = [cell.pair.canonical() for cell in study.spec.cells]
-    choices = {goal: _choices(study, goal, told) for goal in goals}
-    told("writing")
-    blocks: list[Block] = [*top]
-    blocks += _in_short(study, goals, choices)
-    blocks += [] if drawn is None else [*pictures(study, choices, drawn, told)]
-    blocks += [*studied(study.spec, columns, forms)]
-    for goal, found in choices.items():
-        blocks += [Heading(f"Noise settings at the goal: {goal_in_words(goal)}"), *judged_settings(study, goal, found)]
-    judged = [one for found in choices.values() for one in found]
-    blocks += [*bound_tables(study, goals, judged, columns=columns, name=name)]
-    blocks += [*assumed(forms)]
-    blocks += [Heading("How it was checked"), *verification_of(status, verification, name)]
-    blocks += [Heading("Provenance"), *provenance_of(status)]
-    contradicted = verification is not None and bool(verification.of(Verdict.CONTRADICTED))
-    whole = status.passed and complete and not lacking and not contradicted
-    title = f"Report on the study {named(study.spec.name if study_file is None else study_file.name)}"
-    return Report(Document(title, _about(study_file), tuple(blocks)), whole=whole)
-
-
-def _choices(study: Study, goal: Goal, told: Callable[[str], None]) -> tuple[NoiseChoice, ...]:
-    told(f"judging the noise settings: {goal_in_words(goal)}")
-    return noise_choices(study, compositions=goal.compositions, epsilon=goal.epsilon, delta=goal.delta)
-
-
-def _in_short(study: Study, goals: Sequence[Goal], choices: dict[Goal, tuple[NoiseChoice, ...]]) -> Iterator[Block]:
-    yield Heading("In short")
-    if not goals:
-        yield Paragraph(
-            "No goal was given, so this page names no noise that will do: it tells what the bounds on δ are. With a"
-            " goal (--compositions, --epsilon or --exp-epsilon, --delta, or --study FILE) it says which noise meets it."
-        )
-        return
-    yield Paragraph(meaning(goals))
+    top = condition(status, complete=study.complete, lacking=lacking, verification=verification)
+    choices = {}
     for goal in goals:
-        yield from answers(study, goal, choices[goal])
+        told(f"judging the noise settings: {target_in_words(goal)}")
+        choices[goal] = noise_choices(study, **asdict(goal))
+    forms = [cell.pair.canonical() for cell in study.spec.cells]
+    told("drawing")
+    first, *others = _pictures(study, choices) if drawn else [()]
+    judged = [one for found in choices.values() for one in found]
+    blocks: list[Block] = [*top, *_answers(study, choices), *first, *_meaning(study, choices)]
+    blocks += assumed(forms, neighbours_sentence(neighbours_by_label(study.spec)))
+    blocks += [
+        Heading("Integrity"),
+        *integrity(status, verification, name, sound=all(one.kind != ALARM for one in top)),
+    ]
+    blocks += [Heading("Provenance"), *provenance_of(status)]
+    appendix = [
+        Section(f"Noise settings at {target_in_words(goal)}", tuple(judged_settings(study, goal, found)))
+        for goal, found in choices.items()
+    ]
+    if others:
+        appendix.append(Section("More pictures", tuple(block for picture in others for block in picture)))
+    columns = cell_columns(study.spec.cells)
+    appendix.append(Section("What was studied", tuple(studied(study.spec, columns, forms))))
+    appendix.append(Section("Bounds", tuple(bound_tables(study, goals, judged, name=name))))
+    contradicted = verification is not None and bool(verification.of(Verdict.CONTRADICTED))
+    whole = status.passed and study.complete and not lacking and not contradicted
+    title = f"Report on the study {named(study.spec.name if study_file is None else study_file.name)}"
+    return Report(Document(title, _about(study_file), tuple(blocks), tuple(appendix)), whole=whole)
+
+
+def _answers(study: Study, choices: Mapping[Goal, tuple[NoiseChoice, ...]]) -> Iterator[Block]:
+    if not choices:
+        yield Paragraph(
+            "No target was given, so this page names no noise: its appendix has the bounds on δ. With a target"
+            " (--compositions, --epsilon or --exp-epsilon, --delta, or --study FILE) it says which noise meets it."
+        )
+    for goal, found in choices.items():
+        yield from answers(study, goal, found)
+
+
+def _meaning(study: Study, choices: Mapping[Goal, tuple[NoiseChoice, ...]]) -> Iterator[Block]:
+    if choices:
+        yield Heading("What it means")
+        yield Paragraph(f"{meaning([*choices])} {order_sentence(study, next(iter(choices.values())))}")
+
+
+def _pictures(study: Study, choices: Mapping[Goal, tuple[NoiseChoice, ...]]) -> list[tuple[Block, ...]]:
+    """Return the picture of the page, then those of the appendix: the (ε, δ) graph of each target comes first."""
+    r, epsilon = study.spec.compositions, study.spec.epsilon
+    graphs: list[tuple[Block, ...]] = []
+    others: list[tuple[Block, ...]] = []
+    asked: list[tuple[Goal | None, Sequence[NoiseChoice]]] = [*choices.items()] or [(None, ())]
+    for goal, found in asked:
+        curves: Curves = curves_of(study, found)
+        near = r[-1] if goal is None else min(r, key=lambda value: abs(value - goal.compositions))
+        graphs.append(tuple(epsilon_delta(curves, near, goal)))
+        if goal is not None:
+            others.append(tuple(over_noise(study, found, goal)))
+        if len(r) > 1:
+            others.append(tuple(over_rounds(curves, epsilon[len(epsilon) // 2] if goal is None else goal.epsilon)))
+    return [*graphs, *filter(None, others)]
 
 
 def _about(study_file: StudySpec | None) -> str:
     what = "" if study_file is None or not study_file.description else f"{plain(study_file.description)} "
-    return (
-        f"{what}Certified lower and upper bounds on δ(ε) of approximate differential privacy after r rounds, computed"
-        " by pbdist."
-    )
+    return f"{what}Certified lower and upper bounds on δ(ε) after r rounds, computed by pbdist."

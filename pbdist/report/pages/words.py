@@ -23,19 +23,20 @@ def goals_of(study: StudySpec) -> tuple[Goal, ...]:
     return tuple(dict.fromkeys(Goal(one.compositions, one.epsilon, one.delta) for one in study.targets))
 
 
-def goal_in_words(goal: Goal) -> str:
-    """Return a goal in one phrase, with its numbers as they are."""
+def target_in_words(goal: Goal) -> str:
+    """Return a target in one phrase, with its numbers as they are."""
     rounds = "1 round" if goal.compositions == 1 else f"{goal.compositions:,} rounds"
-    power = exponential(goal.epsilon)
-    return f"δ ≤ {goal.delta!r} at ε = {epsilon_text(goal.epsilon)} (e^ε = {power:.6g}) after {rounds}"
+    return f"(ε {epsilon_text(goal.epsilon)}, δ {goal.delta!r}) after {rounds}"
 
 
-def meaning(goals: Iterable[Goal]) -> str:
-    """Return what a goal promises, in a sentence."""
-    told = "; ".join(goal_in_words(goal) for goal in goals)
+def meaning(goals: Sequence[Goal]) -> str:
+    """Return what a target promises, and what the verdicts mean, in sentences."""
+    powers = " or ".join(dict.fromkeys(f"{exponential(goal.epsilon):.6g}" for goal in goals))
     return (
-        f"Goal: {told}. That is: whatever an observer of all rounds looks for, its probability under one of two"
-        " neighbouring inputs is at most e^ε times that under the other one, plus δ."
+        f"The target: whatever an observer of all rounds looks for, its probability under one of two neighbouring"
+        f" inputs is at most e^ε = {powers} times that under the other one, plus δ. Meets: the proved upper bound on δ"
+        " is at most the target's. Refuted: the proved lower bound exceeds it, so that no computation can show the"
+        " opposite. Nothing is claimed of noise between the one that meets and the one that is refuted."
     )
 
 
@@ -61,17 +62,14 @@ def does(kinds: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{kind}: {MECHANISMS[kind].does}" for kind in kinds)
 
 
-def assumes(kinds: Sequence[str]) -> tuple[str, ...]:
-    """Return what must be true of the systems behind mechanisms of some kinds."""
-    return tuple(f"{kind}: {MECHANISMS[kind].assumes}" for kind in kinds)
-
-
-def parameter_rows(forms: Iterable[Mapping[str, JsonValue]]) -> tuple[tuple[str, str], ...]:
-    """Return the parameters that numbers of some canonical forms are of, and what each is, with its unit."""
+def parameter_table(forms: Iterable[Mapping[str, JsonValue]]) -> Iterator[Table]:
+    """Yield the parameters that numbers of some canonical forms are of, and what each is, with its unit."""
     found: dict[str, dict[str, str]] = {}
     for kind, name in dict.fromkeys(one for form in forms for one in _given(form)):
         found.setdefault(name, {})[kind] = parameters_of(MECHANISMS[kind])[name].described
-    return tuple((name, described(told)) for name, told in found.items())
+    if found:
+        rows = tuple((name, described(told)) for name, told in found.items())
+        yield Table("Parameters and their units", (Column("parameter"), Column("meaning, unit")), rows)
 
 
 def _given(form: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
@@ -187,7 +185,6 @@ def studied(
     study: StudySpec, columns: Mapping[str, Sequence[Any]], forms: Sequence[Mapping[str, Any]]
 ) -> Iterator[Block]:
     """Yield what a study computes; `columns` as from `cell_columns`, `forms` the canonical pairs, one a cell."""
-    yield Heading("What was studied")
     kinds = sorted({kind for form in forms for kind in kinds_of(form)})
     yield Bullets(does(kinds))
     labels: dict[tuple[str, str], list[int]] = {}
@@ -198,53 +195,42 @@ def studied(
         (named(label), kind, f"{len(cells):,}", _ranges(columns, cells), neighbours[label].in_words)
         for (label, kind), cells in labels.items()
     ]
-    yield Table(
-        f"Mechanisms of the study: {len(forms):,} noise settings",
-        (
-            Column("label in the study"),
-            Column("kind"),
-            Column("settings", True),
-            Column("parameters"),
-            Column("neighbours"),
-        ),
-        tuple(rows),
-    )
-    units = parameter_rows(forms)
-    if units:
-        yield Table("Parameters and their units", (Column("parameter"), Column("meaning, unit")), units)
+    names = (Column("label"), Column("kind"), Column("settings", True), Column("parameters"), Column("neighbours"))
+    yield Table(f"Mechanisms of the study: {len(forms):,} noise settings", names, tuple(rows))
+    yield from parameter_table(forms)
     r, epsilon = study.compositions, study.epsilon
     yield Paragraph(
-        f"Rounds r (how often the mechanism is used and seen): {len(r):,} values from {r[0]:,} to {r[-1]:,}."
-        f" ε: {len(epsilon):,} values from {epsilon_text(epsilon[0])} to {epsilon_text(epsilon[-1])} nats."
-        f" For each noise setting, r and ε there is a lower and an upper bound on δ: in all"
-        f" {len(forms) * len(r) * len(epsilon):,} points."
+        f"Rounds r: {len(r):,} values from {r[0]:,} to {r[-1]:,}. ε: {len(epsilon):,} values from"
+        f" {epsilon_text(epsilon[0])} to {epsilon_text(epsilon[-1])} nats. For each noise setting, r and ε there is a"
+        f" lower and an upper bound on δ: {len(forms) * len(r) * len(epsilon):,} points."
     )
 
 
-def assumed(forms: Sequence[Mapping[str, Any]], readings: Sequence[str] = ()) -> Iterator[Block]:
-    """Yield what has to be true of a system for the bounds to be about it."""
-    yield Heading("What is taken for granted")
-    yield Paragraph(
-        "Within what is listed here the bounds are proved, every rounding of the computation included. pbdist cannot"
-        " check that it is true of your system. If it is not, the bounds are about something else."
-    )
-    items = [
-        "The worst-case pair: two distributions, A and B, of what is seen with one and with the other of two"
-        " neighbouring inputs. The bounds are about this pair. An upper bound protects every pair of neighbouring"
-        " inputs only if none is told apart more easily than A and B. A lower bound, and so a refutation, is about A"
-        " and B themselves: a system in which they never occur may be better.",
-        "Neighbours: where nothing else is said, which inputs count as neighbouring is decided by the sensitivity or"
-        " the shift that was given: one individual's contribution, as large as that. A user who contributes more is"
-        " protected less. Bounds for one record added or removed are none for one record replaced.",
-        "Rounds: r is the number of rounds in which one individual takes part, all of them seen by the same observer."
-        " Each may be chosen after the outcomes of the earlier ones. The bounds say nothing of an r that is larger.",
-        "Nothing else is seen: not the noise, not its random numbers, not what a dishonest server knows, no timing.",
-    ]
+def assumed(forms: Sequence[Mapping[str, Any]], neighbours: str = "", readings: Sequence[str] = ()) -> Iterator[Block]:
+    """Yield what has to be true of a system for the bounds to be about it; `neighbours` is a sentence."""
+    yield Heading("What is assumed")
     kinds = sorted({kind for form in forms for kind in kinds_of(form)})
-    items += assumes(kinds)
-    told = sorted({*readings, *(reading for form in forms for reading in readings_of(form))})
-    items += [f"Reading {READINGS_IN_WORDS[one]}" for one in told if one in READINGS_IN_WORDS]
-    yield Bullets(tuple(items))
+    found = sorted({*readings, *(reading for form in forms for reading in readings_of(form))})
+    stated = neighbours or (
+        "Neighbours: the inputs that differ by one individual's contribution, as large as the sensitivity or the shift."
+    )
+    yield Bullets(
+        (
+            f"{stated} An individual who contributes more is protected less.",
+            *(f"{kind}: {MECHANISMS[kind].assumes}" for kind in kinds),
+            *(f"Reading {READINGS_IN_WORDS[one]}" for one in found if one in READINGS_IN_WORDS),
+            "Worst case: the bounds are about one pair of distributions, of what is seen with one and with the other of"
+            " two neighbouring inputs. Upper bounds hold for a system in which no neighbours are told apart more"
+            " easily; a system in which this pair never occurs may be better than a refutation says.",
+            "Rounds: r counts those in which one individual takes part, all seen by the same observer. Each may be"
+            " chosen after the outcomes of the earlier ones.",
+            "Nothing else is seen: not the noise, not what a dishonest server knows, no timing.",
+        )
+    )
+    yield Paragraph(
+        "Within this the bounds are proved, every rounding of the computation included. pbdist cannot check that it is"
+        " true of your system."
+    )
 
 
 def _ranges(columns: Mapping[str, Sequence[Any]], cells: Sequence[int]) -> str:

@@ -1,0 +1,370 @@
+"""What a store proves of tabulated noise at a target: the sentences of the page, and the tables behind it."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pbdist.errors import InvalidInputError
+from pbdist.mechanisms import MECHANISMS, Pair, at_least_as_noisy, noise_order, noise_parameter
+from pbdist.mechanisms.additive import AdditiveNoise
+from pbdist.mechanisms.noisy_count import SHIFT_INSIDE
+from pbdist.query.noise_choice import NoiseChoice, TabulatedNoise
+from pbdist.query.settings import neighbours_words
+from pbdist.query.study import Study
+from pbdist.report.pages.document import (
+    Block,
+    Bullets,
+    Column,
+    Command,
+    Paragraph,
+    Table,
+    bracket_text,
+    command,
+    epsilon_text,
+    named,
+)
+from pbdist.report.pages.words import parameters, target_in_words
+from pbdist.results import Verdict
+from pbdist.rounding import rounded_down, rounded_up
+from pbdist.sizing.families import expected_messages
+from pbdist.sizing.goal import Goal
+from pbdist.store.layout import WITHIN
+from pbdist.study import Cell
+from pbdist.types import Adjacency, BoolArray, FloatArray
+
+#: What the bounds say of a noise setting at a target.
+VERDICTS = {
+    Verdict.YES: "meets",
+    Verdict.NO: "refuted",
+    Verdict.UNDECIDED: "undecided",
+    Verdict.MISSING: "not computed",
+}
+#: So many mechanisms are named in the answer, and have a sentence each.
+_MOST_NAMED, _MOST_SENTENCES = 4, 8
+#: So many settings are judged one by one; of more those next to the answers, and some of the others.
+_MOST_JUDGED, _BESIDE, _OTHERS = 60, 3, 9
+_SETTING = (Column("noise setting"), Column("δ at least", True), Column("δ at most", True))
+
+
+def setting_in_words(cell: Cell) -> str:
+    """Return label and parameters of a setting."""
+    form = cell.pair.canonical()
+    factor = "" if cell.factor is None else f", factor {cell.factor!r} between buckets"
+    kind = "" if form["mechanism"] in (cell.label, "NoisyCount", "Product", "WorstOf") else f"{form['mechanism']}: "
+    return f"{named(cell.label)} ({kind}{parameters(form)}{factor})"
+
+
+def noise_in_words(name: str, pair: Pair, readings: Sequence[str] = ()) -> str:
+    """Return a mechanism as the subject of a sentence: ``Gaussian noise of scale 200``; of a count, all `readings`."""
+    form = pair.canonical()
+    # A sensitivity of 1 is what everybody expects; the appendix names it.
+    hidden = (*(["reading"] if readings else []), *(["sensitivity"] if form.get("sensitivity") == 1.0 else []))
+    told = parameters(form, hidden) + (f", reading {' or '.join(readings)}" if readings else "")
+    if name != form["mechanism"]:
+        return f"{named(name)} ({told})"
+    return f"{name}{' noise' if issubclass(MECHANISMS[name], AdditiveNoise) else ''} of {told}"
+
+
+def shortened(pair: Pair, *, more: bool) -> Pair:
+    """Return a pair with its amount of noise in 6 digits where that is provably more noise, or less; else the pair.
+
+    So what is proved of the one pair is true of the other: that it meets a target, or that it is refuted.
+    """
+    sized = noise_parameter(type(pair))
+    value = None if sized is None else getattr(pair, sized.name)
+    if sized is None or not isinstance(value, float) or float(f"{value:.6g}") == value:
+        return pair
+    for shorten in (rounded_up, rounded_down):
+        change: dict[str, Any] = {sized.name: float(shorten(value))}
+        try:
+            other: Pair = replace(pair, **change)  # type: ignore[type-var]
+        except InvalidInputError:
+            continue
+        if at_least_as_noisy(other, pair) if more else at_least_as_noisy(pair, other):
+            return other
+    return pair
+
+
+def answers(study: Study, goal: Goal, choices: Sequence[NoiseChoice]) -> Iterator[Block]:
+    """Yield the answer to a target as a sentence; of several mechanisms also one for each."""
+    groups = alike_choices(study, choices)
+    if len(groups) == 1:
+        yield Paragraph(_sentence(study, groups[0], target_in_words(goal)), lead=True)
+    else:
+        yield Paragraph(_answer(study, groups, target_in_words(goal)), lead=True)
+        told = [_sentence(study, group, "the target") for group in groups[:_MOST_SENTENCES]]
+        more = len(groups) - len(told)
+        yield Bullets((*told, *([f"And {more:,} more mechanisms: see the appendix."] if more else [])))
+
+
+def order_sentence(study: Study, choices: Sequence[NoiseChoice]) -> str:
+    """Return what follows of noise that is not tabulated."""
+    pairs = [study.spec.cells[one.cell].pair for choice in choices for one in choice.tried[:1]]
+    ordered = sum(noise_order(pair) is not None for pair in pairs)
+    if not ordered:
+        return "The verdicts are about the tabulated settings alone: more noise is not proved to be better."
+    which = "" if ordered == len(pairs) else f" For {ordered:,} of {len(pairs):,} mechanisms:"
+    return (
+        f"{which} More noise of the same kind provably hides at least as much, so that noise above one that meets the"
+        " target meets it, and noise below one that is refuted is refuted."
+    ).strip()
+
+
+def neighbours_sentence(found: Mapping[str, Adjacency]) -> str:
+    """Return for which neighbours the bounds of some labels are, as a sentence; nothing if no label states any."""
+    if not any(one.definite for one in found.values()):
+        return ""
+    words = neighbours_words((named(label), one) for label, one in found.items())
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def alike_choices(study: Study, choices: Sequence[NoiseChoice]) -> list[list[NoiseChoice]]:
+    """Return choices grouped by what is said of them: readings of a count with one answer stand together.
+
+    The reading that no system can do is left to the appendix. Fewer messages come first, where all are counts.
+    """
+    shown = [choice for choice in choices if choice.fixed.get("reading") != SHIFT_INSIDE] or choices
+    found: dict[tuple[object, ...], list[NoiseChoice]] = {}
+    for choice in shown:
+        told = [
+            None if one is None else parameters(study.spec.cells[one.cell].pair.canonical(), ("reading",))
+            for one in (choice.smallest, choice.refuted)
+        ]
+        # What differs in more than the reading is kept apart by its number.
+        own = () if choice.fixed.get("reading") and any(told) else (len(found),)
+        found.setdefault((choice.label, *told, _left_open(choice), *own), []).append(choice)
+    return sorted(found.values(), key=lambda group: _messages(study, group) or 0.0)
+
+
+def _messages(study: Study, group: Sequence[NoiseChoice]) -> float | None:
+    """Return the messages that noise takes a round: of what meets the target, else infinitely many."""
+    one = group[0].smallest
+    pair = study.spec.cells[(one or group[0].tried[0]).cell].pair
+    found = expected_messages(pair)
+    return found if one is not None or found is None else math.inf
+
+
+def _answer(study: Study, groups: Sequence[Sequence[NoiseChoice]], target: str) -> str:
+    """Return in a sentence which noise of several mechanisms meets a target; of noise messages the fewest."""
+    met = [group for group in groups if group[0].smallest is not None]
+    rest = [group for group in groups if group[0].smallest is None]
+    if not met:
+        return f"No tabulated noise is proved to meet {target}: {_counts(rest)}."
+    messages = [_messages(study, group) for group in met]
+    others = f" The other mechanisms: {_counts(rest)}." if rest else ""
+    if None not in messages:
+        fewest = f"{_noise(study, met[0], met[0][0].smallest)} meets {target}"
+        more = f", the fewest of the {len(met)} that meet it" if len(met) > 1 else ""
+        return f"{fewest}, with about {messages[0]:,.6g} messages a round{more}.{others}"
+    told = [_noise(study, group, group[0].smallest) for group in met[:_MOST_NAMED]]
+    told += [f"{len(met) - _MOST_NAMED:,} more"] if len(met) > _MOST_NAMED else []
+    many = f"{', '.join(told[:-1])} and {told[-1]} meet" if len(told) > 1 else f"{told[0]} meets"
+    return f"{many} {target}.{others}"
+
+
+def _counts(groups: Sequence[Sequence[NoiseChoice]]) -> str:
+    """Return how many mechanisms are refuted, undecided and not computed, by the most noise of each."""
+    last = [group[0].tried[-1].verdict for group in groups]
+    return ", ".join(f"{last.count(verdict):,} {words}" for verdict, words in VERDICTS.items() if verdict in last)
+
+
+def _noise(study: Study, group: Sequence[NoiseChoice], one: TabulatedNoise | None, *, more: bool = True) -> str:
+    """Return a setting in words, with all readings of its group."""
+    cell = study.spec.cells[(one or group[0].tried[0]).cell]
+    readings = [str(choice.fixed["reading"]) for choice in group if choice.fixed.get("reading")]
+    return noise_in_words(cell.label, shortened(cell.pair, more=more), readings)
+
+
+def _sentence(study: Study, group: Sequence[NoiseChoice], target: str) -> str:
+    """Return what is proved of a mechanism: the least noise that meets the target, and the most that is refuted."""
+    choice = group[0]
+    found, refuted = choice.smallest, choice.refuted
+    left = _left_open(choice)
+    if found is None and refuted is None:
+        return f"{_noise(study, group, None)}{' and more of it' if len(choice.tried) > 1 else ''}: {left}."
+    # Of several readings the bounds that hold for all.
+    if refuted is not None:
+        lower = min(each.refuted.lower for each in group if each.refuted is not None)
+        told = f"δ is at least {rounded_down(lower)}"
+    if found is None:
+        most = "" if len(choice.tried) == 1 or left else ", the most that is tabulated,"
+        rest = f"; of more noise, {left}" if left else ""
+        return f"{_noise(study, group, refuted, more=False)}{most} is refuted: {told}{rest}."
+    upper = max(each.smallest.upper for each in group if each.smallest is not None)
+    start = f"{_noise(study, group, found)} meets {target}: δ is at most {rounded_up(upper)}"
+    if refuted is not None:
+        return f"{start}; {_less(study, choice)} is refuted: {told}{'; ' + left if left else ''}."
+    if not choice.what:
+        return f"{start}."
+    end = "; less noise is not tabulated" if found is choice.tried[0] else "; no less noise is refuted"
+    return f"{start}{end}{'; ' + left if left else ''}."
+
+
+def _less(study: Study, choice: NoiseChoice) -> str:
+    """Return the refuted setting by what differs from the one that meets the target, and how much less noise it is."""
+    cells, found, refuted = study.spec.cells, choice.smallest, choice.refuted
+    if found is None or refuted is None:
+        return ""
+    whole = parameters(shortened(cells[found.cell].pair, more=True).canonical()).split(", ")
+    less = parameters(shortened(cells[refuted.cell].pair, more=False).canonical()).split(", ")
+    told = ", ".join(part for part in less if part not in whole) or ", ".join(less)
+    if not 0.0 < refuted.amount < found.amount:
+        return told
+    return f"{told}, {100.0 * (1.0 - refuted.amount / found.amount):.3g} % less,"
+
+
+def _left_open(choice: NoiseChoice) -> str:
+    """Return how many settings below the one that meets the target, and above the refuted one, have no verdict."""
+    tried = list(choice.tried)
+    first = 0 if choice.refuted is None else tried.index(choice.refuted) + 1
+    last = len(tried) if choice.smallest is None else tried.index(choice.smallest)
+    open_ = [one.verdict for one in tried[first:last]]
+    told = [f"{open_.count(one):,} {VERDICTS[one]}" for one in (Verdict.UNDECIDED, Verdict.MISSING) if one in open_]
+    return " and ".join(told)
+
+
+def judged_settings(study: Study, goal: Goal, choices: Sequence[NoiseChoice]) -> Iterator[Block]:
+    """Yield the bounds of the settings at a goal, with verdicts; of many settings a choice."""
+    tried = [one for choice in choices for one in choice.tried]
+    shown = tried if len(tried) <= _MOST_JUDGED else [one for choice in choices for one in _near(choice)]
+    rows = []
+    for one in shown:
+        attained = study.spec.cells[one.cell].pair.attained_by_some
+        bounds = bracket_text(one.lower, one.upper, attained=attained)
+        rows.append((setting_in_words(study.spec.cells[one.cell]), *bounds, VERDICTS[one.verdict]))
+    columns = (*_SETTING, Column("verdict"))
+    yield Table(f"Noise settings and {target_in_words(goal)}", columns, tuple(rows))
+    if len(shown) < len(tried):
+        yield Paragraph(
+            f"Shown are {len(shown):,} of {len(tried):,} noise settings: those next to the answers, and some of the"
+            " others. The command below Bounds writes all of them."
+        )
+
+
+def _near(choice: NoiseChoice) -> list[TabulatedNoise]:
+    """Return the settings next to the answers of a choice, and some of the others, evenly."""
+    tried, marks = choice.tried, []
+    for found in (choice.smallest, choice.refuted):
+        marks += [] if found is None else [tried.index(found)]
+    step = max(1, len(tried) // _OTHERS)
+    kept = {index for mark in marks for index in range(mark - _BESIDE, mark + _BESIDE + 1)}
+    kept |= {*range(0, len(tried), step), len(tried) - 1}
+    return [one for index, one in enumerate(tried) if index in kept]
+
+
+@dataclass(frozen=True, eq=False)
+class CellBounds:
+    """The bounds on δ of one setting over (r, ε), the larger of the two directions; NaN where there are none.
+
+    `within` tells where the study's tolerance is met; None for a setting that seeks none. `attained` tells whether
+    lower bounds can be known.
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+    within: BoolArray | None
+    attained: bool
+
+
+def bounds_of_cells(study: Study, cells: Sequence[int]) -> Mapping[int, CellBounds]:
+    """Return the stored bounds of some settings over the whole grids of the study.
+
+    What is not computed, has failed or was changed since is NaN.
+    """
+    values = study.blocks.read(np.array(cells, dtype=np.int64)).values
+    # NaN in either direction is NaN in the maximum.
+    lower, upper = (values[name].max(axis=1) for name in ("delta_lower", "delta_upper"))
+    within = values[WITHIN].all(axis=1) if WITHIN in values else None
+    told = {}
+    for row, cell in enumerate(cells):
+        setting = study.spec.cells[cell]
+        met = within[row] if within is not None and study.spec.seeks_tolerance(setting) else None
+        told[cell] = CellBounds(lower[row], upper[row], met, setting.pair.attained_by_some)
+    return told
+
+
+def spread(length: int, most: int, around: Sequence[int] = ()) -> list[int]:
+    """Return at most about `most` indices, from the first to the last one, and all of `around`."""
+    if length <= most:
+        return list(range(length))
+    left = max(2, most - len(set(around)))
+    even = {round(step * (length - 1) / (left - 1)) for step in range(left)}
+    return sorted(even | set(around))
+
+
+#: So many lines in all; so many settings, and of each so many r and ε, where there are more.
+_MOST_LINES, _MOST_CELLS, _MOST_ROUNDS, _MOST_EPSILON = 360, 12, 5, 6
+_COLUMNS = (
+    Column("rounds r", True),
+    Column("ε, nats", True),
+    Column("δ at least", True),
+    Column("δ at most", True),
+)
+
+
+def bound_tables(study: Study, goals: Sequence[Goal], choices: Sequence[NoiseChoice], *, name: str) -> Iterator[Block]:
+    """Yield the bounds of a store, the larger of the two directions; `name` is that of the store in commands."""
+    spec = study.spec
+    count = len(spec.cells)
+    if count * len(spec.compositions) * len(spec.epsilon) <= _MOST_LINES:
+        cells, rounds, epsilons = (list(range(size)) for size in (count, len(spec.compositions), len(spec.epsilon)))
+    else:
+        cells = _chosen_cells(count, choices)
+        rounds = spread(
+            len(spec.compositions), _MOST_ROUNDS, [_place(spec.compositions, goal.compositions) for goal in goals]
+        )
+        epsilons = spread(len(spec.epsilon), _MOST_EPSILON, [_place(spec.epsilon, goal.epsilon) for goal in goals])
+    yield Paragraph(
+        "δ certainly lies between the two numbers of a line, in 6 digits, the lower bound rounded down and the"
+        " upper one rounded up. It is the larger of the two directions."
+    )
+    left = _left_out(
+        ("noise settings", len(cells), count),
+        ("numbers of rounds", len(rounds), len(spec.compositions)),
+        ("ε", len(epsilons), len(spec.epsilon)),
+    )
+    if left:
+        yield Paragraph(f"A choice of the bounds: {left}. This command writes all of them:")
+        yield Command(command("pbdist", "export", name, f"{name.removesuffix('.zarr')}.csv"))
+    found = bounds_of_cells(study, cells)
+    for cell in cells:
+        lines = tuple(_lines(study, found[cell], rounds, epsilons))
+        if any(line[-1] for line in lines):
+            yield Table(setting_in_words(spec.cells[cell]), (*_COLUMNS, Column("remark")), lines)
+        else:
+            yield Table(setting_in_words(spec.cells[cell]), _COLUMNS, tuple(line[:-1] for line in lines))
+
+
+def _place(values: Sequence[float], wanted: float) -> int:
+    """Return the index of the stored value that is nearest."""
+    return min(range(len(values)), key=lambda index: abs(values[index] - wanted))
+
+
+def _chosen_cells(count: int, choices: Sequence[NoiseChoice]) -> list[int]:
+    """Return the cells of the answers first, and others evenly, in the order of the study."""
+    answers = [one.cell for choice in choices for one in (choice.smallest, choice.refuted) if one is not None]
+    return spread(count, _MOST_CELLS, list(dict.fromkeys(answers))[:_MOST_CELLS])
+
+
+def _lines(
+    study: Study, bounds: CellBounds, rounds: Sequence[int], epsilons: Sequence[int]
+) -> Iterator[tuple[str, ...]]:
+    spec = study.spec
+    for r in rounds:
+        for e in epsilons:
+            lower, upper = float(bounds.lower[r, e]), float(bounds.upper[r, e])
+            wide = not math.isnan(upper) and bounds.within is not None and not bounds.within[r, e] and bounds.attained
+            yield (
+                f"{spec.compositions[r]:,}",
+                epsilon_text(spec.epsilon[e]),
+                *bracket_text(lower, upper, attained=bounds.attained),
+                "wide" if wide else "",
+            )
+
+
+def _left_out(*counts: tuple[str, int, int]) -> str:
+    """Return of what how many are shown, where that is not all."""
+    return ", ".join(f"{shown:,} of {there:,} {what}" for what, shown, there in counts if shown < there)
