@@ -11,8 +11,8 @@ import pytest
 import pbdist
 from pbdist import Gaussian, SubsampledGaussian, epsilon_bounds, open_study, privacy_bounds
 from pbdist.report.explorer.snapshot import notices, take_snapshot
-from pbdist.report.pages.html import written_html
 from pbdist.report.pages.store_report import store_report
+from pbdist.report.pages.writers import written_html
 from pbdist.report.plots import compare, compositions, epsilon_delta, noise
 from pbdist.sizing.goal import Goal
 from tests.query.test_neighbours import STUDY
@@ -65,7 +65,7 @@ def test_plots_of_datasets_say_it_too() -> None:
     ("text", "told"), [(STUDY, f"Neighbours {DIFFER}"), (ALONE, "Neighbours: Laplace: one record")]
 )
 def test_reports_say_it_beside_the_answers(finished_store: Callable[[str], Path], text: str, told: str) -> None:
-    page = read_page(written_html(store_report(finished_store(text), drawn=None, goals=(Goal(4, 0.5, 0.1),)).document))
+    page = read_page(written_html(store_report(finished_store(text), drawn=False, goals=(Goal(4, 0.5, 0.1),)).document))
     assert told in " ".join(page.text.split())
     (table,) = [rows for caption, rows in page.tables.items() if caption.startswith("Mechanisms of the study")]
     assert (table[0][-1], table[1][-1]) == ("neighbours", "one record replaced")

@@ -68,6 +68,11 @@ def noise_in_words(name: str, pair: Pair, readings: Sequence[str] = ()) -> str:
     return f"{name}{' noise' if issubclass(MECHANISMS[name], AdditiveNoise) else ''} of {told}"
 
 
+def messages_in_words(number: float) -> str:
+    """Return how many messages noise takes."""
+    return f"about {f'{number:,.0f}' if number >= 100.0 else f'{number:.3g}'} messages a round"
+
+
 def shortened(pair: Pair, *, more: bool) -> Pair:
     """Return a pair with its amount of noise in 6 digits where that is provably more noise, or less; else the pair.
 
@@ -124,7 +129,8 @@ def neighbours_sentence(found: Mapping[str, Adjacency]) -> str:
 def alike_choices(study: Study, choices: Sequence[NoiseChoice]) -> list[list[NoiseChoice]]:
     """Return choices grouped by what is said of them: readings of a count with one answer stand together.
 
-    The reading that no system can do is left to the appendix. Fewer messages come first, where all are counts.
+    The reading that no system can do is left to the appendix. What meets the target under most readings comes first,
+    and of that what takes the fewest messages.
     """
     shown = [choice for choice in choices if choice.fixed.get("reading") != SHIFT_INSIDE] or choices
     found: dict[tuple[object, ...], list[NoiseChoice]] = {}
@@ -136,15 +142,15 @@ def alike_choices(study: Study, choices: Sequence[NoiseChoice]) -> list[list[Noi
         # What differs in more than the reading is kept apart by its number.
         own = () if choice.fixed.get("reading") and any(told) else (len(found),)
         found.setdefault((choice.label, *told, _left_open(choice), *own), []).append(choice)
-    return sorted(found.values(), key=lambda group: _messages(study, group) or 0.0)
+    # What holds under more readings is safer to say.
+    return sorted(
+        found.values(), key=lambda group: (group[0].smallest is None, -len(group), _messages(study, group) or 0.0)
+    )
 
 
 def _messages(study: Study, group: Sequence[NoiseChoice]) -> float | None:
-    """Return the messages that noise takes a round: of what meets the target, else infinitely many."""
-    one = group[0].smallest
-    pair = study.spec.cells[(one or group[0].tried[0]).cell].pair
-    found = expected_messages(pair)
-    return found if one is not None or found is None else math.inf
+    """Return about how many messages the noise of an answer takes a round; None where it is no noise of messages."""
+    return expected_messages(study.spec.cells[(group[0].smallest or group[0].tried[0]).cell].pair)
 
 
 def _answer(study: Study, groups: Sequence[Sequence[NoiseChoice]], target: str) -> str:
@@ -154,15 +160,19 @@ def _answer(study: Study, groups: Sequence[Sequence[NoiseChoice]], target: str) 
     if not met:
         return f"No tabulated noise is proved to meet {target}: {_counts(rest)}."
     messages = [_messages(study, group) for group in met]
-    others = f" The other mechanisms: {_counts(rest)}." if rest else ""
+    others = [_counts(rest)] if rest else []
     if None not in messages:
+        equal = sum(len(group) == len(met[0]) for group in met)
+        alone = len(met) - equal
+        others = [f"{alone:,} meet{'s' * (alone == 1)} it under one reading alone"] * (alone > 0) + others
+        others = [f"{equal - 1:,} meet{'s' * (equal == 2)} it with no fewer messages"] * (equal > 1) + others
+        end = f" Of the others: {', '.join(others)}." if others else ""
         fewest = f"{_noise(study, met[0], met[0][0].smallest)} meets {target}"
-        more = f", the fewest of the {len(met)} that meet it" if len(met) > 1 else ""
-        return f"{fewest}, with about {messages[0]:,.6g} messages a round{more}.{others}"
+        return f"{fewest}, with {messages_in_words(messages[0] or 0.0)}.{end}"
     told = [_noise(study, group, group[0].smallest) for group in met[:_MOST_NAMED]]
     told += [f"{len(met) - _MOST_NAMED:,} more"] if len(met) > _MOST_NAMED else []
     many = f"{', '.join(told[:-1])} and {told[-1]} meet" if len(told) > 1 else f"{told[0]} meets"
-    return f"{many} {target}.{others}"
+    return f"{many} {target}.{f' Of the others: {others[0]}.' if others else ''}"
 
 
 def _counts(groups: Sequence[Sequence[NoiseChoice]]) -> str:

@@ -26,7 +26,8 @@ def goals_of(study: StudySpec) -> tuple[Goal, ...]:
 def target_in_words(goal: Goal) -> str:
     """Return a target in one phrase, with its numbers as they are."""
     rounds = "1 round" if goal.compositions == 1 else f"{goal.compositions:,} rounds"
-    return f"(ε {epsilon_text(goal.epsilon)}, δ {goal.delta!r}) after {rounds}"
+    delta = repr(goal.delta).replace("e-0", "e-")
+    return f"(ε {epsilon_text(goal.epsilon)}, δ {delta}) after {rounds}"
 
 
 def meaning(goals: Sequence[Goal]) -> str:
