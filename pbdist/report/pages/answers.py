@@ -1,8 +1,7 @@
 """What a store proves of tabulated noise at a target: the sentences of the page, and the tables behind it."""
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,9 +30,8 @@ from pbdist.results import Verdict
 from pbdist.rounding import rounded_down, rounded_up
 from pbdist.sizing.families import expected_messages
 from pbdist.sizing.goal import Goal
-from pbdist.store.layout import WITHIN
 from pbdist.study import Cell
-from pbdist.types import Adjacency, BoolArray, FloatArray
+from pbdist.types import Adjacency, FloatArray
 
 #: What the bounds say of a noise setting at a target.
 VERDICTS = {
@@ -44,9 +42,11 @@ VERDICTS = {
 }
 #: So many mechanisms are named in the answer, and have a sentence each.
 _MOST_NAMED, _MOST_SENTENCES = 4, 8
-#: So many settings are judged one by one; of more those next to the answers, and some of the others.
-_MOST_JUDGED, _BESIDE, _OTHERS = 60, 3, 9
-_SETTING = (Column("noise setting"), Column("δ at least", True), Column("δ at most", True))
+#: So many settings are judged one by one, and of one mechanism so many at least.
+_MOST_JUDGED, _FEWEST = 60, 9
+#: Bounds are listed of so many settings, at so many r and ε.
+_MOST_CELLS, _MOST_POINTS = 12, 6
+_BOUNDS = (Column("δ at least", number=True), Column("δ at most", number=True))
 
 
 def setting_in_words(cell: Cell) -> str:
@@ -237,144 +237,65 @@ def _left_open(choice: NoiseChoice) -> str:
 
 
 def judged_settings(study: Study, goal: Goal, choices: Sequence[NoiseChoice]) -> Iterator[Block]:
-    """Yield the bounds of the settings at a goal, with verdicts; of many settings a choice."""
-    tried = [one for choice in choices for one in choice.tried]
-    shown = tried if len(tried) <= _MOST_JUDGED else [one for choice in choices for one in _near(choice)]
+    """Yield the bounds of the settings at a target, with verdicts; of many those next to the answers, and others."""
     rows = []
-    for one in shown:
-        attained = study.spec.cells[one.cell].pair.attained_by_some
-        bounds = bracket_text(one.lower, one.upper, attained=attained)
-        rows.append((setting_in_words(study.spec.cells[one.cell]), *bounds, VERDICTS[one.verdict]))
-    columns = (*_SETTING, Column("verdict"))
-    yield Table(f"Noise settings and {target_in_words(goal)}", columns, tuple(rows))
-    if len(shown) < len(tried):
-        yield Paragraph(
-            f"Shown are {len(shown):,} of {len(tried):,} noise settings: those next to the answers, and some of the"
-            " others. The command below Bounds writes all of them."
-        )
+    for choice in choices:
+        tried = choice.tried
+        marks = [tried.index(one) for one in (choice.smallest, choice.refuted) if one is not None]
+        near = {index for mark in marks for index in range(max(0, mark - 3), min(len(tried), mark + 4))}
+        for one in (tried[index] for index in spread(len(tried), max(_FEWEST, _MOST_JUDGED // len(choices)), near)):
+            cell = study.spec.cells[one.cell]
+            bounds = bracket_text(one.lower, one.upper, attained=cell.pair.attained_by_some)
+            rows.append((setting_in_words(cell), *bounds, VERDICTS[one.verdict]))
+    number = sum(len(choice.tried) for choice in choices)
+    shown = "" if len(rows) == number else f": {len(rows):,} of {number:,}, those next to the answers and some others"
+    columns = (Column("noise setting"), *_BOUNDS, Column("verdict"))
+    yield Table(f"Noise settings and {target_in_words(goal)}{shown}", columns, tuple(rows))
 
 
-def _near(choice: NoiseChoice) -> list[TabulatedNoise]:
-    """Return the settings next to the answers of a choice, and some of the others, evenly."""
-    tried, marks = choice.tried, []
-    for found in (choice.smallest, choice.refuted):
-        marks += [] if found is None else [tried.index(found)]
-    step = max(1, len(tried) // _OTHERS)
-    kept = {index for mark in marks for index in range(mark - _BESIDE, mark + _BESIDE + 1)}
-    kept |= {*range(0, len(tried), step), len(tried) - 1}
-    return [one for index, one in enumerate(tried) if index in kept]
+def spread(length: int, most: int, around: Collection[int] = ()) -> list[int]:
+    """Return at most about `most` indices, from the first to the last one, and all of `around`."""
+    if length <= most:
+        return [*range(length)]
+    left = max(2, most - len(around))
+    return sorted({round(step * (length - 1) / (left - 1)) for step in range(left)} | {*around})
 
 
-@dataclass(frozen=True, eq=False)
-class CellBounds:
-    """The bounds on δ of one setting over (r, ε), the larger of the two directions; NaN where there are none.
-
-    `within` tells where the study's tolerance is met; None for a setting that seeks none. `attained` tells whether
-    lower bounds can be known.
-    """
-
-    lower: FloatArray
-    upper: FloatArray
-    within: BoolArray | None
-    attained: bool
-
-
-def bounds_of_cells(study: Study, cells: Sequence[int]) -> Mapping[int, CellBounds]:
-    """Return the stored bounds of some settings over the whole grids of the study.
-
-    What is not computed, has failed or was changed since is NaN.
-    """
+def stored_bounds(study: Study, cells: Sequence[int]) -> Mapping[int, tuple[FloatArray, FloatArray]]:
+    """Return lower and upper bounds on δ of some settings over (r, ε), the larger direction; NaN where there are none."""
     values = study.blocks.read(np.array(cells, dtype=np.int64)).values
     # NaN in either direction is NaN in the maximum.
     lower, upper = (values[name].max(axis=1) for name in ("delta_lower", "delta_upper"))
-    within = values[WITHIN].all(axis=1) if WITHIN in values else None
-    told = {}
-    for row, cell in enumerate(cells):
-        setting = study.spec.cells[cell]
-        met = within[row] if within is not None and study.spec.seeks_tolerance(setting) else None
-        told[cell] = CellBounds(lower[row], upper[row], met, setting.pair.attained_by_some)
-    return told
-
-
-def spread(length: int, most: int, around: Sequence[int] = ()) -> list[int]:
-    """Return at most about `most` indices, from the first to the last one, and all of `around`."""
-    if length <= most:
-        return list(range(length))
-    left = max(2, most - len(set(around)))
-    even = {round(step * (length - 1) / (left - 1)) for step in range(left)}
-    return sorted(even | set(around))
-
-
-#: So many lines in all; so many settings, and of each so many r and ε, where there are more.
-_MOST_LINES, _MOST_CELLS, _MOST_ROUNDS, _MOST_EPSILON = 360, 12, 5, 6
-_COLUMNS = (
-    Column("rounds r", True),
-    Column("ε, nats", True),
-    Column("δ at least", True),
-    Column("δ at most", True),
-)
+    return {cell: (lower[row], upper[row]) for row, cell in enumerate(cells)}
 
 
 def bound_tables(study: Study, goals: Sequence[Goal], choices: Sequence[NoiseChoice], *, name: str) -> Iterator[Block]:
-    """Yield the bounds of a store, the larger of the two directions; `name` is that of the store in commands."""
+    """Yield the bounds of a store, those of the answers first; `name` is that of the store in commands."""
     spec = study.spec
-    count = len(spec.cells)
-    if count * len(spec.compositions) * len(spec.epsilon) <= _MOST_LINES:
-        cells, rounds, epsilons = (list(range(size)) for size in (count, len(spec.compositions), len(spec.epsilon)))
-    else:
-        cells = _chosen_cells(count, choices)
-        rounds = spread(
-            len(spec.compositions), _MOST_ROUNDS, [_place(spec.compositions, goal.compositions) for goal in goals]
-        )
-        epsilons = spread(len(spec.epsilon), _MOST_EPSILON, [_place(spec.epsilon, goal.epsilon) for goal in goals])
+    answers = {one.cell for choice in choices for one in (choice.smallest, choice.refuted) if one is not None}
+    axes = (spec.compositions, spec.epsilon)
+    wanted = ([goal.compositions for goal in goals], [goal.epsilon for goal in goals])
+    rounds, epsilons = (
+        spread(len(values), _MOST_POINTS, {min(range(len(values)), key=lambda i: abs(values[i] - x)) for x in near})
+        for values, near in zip(axes, wanted, strict=True)
+    )
+    cells = spread(len(spec.cells), _MOST_CELLS, [*answers][: _MOST_CELLS - 2])
     yield Paragraph(
-        "δ certainly lies between the two numbers of a line, in 6 digits, the lower bound rounded down and the"
-        " upper one rounded up. It is the larger of the two directions."
+        f"{len(cells):,} of {len(spec.cells):,} noise settings, {len(rounds):,} of {len(axes[0]):,} numbers of rounds and"
+        f" {len(epsilons):,} of {len(axes[1]):,} ε. δ, the larger of the two directions, certainly lies between the two"
+        " numbers of a line. This command writes all bounds:"
     )
-    left = _left_out(
-        ("noise settings", len(cells), count),
-        ("numbers of rounds", len(rounds), len(spec.compositions)),
-        ("ε", len(epsilons), len(spec.epsilon)),
-    )
-    if left:
-        yield Paragraph(f"A choice of the bounds: {left}. This command writes all of them:")
-        yield Command(command("pbdist", "export", name, f"{name.removesuffix('.zarr')}.csv"))
-    found = bounds_of_cells(study, cells)
-    for cell in cells:
-        lines = tuple(_lines(study, found[cell], rounds, epsilons))
-        if any(line[-1] for line in lines):
-            yield Table(setting_in_words(spec.cells[cell]), (*_COLUMNS, Column("remark")), lines)
-        else:
-            yield Table(setting_in_words(spec.cells[cell]), _COLUMNS, tuple(line[:-1] for line in lines))
-
-
-def _place(values: Sequence[float], wanted: float) -> int:
-    """Return the index of the stored value that is nearest."""
-    return min(range(len(values)), key=lambda index: abs(values[index] - wanted))
-
-
-def _chosen_cells(count: int, choices: Sequence[NoiseChoice]) -> list[int]:
-    """Return the cells of the answers first, and others evenly, in the order of the study."""
-    answers = [one.cell for choice in choices for one in (choice.smallest, choice.refuted) if one is not None]
-    return spread(count, _MOST_CELLS, list(dict.fromkeys(answers))[:_MOST_CELLS])
-
-
-def _lines(
-    study: Study, bounds: CellBounds, rounds: Sequence[int], epsilons: Sequence[int]
-) -> Iterator[tuple[str, ...]]:
-    spec = study.spec
-    for r in rounds:
-        for e in epsilons:
-            lower, upper = float(bounds.lower[r, e]), float(bounds.upper[r, e])
-            wide = not math.isnan(upper) and bounds.within is not None and not bounds.within[r, e] and bounds.attained
-            yield (
-                f"{spec.compositions[r]:,}",
-                epsilon_text(spec.epsilon[e]),
-                *bracket_text(lower, upper, attained=bounds.attained),
-                "wide" if wide else "",
+    yield Command(command("pbdist", "export", name, f"{name.removesuffix('.zarr')}.csv"))
+    columns = (Column("rounds r", number=True), Column("ε, nats", number=True), *_BOUNDS)
+    for cell, (lower, upper) in stored_bounds(study, cells).items():
+        attained = spec.cells[cell].pair.attained_by_some
+        lines = (
+            (
+                f"{axes[0][r]:,}",
+                epsilon_text(axes[1][e]),
+                *bracket_text(float(lower[r, e]), float(upper[r, e]), attained=attained),
             )
-
-
-def _left_out(*counts: tuple[str, int, int]) -> str:
-    """Return of what how many are shown, where that is not all."""
-    return ", ".join(f"{shown:,} of {there:,} {what}" for what, shown, there in counts if shown < there)
+            for r in rounds
+            for e in epsilons
+        )
+        yield Table(setting_in_words(spec.cells[cell]), columns, tuple(lines))

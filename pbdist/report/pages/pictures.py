@@ -13,7 +13,7 @@ from pbdist.errors import MissingDependencyError, PbdistError
 from pbdist.query.noise_choice import NoiseChoice
 from pbdist.query.study import Study
 from pbdist.report import plots
-from pbdist.report.pages.answers import alike_choices, bounds_of_cells, setting_in_words, spread
+from pbdist.report.pages.answers import alike_choices, setting_in_words, spread, stored_bounds
 from pbdist.report.pages.document import Block, Paragraph, Picture, epsilon_text, named, plain
 from pbdist.report.pages.words import target_in_words
 from pbdist.report.sheet import saved
@@ -34,11 +34,11 @@ def curves_of(study: Study, choices: Sequence[NoiseChoice]) -> Curves:
     few = refuted[: _MOST_CURVES // 3]
     cells = [*met[: _MOST_CURVES - len(few)], *few, *refuted[len(few) :]][:_MOST_CURVES]
     cells = cells or spread(len(study.spec.cells), _MOST_CURVES)
-    bounds = bounds_of_cells(study, cells)
+    bounds = stored_bounds(study, cells)
     told: dict[str, tuple[Any, str]] = {}
     for letter, cell in zip(ascii_uppercase, cells, strict=False):
         setting = study.spec.cells[cell]
-        there = not np.isnan(bounds[cell].upper).all()
+        there = not np.isnan(bounds[cell][1]).all()
         words = f"{letter}: {setting_in_words(setting)}{'' if there else ', not computed and not drawn'}"
         told[letter] = study.bounds.isel(cell=[cell]) if there else None, words
     return told

@@ -9,7 +9,7 @@ from pbdist.provenance import provenance
 from pbdist.query.noise_choice import NoiseChoice, noise_choices
 from pbdist.query.printing import precision_line
 from pbdist.query.settings import neighbours_by_label
-from pbdist.query.status import StoreStatus, store_status
+from pbdist.query.status import StoreStatus, contents_sheet, store_status
 from pbdist.query.study import Study, open_study
 from pbdist.report.pages.answers import answers, bound_tables, judged_settings, neighbours_sentence, order_sentence
 from pbdist.report.pages.document import (
@@ -30,11 +30,10 @@ from pbdist.report.pages.document import (
     plain,
 )
 from pbdist.report.pages.pictures import Curves, curves_of, epsilon_delta, over_noise, over_rounds
-from pbdist.report.pages.words import assumed, meaning, studied, target_in_words
+from pbdist.report.pages.words import assumed, explained, meaning, target_in_words
 from pbdist.sizing.goal import Goal
 from pbdist.store import STORE_FORMAT, check_skeleton, open_parts
 from pbdist.study import StudySpec
-from pbdist.study.columns import cell_columns
 from pbdist.study.extension import missing_parts
 from pbdist.study.plan import size
 from pbdist.types import JsonValue
@@ -272,8 +271,7 @@ def store_report(
     ]
     if others:
         appendix.append(Section("More pictures", tuple(block for picture in others for block in picture)))
-    columns = cell_columns(study.spec.cells)
-    appendix.append(Section("What was studied", tuple(studied(study.spec, columns, forms))))
+    appendix.append(Section("What was studied", (*explained(forms), _contents(study))))
     appendix.append(Section("Bounds", tuple(bound_tables(study, goals, judged, name=name))))
     contradicted = verification is not None and bool(verification.of(Verdict.CONTRADICTED))
     whole = status.passed and study.complete and not lacking and not contradicted
@@ -312,6 +310,14 @@ def _pictures(study: Study, choices: Mapping[Goal, tuple[NoiseChoice, ...]]) -> 
         if len(r) > 1:
             others.append(tuple(over_rounds(curves, epsilon[len(epsilon) // 2] if goal is None else goal.epsilon)))
     return [*graphs, *filter(None, others)]
+
+
+def _contents(study: Study) -> Table:
+    """Return what the store holds: its grids, and the values of the parameters of each mechanism."""
+    sheet = contents_sheet(study.contents())
+    columns = tuple(Column(column.head, column.number) for column in sheet.printed_columns)
+    rows = tuple(tuple(named(cell) if cell else "" for cell in row) for row in sheet.printed_rows)
+    return Table("What the store holds", columns, rows)
 
 
 def _about(study_file: StudySpec | None) -> str:

@@ -36,7 +36,7 @@ from pbdist.report.pages.document import (
 from pbdist.report.pages.kept_answers import KeptAnswers
 from pbdist.report.pages.pictures import Curves, epsilon_delta
 from pbdist.report.pages.store_report import Report, software
-from pbdist.report.pages.words import assumed, does, kinds_of, meaning, parameter_table, parameters, target_in_words
+from pbdist.report.pages.words import assumed, explained, meaning, parameters, target_in_words
 from pbdist.results import Bracket
 from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.sizing.report import printed_size
@@ -357,13 +357,13 @@ def _origins(system: System, targets: Sequence[SystemTarget]) -> Iterator[str]:
 
 
 def _what(system: System, forms: Sequence[Any]) -> Iterator[Block]:
-    kinds = sorted({kind for form in forms for kind in kinds_of(form)})
     counts = system.observation.counts if isinstance(system.observation, NoisyCounts) else ()
-    told = [
-        f"count {number}: one user's action changes it by at most {count.shift}"
-        + (", in the opposite direction" if count.reversed else "")
-        + (f"; its noise has {exact(count.share)} of mean and scale" if count.share != 1 else "")
-        for number, count in enumerate(counts, 1)
-    ]
-    yield Bullets((*does(kinds), *told))
-    yield from parameter_table(forms)
+    yield Bullets(
+        tuple(
+            f"count {number}: one user's action changes it by at most {count.shift}"
+            + (", in the opposite direction" if count.reversed else "")
+            + (f"; its noise has {exact(count.share)} of mean and scale" if count.share != 1 else "")
+            for number, count in enumerate(counts, 1)
+        )
+    )
+    yield from explained(forms)
