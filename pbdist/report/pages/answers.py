@@ -262,7 +262,7 @@ def spread(length: int, most: int, around: Collection[int] = ()) -> list[int]:
 
 
 def stored_bounds(study: Study, cells: Sequence[int]) -> Mapping[int, tuple[FloatArray, FloatArray]]:
-    """Return lower and upper bounds on δ of some settings over (r, ε), the larger direction; NaN where there are none."""
+    """Return lower and upper bounds on δ of some settings over (r, ε); NaN where there are none."""
     values = study.blocks.read(np.array(cells, dtype=np.int64)).values
     # NaN in either direction is NaN in the maximum.
     lower, upper = (values[name].max(axis=1) for name in ("delta_lower", "delta_upper"))
@@ -273,17 +273,13 @@ def bound_tables(study: Study, goals: Sequence[Goal], choices: Sequence[NoiseCho
     """Yield the bounds of a store, those of the answers first; `name` is that of the store in commands."""
     spec = study.spec
     answers = {one.cell for choice in choices for one in (choice.smallest, choice.refuted) if one is not None}
-    axes = (spec.compositions, spec.epsilon)
-    wanted = ([goal.compositions for goal in goals], [goal.epsilon for goal in goals])
-    rounds, epsilons = (
-        spread(len(values), _MOST_POINTS, {min(range(len(values)), key=lambda i: abs(values[i] - x)) for x in near})
-        for values, near in zip(axes, wanted, strict=True)
-    )
+    rounds = _spread_with(spec.compositions, [goal.compositions for goal in goals])
+    epsilons = _spread_with(spec.epsilon, [goal.epsilon for goal in goals])
     cells = spread(len(spec.cells), _MOST_CELLS, [*answers][: _MOST_CELLS - 2])
     yield Paragraph(
-        f"{len(cells):,} of {len(spec.cells):,} noise settings, {len(rounds):,} of {len(axes[0]):,} numbers of rounds and"
-        f" {len(epsilons):,} of {len(axes[1]):,} ε. δ, the larger of the two directions, certainly lies between the two"
-        " numbers of a line. This command writes all bounds:"
+        f"{len(cells):,} of {len(spec.cells):,} noise settings, {len(rounds):,} of {len(spec.compositions):,} values of r"
+        f" and {len(epsilons):,} of {len(spec.epsilon):,} ε. δ, the larger of the two directions, certainly lies"
+        " between the two numbers of a line. This command writes all bounds:"
     )
     yield Command(command("pbdist", "export", name, f"{name.removesuffix('.zarr')}.csv"))
     columns = (Column("rounds r", number=True), Column("ε, nats", number=True), *_BOUNDS)
@@ -291,11 +287,17 @@ def bound_tables(study: Study, goals: Sequence[Goal], choices: Sequence[NoiseCho
         attained = spec.cells[cell].pair.attained_by_some
         lines = (
             (
-                f"{axes[0][r]:,}",
-                epsilon_text(axes[1][e]),
+                f"{spec.compositions[r]:,}",
+                epsilon_text(spec.epsilon[e]),
                 *bracket_text(float(lower[r, e]), float(upper[r, e]), attained=attained),
             )
             for r in rounds
             for e in epsilons
         )
         yield Table(setting_in_words(spec.cells[cell]), columns, tuple(lines))
+
+
+def _spread_with(values: Sequence[float], wanted: Sequence[float]) -> list[int]:
+    """Return some indices, with those of the stored values that are nearest to wanted ones."""
+    near = {min(range(len(values)), key=lambda index: abs(values[index] - one)) for one in wanted}
+    return spread(len(values), _MOST_POINTS, near)

@@ -5,7 +5,6 @@ import math
 import re
 import shlex
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
 
 from pbdist.query.printing import NOT_KNOWN
 from pbdist.rounding import exact, rounded_down, rounded_up
@@ -20,48 +19,52 @@ _PIECE = 14
 _LONG = re.compile(r"(\S{25,})")
 
 
+class Block:
+    """A part of a page."""
+
+    @property
+    def form(self) -> str:
+        """What the templates call it: its class in small letters."""
+        return type(self).__name__.lower()
+
+
 @dataclass(frozen=True)
-class Heading:
+class Heading(Block):
     """A heading of level 2 or 3; the title of the page is level 1."""
 
     text: str
     level: int = 2
-    form: ClassVar[str] = "heading"
 
 
 @dataclass(frozen=True)
-class Paragraph:
+class Paragraph(Block):
     """A paragraph of text; a `lead` one is the answer, which stands out."""
 
     text: str
     lead: bool = False
-    form: ClassVar[str] = "paragraph"
 
 
 @dataclass(frozen=True)
-class Bullets:
+class Bullets(Block):
     """A list."""
 
     items: tuple[str, ...]
-    form: ClassVar[str] = "bullets"
 
 
 @dataclass(frozen=True)
-class Command:
+class Command(Block):
     """A command line to copy."""
 
     text: str
-    form: ClassVar[str] = "command"
 
 
 @dataclass(frozen=True)
-class Notice:
+class Notice(Block):
     """What a reader has to know: a title and sentences, of the kind `ALARM`, `NOTE` or `SOUND`."""
 
     kind: str
     title: str
     items: tuple[str, ...] = ()
-    form: ClassVar[str] = "notice"
 
 
 @dataclass(frozen=True)
@@ -73,31 +76,21 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(Block):
     """A table with a caption; the first column names the rows."""
 
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
-    form: ClassVar[str] = "table"
-
-    def __post_init__(self) -> None:
-        """Refuse rows of another length."""
-        if any(len(row) != len(self.columns) for row in self.rows):
-            raise ValueError(f"rows: expected {len(self.columns)} entries in each, got others")
 
 
 @dataclass(frozen=True)
-class Picture:
+class Picture(Block):
     """A drawing as an SVG file, what it is called, and what it shows for those who do not see it."""
 
     title: str
     description: str
     data: bytes
-    form: ClassVar[str] = "picture"
-
-
-Block: TypeAlias = Heading | Paragraph | Bullets | Command | Notice | Table | Picture
 
 
 @dataclass(frozen=True)
@@ -127,6 +120,14 @@ class Document:
     def pictures(self) -> tuple[Picture, ...]:
         """All pictures, in order."""
         return tuple(block for block in self.everything if isinstance(block, Picture))
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report, and whether everything that it is about is there and sound."""
+
+    document: Document
+    whole: bool
 
 
 def plain(text: str) -> str:

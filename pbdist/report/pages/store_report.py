@@ -1,7 +1,7 @@
 """The report of a store: its condition first, then answers, bounds, assumptions and provenance."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from pbdist.errors import StoreDamagedError
@@ -23,6 +23,7 @@ from pbdist.report.pages.document import (
     Heading,
     Notice,
     Paragraph,
+    Report,
     Section,
     Table,
     command,
@@ -44,91 +45,55 @@ from pbdist.verify.verification import Verdict, Verification
 _MOST_TOLD = 8
 
 
-def unreadable(problem: str) -> tuple[Notice, ...]:
-    """Return what to say of a store that cannot be read at all."""
-    items = (plain(problem), "This page shows no number. Do not decide anything by it.")
-    return (Notice(ALARM, "This store is damaged, and nothing in it can be read", items),)
-
-
-def condition(
-    status: StoreStatus, *, complete: bool, lacking: int, verification: Verification | None
-) -> tuple[Notice, ...]:
-    """Return the notices on a store, those that make the page unfit to rely on first.
-
-    Parameters
-    ----------
-    status
-        With the result of a check of every file.
-    complete
-        Whether no part is missing.
-    lacking
-        How many sets of points a study file asks for that the store does not have.
-    verification
-        The recomputed points, if any.
-    """
-    found = []
-    wrong = [] if verification is None else list(verification.of(Verdict.CONTRADICTED))
+def _condition(
+    status: StoreStatus, study: Study, *, lacking: bool, verification: Verification | None
+) -> Iterator[Notice]:
+    """Yield what makes a page unfit to rely on, then what to know; `lacking` if the study file asks for more."""
+    wrong = [] if verification is None else verification.of(Verdict.CONTRADICTED)
     if wrong:
-        told = [*(plain(sample.describe()) for sample in wrong[:_MOST_TOLD]), *_more(wrong)]
-        found.append(Notice(ALARM, "Stored bounds are proved wrong: rely on no number of this page", tuple(told)))
-    found += [*_computed(status, complete=complete), *_damaged(status)]
-    if lacking:
-        text = "The study file asks for points that this store does not have: they are not computed."
-        found.append(Notice(ALARM, "The store does not have all that the study file asks for", (text,)))
-    found += _wide(status)
-    if status.driver is not None:
-        found.append(Notice(NOTE, "A run is writing to this store: this page shows what was there when it was made"))
-    return tuple(found)
-
-
-def _computed(status: StoreStatus, *, complete: bool) -> Iterator[Notice]:
+        title = "Stored bounds are proved wrong: rely on no number of this page"
+        yield Notice(ALARM, title, _some(sample.describe() for sample in wrong))
+    again = "Nothing on this page speaks of them. The same pbdist run computes them."
     missing = [(part, batch) for part in status.parts for batch in part.missing]
-    left = "Nothing on this page speaks of them. The same pbdist run computes them."
+    failed = [(part, cell) for part in status.parts for cell in part.failed]
     if status.cells_missing == status.cells:
         text = "No noise setting is computed yet: this page tells what is planned, and no bound."
         yield Notice(ALARM, "This store is empty", (text,))
     elif missing:
         title = f"This store is not complete: {status.cells_missing:,} of {status.cells:,} noise settings are missing"
-        told = []
-        for part, batch in missing[:_MOST_TOLD]:
-            last = f" to {part.setting(batch.stop - 1)}" if batch.stop - batch.first > 1 else ""
-            told.append(plain(f"missing: {part.setting(batch.first)}{last}"))
-        yield Notice(ALARM, title, (left, *told, *_more(missing)))
-    failed = [(part, cell) for part in status.parts for cell in part.failed]
+        ends = ([part.setting(batch.first), part.setting(batch.stop - 1)] for part, batch in missing)
+        told = _some(f"missing: {' to '.join(dict.fromkeys(both))}" for both in ends)
+        yield Notice(ALARM, title, (again, *told))
     if failed:
         title = f"{len(failed):,} of {status.cells:,} noise settings could not be computed"
-        causes = [plain(f"failed: {part.setting(cell.cell)}: {cell.cause}") for part, cell in failed[:_MOST_TOLD]]
-        yield Notice(ALARM, title, ("Nothing on this page speaks of them.", *causes, *_more(failed)))
-    if not (missing or failed or complete):
-        text = "An extension of this store was interrupted: some points are in no part of it. " + left
+        causes = _some(f"failed: {part.setting(cell.cell)}: {cell.cause}" for part, cell in failed)
+        yield Notice(ALARM, title, ("Nothing on this page speaks of them.", *causes))
+    if not (missing or failed or study.complete):
+        text = f"An extension of this store was interrupted: some points are in no part of it. {again}"
         yield Notice(ALARM, "This store is not complete", (text,))
-
-
-def _damaged(status: StoreStatus) -> Iterator[Notice]:
     damaged = () if status.check is None else status.check.damaged
     if damaged:
         many = "1 file of this store is" if len(damaged) == 1 else f"{len(damaged):,} files of this store are"
-        told = [plain(f"damaged: {name}: {what}") for name, what in damaged[:_MOST_TOLD]]
         text = "No number on this page comes from them. The same pbdist run computes anew what they held."
-        yield Notice(ALARM, f"{many} damaged: changed since it was written, or missing", (text, *told, *_more(damaged)))
-
-
-def _wide(status: StoreStatus) -> Iterator[Notice]:
+        told = _some(f"damaged: {name}: {what}" for name, what in damaged)
+        yield Notice(ALARM, f"{many} damaged: changed since it was written, or missing", (text, *told))
+    if lacking:
+        text = "The study file asks for points that this store does not have: they are not computed."
+        yield Notice(ALARM, "The store does not have all that the study file asks for", (text,))
     sought, precision = status.parts[0].stored.study.sought, status.precision
-    if precision is None or sought is None:
-        return
-    if precision.missed:
+    if sought is not None and precision is not None and precision.missed:
         text = "All bounds hold there too, but they leave more open. " + plain(precision_line(sought, precision))
         title = f"At {precision.missed:,} of {precision.points:,} points the study has missed its tolerance"
         yield Notice(NOTE, title, (text,))
+    if status.driver is not None:
+        yield Notice(NOTE, "A run is writing to this store: this page shows what was there when it was made")
 
 
-def _more(found: Sequence[object]) -> list[str]:
-    more = len(found) - _MOST_TOLD
-    return [f"and {more:,} more: pbdist status --check --json lists all"] if more > 0 else []
-
-
-_WHAT = Column("what")
+def _some(told: Iterable[str]) -> tuple[str, ...]:
+    """Return texts of a store; of many the first ones."""
+    found = [*map(plain, told)]
+    more = [f"and {len(found) - _MOST_TOLD:,} more: pbdist status --check --json lists all"]
+    return (*found[:_MOST_TOLD], *(more if len(found) > _MOST_TOLD else []))
 
 
 def provenance_of(status: StoreStatus) -> Iterator[Block]:
@@ -149,7 +114,7 @@ def provenance_of(status: StoreStatus) -> Iterator[Block]:
     if status.refinements:
         added = f"{status.refined_points:,} points in {status.refinements:,} refinements"
         rows.insert(-2, ("added by queries", added))
-    yield Table("Where the numbers come from", (_WHAT, Column("value")), tuple(rows))
+    yield Table("Where the numbers come from", (Column("what"), Column("value")), tuple(rows))
 
 
 def integrity(status: StoreStatus, verification: Verification | None, name: str, *, sound: bool) -> Iterator[Block]:
@@ -193,14 +158,6 @@ def software(found: Mapping[str, JsonValue]) -> str:
     return ", ".join([*versions, f"git revision of pbdist {plain(str(found.get('git_revision') or 'not known'))}"])
 
 
-@dataclass(frozen=True)
-class Report:
-    """A report, and whether everything that it is about is there and sound."""
-
-    document: Document
-    whole: bool
-
-
 def store_report(
     where: str | Path,
     *,
@@ -242,14 +199,17 @@ def store_report(
         study = open_study(where)
         study.spec.cells[0].describe()
     except StoreDamagedError as error:
+        told_first = (plain(str(error)), "This page shows no number. Do not decide anything by it.")
+        alarm = Notice(ALARM, "This store is damaged, and nothing in it can be read", told_first)
         about = "A store of pbdist that cannot be read."
-        return Report(Document(f"Report on {named(name)}", about, unreadable(str(error))), whole=False)
+        return Report(Document(f"Report on {named(name)}", about, (alarm,)), whole=False)
     verification: Verification | None = None
     if verify:
         told(f"recomputing {verify:,} points in exact integers")
         verification = verify_store(where, sample=verify)
-    lacking = 0 if study_file is None else len(missing_parts([stored.study for stored in parts], study_file))
-    top = condition(status, complete=study.complete, lacking=lacking, verification=verification)
+    lacking = study_file is not None and bool(missing_parts([stored.study for stored in parts], study_file))
+    top = [*_condition(status, study, lacking=lacking, verification=verification)]
+    whole = status.passed and all(notice.kind != ALARM for notice in top)
     choices = {}
     for goal in goals:
         told(f"judging the noise settings: {target_in_words(goal)}")
@@ -262,7 +222,7 @@ def store_report(
     blocks += assumed(forms, neighbours_sentence(neighbours_by_label(study.spec)))
     blocks += [
         Heading("Integrity"),
-        *integrity(status, verification, name, sound=all(one.kind != ALARM for one in top)),
+        *integrity(status, verification, name, sound=whole),
     ]
     blocks += [Heading("Provenance"), *provenance_of(status)]
     appendix = [
@@ -273,8 +233,6 @@ def store_report(
         appendix.append(Section("More pictures", tuple(block for picture in others for block in picture)))
     appendix.append(Section("What was studied", (*explained(forms), _contents(study))))
     appendix.append(Section("Bounds", tuple(bound_tables(study, goals, judged, name=name))))
-    contradicted = verification is not None and bool(verification.of(Verdict.CONTRADICTED))
-    whole = status.passed and study.complete and not lacking and not contradicted
     title = f"Report on the study {named(study.spec.name if study_file is None else study_file.name)}"
     return Report(Document(title, _about(study_file), tuple(blocks), tuple(appendix)), whole=whole)
 

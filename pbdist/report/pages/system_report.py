@@ -20,24 +20,22 @@ from pbdist.report.pages.document import (
     NOTE,
     Block,
     Bullets,
-    Column,
     Command,
     Document,
     Heading,
     Notice,
     Paragraph,
+    Report,
     Section,
-    Table,
-    bracket_text,
     command,
     named,
     plain,
 )
 from pbdist.report.pages.kept_answers import KeptAnswers
 from pbdist.report.pages.pictures import Curves, epsilon_delta
-from pbdist.report.pages.store_report import Report, software
+from pbdist.report.pages.store_report import software
 from pbdist.report.pages.words import assumed, explained, meaning, parameters, target_in_words
-from pbdist.results import Bracket
+from pbdist.results import Bracket, Verdict
 from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.sizing.report import printed_size
 from pbdist.sizing.systems import CountNoise, NoisyCounts, System, SystemTarget, judge, size_system, system_family
@@ -46,13 +44,6 @@ from pbdist.types import JsonValue
 _NOISES: tuple[CountNoise, ...] = (Laplace, Gaussian)
 #: So many curves are drawn, of bounds at so many ε that are at most so wide.
 _MOST_CURVES, _POINTS, _WIDTH, _LETTERS = 4, 25, 0.1, 30
-_PUBLISHED = (
-    Column("published noise"),
-    Column("from"),
-    Column("δ at least", number=True),
-    Column("δ at most", number=True),
-    Column("verdict"),
-)
 
 
 @dataclass(frozen=True)
@@ -133,17 +124,12 @@ def system_report(
     asked = _Asked(system, tolerance, store, KeptAnswers(sizes), told, [])
     blocks: list[Block] = []
     graphs: list[tuple[Block, ...]] = []
-    tables: list[Block] = []
     forms: list[Any] = [setting.mechanisms[0].canonical() for setting in system.settings[:1]]
     found: dict[SystemTarget, list[Size]] = {}
     for number, target in enumerate(targets):
         told(f"target {number + 1} of {len(targets)}: {target_in_words(target)}")
         found[target] = [*_sizes(asked, target)]
-        published = [*_published(asked, target)]
-        blocks += [*_answers(system, target, found[target], published)]
-        if published:
-            rows = tuple((name, origin, *shown, verdict) for name, _, origin, shown, verdict in published)
-            tables.append(Table(f"Published noise at {target_in_words(target)}", _PUBLISHED, rows))
+        blocks += [*_answers(system, target, found[target]), Bullets(tuple(_published(asked, target)))]
         forms = forms or [one.mechanism for one in found[target][:1]]
     if drawn:
         graphs = [
@@ -160,10 +146,9 @@ def system_report(
     ]
     blocks += [*assumed(forms, readings=readings), Heading("Integrity"), *_integrity(asked, targets)]
     blocks += [Heading("Provenance"), Bullets((f"Made with {software(provenance())}.", *_origins(system, targets)))]
-    appendix = [Section("Published noise", tuple(tables))] if tables else []
+    appendix = [Section("What was studied", tuple(_what(system, forms)))]
     if len(graphs) > 1:
-        appendix.append(Section("More pictures", tuple(block for graph in graphs[1:] for block in graph)))
-    appendix.append(Section("What was studied", tuple(_what(system, forms))))
+        appendix.insert(0, Section("More pictures", tuple(block for graph in graphs[1:] for block in graph)))
     about = f"{plain(system.description)} Sized with certified bounds on δ(ε), by pbdist."
     document = Document(f"Noise for {named(system.name)}", about, tuple(blocks), tuple(appendix))
     return Report(document, whole=not asked.problems)
@@ -214,9 +199,7 @@ def _sized(asked: _Asked, target: SystemTarget, noise: CountNoise | None, readin
     )
 
 
-def _answers(
-    system: System, target: SystemTarget, found: Sequence[Size], published: Sequence[tuple[str, str, str, Any, str]]
-) -> Iterator[Block]:
+def _answers(system: System, target: SystemTarget, found: Sequence[Size]) -> Iterator[Block]:
     """Yield the answer to a target: the fewest messages under the protocol's own reading, then the rest."""
     readings = system.observation.readings if isinstance(system.observation, NoisyCounts) else ("",)
     ordered = sorted(found, key=lambda one: (one.reading != readings[0], one.messages or 0.0))
@@ -236,15 +219,6 @@ def _answers(
             f"{_noise(one)} meets the target{messages}: δ is at most {rounded_up(one.delta_upper)}; {refuted},"
             f" {_less(one)}, is refuted: δ is at least {rounded_down(one.refuted_delta_lower)}."
         )
-    verdicts: dict[str, dict[str, list[str]]] = {}
-    for name, reading, _, _, verdict in published:
-        verdicts.setdefault(name.removesuffix(f", reading {reading}"), {}).setdefault(verdict, []).append(reading)
-    for name, by_verdict in verdicts.items():
-        parts = [
-            verdict + (f" under {' and '.join(readings)}" if len(by_verdict) > 1 else "")
-            for verdict, readings in by_verdict.items()
-        ]
-        told.append(f"Published: {name}: {'; '.join(parts)}.")
     yield Bullets(tuple(told))
 
 
@@ -279,10 +253,11 @@ def _order(found: Mapping[SystemTarget, Sequence[Size]]) -> str:
     return " ".join(told)
 
 
-def _published(asked: _Asked, target: SystemTarget) -> Iterator[tuple[str, str, str, tuple[str, str], str]]:
-    """Yield name, reading, origin, bounds and verdict of the noise published for these rounds, or for any."""
-    for name, reading, origin, pair in _settings(asked.system, target):
-        asked.told(f"judging published noise: {name}, {target.compositions:,} rounds")
+def _published(asked: _Asked, target: SystemTarget) -> Iterator[str]:
+    """Yield the verdicts on the noise published for these rounds, or for any, under each reading."""
+    found: dict[str, dict[Verdict, list[tuple[str, Bracket]]]] = {}
+    for name, reading, pair in _settings(asked.system, target):
+        asked.told(f"judging published noise: {name}{f', reading {reading}' * bool(reading)}")
 
         def seek(pair: Pair = pair) -> JsonValue:
             return asdict(judge(pair, target))
@@ -292,20 +267,32 @@ def _published(asked: _Asked, target: SystemTarget) -> Iterator[tuple[str, str, 
         except PbdistError as error:
             asked.problems.append(f"{name}, {target_in_words(target)}: {plain(str(error))}")
             continue
-        bounds = bracket_text(bracket.lower, bracket.upper, attained=pair.attained_by_some)
-        yield name, reading, origin, bounds, VERDICTS[bracket.verdict(target.delta)]
+        found.setdefault(name, {}).setdefault(bracket.verdict(target.delta), []).append((reading, bracket))
+    for name, verdicts in found.items():
+        told = []
+        for verdict, brackets in verdicts.items():
+            upper = rounded_up(max(bracket.upper for _, bracket in brackets))
+            lower = rounded_down(min(bracket.lower for _, bracket in brackets))
+            bound = {Verdict.YES: f"at most {upper}", Verdict.NO: f"at least {lower}"}.get(
+                verdict, f"{lower} to {upper}"
+            )
+            under = f" under {' and '.join(reading for reading, _ in brackets)}" if len(verdicts) > 1 else ""
+            told.append(f"{VERDICTS[verdict]}{under}, δ is {bound}")
+        yield f"Published: {name}: {'; '.join(told)}."
 
 
-def _settings(system: System, target: SystemTarget) -> Iterator[tuple[str, str, str, Pair]]:
+def _settings(system: System, target: SystemTarget) -> Iterator[tuple[str, str, Pair]]:
+    """Yield name, reading and pair of published noise."""
     readings = system.observation.readings if isinstance(system.observation, NoisyCounts) else ("",)
     for setting in system.settings:
+        told = parameters(setting.mechanisms[0].canonical())
+        if setting.noise is not None:
+            told = (
+                f"{setting.noise.__name__} noise, {_amounts(exact(setting.scale or 0.0), exact(setting.mean or 0.0))}"
+            )
         if setting.compositions in (None, target.compositions):
             for reading, pair in zip(readings, setting.mechanisms, strict=True):
-                told = parameters(pair.canonical())
-                if setting.scale is not None and setting.mean is not None and setting.noise is not None:
-                    told = f"{setting.noise.__name__} noise, mean {exact(setting.mean)}, scale {exact(setting.scale)}"
-                name = f"{plain(setting.name)} ({told}){f', reading {reading}' if reading else ''}"
-                yield name, reading, plain(setting.origin), pair
+                yield f"{plain(setting.name)} ({told}; {plain(setting.origin)})", reading, pair
 
 
 def _curves(asked: _Asked, target: SystemTarget, found: Sequence[Size]) -> Curves:
@@ -313,7 +300,7 @@ def _curves(asked: _Asked, target: SystemTarget, found: Sequence[Size]) -> Curve
     observation = asked.system.observation
     own = observation.readings[0] if isinstance(observation, NoisyCounts) else ""
     shown = [(_noise(one), pair_from_canonical(one.mechanism)) for one in found if one.reading == own]
-    shown += [(name, pair) for name, reading, _, pair in _settings(asked.system, target) if reading == own]
+    shown += [(name, pair) for name, reading, pair in _settings(asked.system, target) if reading == own]
     grid = np.linspace(0.0, 2.0 * target.epsilon or 1.0, _POINTS)
     told: dict[str, tuple[Any, str]] = {}
     for letter, (name, pair) in zip(ascii_uppercase, shown[:_MOST_CURVES], strict=False):

@@ -76,7 +76,7 @@ def _found(form: JsonValue, key: str, left_out: Container[str]) -> set[str]:
 
 
 def parameters(form: Mapping[str, JsonValue], hidden: Container[str] = ()) -> str:
-    """Return the parameters of a canonical form in words, but `hidden` ones of a mechanism that is made of no others."""
+    """Return the parameters of a canonical form in words, but `hidden` ones; those of composites are shortened."""
     if is_composite(MECHANISMS[form["mechanism"]]):
         return named(composite_text(form))
     return ", ".join(_values(form, hidden))

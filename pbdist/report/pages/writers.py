@@ -19,7 +19,7 @@ MARKS = (b'<meta name="generator" content="pbdist report">', b"<!-- pbdist repor
 #: All that Markdown or HTML may read as more than a letter; ``_`` between letters is none.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&@:])")
 #: What GitHub makes a link of without any sign, and what begins a list, a heading or a quotation.
-_LINK, _START = re.compile(r"\b(www)\.", re.IGNORECASE), re.compile(r"^(\d*)([.)\-=])")
+_LINK, _START = re.compile(r"\b(www)\.", re.IGNORECASE), re.compile(r"^(\d+(?=[.)](?:\s|$))|(?=[-=]))(.)")
 #: A zero-width space: a line of a PDF file may break there.
 _BREAK = "\u200b"
 #: Letters from which on a column of text grows no wider.
