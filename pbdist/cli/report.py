@@ -24,7 +24,7 @@ from pbdist.cli.study import study_names
 from pbdist.errors import printable
 
 if TYPE_CHECKING:
-    from pbdist.report.pages.store_report import Report
+    from pbdist.report.pages.document import Report
     from pbdist.sizing.goal import Goal
     from pbdist.study import StudySpec
 

@@ -156,29 +156,28 @@ def _messages(study: Study, group: Sequence[NoiseChoice]) -> float | None:
 def _answer(study: Study, groups: Sequence[Sequence[NoiseChoice]], target: str) -> str:
     """Return in a sentence which noise of several mechanisms meets a target; of noise messages the fewest."""
     met = [group for group in groups if group[0].smallest is not None]
-    rest = [group for group in groups if group[0].smallest is None]
     if not met:
-        return f"No tabulated noise is proved to meet {target}: {_counts(rest)}."
-    messages = [_messages(study, group) for group in met]
-    others = [_counts(rest)] if rest else []
-    if None not in messages:
-        equal = sum(len(group) == len(met[0]) for group in met)
-        alone = len(met) - equal
-        others = [f"{alone:,} meet{'s' * (alone == 1)} it under one reading alone"] * (alone > 0) + others
-        others = [f"{equal - 1:,} meet{'s' * (equal == 2)} it with no fewer messages"] * (equal > 1) + others
-        end = f" Of the others: {', '.join(others)}." if others else ""
-        fewest = f"{_noise(study, met[0], met[0][0].smallest)} meets {target}"
-        return f"{fewest}, with {messages_in_words(messages[0] or 0.0)}.{end}"
-    told = [_noise(study, group, group[0].smallest) for group in met[:_MOST_NAMED]]
-    told += [f"{len(met) - _MOST_NAMED:,} more"] if len(met) > _MOST_NAMED else []
-    many = f"{', '.join(told[:-1])} and {told[-1]} meet" if len(told) > 1 else f"{told[0]} meets"
-    return f"{many} {target}.{f' Of the others: {others[0]}.' if others else ''}"
+        return f"No tabulated noise is proved to meet {target}: {_counts(groups)}."
+    messages = _messages(study, met[0])
+    named_ones = [_noise(study, group, group[0].smallest) for group in met[: _MOST_NAMED if messages is None else 1]]
+    takes = "" if messages is None else f", with {messages_in_words(messages)}"
+    rest = _counts(groups[len(named_ones) :])
+    others = f" Of the other mechanisms {rest}." if rest else ""
+    if len(named_ones) == 1:
+        return f"{named_ones[0]} meets {target}{takes}.{others}"
+    return f"{', '.join(named_ones[:-1])} and {named_ones[-1]} meet {target}.{others}"
 
 
 def _counts(groups: Sequence[Sequence[NoiseChoice]]) -> str:
-    """Return how many mechanisms are refuted, undecided and not computed, by the most noise of each."""
-    last = [group[0].tried[-1].verdict for group in groups]
-    return ", ".join(f"{last.count(verdict):,} {words}" for verdict, words in VERDICTS.items() if verdict in last)
+    """Return how many mechanisms meet the target, and of how many the most noise is refuted, undecided or missing."""
+    found = [group[0].tried[-1].verdict if group[0].smallest is None else Verdict.YES for group in groups]
+    told = []
+    for verdict, words in VERDICTS.items():
+        number = found.count(verdict)
+        one = number == 1
+        verb = f"{'is' if one else 'are'} {words}" if verdict is not Verdict.YES else "meets it" if one else "meet it"
+        told += [f"{number:,} {verb}"] if number else []
+    return ", ".join(told)
 
 
 def _noise(study: Study, group: Sequence[NoiseChoice], one: TabulatedNoise | None, *, more: bool = True) -> str:
@@ -277,7 +276,7 @@ def bound_tables(study: Study, goals: Sequence[Goal], choices: Sequence[NoiseCho
     epsilons = _spread_with(spec.epsilon, [goal.epsilon for goal in goals])
     cells = spread(len(spec.cells), _MOST_CELLS, [*answers][: _MOST_CELLS - 2])
     yield Paragraph(
-        f"{len(cells):,} of {len(spec.cells):,} noise settings, {len(rounds):,} of {len(spec.compositions):,} values of r"
+        f"{len(cells):,} of {len(spec.cells):,} noise settings, {len(rounds):,} of {len(spec.compositions):,} r"
         f" and {len(epsilons):,} of {len(spec.epsilon):,} ε. δ, the larger of the two directions, certainly lies"
         " between the two numbers of a line. This command writes all bounds:"
     )

@@ -138,7 +138,7 @@ def system_report(
         ]
     readings = system.observation.readings if isinstance(system.observation, NoisyCounts) else ()
     if asked.problems:
-        blocks.insert(0, Notice(NOTE, f"{len(asked.problems):,} questions have no answer", tuple(asked.problems)))
+        blocks.insert(0, Notice(NOTE, "Not every question has an answer", tuple(asked.problems)))
     blocks += [
         *(graphs[0] if graphs else ()),
         Heading("What it means"),
@@ -313,10 +313,12 @@ def _curves(asked: _Asked, target: SystemTarget, found: Sequence[Size]) -> Curve
 
         source = None
         try:
-            source = xr.Dataset.from_dict(asked.answer("curve", target, seek, mechanism=pair.canonical()))
+            source = xr.Dataset.from_dict(
+                asked.answer("curve", target, seek, mechanism=pair.canonical(), drawn=[_POINTS, _WIDTH])
+            )
         except PbdistError as error:
             asked.problems.append(f"{name}, not drawn: {plain(str(error))}")
-        told[f"{letter}: {name}"[:_LETTERS]] = source, f"{letter}: {name}"
+        told[f"{letter}: {name.partition(' (')[0].partition(' noise of')[0]}"[:_LETTERS]] = source, f"{letter}: {name}"
     return told
 
 

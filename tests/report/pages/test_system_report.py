@@ -150,5 +150,5 @@ def test_a_target_without_an_answer_is_told():
     counting = find_system(load_systems(), "counting-gaussian")
     report = system_report(counting, [replace(counting.targets[0], epsilon=0.0, delta=1 - 1e-16)], drawn=False)
     assert not report.whole
-    assert report.document.blocks[0].title == "1 questions have no answer"
+    assert report.document.blocks[0].title == "Not every question has an answer"
     assert report.document.blocks[1].text == "No noise was found that meets (ε 0, δ 0.9999999999999999) after 1 round."
