@@ -101,6 +101,7 @@ def provenance_of(status: StoreStatus) -> Iterator[Block]:
     first = status.parts[0].stored
     study = first.study
     sought = "none" if study.sought is None else f"upper / lower - 1 at most {study.sought:g} where δ > {study.floor:g}"
+    computed, made = software(first.attributes.get("provenance") or {}), software(provenance())
     judged = "the larger of the two directions" if study.direction == "both" else "each of the two directions"
     rows = [
         ("study", f"{plain(study.name)}, SHA-256 {first.head.digest}"),
@@ -108,12 +109,12 @@ def provenance_of(status: StoreStatus) -> Iterator[Block]:
         ("store", f"format {STORE_FORMAT}, {status.files:,} files, {size(status.size)}"),
         ("method", _method(study.method, study.buckets)),
         ("tolerance", sought if study.sought is None else f"{sought}, for {judged}"),
-        ("computed with", software(first.attributes.get("provenance") or {})),
-        ("page made with", software(provenance())),
+        ("computed with", computed),
+        *([] if made == computed else [("page made with", made)]),
     ]
     if status.refinements:
         added = f"{status.refined_points:,} points in {status.refinements:,} refinements"
-        rows.insert(-2, ("added by queries", added))
+        rows.insert(3, ("added by queries", added))
     yield Table("Where the numbers come from", (Column("what"), Column("value")), tuple(rows))
 
 

@@ -256,8 +256,10 @@ def _order(found: Mapping[SystemTarget, Sequence[Size]]) -> str:
 def _published(asked: _Asked, target: SystemTarget) -> Iterator[str]:
     """Yield the verdicts on the noise published for these rounds, or for any, under each reading."""
     found: dict[str, dict[Verdict, list[tuple[str, Bracket]]]] = {}
-    for name, reading, pair in _settings(asked.system, target):
-        asked.told(f"judging published noise: {name}{f', reading {reading}' * bool(reading)}")
+    settings = [*_settings(asked.system, target)]
+    if settings:
+        asked.told(f"judging published noise: {len(settings)} settings, {target.compositions:,} rounds")
+    for name, reading, pair in settings:
 
         def seek(pair: Pair = pair) -> JsonValue:
             return asdict(judge(pair, target))
@@ -304,7 +306,7 @@ def _curves(asked: _Asked, target: SystemTarget, found: Sequence[Size]) -> Curve
     grid = np.linspace(0.0, 2.0 * target.epsilon or 1.0, _POINTS)
     told: dict[str, tuple[Any, str]] = {}
     for letter, (name, pair) in zip(ascii_uppercase, shown[:_MOST_CURVES], strict=False):
-        asked.told(f"drawing: {name}, {target.compositions:,} rounds")
+        asked.told(f"drawing {len(told) + 1} of {len(shown[:_MOST_CURVES])}, {target.compositions:,} rounds")
 
         def seek(pair: Pair = pair) -> JsonValue:
             asked_for = {"compositions": target.compositions, "epsilon": grid, "tolerance": _WIDTH}

@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from pbdist.errors import MissingDependencyError
-from pbdist.report.pages.document import Document, Picture, Table, broken
+from pbdist.report.pages.document import Document, Picture, broken
 
 #: What tells files of this room from those of others; it is in the templates, and among the properties of a PDF file.
 MARKS = (b'<meta name="generator" content="pbdist report">', b"<!-- pbdist report -->", b"pbdist report")
@@ -22,8 +22,6 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&@:])")
 _LINK, _START = re.compile(r"\b(www)\.", re.IGNORECASE), re.compile(r"^(\d+(?=[.)](?:\s|$))|(?=[-=]))(.)")
 #: A zero-width space: a line of a PDF file may break there.
 _BREAK = "\u200b"
-#: Letters from which on a column of text grows no wider.
-_WIDEST = 30
 
 
 def written_html(document: Document) -> str:
@@ -57,7 +55,7 @@ def written_pdf(document: Document) -> bytes:
 def written_typst(document: Document) -> str:
     """Return the markup; every text in it is a string literal, so that nothing in it is read as markup."""
     template = _environment(_typst).get_template("page.typ")
-    return template.render(document=document, widths=_widths, line=_line, drawing=_drawing)
+    return template.render(document=document, line=_line, drawing=_drawing)
 
 
 def _environment(written: Callable[[str], str]) -> Environment:
@@ -115,15 +113,3 @@ def _line(text: str) -> Markup:
 
 def _drawing(picture: Picture) -> Markup:
     return _literal(picture.data.decode())
-
-
-def _widths(table: Table) -> Markup:
-    """Return the widths of the columns: numbers as they need, texts in proportion, and no word cut."""
-    told = []
-    for index, column in enumerate(table.columns):
-        texts = [column.name, *(row[index] for row in table.rows)]
-        longest = max(map(len, texts))
-        word = max(len(piece) for text in texts for part in broken(text) for piece in [*part.split(), ""])
-        wide = max(min(_WIDEST, longest), round(1.5 * word))
-        told.append("auto" if column.number or longest < 12 else f"{wide}fr")
-    return Markup(", ".join(told))  # noqa: S704 -- numbers
