@@ -3,15 +3,19 @@
 import math
 import re
 import shutil
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 
 from pbdist import DiscreteGaussian, Laplace, NoisyCount, RandomizedResponse
+from pbdist.mechanisms import MECHANISMS, at_least_as_noisy, noise_parameter, parameters_of
+from pbdist.mechanisms.columns import is_composite
 from pbdist.query import open_study
-from pbdist.report.pages.answers import setting_in_words, shortened
+from pbdist.report.pages.answers import noise_in_words, setting_in_words, shortened
 from pbdist.report.pages.document import epsilon_text
 from pbdist.report.pages.store_report import store_report
+from pbdist.report.pages.words import explained
 from pbdist.report.pages.writers import written_html
 from pbdist.sizing.goal import Goal
 from pbdist.store import open_store
@@ -124,6 +128,21 @@ def test_noise_is_rounded_only_where_the_verdict_is_proved_to_stay():
     # No order is proved.
     for pair in (DiscreteGaussian(1 / 3), NoisyCount(Laplace(1 / 3), 10.0, 1, "clamp-and-ceil"), Laplace(0.51)):
         assert shortened(pair, more=True) == pair
+
+
+KINDS = [kind for kind in MECHANISMS.values() if kind.in_studies and not is_composite(kind)]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_kind_is_named_explained_and_rounded_safely(kind):
+    pair = kind(**{one.name: one.examples[0] for one in parameters_of(kind).values() if one.required})
+    assert kind.__name__ in noise_in_words(kind.__name__, pair)
+    assert any(kind.__name__ in text for block in explained([pair.canonical()]) for text in getattr(block, "items", ()))
+    sized = noise_parameter(kind)
+    if sized is not None and isinstance(getattr(pair, sized.name), float):
+        pair = replace(pair, **{sized.name: 0.987654321012 * getattr(pair, sized.name)})
+        assert at_least_as_noisy(shortened(pair, more=True), pair)
+        assert at_least_as_noisy(pair, shortened(pair, more=False))
 
 
 def test_a_page_is_whole_and_says_so(whole):
