@@ -41,6 +41,8 @@ from pbdist.sizing.report import printed_size
 from pbdist.sizing.systems import CountNoise, NoisyCounts, System, SystemTarget, judge, size_system, system_family
 from pbdist.types import JsonValue
 
+#: What `SizedNoise.scale` is, where it is no scale.
+_AMOUNTS = {"Poisson": "mean", "RandomizedResponse": "lie probability", "KaryRandomizedResponse": "lie probability"}
 _NOISES: tuple[CountNoise, ...] = (Laplace, Gaussian)
 #: So many curves are drawn, of bounds at so many ε that are at most so wide.
 _MOST_CURVES, _POINTS, _WIDTH, _LETTERS = 4, 25, 0.1, 30
@@ -162,6 +164,9 @@ def _sizes(asked: _Asked, target: SystemTarget) -> Iterator[Size]:
         # No size follows from the other reading: at a mean of 0 its cut hides half of the noise.
         readings = [reading for reading in observation.readings if reading != SHIFT_INSIDE]
         wanted = [(noise, reading) for reading in readings for noise in _NOISES]
+        asked.problems += (
+            [] if wanted else [f"{target_in_words(target)}: no size follows from the reading {SHIFT_INSIDE}"]
+        )
     for number, (noise, reading) in enumerate(wanted, 1):
         name = getattr(observation, "kind", noise).__name__  # type: ignore[union-attr]
         told = f"{name}{f', reading {reading}' if reading else ''}"
@@ -199,11 +204,17 @@ def _sized(asked: _Asked, target: SystemTarget, noise: CountNoise | None, readin
     )
 
 
+def _own_reading(system: System) -> str:
+    """Return the reading that a protocol has, which its file names first; empty for other observations."""
+    readings = system.observation.readings if isinstance(system.observation, NoisyCounts) else ()
+    return next((reading for reading in readings if reading != SHIFT_INSIDE), "")
+
+
 def _answers(system: System, target: SystemTarget, found: Sequence[Size]) -> Iterator[Block]:
     """Yield the answer to a target: the fewest messages under the protocol's own reading, then the rest."""
-    readings = system.observation.readings if isinstance(system.observation, NoisyCounts) else ("",)
-    ordered = sorted(found, key=lambda one: (one.reading != readings[0], one.messages or 0.0))
-    first = [one for one in ordered if one.reading == readings[0]]
+    own = _own_reading(system)
+    ordered = sorted(found, key=lambda one: (one.reading != own, one.messages or 0.0))
+    first = [one for one in ordered if one.reading == own]
     if not first:
         yield Paragraph(f"No noise was found that meets {target_in_words(target)}.", lead=True)
     for one in first[:1]:
@@ -213,7 +224,7 @@ def _answers(system: System, target: SystemTarget, found: Sequence[Size]) -> Ite
         yield Paragraph(lead, lead=True)
     told = []
     for one in ordered:
-        refuted = _amounts(one.refuted_scale, one.refuted_mean)
+        refuted = _amounts(one.refuted_scale, one.refuted_mean, one.noise)
         messages = "" if one.messages is None or len(ordered) == 1 else f", with {messages_in_words(one.messages)}"
         told.append(
             f"{_noise(one)} meets the target{messages}: δ is at most {rounded_up(one.delta_upper)}; {refuted},"
@@ -224,12 +235,12 @@ def _answers(system: System, target: SystemTarget, found: Sequence[Size]) -> Ite
 
 def _noise(one: Size) -> str:
     reading = f" (reading {one.reading})" if one.reading else ""
-    name = one.noise if one.noise in ("RandomizedResponse", "KaryRandomizedResponse") else f"{one.noise} noise"
-    return f"{name} of {_amounts(one.scale, one.mean)}{reading}"
+    name = one.noise if "Response" in one.noise else f"{one.noise} noise"
+    return f"{name} of {_amounts(one.scale, one.mean, one.noise)}{reading}"
 
 
-def _amounts(scale: str, mean: str | None) -> str:
-    return f"scale {scale}" if mean is None else f"mean {mean} and scale {scale}"
+def _amounts(scale: str, mean: str | None, noise: str = "") -> str:
+    return f"{_AMOUNTS.get(noise, 'scale')} {scale}" if mean is None else f"mean {mean} and scale {scale}"
 
 
 def _less(one: Size) -> str:
@@ -248,8 +259,6 @@ def _order(found: Mapping[SystemTarget, Sequence[Size]]) -> str:
             "For this noise no order is proved: less of it is not known to be worse. Beside the refuted noise"
             f" {' or '.join(map(str, counts))} other smaller ones were refuted, each by a bound of its own."
         )
-    if any("RandomizedResponse" in one.noise for one in every):
-        told.append("The scale of randomized response is the probability 1 - p of a lie.")
     return " ".join(told)
 
 
@@ -299,8 +308,7 @@ def _settings(system: System, target: SystemTarget) -> Iterator[tuple[str, str, 
 
 def _curves(asked: _Asked, target: SystemTarget, found: Sequence[Size]) -> Curves:
     """Return bounds of what was found and published, under the protocol's own reading, at a few ε."""
-    observation = asked.system.observation
-    own = observation.readings[0] if isinstance(observation, NoisyCounts) else ""
+    own = _own_reading(asked.system)
     shown = [(_noise(one), pair_from_canonical(one.mechanism)) for one in found if one.reading == own]
     shown += [(name, pair) for name, reading, pair in _settings(asked.system, target) if reading == own]
     grid = np.linspace(0.0, 2.0 * target.epsilon or 1.0, _POINTS)
@@ -348,13 +356,18 @@ def _origins(system: System, targets: Sequence[SystemTarget]) -> Iterator[str]:
 
 
 def _what(system: System, forms: Sequence[Any]) -> Iterator[Block]:
-    counts = system.observation.counts if isinstance(system.observation, NoisyCounts) else ()
+    observation = system.observation
+    counts = observation.counts if isinstance(observation, NoisyCounts) else ()
+    given = () if isinstance(observation, NoisyCounts) else observation.parameters
     yield Bullets(
-        tuple(
-            f"count {number}: one user's action changes it by at most {count.shift}"
-            + (", in the opposite direction" if count.reversed else "")
-            + (f"; its noise has {exact(count.share)} of mean and scale" if count.share != 1 else "")
-            for number, count in enumerate(counts, 1)
+        (
+            *(f"{name} {exact(value)}" for name, value in given),
+            *(
+                f"count {number}: one user's action changes it by at most {count.shift}"
+                + (", in the opposite direction" if count.reversed else "")
+                + (f"; its noise has {exact(count.share)} of mean and scale" if count.share != 1 else "")
+                for number, count in enumerate(counts, 1)
+            ),
         )
     )
     yield from explained(forms)
