@@ -21,7 +21,7 @@ class KeptAnswers:
     Raises
     ------
     InvalidInputError
-        The file is none of answers.
+        The file is none of answers, or there is no such folder.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -29,6 +29,8 @@ class KeptAnswers:
         self._answers: dict[str, JsonValue] = {}
         #: How many answers were not sought again.
         self.reused = 0
+        if path is not None and not path.parent.is_dir():
+            raise InvalidInputError(f"--sizes: expected a file in a folder that exists, got {path}")
         if path is None or not path.exists():
             return
         try:

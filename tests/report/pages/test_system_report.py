@@ -144,6 +144,8 @@ def test_a_file_of_somebody_else_is_refused(tmp_path, text):
     with pytest.raises(InvalidInputError, match="--sizes: expected a new file, or one that pbdist report has written"):
         KeptAnswers(path)
     assert path.read_text(encoding="utf-8") == text
+    with pytest.raises(InvalidInputError, match="--sizes: expected a file in a folder that exists"):
+        KeptAnswers(tmp_path / "none" / "sizes.json")
 
 
 def test_a_target_without_an_answer_is_told():
