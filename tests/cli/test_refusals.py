@@ -111,7 +111,7 @@ REFUSED = [
     ("report --system dp-sgd --verify 3 -o page.html", "--verify: expected none for a system, got one"),
     ("report s.zarr --verify -1 -o page.html", "--verify: expected a whole number from 0 to 10,000, got -1"),
     ("report s.zarr --delta 0.1 -o page.html", "--compositions: expected a value with the rest of a target, got none"),
-    ("report s.zarr --delta 0.1 --compositions 3 -o page.html", "--epsilon: expected a value with the rest of a target"),
+    ("report s.zarr --delta 0.1 --compositions 3 -o page.html", "--epsilon: expected a value with the rest"),
     ("report --system unknown -o page.html", "system: expected one of vuvuzela-dialing,"),
     (f"report {STORE} -o {STORE}/page.html", "--output: expected a path outside the store"),
     (f"report {STORE} -o none/page.html", "expected a file in a folder that exists"),
