@@ -24,12 +24,11 @@ from pbdist.cli.study import study_names
 from pbdist.errors import printable
 
 if TYPE_CHECKING:
-    from pbdist.report.pages.store_report import Report
-    from pbdist.study import StudySpec
-    from pbdist.study import Target as Goal
+    from pbdist.report.pages.document import Report
+    from pbdist.study import StudySpec, Target
 
-_FORMATS = ("html", "md", "pdf", "latex")
-_GOAL = ("compositions", "epsilon", "exp_epsilon", "delta")
+_FORMATS = ("html", "md", "pdf")
+_TARGET = ("compositions", "epsilon", "exp_epsilon", "delta")
 
 
 @command(
@@ -39,9 +38,9 @@ _GOAL = ("compositions", "epsilon", "exp_epsilon", "delta")
     ),
     Option(
         "--system",
-        metavar="NAME",
-        type=Word(system_names),
-        help="in place of a store: a system of data/systems.yaml",
+        metavar="NAME|FILE",
+        type=Word(system_names, path="file"),
+        help="in place of a store: a system of data/systems.yaml, or a file of your own",
     ),
     Option("-o", "--output", metavar="FILE", type=file_type(Path), required=True, help="the file to write"),
     Option(
@@ -54,11 +53,11 @@ _GOAL = ("compositions", "epsilon", "exp_epsilon", "delta")
         "--study",
         metavar="FILE",
         type=Word(study_names, path="file"),
-        help="goals: the targets of a study file, or of a study by name",
+        help="the targets of a study file, or of a study by name",
     ),
-    Option("--compositions", metavar="R", type=WHOLE, help="a goal: number of compositions"),
-    *point_options("a goal: "),
-    Option("--delta", metavar="D", type=NUMBER, help="a goal: the largest delta that will do"),
+    Option("--compositions", metavar="R", type=WHOLE, help="a target: number of compositions"),
+    *point_options("a target: "),
+    Option("--delta", metavar="D", type=NUMBER, help="a target: the largest delta"),
     Option(
         "--verify",
         metavar="K",
@@ -67,6 +66,12 @@ _GOAL = ("compositions", "epsilon", "exp_epsilon", "delta")
     ),
     systems_option(),
     Option("--tolerance", metavar="T", type=NUMBER, help="of --system: how much less is refuted (0.01)"),
+    Option(
+        "--sizes",
+        metavar="FILE",
+        type=file_type(Path),
+        help="of --system: keeps answers, so that no noise is sized twice (default: beside the page)",
+    ),
     Option(
         "--size-store",
         metavar="STORE",
@@ -80,9 +85,9 @@ _GOAL = ("compositions", "epsilon", "exp_epsilon", "delta")
 def report(options: Options) -> int:
     """Write a page on a store or a system, to hand on.
 
-    One self-contained page: the goal, the noise that will do, the noise that is refuted, pictures, tables of the
-    bounds, what is taken for granted, and where the numbers come from. What of a store is missing, damaged or could not
-    be computed is said first; then the exit code is 1.
+    The answer in a sentence, a picture, what is assumed, what was checked, and where the numbers come from; tables are
+    in the appendix. What of a store is missing, damaged or could not be computed is said first; then the exit code
+    is 1.
     """
     _refuse_ignored(options)
     from pbdist.report.pages.files import check_place, format_of, write_report
@@ -90,9 +95,8 @@ def report(options: Options) -> int:
     kind = format_of(options.output, options.format)
     for store in (options.store, options.size_store):
         check_place(options.output, kind, store)
-    drawn = "pdf" if kind == "latex" else "svg"
     with sign_of_life():
-        made = _of_store(options, drawn) if options.system is None else _of_system(options, drawn)
+        made = _of_store(options) if options.system is None else _of_system(options)
     _told("writing")
     for path in write_report(made.document, options.output, kind):
         print(printable(str(path)))
@@ -106,7 +110,7 @@ def _refuse_ignored(options: Options) -> None:
     if (options.store is None) == (options.system is None):
         got = "neither" if options.store is None else "both"
         refuse("STORE", f"expected a store or --system NAME, got {got}")
-    only = ("study", "verify") if options.store is None else ("systems", "tolerance", "size_store")
+    only = ("study", "verify") if options.store is None else ("systems", "tolerance", "sizes", "size_store")
     for name in only:
         if getattr(options, name) is not None:
             what = "a system" if options.store is None else "a store"
@@ -117,21 +121,20 @@ def _told(text: str) -> None:
     tell(f"report: {printable(text)}")
 
 
-def _of_store(options: Options, drawn: str) -> "Report":
+def _of_store(options: Options) -> "Report":
     from pbdist.report.pages.store_report import store_report
-    from pbdist.report.pages.words import goals_of
+    from pbdist.report.pages.words import targets_of
 
     spec = _study(options)
-    goals = [] if spec is None else [*goals_of(spec)]
-    asked = _asked_goal(options)
+    targets = [] if spec is None else [*targets_of(spec)]
+    asked = _asked_target(options)
     if asked is not None:
-        goals.append(asked)
+        targets.append(asked)
     return store_report(
         options.store,
-        goals=tuple(dict.fromkeys(goals)),
+        targets=tuple(dict.fromkeys(targets)),
         study_file=spec,
         verify=options.verify or 0,
-        drawn=drawn,
         told=_told,
     )
 
@@ -145,28 +148,36 @@ def _study(options: Options) -> "StudySpec | None":
     return load_study(study_file(options.study))
 
 
-def _of_system(options: Options, drawn: str) -> "Report":
+def _of_system(options: Options) -> "Report":
     from pbdist.report.pages.system_report import system_report
     from pbdist.sizing.systems import SystemTarget, find_system, load_systems
 
-    system = find_system(load_systems(options.systems), options.system)
-    asked = _asked_goal(options)
+    own = options.systems is None and Path(options.system).suffix in (".yaml", ".yml")
+    systems = load_systems(options.system if own else options.systems)
+    if own and len(systems) > 1:
+        names = ", ".join(one.name for one in systems)
+        refuse(
+            "--system", f"expected a file of one system, got {names}: choose one, and give --systems {options.system}"
+        )
+    system = systems[0] if own else find_system(systems, options.system)
+    asked = _asked_target(options)
     targets = system.targets
     if asked is not None:
         targets = (SystemTarget(**vars(asked), origin="asked for"),)
     settings: dict[str, Any] = {} if options.tolerance is None else {"tolerance": options.tolerance}
-    return system_report(system, targets, store=options.size_store, drawn=drawn, told=_told, **settings)
+    sizes = options.sizes or options.output.with_suffix(".sizes.json")
+    return system_report(system, targets, sizes=sizes, store=options.size_store, told=_told, **settings)
 
 
-def _asked_goal(options: Options) -> "Goal | None":
-    """Return the goal of the options, None without one."""
-    given = {name: getattr(options, name) for name in _GOAL}
+def _asked_target(options: Options) -> "Target | None":
+    """Return the target of the options, None without one."""
+    given = {name: getattr(options, name) for name in _TARGET}
     if all(value is None for value in given.values()):
         return None
     missing = [name for name in ("compositions", "delta") if given[name] is None]
     missing += ["epsilon"] if given["epsilon"] is None and given["exp_epsilon"] is None else []
     if missing:
-        refuse(f"--{missing[0]}", "expected a value with the rest of a goal, got none")
-    from pbdist.sizing.target import checked_target as checked_goal
+        refuse(f"--{missing[0]}", "expected a value with the rest of a target, got none")
+    from pbdist.sizing.target import checked_target
 
-    return checked_goal(**given)
+    return checked_target(**given)

@@ -11,10 +11,10 @@ import pytest
 import pbdist
 from pbdist import Gaussian, SubsampledGaussian, epsilon_bounds, open_study, privacy_bounds
 from pbdist.report.explorer.snapshot import Snapshot
-from pbdist.report.pages.html import written_html
 from pbdist.report.pages.store_report import store_report
+from pbdist.report.pages.writers import written_html
 from pbdist.report.plots import compare, compositions, epsilon_delta, noise
-from pbdist.study import Target as Goal
+from pbdist.study import Target
 from tests.query.test_neighbours import STUDY
 from tests.report.pages.reading import read_page
 from tests.studies import TINY
@@ -65,16 +65,11 @@ def test_plots_of_datasets_say_it_too() -> None:
     ("text", "told"), [(STUDY, f"Neighbours {DIFFER}"), (ALONE, "Neighbours: Laplace: one record")]
 )
 def test_reports_say_it_beside_the_answers(finished_store: Callable[[str], Path], text: str, told: str) -> None:
-    page = read_page(
-        written_html(
-            store_report(
-                finished_store(text), drawn=None, goals=(Goal(compositions=4, epsilon=0.5, delta=0.1),)
-            ).document
-        )
-    )
+    target = Target(compositions=4, epsilon=0.5, delta=0.1)
+    page = read_page(written_html(store_report(finished_store(text), drawn=False, targets=(target,)).document))
     assert told in " ".join(page.text.split())
-    (table,) = [rows for caption, rows in page.tables.items() if caption.startswith("Mechanisms of the study")]
-    assert (table[0][-1], table[1][-1]) == ("neighbours", "one record replaced")
+    rows = [row for row in page.tables["What the store holds"] if row[:2] == ["Laplace", "neighbours"]]
+    assert [row[-1] for row in rows] == ["one record replaced"]
 
 
 def test_exports_carry_it(finished_store: Callable[[str], Path], tmp_path: Path) -> None:

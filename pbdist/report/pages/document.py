@@ -1,11 +1,10 @@
-"""The parts of a report, made once and written by one writer for each format."""
+"""The parts of a report, made once and written by a template for each format."""
 
 import hashlib
 import math
 import re
 import shlex
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from pbdist.results import NOT_KNOWN
 from pbdist.rounding import exact, rounded_down, rounded_up
@@ -20,8 +19,17 @@ _PIECE = 14
 _LONG = re.compile(r"(\S{25,})")
 
 
+class Block:
+    """A part of a page."""
+
+    @property
+    def form(self) -> str:
+        """What the templates call it: its class in small letters."""
+        return type(self).__name__.lower()
+
+
 @dataclass(frozen=True)
-class Heading:
+class Heading(Block):
     """A heading of level 2 or 3; the title of the page is level 1."""
 
     text: str
@@ -29,28 +37,29 @@ class Heading:
 
 
 @dataclass(frozen=True)
-class Paragraph:
-    """A paragraph of text."""
+class Paragraph(Block):
+    """A paragraph of text; a `lead` one is the answer, which stands out."""
 
     text: str
+    lead: bool = False
 
 
 @dataclass(frozen=True)
-class Bullets:
+class Bullets(Block):
     """A list."""
 
     items: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Command:
+class Command(Block):
     """A command line to copy."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Notice:
+class Notice(Block):
     """What a reader has to know: a title and sentences, of the kind `ALARM`, `NOTE` or `SOUND`."""
 
     kind: str
@@ -67,44 +76,58 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(Block):
     """A table with a caption; the first column names the rows."""
 
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
 
-    def __post_init__(self) -> None:
-        """Refuse rows of another length."""
-        if any(len(row) != len(self.columns) for row in self.rows):
-            raise ValueError(f"rows: expected {len(self.columns)} entries in each, got others")
-
 
 @dataclass(frozen=True)
-class Picture:
-    """A drawing as an SVG or PDF file, what it is called, what it shows for those who do not see it, and a caption."""
+class Picture(Block):
+    """A drawing as an SVG file, what it is called, and what it shows for those who do not see it."""
 
     title: str
     description: str
     data: bytes
-    kind: str = "svg"
 
 
-Block: TypeAlias = Heading | Paragraph | Bullets | Command | Notice | Table | Picture
+@dataclass(frozen=True)
+class Section:
+    """A section of the appendix."""
+
+    title: str
+    blocks: tuple[Block, ...]
 
 
 @dataclass(frozen=True)
 class Document:
-    """A report: its title, what it is in a sentence, and its blocks."""
+    """A report: its title, what it is in a sentence, the blocks of its page, and the appendix behind them."""
 
     title: str
     about: str
     blocks: tuple[Block, ...]
+    appendix: tuple[Section, ...] = ()
+
+    @property
+    def everything(self) -> tuple[Block, ...]:
+        """The blocks of the page and of the appendix, where sections are headings."""
+        behind = [one for section in self.appendix for one in (Heading(section.title, 3), *section.blocks)]
+        return (*self.blocks, *([Heading("Appendix"), *behind] if behind else []))
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
         """All pictures, in order."""
-        return tuple(block for block in self.blocks if isinstance(block, Picture))
+        return tuple(block for block in self.everything if isinstance(block, Picture))
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report, and whether everything that it is about is there and sound."""
+
+    document: Document
+    whole: bool
 
 
 def plain(text: str) -> str:

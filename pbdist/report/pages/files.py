@@ -5,14 +5,13 @@ from uuid import uuid4
 
 from pbdist.errors import InvalidInputError
 from pbdist.input_files import check_outside
-from pbdist.report.pages import html, latex, markdown, pdf
 from pbdist.report.pages.document import Document
+from pbdist.report.pages.writers import MARKS, written_html, written_markdown, written_pdf
 
 #: The formats, and the ends of the names of their files.
-FORMATS = {"html": (".html", ".htm"), "md": (".md",), "pdf": (".pdf",), "latex": (".tex",)}
+FORMATS = {"html": (".html", ".htm"), "md": (".md",), "pdf": (".pdf",)}
 #: Bytes of a file in which the mark of a report is looked for.
 _HEAD = 1 << 16
-_MARKS = tuple(mark.encode() for mark in (html.MARK, markdown.MARK, latex.MARK))
 
 
 def format_of(path: Path, given: str | None) -> str:
@@ -44,20 +43,20 @@ def check_place(path: Path, kind: str, store: str | None) -> None:
         check_outside(path, store, "--output")
     if not path.parent.is_dir():
         raise InvalidInputError(f"--output: expected a file in a folder that exists, got {path}")
-    for one in [path, *(picture_path(path, kind, number) for number in range(1, 20) if kind in ("md", "latex"))]:
+    for one in [path, *(picture_path(path, number) for number in range(1, 20) if kind == "md")]:
         _check_ours(one)
 
 
 def report_files(document: Document, path: Path, kind: str) -> list[tuple[Path, bytes]]:
     """Return the files of a report and their bytes, the page last."""
     if kind == "html":
-        return [(path, html.written_html(document).encode())]
+        return [(path, written_html(document).encode())]
     if kind == "pdf":
-        return [(path, pdf.written_pdf(document))]
-    places = [picture_path(path, kind, number) for number in range(1, 1 + len(document.pictures))]
-    drawings = [_marked(one.data) for one in document.pictures]
-    writer = markdown.written_markdown if kind == "md" else latex.written_latex
-    page = writer(document, [place.name for place in places])
+        return [(path, written_pdf(document))]
+    places = [picture_path(path, number) for number in range(1, 1 + len(document.pictures))]
+    # A comment after the drawing tells that it is ours.
+    drawings = [one.data.rstrip() + b"\n" + MARKS[1] + b"\n" for one in document.pictures]
+    page = written_markdown(document, [place.name for place in places])
     return [*zip(places, drawings, strict=True), (path, page.encode())]
 
 
@@ -79,27 +78,16 @@ def write_report(document: Document, path: Path, kind: str) -> list[Path]:
     return [place for place, _ in reversed(files)]
 
 
-def picture_path(path: Path, kind: str, number: int) -> Path:
-    """Return the path of a picture beside a page; in its name only letters that every format takes as they are."""
+def picture_path(path: Path, number: int) -> Path:
+    """Return the path of a picture beside a page; in its name only letters that Markdown takes as they are."""
     stem = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_") else "-" for letter in path.stem)
-    return path.with_name(f"{stem}-picture-{number}.{'svg' if kind == 'md' else 'pdf'}")
-
-
-def _marked(drawing: bytes) -> bytes:
-    """Return a drawing that is known as ours, by a comment: after an SVG file, in the last lines of a PDF file.
-
-    LuaTeX reads no PDF file that ends with anything but its own last line.
-    """
-    if not drawing.startswith(b"%PDF"):
-        return drawing.rstrip() + f"\n{markdown.MARK}\n".encode()
-    content, last, offset = drawing.rpartition(b"startxref")
-    return content + f"{latex.MARK}\n".encode() + last + offset
+    return path.with_name(f"{stem}-picture-{number}.svg")
 
 
 def _check_ours(path: Path) -> None:
     if not path.exists() and not path.is_symlink():
         return
-    if path.is_file() and not path.is_symlink() and _is_ours(*_ends_of(path)):
+    if path.is_file() and not path.is_symlink() and _is_ours(path):
         return
     raise InvalidInputError(
         f"--output: expected a new file, or one that pbdist report has written, got {path}: remove it, or choose"
@@ -107,17 +95,14 @@ def _check_ours(path: Path) -> None:
     )
 
 
-def _ends_of(path: Path) -> tuple[bytes, bytes]:
-    """Return the first and the last bytes of a file, of any size."""
+def _is_ours(path: Path) -> bool:
+    """Whether the first or the last bytes of a file, of any size, have the mark of a report."""
     with path.open("rb") as file:
         first = file.read(_HEAD)
         file.seek(max(0, path.stat().st_size - _HEAD))
-        return first, file.read(_HEAD)
-
-
-def _is_ours(*ends: bytes) -> bool:
-    marks = (pdf.MARK.encode(), *_MARKS) if ends[0].startswith(b"%PDF") else _MARKS
-    return any(mark in end for mark in marks for end in ends)
+        last = file.read(_HEAD)
+    marks = MARKS if first.startswith(b"%PDF") else MARKS[:2]
+    return any(mark in part for mark in marks for part in (first, last))
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -1,15 +1,17 @@
 """The report of a store: its condition first, then answers, bounds, assumptions and provenance."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from pbdist.errors import StoreDamagedError
 from pbdist.provenance import provenance
 from pbdist.query.judging import precision_line
 from pbdist.query.noise_choice import NoiseChoice, noise_choices
-from pbdist.query.status import StoreStatus, store_status
+from pbdist.query.settings import neighbours_by_label
+from pbdist.query.status import StoreStatus, contents_sheet, store_status
 from pbdist.query.study import Study, open_study
+from pbdist.report.pages.answers import answers, bound_tables, judged_settings, neighbours_sentence, order_sentence
 from pbdist.report.pages.document import (
     ALARM,
     NOTE,
@@ -17,23 +19,21 @@ from pbdist.report.pages.document import (
     Block,
     Bullets,
     Column,
-    Command,
     Document,
     Heading,
     Notice,
     Paragraph,
+    Report,
+    Section,
     Table,
     command,
     named,
     plain,
 )
-from pbdist.report.pages.noise_blocks import answers, bound_tables, judged_settings
-from pbdist.report.pages.pictures import pictures
-from pbdist.report.pages.words import assumed, goal_in_words, meaning, studied
+from pbdist.report.pages.pictures import Curves, curves_of, epsilon_delta, over_noise, over_rounds
+from pbdist.report.pages.words import assumed, explained, meaning, target_in_words
 from pbdist.store import STORE_FORMAT, check_skeleton, open_parts
-from pbdist.study import StudySpec
-from pbdist.study import Target as Goal
-from pbdist.study.columns import cell_columns
+from pbdist.study import StudySpec, Target
 from pbdist.study.extension import missing_parts
 from pbdist.study.plan import size
 from pbdist.types import JsonValue
@@ -44,93 +44,55 @@ from pbdist.verify.verification import Verdict, Verification
 _MOST_TOLD = 8
 
 
-def unreadable(problem: str) -> tuple[Notice, ...]:
-    """Return what to say of a store that cannot be read at all."""
-    items = (plain(problem), "This page shows no number. Do not decide anything by it.")
-    return (Notice(ALARM, "This store is damaged, and nothing in it can be read", items),)
-
-
-def condition(
-    status: StoreStatus, *, complete: bool, lacking: int, verification: Verification | None
-) -> tuple[Notice, ...]:
-    """Return the notices on a store, those that make the page unfit to rely on first.
-
-    Parameters
-    ----------
-    status
-        With the result of a check of every file.
-    complete
-        Whether no part is missing.
-    lacking
-        How many sets of points a study file asks for that the store does not have.
-    verification
-        The recomputed points, if any.
-    """
-    found = []
-    wrong = [] if verification is None else list(verification.of(Verdict.CONTRADICTED))
+def _condition(
+    status: StoreStatus, study: Study, *, lacking: bool, verification: Verification | None
+) -> Iterator[Notice]:
+    """Yield what makes a page unfit to rely on, then what to know; `lacking` if the study file asks for more."""
+    wrong = [] if verification is None else verification.of(Verdict.CONTRADICTED)
     if wrong:
-        told = [*(plain(sample.describe()) for sample in wrong[:_MOST_TOLD]), *_more(wrong)]
-        found.append(Notice(ALARM, "Stored bounds are proved wrong: rely on no number of this page", tuple(told)))
-    found += [*_computed(status, complete=complete), *_damaged(status)]
-    if lacking:
-        text = "The study file asks for points that this store does not have: they are not computed."
-        found.append(Notice(ALARM, "The store does not have all that the study file asks for", (text,)))
-    if not found:
-        found.append(Notice(SOUND, "The store is complete, and every file is what it was when it was written"))
-    found += _wide(status)
-    if status.driver is not None:
-        found.append(Notice(NOTE, "A run is writing to this store: this page shows what was there when it was made"))
-    return tuple(found)
-
-
-def _computed(status: StoreStatus, *, complete: bool) -> Iterator[Notice]:
+        title = "Stored bounds are proved wrong: rely on no number of this page"
+        yield Notice(ALARM, title, _some(sample.describe() for sample in wrong))
+    again = "Nothing on this page speaks of them. The same pbdist run computes them."
     missing = [(part, batch) for part in status.parts for batch in part.missing]
-    left = "Nothing on this page speaks of them. The same pbdist run computes them."
+    failed = [(part, cell) for part in status.parts for cell in part.failed]
     if status.cells_missing == status.cells:
         text = "No noise setting is computed yet: this page tells what is planned, and no bound."
         yield Notice(ALARM, "This store is empty", (text,))
     elif missing:
         title = f"This store is not complete: {status.cells_missing:,} of {status.cells:,} noise settings are missing"
-        told = []
-        for part, batch in missing[:_MOST_TOLD]:
-            last = f" to {part.setting(batch.stop - 1)}" if batch.stop - batch.first > 1 else ""
-            told.append(plain(f"missing: {part.setting(batch.first)}{last}"))
-        yield Notice(ALARM, title, (left, *told, *_more(missing)))
-    failed = [(part, cell) for part in status.parts for cell in part.failed]
+        ends = ([part.setting(batch.first), part.setting(batch.stop - 1)] for part, batch in missing)
+        told = _some(f"missing: {' to '.join(dict.fromkeys(both))}" for both in ends)
+        yield Notice(ALARM, title, (again, *told))
     if failed:
         title = f"{len(failed):,} of {status.cells:,} noise settings could not be computed"
-        causes = [plain(f"failed: {part.setting(cell.cell)}: {cell.cause}") for part, cell in failed[:_MOST_TOLD]]
-        yield Notice(ALARM, title, ("Nothing on this page speaks of them.", *causes, *_more(failed)))
-    if not (missing or failed or complete):
-        text = "An extension of this store was interrupted: some points are in no part of it. " + left
+        causes = _some(f"failed: {part.setting(cell.cell)}: {cell.cause}" for part, cell in failed)
+        yield Notice(ALARM, title, ("Nothing on this page speaks of them.", *causes))
+    if not (missing or failed or study.complete):
+        text = f"An extension of this store was interrupted: some points are in no part of it. {again}"
         yield Notice(ALARM, "This store is not complete", (text,))
-
-
-def _damaged(status: StoreStatus) -> Iterator[Notice]:
     damaged = () if status.check is None else status.check.damaged
     if damaged:
         many = "1 file of this store is" if len(damaged) == 1 else f"{len(damaged):,} files of this store are"
-        told = [plain(f"damaged: {name}: {what}") for name, what in damaged[:_MOST_TOLD]]
         text = "No number on this page comes from them. The same pbdist run computes anew what they held."
-        yield Notice(ALARM, f"{many} damaged: changed since it was written, or missing", (text, *told, *_more(damaged)))
-
-
-def _wide(status: StoreStatus) -> Iterator[Notice]:
+        told = _some(f"damaged: {name}: {what}" for name, what in damaged)
+        yield Notice(ALARM, f"{many} damaged: changed since it was written, or missing", (text, *told))
+    if lacking:
+        text = "The study file asks for points that this store does not have: they are not computed."
+        yield Notice(ALARM, "The store does not have all that the study file asks for", (text,))
     sought, precision = status.parts[0].stored.study.sought, status.precision
-    if precision is None or sought is None:
-        return
-    if precision.missed:
+    if sought is not None and precision is not None and precision.missed:
         text = "All bounds hold there too, but they leave more open. " + plain(precision_line(sought, precision))
         title = f"At {precision.missed:,} of {precision.points:,} points the study has missed its tolerance"
         yield Notice(NOTE, title, (text,))
+    if status.driver is not None:
+        yield Notice(NOTE, "A run is writing to this store: this page shows what was there when it was made")
 
 
-def _more(found: Sequence[object]) -> list[str]:
-    more = len(found) - _MOST_TOLD
-    return [f"and {more:,} more: pbdist status --check --json lists all"] if more > 0 else []
-
-
-_WHAT = Column("what")
+def _some(told: Iterable[str]) -> tuple[str, ...]:
+    """Return texts of a store; of many the first ones."""
+    found = [*map(plain, told)]
+    more = [f"and {len(found) - _MOST_TOLD:,} more: pbdist status --check --json lists all"]
+    return (*found[:_MOST_TOLD], *(more if len(found) > _MOST_TOLD else []))
 
 
 def provenance_of(status: StoreStatus) -> Iterator[Block]:
@@ -138,56 +100,49 @@ def provenance_of(status: StoreStatus) -> Iterator[Block]:
     first = status.parts[0].stored
     study = first.study
     sought = "none" if study.sought is None else f"upper / lower - 1 at most {study.sought:g} where δ > {study.floor:g}"
+    computed, made = software(first.attributes.get("provenance") or {}), software(provenance())
     judged = "the larger of the two directions" if study.direction == "both" else "each of the two directions"
     rows = [
-        ("study", plain(study.name)),
-        ("digest (SHA-256) of the study", first.head.digest),
-        *((f"digest of the part {plain(part.stored.part)}", part.stored.head.digest) for part in status.parts[1:]),
-        ("format of the store", f"version {STORE_FORMAT}"),
-        ("parts", f"{len(status.parts):,}: the first one and {len(status.parts) - 1:,} that extended it"),
-        ("points added by queries", f"{status.refined_points:,} in {status.refinements:,} refinements"),
-        ("files", f"{status.files:,}, {size(status.size)}"),
+        ("study", f"{plain(study.name)}, SHA-256 {first.head.digest}"),
+        *((f"part {plain(part.stored.part)}", f"SHA-256 {part.stored.head.digest}") for part in status.parts[1:]),
+        ("store", f"format {STORE_FORMAT}, {status.files:,} files, {size(status.size)}"),
         ("method", _method(study.method, study.buckets)),
         ("tolerance", sought if study.sought is None else f"{sought}, for {judged}"),
-        *_software("computed with", first.attributes.get("provenance") or {}),
-        *_software("this page made with", provenance()),
+        ("computed with", computed),
+        *([] if made == computed else [("page made with", made)]),
     ]
-    yield Table("Where the numbers come from", (_WHAT, Column("value")), tuple(rows))
+    if status.refinements:
+        added = f"{status.refined_points:,} points in {status.refinements:,} refinements"
+        rows.insert(3, ("added by queries", added))
+    yield Table("Where the numbers come from", (Column("what"), Column("value")), tuple(rows))
 
 
-def made_by() -> Iterator[Block]:
-    """Yield the software that computes and writes a report without a store."""
-    yield Table("Where the numbers come from", (_WHAT, Column("value")), tuple(_software("made with", provenance())))
-
-
-def verification_of(status: StoreStatus, verification: Verification | None, name: str) -> Iterator[Block]:
-    """Yield what was checked, and what of the bounds was recomputed by other means."""
+def integrity(status: StoreStatus, verification: Verification | None, name: str, *, sound: bool) -> Iterator[Block]:
+    """Yield what was checked, and what of the bounds was recomputed by other means; `sound` if nothing is wrong."""
     check = status.check
     done = status.cells - status.cells_missing - status.cells_failed
-    items = [
-        f"Complete: {'yes' if status.complete else 'no'}. {done:,} of {status.cells:,} noise settings are computed,"
-        f" {status.cells_missing:,} are missing, {status.cells_failed:,} have failed.",
-    ]
+    left = (
+        "" if done == status.cells else f": {status.cells_missing:,} are missing, {status.cells_failed:,} have failed"
+    )
+    items = [f"{done:,} of {status.cells:,} noise settings are computed{left}."]
     if check is not None:
-        sound = (
-            "each is what it was when it was written" if not check.damaged else f"{len(check.damaged):,} are damaged"
-        )
-        items.append(f"All {status.files:,} files were read and compared with their checksums (SHA-256): {sound}.")
+        each = "each is what it was when it was written" if not check.damaged else f"{len(check.damaged):,} are damaged"
+        items.append(f"All {status.files:,} files were read and compared with their checksums: {each}.")
     if verification is None:
-        items.append("No bound was recomputed for this page. The following command does that, in exact integers:")
+        told = command("pbdist", "verify", name)
+        items.append(f"No bound was recomputed for this page. This command does that, in exact integers: {told}")
+    else:
+        counts = ", ".join(f"{len(verification.of(verdict)):,} {verdict.value}" for verdict in Verdict)
+        items.append(
+            f"{len(verification.samples):,} of {verification.points:,} stored points, chosen with seed"
+            f" {verification.seed}, were recomputed in exact integers, by other code than the one that made the bounds:"
+            f" {counts}. Confirmed: both bounds are proved once more. Consistent: nothing contradicts them. Unchecked:"
+            " it would take more memory than was allowed. Contradicted: the stored bounds are wrong."
+        )
+    if sound:
+        yield Notice(SOUND, "The store is complete, and every file is what it was when it was written", tuple(items))
+    else:
         yield Bullets(tuple(items))
-        yield Command(command("pbdist", "verify", name))
-        return
-    counts = ", ".join(f"{len(verification.of(verdict)):,} {verdict.value}" for verdict in Verdict)
-    items.append(
-        f"{len(verification.samples):,} of {verification.points:,} stored points, chosen with seed {verification.seed},"
-        f" were recomputed in exact integers, by other code than the one that made the bounds: {counts}."
-    )
-    yield Bullets(tuple(items))
-    yield Paragraph(
-        "Confirmed: both bounds are proved once more. Consistent: nothing contradicts them. Unchecked: it would take"
-        " more memory than was allowed. Contradicted: the stored bounds are wrong."
-    )
 
 
 def _method(method: str, buckets: int | None) -> str:
@@ -196,28 +151,20 @@ def _method(method: str, buckets: int | None) -> str:
     return "tight" if buckets is None else f"tight, with {buckets:,} buckets"
 
 
-def _software(what: str, found: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
+def software(found: Mapping[str, JsonValue]) -> str:
+    """Return the software that `provenance` tells of, in a line."""
     names = ("pbdist", "python", "numpy", "scipy", "zarr")
     versions = [f"{name} {plain(str(found[name]))}" for name in names if found.get(name)]
-    yield what, ", ".join(versions) or "not known"
-    yield f"{what}: git revision of pbdist", plain(str(found.get("git_revision") or "not known"))
-
-
-@dataclass(frozen=True)
-class Report:
-    """A report, and whether everything that it is about is there and sound."""
-
-    document: Document
-    whole: bool
+    return ", ".join([*versions, f"git revision of pbdist {plain(str(found.get('git_revision') or 'not known'))}"])
 
 
 def store_report(
     where: str | Path,
     *,
-    goals: Sequence[Goal] = (),
+    targets: Sequence[Target] = (),
     study_file: StudySpec | None = None,
     verify: int = 0,
-    drawn: str | None = "svg",
+    drawn: bool = True,
     told: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Return the report of a store; nothing is written into it.
@@ -226,14 +173,14 @@ def store_report(
     ----------
     where
         The path or URL of the store.
-    goals
-        What the noise should meet.
+    targets
+        The targets that the noise should meet.
     study_file
-        The study file from which the goals are, if any: its description is told, and whether the store has all of it.
+        The study file from which the targets are, if any: its description is told, and whether the store has all of it.
     verify
         How many points to recompute in exact integers.
     drawn
-        The kind of the files of pictures: ``svg`` or ``pdf``; None for a report without pictures.
+        Whether there are pictures.
     told
         Called with a few words on what is done next.
 
@@ -251,60 +198,86 @@ def store_report(
             check_skeleton(stored)
         study = open_study(where)
         study.spec.cells[0].describe()
-        columns = cell_columns(study.spec.cells)
     except StoreDamagedError as error:
-        document = Document(
-            f"Report on {named(name)}", "A store of pbdist that cannot be read.", unreadable(str(error))
-        )
-        return Report(document, whole=False)
+        told_first = (plain(str(error)), "This page shows no number. Do not decide anything by it.")
+        alarm = Notice(ALARM, "This store is damaged, and nothing in it can be read", told_first)
+        about = "A store of pbdist that cannot be read."
+        return Report(Document(f"Report on {named(name)}", about, (alarm,)), whole=False)
     verification: Verification | None = None
     if verify:
         told(f"recomputing {verify:,} points in exact integers")
         verification = verify_store(where, sample=verify)
-    lacking = 0 if study_file is None else len(missing_parts([stored.study for stored in parts], study_file))
-    complete = study.complete
-    top = condition(status, complete=complete, lacking=lacking, verification=verification)
+    lacking = study_file is not None and bool(missing_parts([stored.study for stored in parts], study_file))
+    top = [*_condition(status, study, lacking=lacking, verification=verification)]
+    whole = status.passed and all(notice.kind != ALARM for notice in top)
+    choices = {}
+    for target in targets:
+        told(f"judging the noise settings: {target_in_words(target)}")
+        choices[target] = noise_choices(study, **asdict(target))
     forms = [cell.pair.canonical() for cell in study.spec.cells]
-    choices = {goal: _choices(study, goal, told) for goal in goals}
-    told("writing")
-    blocks: list[Block] = [*top]
-    blocks += _in_short(study, goals, choices)
-    blocks += [] if drawn is None else [*pictures(study, choices, drawn, told)]
-    blocks += [*studied(study.spec, columns, forms)]
-    for goal, found in choices.items():
-        blocks += [Heading(f"Noise settings at the goal: {goal_in_words(goal)}"), *judged_settings(study, goal, found)]
+    told("drawing")
+    first, *others = _pictures(study, choices) if drawn else [()]
     judged = [one for found in choices.values() for one in found]
-    blocks += [*bound_tables(study, goals, judged, columns=columns, name=name)]
-    blocks += [*assumed(forms)]
-    blocks += [Heading("How it was checked"), *verification_of(status, verification, name)]
+    blocks: list[Block] = [*top, *_answers(study, choices), *first, *_meaning(study, choices)]
+    blocks += assumed(forms, neighbours_sentence(neighbours_by_label(study.spec)))
+    blocks += [
+        Heading("Integrity"),
+        *integrity(status, verification, name, sound=whole),
+    ]
     blocks += [Heading("Provenance"), *provenance_of(status)]
-    contradicted = verification is not None and bool(verification.of(Verdict.CONTRADICTED))
-    whole = status.passed and complete and not lacking and not contradicted
+    appendix = [
+        Section(f"Noise settings at {target_in_words(target)}", tuple(judged_settings(study, target, found)))
+        for target, found in choices.items()
+    ]
+    if others:
+        appendix.append(Section("More pictures", tuple(block for picture in others for block in picture)))
+    appendix.append(Section("What was studied", (*explained(forms), _contents(study))))
+    appendix.append(Section("Bounds", tuple(bound_tables(study, targets, judged, name=name))))
     title = f"Report on the study {named(study.spec.name if study_file is None else study_file.name)}"
-    return Report(Document(title, _about(study_file), tuple(blocks)), whole=whole)
+    return Report(Document(title, _about(study_file), tuple(blocks), tuple(appendix)), whole=whole)
 
 
-def _choices(study: Study, goal: Goal, told: Callable[[str], None]) -> tuple[NoiseChoice, ...]:
-    told(f"judging the noise settings: {goal_in_words(goal)}")
-    return noise_choices(study, compositions=goal.compositions, epsilon=goal.epsilon, delta=goal.delta)
-
-
-def _in_short(study: Study, goals: Sequence[Goal], choices: dict[Goal, tuple[NoiseChoice, ...]]) -> Iterator[Block]:
-    yield Heading("In short")
-    if not goals:
+def _answers(study: Study, choices: Mapping[Target, tuple[NoiseChoice, ...]]) -> Iterator[Block]:
+    if not choices:
         yield Paragraph(
-            "No goal was given, so this page names no noise that will do: it tells what the bounds on δ are. With a"
-            " goal (--compositions, --epsilon or --exp-epsilon, --delta, or --study FILE) it says which noise meets it."
+            "No target was given, so this page names no noise: its appendix has the bounds on δ. With a target"
+            " (--compositions, --epsilon or --exp-epsilon, --delta, or --study FILE) it says which noise meets it."
         )
-        return
-    yield Paragraph(meaning(goals))
-    for goal in goals:
-        yield from answers(study, goal, choices[goal])
+    for target, found in choices.items():
+        yield from answers(study, target, found)
+
+
+def _meaning(study: Study, choices: Mapping[Target, tuple[NoiseChoice, ...]]) -> Iterator[Block]:
+    if choices:
+        yield Heading("What it means")
+        yield Paragraph(f"{meaning([*choices])} {order_sentence(study, next(iter(choices.values())))}")
+
+
+def _pictures(study: Study, choices: Mapping[Target, tuple[NoiseChoice, ...]]) -> list[tuple[Block, ...]]:
+    """Return the picture of the page, then those of the appendix: the (ε, δ) graph of each target comes first."""
+    r, epsilon = study.spec.compositions, study.spec.epsilon
+    graphs: list[tuple[Block, ...]] = []
+    others: list[tuple[Block, ...]] = []
+    asked: list[tuple[Target | None, Sequence[NoiseChoice]]] = [*choices.items()] or [(None, ())]
+    for target, found in asked:
+        curves: Curves = curves_of(study, found)
+        near = r[-1] if target is None else min(r, key=lambda value: abs(value - target.compositions))
+        graphs.append(tuple(epsilon_delta(curves, near, target)))
+        if target is not None:
+            others.append(tuple(over_noise(study, found, target)))
+        if len(r) > 1:
+            others.append(tuple(over_rounds(curves, epsilon[len(epsilon) // 2] if target is None else target.epsilon)))
+    return [*graphs, *filter(None, others)]
+
+
+def _contents(study: Study) -> Table:
+    """Return what the store holds: its grids, and the values of the parameters of each mechanism."""
+    sheet = contents_sheet(study.contents())
+    columns = tuple(Column(column.head, column.number) for column in sheet.printed_columns)
+    rows = tuple(tuple(named(cell) if cell else "" for cell in row) for row in sheet.printed_rows)
+    return Table("What the store holds", columns, rows)
 
 
 def _about(study_file: StudySpec | None) -> str:
     what = "" if study_file is None or not study_file.description else f"{plain(study_file.description)} "
-    return (
-        f"{what}Certified lower and upper bounds on δ(ε) of approximate differential privacy after r rounds, computed"
-        " by pbdist."
-    )
+    return f"{what}Certified lower and upper bounds on δ(ε) after r rounds, computed by pbdist."

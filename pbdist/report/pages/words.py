@@ -1,41 +1,39 @@
-"""How a report says what was studied: mechanisms, goals, noise and neighbours in words."""
+"""How a report says what was studied: mechanisms, targets, noise and neighbours in words."""
 
-from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 from pbdist.mechanisms import MECHANISMS, Form, described, parameters_of
-from pbdist.mechanisms.columns import is_composite, known_columns
+from pbdist.mechanisms.columns import is_composite
 from pbdist.mechanisms.texts import composite_text
-from pbdist.query.lookup import is_set
-from pbdist.query.settings import neighbours_by_label
 from pbdist.report.pages.document import Block, Bullets, Column, Heading, Paragraph, Table, epsilon_text, named
 from pbdist.rounding import exact
-from pbdist.study import StudySpec
-from pbdist.study import Target as Goal
+from pbdist.study import StudySpec, Target
 from pbdist.study.spec import exponential
 from pbdist.types import JsonValue
 
 
-def goals_of(study: StudySpec) -> tuple[Goal, ...]:
+def targets_of(study: StudySpec) -> tuple[Target, ...]:
     """Return the targets of a study file, each once."""
     return tuple(dict.fromkeys(study.targets))
 
 
-def goal_in_words(goal: Goal) -> str:
-    """Return a goal in one phrase, with its numbers as they are."""
-    rounds = "1 round" if goal.compositions == 1 else f"{goal.compositions:,} rounds"
-    power = exponential(goal.epsilon)
-    return f"δ ≤ {goal.delta!r} at ε = {epsilon_text(goal.epsilon)} (e^ε = {power:.6g}) after {rounds}"
+def target_in_words(target: Target) -> str:
+    """Return a target in one phrase, with its numbers as they are."""
+    rounds = "1 round" if target.compositions == 1 else f"{target.compositions:,} rounds"
+    delta = repr(target.delta).replace("e-0", "e-")
+    return f"(ε {epsilon_text(target.epsilon)}, δ {delta}) after {rounds}"
 
 
-def meaning(goals: Iterable[Goal]) -> str:
-    """Return what a goal promises, in a sentence."""
-    told = "; ".join(goal_in_words(goal) for goal in goals)
+def meaning(targets: Sequence[Target]) -> str:
+    """Return what a target promises, and what the verdicts mean, in sentences."""
+    powers = " or ".join(dict.fromkeys(f"{exponential(target.epsilon):.6g}" for target in targets))
     return (
-        f"Goal: {told}. That is: whatever an observer of all rounds looks for, its probability under one of two"
-        " neighbouring inputs is at most e^ε times that under the other one, plus δ."
+        f"The target: whatever an observer of all rounds looks for, its probability under one of two neighbouring"
+        f" inputs is at most e^ε = {powers} times that under the other one, plus δ. Meets: the proved upper bound on δ"
+        " is at most the target's. Refuted: the proved lower bound exceeds it, so that no computation can show the"
+        " opposite. Nothing is claimed of noise between the one that meets and the one that is refuted."
     )
 
 
@@ -56,119 +54,48 @@ READINGS_IN_WORDS: Mapping[str, str] = {
 }
 
 
-def does(kinds: Sequence[str]) -> tuple[str, ...]:
-    """Return what mechanisms of some kinds do in a round."""
-    return tuple(f"{kind}: {MECHANISMS[kind].does}" for kind in kinds)
+def kinds_of(form: JsonValue, *, noise: bool = False) -> set[str]:
+    """Return the kinds of mechanisms in a canonical form, with `noise` also those of the noise within counts."""
+    return _found(form, "mechanism", () if noise else ("noise",))
 
 
-def assumes(kinds: Sequence[str]) -> tuple[str, ...]:
-    """Return what must be true of the systems behind mechanisms of some kinds."""
-    return tuple(f"{kind}: {MECHANISMS[kind].assumes}" for kind in kinds)
-
-
-def parameter_rows(forms: Iterable[Mapping[str, JsonValue]]) -> tuple[tuple[str, str], ...]:
-    """Return the parameters that numbers of some canonical forms are of, and what each is, with its unit."""
-    found: dict[str, dict[str, str]] = {}
-    for kind, name in dict.fromkeys(one for form in forms for one in _given(form)):
-        found.setdefault(name, {})[kind] = parameters_of(MECHANISMS[kind])[name].described
-    return tuple((name, described(told)) for name, told in found.items())
-
-
-def _given(form: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
-    """Yield the kinds and the names of the parameters of a canonical form that have a value; no mechanisms."""
-    kind = form["mechanism"]
-    for name, one in parameters_of(MECHANISMS[kind]).items():
-        if one.domain.form is Form.MECHANISM:
-            # The sensitivity of a noisy count is its shift.
-            yield from _given({**form[name], "sensitivity": None} if one.domain.kinds else form[name])
-        elif one.domain.form is Form.MECHANISMS:
-            for inner in form[name]:
-                yield from _given(inner)
-        elif form[name] is not None and one.domain.form not in (Form.NAME, Form.MASSES):
-            yield kind, name
-
-
-def kinds_of(form: Mapping[str, JsonValue]) -> set[str]:
-    """Return the kinds of mechanisms in a canonical form."""
-    return {form["mechanism"], *(kind for one in _parts(form) for kind in kinds_of(one))}
-
-
-def readings_of(form: Mapping[str, JsonValue]) -> set[str]:
+def readings_of(form: JsonValue) -> set[str]:
     """Return the readings of the noisy counts in a canonical form."""
-    own = {form["reading"]} if isinstance(form.get("reading"), str) else set()
-    return {*own, *(reading for one in _parts(form) for reading in readings_of(one))}
+    return _found(form, "reading", ())
 
 
-def _parts(form: Mapping[str, JsonValue]) -> Iterator[Mapping[str, JsonValue]]:
-    """Yield the mechanisms that one is made of, but for the noise within it."""
-    for name, one in parameters_of(MECHANISMS[form["mechanism"]]).items():
-        if one.nested and not one.domain.kinds:
-            yield from form[name] if one.domain.form is Form.MECHANISMS else [form[name]]
+def _found(form: JsonValue, key: str, left_out: Container[str]) -> set[str]:
+    """Return the texts of a key, at any depth."""
+    if isinstance(form, list):
+        return {text for one in form for text in _found(one, key, left_out)}
+    if not isinstance(form, Mapping):
+        return set()
+    own = {form[key]} if isinstance(form.get(key), str) else set()
+    return own | {text for name, one in form.items() if name not in left_out for text in _found(one, key, left_out)}
 
 
 def parameters(form: Mapping[str, JsonValue], hidden: Container[str] = ()) -> str:
-    """Return the parameters of a canonical form in words, but `hidden` ones of a mechanism that is not a product."""
-    kind = form["mechanism"]
-    if kind == "WorstOf":
-        return f"worst of {len(form['pairs'])}: {_joined([_of_factor(one) for one in form['pairs']], '; or ')}"
-    if kind == "Product":
-        return _together(form["pairs"])
-    if kind == "Reversed":
-        return f"reversed: {_of_factor(form['pair'])}"
-    if is_composite(MECHANISMS[kind]):
-        return composite_text(form)
+    """Return the parameters of a canonical form in words, but `hidden` ones; those of composites are shortened."""
+    if is_composite(MECHANISMS[form["mechanism"]]):
+        return named(composite_text(form))
     return ", ".join(_values(form, hidden))
 
 
-def _together(pairs: Sequence[Mapping[str, JsonValue]]) -> str:
-    """Return the factors of a product, with what all of them share said once."""
-    simple = all("noise" in one or "scale" in one for one in pairs) and len({one["mechanism"] for one in pairs}) == 1
-    if not simple:
-        return f"together: {_joined([_of_factor(one) for one in pairs], '; and ')}"
-    values = [_values(one) for one in pairs]
-    shared = [text for text in values[0] if all(text in one for one in values)] if len(pairs) > 1 else []
-    own = [", ".join(text for text in one if text not in shared) for one in values]
-    kind = "noisy counts" if pairs[0]["mechanism"] == "NoisyCount" else f"{pairs[0]['mechanism']} noise"
-    with_all = f"; all with {', '.join(shared)}" if shared else ""
-    if not any(own):
-        return f"together: {len(pairs)} times {kind}{with_all}"
-    return f"together: {'' if kind == 'noisy counts' else kind + '; '}{_joined(own, ' and ')}{with_all}"
-
-
-def _of_factor(form: Mapping[str, JsonValue]) -> str:
-    if is_composite(MECHANISMS[form["mechanism"]]):
-        return parameters(form)
-    return ", ".join(([] if form["mechanism"] == "NoisyCount" else [form["mechanism"]]) + _values(form))
-
-
-def _joined(parts: list[str], between: str) -> str:
-    """Return parts of a whole, equal ones once."""
-    counts = Counter(parts)
-    told = [
-        f"({text})" if times == 1 and len(counts) > 1 else text if times == 1 else f"{times} times {text}"
-        for text, times in counts.items()
-    ]
-    more = [] if len(told) <= 4 else [f"{len(told) - 3} more"]
-    return between.join([*told[: 4 if not more else 3], *more])
-
-
-def _values(form: Mapping[str, JsonValue], hidden: Container[str] = ()) -> list[str]:
-    found: list[str] = []
+def _values(form: Mapping[str, JsonValue], hidden: Container[str] = ()) -> Iterator[str]:
     for name, one in parameters_of(MECHANISMS[form["mechanism"]]).items():
         value = form[name]
         if isinstance(value, Mapping):
-            found += [] if name in hidden else [f"{value['mechanism']} {name}"]
-            found += _values({**value, "sensitivity": None})
+            yield from [] if name in hidden else [f"{value['mechanism']} {name}"]
+            yield from _values({**value, "sensitivity": None})
         elif name in hidden or value is None:
             continue
         elif one.domain.form is Form.MASSES:
-            found.append(f"{name} of {len(value):,} values")
+            yield f"{name} of {len(value):,} values"
         elif isinstance(value, list):
             between = " to " if one.domain.form is Form.LIMITS else " and "
-            found.append(f"{name} {between.join(map(_number, value))}")
+            yield f"{name} {between.join(map(_number, value))}"
         else:
-            found.append(f"{name} {_number(value)}")
-    return found
+            yield f"{name} {_number(value)}"
 
 
 def _number(value: JsonValue) -> str:
@@ -179,90 +106,43 @@ def _number(value: JsonValue) -> str:
     return str(value) if abs(value) < 10**15 else f"{Decimal(value):.6e}"
 
 
-#: So many values of a parameter are listed.
-_MOST_VALUES = 6
+def explained(forms: Iterable[Mapping[str, JsonValue]]) -> Iterator[Block]:
+    """Yield what mechanisms of some canonical forms do in a round, and what their parameters are, with units."""
+    every = [*forms]
+    yield Bullets(
+        tuple(f"{kind}: {MECHANISMS[kind].does}" for kind in sorted({k for one in every for k in kinds_of(one)}))
+    )
+    found: dict[str, dict[str, str]] = {}
+    for kind in sorted({k for form in every for k in kinds_of(form, noise=True)}):
+        for name, one in parameters_of(MECHANISMS[kind]).items():
+            found.setdefault(name, {})[kind] = one.described
+    if found:
+        rows = tuple((name, described(told)) for name, told in found.items())
+        yield Table("Parameters and their units", (Column("parameter"), Column("meaning, unit")), rows)
 
 
-def studied(
-    study: StudySpec, columns: Mapping[str, Sequence[Any]], forms: Sequence[Mapping[str, Any]]
-) -> Iterator[Block]:
-    """Yield what a study computes; `columns` as from `cell_columns`, `forms` the canonical pairs, one a cell."""
-    yield Heading("What was studied")
+def assumed(forms: Sequence[Mapping[str, Any]], neighbours: str = "", readings: Sequence[str] = ()) -> Iterator[Block]:
+    """Yield what has to be true of a system for the bounds to be about it; `neighbours` is a sentence."""
+    yield Heading("What is assumed")
     kinds = sorted({kind for form in forms for kind in kinds_of(form)})
-    yield Bullets(does(kinds))
-    labels: dict[tuple[str, str], list[int]] = {}
-    for row, key in enumerate(zip(columns["mechanism"], columns["kind"], strict=True)):
-        labels.setdefault(key, []).append(row)
-    neighbours = neighbours_by_label(study)
-    rows = [
-        (named(label), kind, f"{len(cells):,}", _ranges(columns, cells), neighbours[label].in_words)
-        for (label, kind), cells in labels.items()
-    ]
-    yield Table(
-        f"Mechanisms of the study: {len(forms):,} noise settings",
+    found = sorted({*readings, *(reading for form in forms for reading in readings_of(form))})
+    stated = neighbours or (
+        "Neighbours: the inputs that differ by one individual's contribution, as large as the sensitivity or the shift."
+    )
+    yield Bullets(
         (
-            Column("label in the study"),
-            Column("kind"),
-            Column("settings", True),
-            Column("parameters"),
-            Column("neighbours"),
-        ),
-        tuple(rows),
+            f"{stated} An individual who contributes more is protected less.",
+            *(f"{kind}: {MECHANISMS[kind].assumes}" for kind in kinds),
+            *(f"Reading {READINGS_IN_WORDS[one]}" for one in found if one in READINGS_IN_WORDS),
+            "Worst case: the bounds are about one pair of distributions, of what is seen with one and with the other of"
+            " two neighbouring inputs. Upper bounds hold for a system in which no neighbours are told apart more"
+            " easily; a system in which this pair never occurs may be better than a refutation says.",
+            "Rounds: r counts those in which one individual takes part, all seen by the same observer. Each may be"
+            " chosen after the outcomes of the earlier ones.",
+            "Nothing else is seen: not the noise, not what a dishonest server knows, no timing.",
+        )
     )
-    units = parameter_rows(forms)
-    if units:
-        yield Table("Parameters and their units", (Column("parameter"), Column("meaning, unit")), units)
-    r, epsilon = study.compositions, study.epsilon
     yield Paragraph(
-        f"Rounds r (how often the mechanism is used and seen): {len(r):,} values from {r[0]:,} to {r[-1]:,}."
-        f" ε: {len(epsilon):,} values from {epsilon_text(epsilon[0])} to {epsilon_text(epsilon[-1])} nats."
-        f" For each noise setting, r and ε there is a lower and an upper bound on δ: in all"
-        f" {len(forms) * len(r) * len(epsilon):,} points."
+        "Within this the bounds are proved, every rounding of the computation included. pbdist cannot check that it is"
+        " true of your system."
     )
-
-
-def assumed(forms: Sequence[Mapping[str, Any]], readings: Sequence[str] = ()) -> Iterator[Block]:
-    """Yield what has to be true of a system for the bounds to be about it."""
-    yield Heading("What is taken for granted")
-    yield Paragraph(
-        "Within what is listed here the bounds are proved, every rounding of the computation included. pbdist cannot"
-        " check that it is true of your system. If it is not, the bounds are about something else."
-    )
-    items = [
-        "The worst-case pair: two distributions, A and B, of what is seen with one and with the other of two"
-        " neighbouring inputs. The bounds are about this pair. An upper bound protects every pair of neighbouring"
-        " inputs only if none is told apart more easily than A and B. A lower bound, and so a refutation, is about A"
-        " and B themselves: a system in which they never occur may be better.",
-        "Neighbours: where nothing else is said, which inputs count as neighbouring is decided by the sensitivity or"
-        " the shift that was given: one individual's contribution, as large as that. A user who contributes more is"
-        " protected less. Bounds for one record added or removed are none for one record replaced.",
-        "Rounds: r is the number of rounds in which one individual takes part, all of them seen by the same observer."
-        " Each may be chosen after the outcomes of the earlier ones. The bounds say nothing of an r that is larger.",
-        "Nothing else is seen: not the noise, not its random numbers, not what a dishonest server knows, no timing.",
-    ]
-    kinds = sorted({kind for form in forms for kind in kinds_of(form)})
-    items += assumes(kinds)
-    told = sorted({*readings, *(reading for form in forms for reading in readings_of(form))})
-    items += [f"Reading {READINGS_IN_WORDS[one]}" for one in told if one in READINGS_IN_WORDS]
-    yield Bullets(tuple(items))
-
-
-def _ranges(columns: Mapping[str, Sequence[Any]], cells: Sequence[int]) -> str:
-    told = []
-    for name in known_columns():
-        if name in ("mechanism", "kind", "made_of") or name not in columns:
-            continue
-        found = list(dict.fromkeys(columns[name][cell] for cell in cells))
-        values = list(filter(is_set, found))
-        if values:
-            told.append(f"{name.removeprefix('pair_').replace('_', ' ')} {_listed(values)}")
-    return "; ".join(told) or "several outputs: see the settings below"
-
-
-def _listed(values: Sequence[Any]) -> str:
-    if isinstance(values[0], str):
-        return ", ".join(named(value) for value in values)
-    ordered = sorted(values)
-    if len(ordered) <= _MOST_VALUES:
-        return ", ".join(exact(value) for value in ordered)
-    return f"{exact(ordered[0])} to {exact(ordered[-1])} ({len(ordered):,} values)"

@@ -10,11 +10,10 @@ OWN = frozenset(
     (
         *("html", "head", "meta", "title", "style", "body", "main", "header", "h1", "h2", "h3", "p", "nav", "ul", "li"),
         *("a", "section", "div", "table", "caption", "thead", "tbody", "tr", "th", "td", "pre", "code", "wbr"),
-        *("figure", "figcaption", "svg", "g", "path", "defs", "use", "rect", "circle", "line", "polygon", "clippath"),
-        *("desc", "text"),
+        *("figure", "figcaption", "img", "details", "summary"),
     )
 )
-_VOID = ("meta", "wbr")
+_VOID = ("meta", "wbr", "img")
 
 
 @dataclass

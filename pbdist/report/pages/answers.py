@@ -1,0 +1,303 @@
+"""What a store proves of tabulated noise at a target: the sentences of the page, and the tables behind it."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pbdist.errors import InvalidInputError
+from pbdist.mechanisms import MECHANISMS, Pair, at_least_as_noisy, noise_order, noise_parameter
+from pbdist.mechanisms.additive import AdditiveNoise
+from pbdist.mechanisms.noisy_count import SHIFT_INSIDE
+from pbdist.query.noise_choice import NoiseChoice, TabulatedNoise
+from pbdist.query.settings import neighbours_words
+from pbdist.query.study import Study
+from pbdist.report.pages.document import (
+    Block,
+    Bullets,
+    Column,
+    Command,
+    Paragraph,
+    Table,
+    bracket_text,
+    command,
+    epsilon_text,
+    named,
+)
+from pbdist.report.pages.words import parameters, target_in_words
+from pbdist.results import Verdict
+from pbdist.rounding import rounded_down, rounded_up
+from pbdist.sizing.families import expected_messages
+from pbdist.study import Cell, Target
+from pbdist.types import Adjacency, FloatArray
+
+#: What the bounds say of a noise setting at a target.
+VERDICTS = {
+    Verdict.YES: "meets",
+    Verdict.NO: "refuted",
+    Verdict.UNDECIDED: "undecided",
+    Verdict.MISSING: "not computed",
+}
+#: So many mechanisms are named in the answer, and have a sentence each.
+_MOST_NAMED, _MOST_SENTENCES = 4, 8
+#: So many settings are judged one by one, and of one mechanism so many at least.
+_MOST_JUDGED, _FEWEST = 60, 9
+#: Bounds are listed of so many settings, at so many r and ε.
+_MOST_CELLS, _MOST_POINTS = 12, 6
+_BOUNDS = (Column("δ at least", number=True), Column("δ at most", number=True))
+
+
+def setting_in_words(cell: Cell) -> str:
+    """Return label and parameters of a setting."""
+    form = cell.pair.canonical()
+    factor = "" if cell.factor is None else f", factor {cell.factor!r} between buckets"
+    kind = "" if form["mechanism"] in (cell.label, "NoisyCount", "Product", "WorstOf") else f"{form['mechanism']}: "
+    return f"{named(cell.label)} ({kind}{parameters(form)}{factor})"
+
+
+def noise_in_words(name: str, pair: Pair, readings: Sequence[str] = ()) -> str:
+    """Return a mechanism as the subject of a sentence: ``Gaussian noise of scale 200``; of a count, all `readings`."""
+    form = pair.canonical()
+    # A sensitivity of 1 is what everybody expects; the appendix names it.
+    hidden = (*(["reading"] if readings else []), *(["sensitivity"] if form.get("sensitivity") == 1.0 else []))
+    told = parameters(form, hidden) + (f", reading {' or '.join(readings)}" if readings else "")
+    if name != form["mechanism"]:
+        return f"{named(name)} ({told})"
+    return f"{name}{' noise' if issubclass(MECHANISMS[name], AdditiveNoise) else ''} of {told}"
+
+
+def messages_in_words(number: float) -> str:
+    """Return how many messages noise takes."""
+    return f"about {f'{number:,.0f}' if number >= 100.0 else f'{number:.3g}'} messages a round"
+
+
+def shortened(pair: Pair, *, more: bool) -> Pair:
+    """Return a pair with its amount of noise in 6 digits where that is provably more noise, or less; else the pair.
+
+    So what is proved of the one pair is true of the other: that it meets a target, or that it is refuted.
+    """
+    sized = noise_parameter(type(pair))
+    value = None if sized is None else getattr(pair, sized.name)
+    if sized is None or not isinstance(value, float) or float(f"{value:.6g}") == value:
+        return pair
+    for shorten in (rounded_up, rounded_down):
+        change: dict[str, Any] = {sized.name: float(shorten(value))}
+        try:
+            other: Pair = replace(pair, **change)  # type: ignore[type-var]
+        except InvalidInputError:
+            continue
+        if at_least_as_noisy(other, pair) if more else at_least_as_noisy(pair, other):
+            return other
+    return pair
+
+
+def answers(study: Study, target: Target, choices: Sequence[NoiseChoice]) -> Iterator[Block]:
+    """Yield the answer to a target as a sentence; of several mechanisms also one for each."""
+    groups = alike_choices(study, choices)
+    if len(groups) == 1:
+        yield Paragraph(_sentence(study, groups[0], target_in_words(target)), lead=True)
+    else:
+        yield Paragraph(_answer(study, groups, target_in_words(target)), lead=True)
+        told = [_sentence(study, group, "the target") for group in groups[:_MOST_SENTENCES]]
+        more = len(groups) - len(told)
+        yield Bullets((*told, *([f"And {more:,} more mechanisms: see the appendix."] if more else [])))
+
+
+def order_sentence(study: Study, choices: Sequence[NoiseChoice]) -> str:
+    """Return what follows of noise that is not tabulated."""
+    pairs = [study.spec.cells[one.cell].pair for choice in choices for one in choice.tried[:1]]
+    ordered = sum(noise_order(pair) is not None for pair in pairs)
+    if not ordered:
+        return "The verdicts are about the tabulated settings alone: more noise is not proved to be better."
+    which = "" if ordered == len(pairs) else f" For {ordered:,} of {len(pairs):,} mechanisms:"
+    return (
+        f"{which} More noise of the same kind provably hides at least as much, so that noise above one that meets the"
+        " target meets it, and noise below one that is refuted is refuted."
+    ).strip()
+
+
+def neighbours_sentence(found: Mapping[str, Adjacency]) -> str:
+    """Return for which neighbours the bounds of some labels are, as a sentence; nothing if no label states any."""
+    if not any(one.definite for one in found.values()):
+        return ""
+    words = neighbours_words((named(label), one) for label, one in found.items())
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def alike_choices(study: Study, choices: Sequence[NoiseChoice]) -> list[list[NoiseChoice]]:
+    """Return choices grouped by what is said of them: readings of a count with one answer stand together.
+
+    The reading that no system can do is left to the appendix. What meets the target under most readings comes first,
+    and of that what takes the fewest messages.
+    """
+    shown = [choice for choice in choices if choice.fixed.get("reading") != SHIFT_INSIDE] or choices
+    found: dict[tuple[object, ...], list[NoiseChoice]] = {}
+    for choice in shown:
+        told = [
+            None if one is None else parameters(study.spec.cells[one.cell].pair.canonical(), ("reading",))
+            for one in (choice.smallest, choice.refuted)
+        ]
+        # What differs in more than the reading is kept apart by its number.
+        own = () if choice.fixed.get("reading") and any(told) else (len(found),)
+        found.setdefault((choice.label, *told, _left_open(choice), *own), []).append(choice)
+    # What holds under more readings is safer to say.
+    return sorted(
+        found.values(), key=lambda group: (group[0].smallest is None, -len(group), _messages(study, group) or 0.0)
+    )
+
+
+def _messages(study: Study, group: Sequence[NoiseChoice]) -> float | None:
+    """Return about how many messages the noise of an answer takes a round; None where it is no noise of messages."""
+    return expected_messages(study.spec.cells[(group[0].smallest or group[0].tried[0]).cell].pair)
+
+
+def _answer(study: Study, groups: Sequence[Sequence[NoiseChoice]], target: str) -> str:
+    """Return in a sentence which noise of several mechanisms meets a target; of noise messages the fewest."""
+    met = [group for group in groups if group[0].smallest is not None]
+    if not met:
+        return f"No tabulated noise is proved to meet {target}: {_counts(groups)}."
+    messages = _messages(study, met[0])
+    named_ones = [_noise(study, group, group[0].smallest) for group in met[: _MOST_NAMED if messages is None else 1]]
+    takes = "" if messages is None else f", with {messages_in_words(messages)}"
+    rest = _counts(groups[len(named_ones) :])
+    others = f" Of the other mechanisms {rest}." if rest else ""
+    if len(named_ones) == 1:
+        return f"{named_ones[0]} meets {target}{takes}.{others}"
+    return f"{', '.join(named_ones[:-1])} and {named_ones[-1]} meet {target}.{others}"
+
+
+def _counts(groups: Sequence[Sequence[NoiseChoice]]) -> str:
+    """Return how many mechanisms meet the target, and of how many the most noise is refuted, undecided or missing."""
+    found = [group[0].tried[-1].verdict if group[0].smallest is None else Verdict.YES for group in groups]
+    told = []
+    for verdict, words in VERDICTS.items():
+        number = found.count(verdict)
+        one = number == 1
+        verb = f"{'is' if one else 'are'} {words}" if verdict is not Verdict.YES else "meets it" if one else "meet it"
+        told += [f"{number:,} {verb}"] if number else []
+    return ", ".join(told)
+
+
+def _noise(study: Study, group: Sequence[NoiseChoice], one: TabulatedNoise | None, *, more: bool = True) -> str:
+    """Return a setting in words, with all readings of its group."""
+    cell = study.spec.cells[(one or group[0].tried[0]).cell]
+    readings = [str(choice.fixed["reading"]) for choice in group if choice.fixed.get("reading")]
+    return noise_in_words(cell.label, shortened(cell.pair, more=more), readings)
+
+
+def _sentence(study: Study, group: Sequence[NoiseChoice], target: str) -> str:
+    """Return what is proved of a mechanism: the least noise that meets the target, and the most that is refuted."""
+    choice = group[0]
+    found, refuted = choice.smallest, choice.refuted
+    left = _left_open(choice)
+    if found is None and refuted is None:
+        return f"{_noise(study, group, None)}{' and more of it' if len(choice.tried) > 1 else ''}: {left}."
+    # Of several readings the bounds that hold for all.
+    if refuted is not None:
+        lower = min(each.refuted.lower for each in group if each.refuted is not None)
+        told = f"δ is at least {rounded_down(lower)}"
+    if found is None:
+        most = "" if len(choice.tried) == 1 or left else ", the most that is tabulated,"
+        rest = f"; of more noise, {left}" if left else ""
+        return f"{_noise(study, group, refuted, more=False)}{most} is refuted: {told}{rest}."
+    upper = max(each.smallest.upper for each in group if each.smallest is not None)
+    start = f"{_noise(study, group, found)} meets {target}: δ is at most {rounded_up(upper)}"
+    if refuted is not None:
+        return f"{start}; {_less(study, choice)} is refuted: {told}{'; ' + left if left else ''}."
+    if not choice.what:
+        return f"{start}."
+    end = "; less noise is not tabulated" if found is choice.tried[0] else "; no less noise is refuted"
+    return f"{start}{end}{'; ' + left if left else ''}."
+
+
+def _less(study: Study, choice: NoiseChoice) -> str:
+    """Return the refuted setting by what differs from the one that meets the target, and how much less noise it is."""
+    cells, found, refuted = study.spec.cells, choice.smallest, choice.refuted
+    if found is None or refuted is None:
+        return ""
+    whole = parameters(shortened(cells[found.cell].pair, more=True).canonical()).split(", ")
+    less = parameters(shortened(cells[refuted.cell].pair, more=False).canonical()).split(", ")
+    told = ", ".join(part for part in less if part not in whole) or ", ".join(less)
+    if not 0.0 < refuted.amount < found.amount:
+        return told
+    return f"{told}, {100.0 * (1.0 - refuted.amount / found.amount):.3g} % less,"
+
+
+def _left_open(choice: NoiseChoice) -> str:
+    """Return how many settings below the one that meets the target, and above the refuted one, have no verdict."""
+    tried = list(choice.tried)
+    first = 0 if choice.refuted is None else tried.index(choice.refuted) + 1
+    last = len(tried) if choice.smallest is None else tried.index(choice.smallest)
+    open_ = [one.verdict for one in tried[first:last]]
+    told = [f"{open_.count(one):,} {VERDICTS[one]}" for one in (Verdict.UNDECIDED, Verdict.MISSING) if one in open_]
+    return " and ".join(told)
+
+
+def judged_settings(study: Study, target: Target, choices: Sequence[NoiseChoice]) -> Iterator[Block]:
+    """Yield the bounds of the settings at a target, with verdicts; of many those next to the answers, and others."""
+    rows = []
+    for choice in choices:
+        tried = choice.tried
+        marks = [tried.index(one) for one in (choice.smallest, choice.refuted) if one is not None]
+        near = {index for mark in marks for index in range(max(0, mark - 3), min(len(tried), mark + 4))}
+        for one in (tried[index] for index in spread(len(tried), max(_FEWEST, _MOST_JUDGED // len(choices)), near)):
+            cell = study.spec.cells[one.cell]
+            bounds = bracket_text(one.lower, one.upper, attained=cell.pair.attained_by_some)
+            rows.append((setting_in_words(cell), *bounds, VERDICTS[one.verdict]))
+    number = sum(len(choice.tried) for choice in choices)
+    shown = "" if len(rows) == number else f": {len(rows):,} of {number:,}, those next to the answers and some others"
+    columns = (Column("noise setting"), *_BOUNDS, Column("verdict"))
+    yield Table(f"Noise settings and {target_in_words(target)}{shown}", columns, tuple(rows))
+
+
+def spread(length: int, most: int, around: Collection[int] = ()) -> list[int]:
+    """Return at most about `most` indices, from the first to the last one, and all of `around`."""
+    if length <= most:
+        return [*range(length)]
+    left = max(2, most - len(around))
+    return sorted({round(step * (length - 1) / (left - 1)) for step in range(left)} | {*around})
+
+
+def stored_bounds(study: Study, cells: Sequence[int]) -> Mapping[int, tuple[FloatArray, FloatArray]]:
+    """Return lower and upper bounds on δ of some settings over (r, ε); NaN where there are none."""
+    values = study.blocks.read(np.array(cells, dtype=np.int64)).values
+    # NaN in either direction is NaN in the maximum.
+    lower, upper = (values[name].max(axis=1) for name in ("delta_lower", "delta_upper"))
+    return {cell: (lower[row], upper[row]) for row, cell in enumerate(cells)}
+
+
+def bound_tables(
+    study: Study, targets: Sequence[Target], choices: Sequence[NoiseChoice], *, name: str
+) -> Iterator[Block]:
+    """Yield the bounds of a store, those of the answers first; `name` is that of the store in commands."""
+    spec = study.spec
+    answers = {one.cell for choice in choices for one in (choice.smallest, choice.refuted) if one is not None}
+    rounds = _spread_with(spec.compositions, [target.compositions for target in targets])
+    epsilons = _spread_with(spec.epsilon, [target.epsilon for target in targets])
+    cells = spread(len(spec.cells), _MOST_CELLS, [*answers][: _MOST_CELLS - 2])
+    yield Paragraph(
+        f"{len(cells):,} of {len(spec.cells):,} noise settings, {len(rounds):,} of {len(spec.compositions):,} r"
+        f" and {len(epsilons):,} of {len(spec.epsilon):,} ε. δ, the larger of the two directions, certainly lies"
+        " between the two numbers of a line. This command writes all bounds:"
+    )
+    yield Command(command("pbdist", "export", name, f"{name.removesuffix('.zarr')}.csv"))
+    columns = (Column("rounds r", number=True), Column("ε, nats", number=True), *_BOUNDS)
+    for cell, (lower, upper) in stored_bounds(study, cells).items():
+        attained = spec.cells[cell].pair.attained_by_some
+        lines = (
+            (
+                f"{spec.compositions[r]:,}",
+                epsilon_text(spec.epsilon[e]),
+                *bracket_text(float(lower[r, e]), float(upper[r, e]), attained=attained),
+            )
+            for r in rounds
+            for e in epsilons
+        )
+        yield Table(setting_in_words(spec.cells[cell]), columns, tuple(lines))
+
+
+def _spread_with(values: Sequence[float], wanted: Sequence[float]) -> list[int]:
+    """Return some indices, with those of the stored values that are nearest to wanted ones."""
+    near = {min(range(len(values)), key=lambda index: abs(values[index] - one)) for one in wanted}
+    return spread(len(values), _MOST_POINTS, near)
