@@ -4,25 +4,29 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from pbdist.accounting.training import Training, checked_training, step_of
+from pbdist.accounting.dpsgd import Answered, Training, checked_training
 from pbdist.arguments import checked_epsilon
 from pbdist.mechanisms import SubsampledGaussian
-from pbdist.notebook import html_table
+from pbdist.query.formats import Column, Sheet, Shown, head_of
+from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.sizing.api import size
 from pbdist.sizing.goal import SizedNoise
+from pbdist.sizing.report import PrintedSize, printed_size
 
+#: What the refuted noise proves of all that is smaller still.
+SMALLER = "No noise multiplier that is as small as the refuted one, or smaller, meets the promise."
 #: How much smaller the refuted noise multiplier is, if nobody says otherwise.
 DEFAULT_STEP = 1e-3
 
 
 @dataclass(frozen=True)
-class DpsgdNoise:
-    """Noise multipliers of a run of DP-SGD, and what was taken for granted.
+class DpsgdNoise(Answered):
+    """Noise multipliers of a run of DP-SGD, and what was taken for granted; ``print`` shows them as a table.
 
     Attributes
     ----------
     training : Training
-        Records, batch, epochs, steps and δ.
+        Records, phases and δ.
     epsilon : tuple of float
         ε that are promised, nats.
     sized : tuple of SizedNoise
@@ -41,21 +45,52 @@ class DpsgdNoise:
 
     @property
     def noise_multipliers(self) -> tuple[float, ...]:
-        """Those that will do, in the order of `sized`."""
+        """Those that meet the promise, in the order of `sized`."""
         return tuple(one.scale for one in self.sized)
 
-    def _repr_html_(self) -> str:
-        """Return the answers as a small table, for notebooks."""
-        heads = [*self.columns, "noise multiplier", "refuted"]
-        refuted = [one.refuted_scale for one in self.sized]
-        rows = zip(*self.columns.values(), self.noise_multipliers, refuted, strict=True)
-        return html_table(f"DP-SGD, neighbours: {self.training.adjacency}", rows, heads)
+    @property
+    def sentence(self) -> str:
+        """What a paper can say of the last of `sized`, its noise multiplier rounded up."""
+        last = self.sized[-1]
+        return self.training.sentence([(exact(last.epsilon), last.delta)], noise=self._printed(last).enough.scale)
+
+    @property
+    def sheet(self) -> Sheet:
+        """A row for each of `sized`; the notes end with a sentence for a paper."""
+        training = self.training
+        columns = (
+            *(Column(name, head_of(name)) for name in self.columns),
+            Column("noise_multiplier", "noise multiplier that meets it"),
+            Column("delta_upper", head_of("delta_upper")),
+            Column("refuted_noise_multiplier", "refuted"),
+            Column("refuted_delta_lower", head_of("delta_lower")),
+            Column("within_tolerance", "", number=False, printed=False),
+            Column("adjacency", "", number=False, printed=False),
+        )
+        rows = []
+        for asked, one in zip(zip(*self.columns.values(), strict=True), self.sized, strict=True):
+            printed = self._printed(one)
+            enough, less = printed.enough, printed.refuted
+            cells = (
+                Shown(enough.scale, one.scale),
+                Shown(rounded_up(enough.bound), one.delta_upper),
+                Shown(less.scale, one.refuted_scale),
+                Shown(rounded_down(less.bound), one.refuted_delta_lower),
+            )
+            rows.append((*asked, *cells, one.within_tolerance, one.adjacency.value))
+        given = f"examples={training.examples} batch={training.batch} rate={training.sample_rate}"
+        caption = f"DP-SGD {given}", f"neighbours: {training.adjacency.in_words}"
+        return Sheet(columns, tuple(rows), caption, (SMALLER, *training.notes, f"For a paper: {self.sentence}"))
+
+    def _printed(self, sized: SizedNoise) -> PrintedSize:
+        return printed_size(sized, SubsampledGaussian, {"rate": self.training.sample_rate})
 
 
 def dpsgd_noise(
     *,
     examples: int,
-    batch: int,
+    batch: int | None = None,
+    sample_rate: float | None = None,
     epsilon: Any,
     epochs: Any = None,
     steps: Any = None,
@@ -69,7 +104,7 @@ def dpsgd_noise(
 
     Parameters
     ----------
-    examples, batch, epochs, steps, delta
+    examples, batch, sample_rate, epochs, steps, delta
         As of `dpsgd`.
     epsilon : float or array_like of float
         ε that is promised, nats, at least 0.
@@ -104,8 +139,8 @@ def dpsgd_noise(
     >>> sized.delta_upper <= 1e-5 < sized.refuted_delta_lower
     True
     """
-    training = checked_training(examples, batch, epochs, steps, delta)
-    step_of(1.0, training.sample_rate)
+    given = {"batch": batch, "sample_rate": sample_rate, "epochs": epochs, "steps": steps}
+    training = checked_training(examples, delta, given, sized=True)
     promised = tuple(checked_epsilon(epsilon).tolist())
     sized = tuple(
         size(

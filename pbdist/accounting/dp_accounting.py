@@ -8,7 +8,6 @@ from pbdist.accounting.events import EventPairs, EventRefusedError, composed, fr
 from pbdist.arguments import MAX_EPSILON
 from pbdist.errors import InvalidInputError, MissingDependencyError, shown
 from pbdist.mechanisms import Adjacency
-from pbdist.types import Direction
 
 try:
     from dp_accounting.privacy_accountant import NeighboringRelation, PrivacyAccountant
@@ -22,8 +21,6 @@ _ADJACENCY: Mapping[Any, Adjacency] = {
     NeighboringRelation.REPLACE_ONE: Adjacency.REPLACE_ONE,
     NeighboringRelation.REPLACE_SPECIAL: Adjacency.ZERO_OUT,
 }
-#: Where no δ is allowed: the δ whose ε is a lower bound, and how far above the largest loss δ is looked for.
-_SMALL_DELTA, _SLIGHTLY = 1e-12, 1e-9
 
 
 class Interval(NamedTuple):
@@ -111,7 +108,6 @@ class EventAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
         -------
         Interval
             ``lower <= ε <= upper``, nats. As dp-accounting has it, ε is infinite after a non-private event, whatever δ.
-            With δ = 0 the upper bound is infinite unless one without any δ is found.
 
         Raises
         ------
@@ -132,9 +128,8 @@ class EventAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
             return Interval(math.inf, math.inf)
         if delta == 1.0:
             return Interval(0.0, 0.0)
-        found = self._spent.epsilon(delta or _SMALL_DELTA, tolerance=self._tolerance)
-        known = Interval(float(found.lower), float(found.upper))
-        return known if delta else self._without_delta(known.lower)
+        found = self._spent.epsilon(delta, tolerance=self._tolerance)
+        return Interval(float(found.lower), float(found.upper))
 
     def get_delta_bounds(self, target_epsilon: float) -> Interval:
         """Bound δ from both sides.
@@ -169,22 +164,6 @@ class EventAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
             return Interval(1.0, 1.0)
         found = self._spent.delta(min(epsilon, MAX_EPSILON), tolerance=self._tolerance)
         return Interval(float(found.lower) if epsilon <= MAX_EPSILON else 0.0, float(found.upper))
-
-    def _without_delta(self, lower: float) -> Interval:
-        """Bounds on the smallest ε that leaves no δ, of which a lower bound is known.
-
-        That is the largest loss. Where the losses are bounded, the moments of the pairs tell a bound on it, which
-        counts where δ is indeed 0.
-        """
-        largest = sum(
-            count * max(factor.log_tail_moment(1.0, -math.inf, direction) for direction in Direction)
-            for pair, count in self._spent.upper
-            for factor in pair.factors
-        )
-        largest = max(largest * (1.0 + _SLIGHTLY), 0.0)
-        if not largest < MAX_EPSILON or self._spent.delta(largest, tolerance=self._tolerance).upper > 0.0:
-            return Interval(lower, math.inf)
-        return Interval(lower, largest)
 
 
 def _number(field: str, value: Any) -> float:

@@ -1,15 +1,18 @@
 """Read dp-accounting's events: compositions become worst-case pairs with counts, what is not exact is refused."""
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any, Self, TypeVar
 
-from pbdist.accounting.accountant import Accountant
-from pbdist.arguments import MAX_COMPOSITIONS
-from pbdist.errors import InvalidInputError, printable, shown
+import numpy as np
+
+from pbdist.accounting.accountant import Accountant, Counted
+from pbdist.arguments import MAX_COMPOSITIONS, checked_tolerance
+from pbdist.errors import InvalidInputError, PrecisionWarning, printable, shown
 from pbdist.mechanisms import (
     Adjacency,
     ApproximateDP,
@@ -25,10 +28,8 @@ from pbdist.mechanisms import (
     SubsampledLaplace,
     TruncatedPoissonGaussian,
 )
-from pbdist.results import DeltaBounds, EpsilonBounds
-
-#: Pairs, and how often each occurs.
-Counted = tuple[tuple[Pair, int], ...]
+from pbdist.notebook import html_table
+from pbdist.results import ENCLOSED, DeltaBounds, EpsilonBounds, relative_width
 
 #: The pair of what shows the data as it is: every δ is 1.
 REVEALED = ApproximateDP(epsilon=0.0, delta=1.0)
@@ -106,25 +107,51 @@ class EventPairs:
         """
         return type(self)(_times(self.upper, count), _times(self.lower, count), self.adjacency)
 
-    def epsilon(self, delta: Any, *, tolerance: float | None = None) -> EpsilonBounds:
+    def epsilon(
+        self, delta: Any, *, tolerance: float | None = None, direction: str = "both", strict: bool = False
+    ) -> EpsilonBounds:
         """Bound ε(δ) of the event from both sides; arguments, errors and warnings as of `Accountant.epsilon`."""
-        above = accountant_of(self.upper).epsilon(delta, tolerance=tolerance)
-        below = above if self.exact else accountant_of(self.lower).epsilon(delta, tolerance=tolerance)
-        within = above.within_tolerance if self.exact else None
-        return EpsilonBounds(below.lower, above.upper, within, adjacency=self.adjacency)
+        asked: Any = {"tolerance": tolerance, "direction": direction, "strict": strict}
+        found: EpsilonBounds = self._enclosed(lambda run: run.epsilon(delta, **asked), tolerance)
+        return found
 
-    def delta(self, epsilon: Any, *, tolerance: float | None = None) -> DeltaBounds:
+    def delta(
+        self, epsilon: Any, *, tolerance: float | None = None, direction: str = "both", strict: bool = False
+    ) -> DeltaBounds:
         """Bound δ(ε) of the event from both sides; arguments, errors and warnings as of `Accountant.delta`."""
-        above = accountant_of(self.upper).delta(epsilon, tolerance=tolerance)
-        below = above if self.exact else accountant_of(self.lower).delta(epsilon, tolerance=tolerance)
-        return DeltaBounds(
-            below.lower,
-            above.upper,
-            below.log_lower,
-            above.log_upper,
-            above.within_tolerance if self.exact else None,
-            adjacency=self.adjacency,
-        )
+        asked: Any = {"tolerance": tolerance, "direction": direction, "strict": strict}
+        found: DeltaBounds = self._enclosed(lambda run: run.delta(epsilon, **asked), tolerance)
+        return found
+
+    def _enclosed(self, bounds: Callable[[Accountant], Any], tolerance: float | None) -> Any:
+        """Return upper bounds of the one composition, and lower ones of the other."""
+        above = bounds(accountant_of(self.upper))
+        if self.exact:
+            return replace(above, adjacency=self.adjacency)
+        with warnings.catch_warnings():
+            # What is missed is told once.
+            if not np.all(above.within_tolerance):
+                warnings.simplefilter("ignore", PrecisionWarning)
+            below = bounds(accountant_of(self.lower))
+        wide = relative_width(below.lower, above.upper) > checked_tolerance(tolerance)
+        missed = ~above.within_tolerance, ~below.within_tolerance, wide
+        why = np.select(missed, (above.why_wide, below.why_wide, ENCLOSED), "")
+        lower = {name: value for name, value in vars(below).items() if name.endswith("lower")}
+        return replace(above, **lower, within_tolerance=why == "", why_wide=why, adjacency=self.adjacency)
+
+    def __str__(self) -> str:
+        """Return the pairs and their counts; where two compositions enclose the event, both."""
+        told = [" + ".join(f"{count:,} x {pair!r}" for pair, count in pairs) for pairs in (self.upper, self.lower)]
+        neighbours = f"neighbours: {self.adjacency}"
+        if self.exact:
+            return f"{told[0] or 'nothing is revealed'}, {neighbours}"
+        return f"from above {told[0]}, from below {told[1] or 'nothing'}, {neighbours}"
+
+    def _repr_html_(self) -> str:
+        """Return the pairs and their counts as a small table, for notebooks."""
+        sides = {"exact": self.upper} if self.exact else {"from above": self.upper, "from below": self.lower}
+        rows = [(side, pair, count) for side, pairs in sides.items() for pair, count in pairs]
+        return html_table(f"EventPairs, neighbours: {self.adjacency}", rows, ("bound", "pair", "count"))
 
 
 def accountant_of(pairs: Counted) -> Accountant:
@@ -252,6 +279,18 @@ class Reading:
         """The pairs of what shows the data as it is."""
         return self.exactly(lambda: REVEALED)
 
+    def shown_with(self, chance: Fraction) -> EventPairs:
+        """The pairs of what shows a record with a chance, at least: as private as what shows it always.
+
+        Where it does not, nothing is seen; where neighbours are, the other record is in its place.
+        """
+        seen, whole = chance.as_integer_ratio()
+        if self.adjacency is Adjacency.REPLACE_ONE:
+            pair = Histogram((whole - seen, seen, 0), (whole - seen, 0, seen))
+        else:
+            pair = Histogram((whole - seen, seen), (1, 0))
+        return EventPairs(((REVEALED, 1),), ((pair, 1),), self.adjacency)
+
     def made(self, make: Callable[[], Made]) -> Made:
         """Return a pair; what it refuses is refused under the event's name."""
         try:
@@ -281,6 +320,8 @@ def poisson_sampled(reading: Reading) -> EventPairs:
         return reading.nothing
     if rate == 1.0:
         return inner
+    if inner.total:
+        return reading.shown_with(Fraction(rate))
     reading.check_adjacency(ONE_VALUE, "no pair of a sample of a replaced record is proved here")
     pair = _only(reading, inner, tuple(_SAMPLED))
     return reading.exactly(lambda: _SAMPLED[type(pair)](pair, rate))
@@ -298,6 +339,8 @@ def fixed_batch(reading: Reading) -> EventPairs:
     reading.check_adjacency((Adjacency.REPLACE_ONE,), "a batch of a fixed size has another record in its place")
     if batch == examples:
         return inner
+    if inner.total:
+        return reading.shown_with(Fraction(batch, examples))
     pair = _only(reading, inner, (Gaussian,))
     # The pair of one batch counts the norm of a value, of which two lie between a record and another one.
     mechanism = reading.made(lambda: FixedBatchGaussian(pair.scale, batch, examples, 0.5 * pair.sensitivity))
@@ -316,8 +359,11 @@ def truncated_batch(reading: Reading) -> EventPairs:
     if rate == 0.0 or batch == 0 or examples == 0:
         return reading.nothing
     reading.check_adjacency((Adjacency.ADD_OR_REMOVE,), "no pair of samples that are cut is proved here")
+    if noise == 0.0:
+        # A record in the sample is kept at least as often as it would be among all of them.
+        return reading.shown_with(Fraction(rate) * min(Fraction(batch, examples), Fraction(1)))
     if batch >= examples:
-        return reading.everything if noise == 0.0 else reading.exactly(lambda: SubsampledGaussian(noise, rate))
+        return reading.exactly(lambda: SubsampledGaussian(noise, rate))
     mechanism = reading.made(lambda: TruncatedPoissonGaussian(noise, rate, batch, examples))
     return reading.between(lambda: mechanism.upper_pair, lambda: mechanism.lower_pair)
 
@@ -336,28 +382,16 @@ def _only(reading: Reading, inner: EventPairs, kinds: tuple[type, ...]) -> Any:
 _DISTANCE = {Adjacency.ADD_OR_REMOVE: 1, Adjacency.ZERO_OUT: 1, Adjacency.REPLACE_ONE: 2}
 
 
-def _no_operation(reading: Reading) -> EventPairs:
-    return reading.nothing
+def _additive(kind: Callable[..., Pair]) -> Callable[[Reading], EventPairs]:
+    """Theorem 81: however many coordinates, the worst sum moves along one line, or in one of them, by all it can."""
 
+    def rule(reading: Reading) -> EventPairs:
+        noise = reading.noise("noise_multiplier")
+        if noise == 0.0:
+            return reading.everything
+        return reading.exactly(lambda: kind(noise, sensitivity=float(_DISTANCE[reading.adjacency])))
 
-def _non_private(reading: Reading) -> EventPairs:
-    return reading.everything
-
-
-def _gaussian(reading: Reading) -> EventPairs:
-    """Theorem 81: however many coordinates, the worst sum moves along one line by as much as it can."""
-    noise = reading.noise("noise_multiplier")
-    if noise == 0.0:
-        return reading.everything
-    return reading.exactly(lambda: Gaussian(noise, sensitivity=float(_DISTANCE[reading.adjacency])))
-
-
-def _laplace(reading: Reading) -> EventPairs:
-    """Theorem 81: however many coordinates, the worst sum moves in one of them by as much as it can."""
-    noise = reading.noise("noise_multiplier")
-    if noise == 0.0:
-        return reading.everything
-    return reading.exactly(lambda: Laplace(noise, sensitivity=float(_DISTANCE[reading.adjacency])))
+    return rule
 
 
 def _discrete_laplace(reading: Reading) -> EventPairs:
@@ -417,6 +451,10 @@ def _mixture(reading: Reading) -> EventPairs:
     if all(shift == 0 for shift in shifts):
         return reading.nothing
     shifts, weights = _in_order(shifts, weights)
+    if scale == 0.0:
+        reading.made(lambda: GaussianMixture(1.0, shifts, weights))
+        seen = max(Fraction(weight) for shift, weight in zip(shifts, weights, strict=True) if shift != 0)
+        return reading.shown_with(seen / sum(map(Fraction, weights)))
     return reading.exactly(lambda: GaussianMixture(scale, shifts, weights))
 
 
@@ -447,11 +485,11 @@ def _tree(reading: Reading) -> EventPairs:
 #: The rule of each kind that is not a composition.
 RULES: Mapping[str, Callable[[Reading], EventPairs]] = {
     "DiscreteLaplaceDpEvent": _discrete_laplace,
-    "GaussianDpEvent": _gaussian,
-    "LaplaceDpEvent": _laplace,
+    "GaussianDpEvent": _additive(Gaussian),
+    "LaplaceDpEvent": _additive(Laplace),
     "MixtureOfGaussiansDpEvent": _mixture,
-    "NoOpDpEvent": _no_operation,
-    "NonPrivateDpEvent": _non_private,
+    "NoOpDpEvent": lambda reading: reading.nothing,
+    "NonPrivateDpEvent": lambda reading: reading.everything,
     "PoissonSampledDpEvent": poisson_sampled,
     "RandomizedResponseDpEvent": _randomized_response,
     "SampledWithoutReplacementDpEvent": fixed_batch,
