@@ -73,7 +73,7 @@ class FileProblem:
     source
         The file, as it was given.
     line
-        The line, from 1.
+        The line, from 1; 0 where the file as a whole is meant.
     field
         The keys that lead to the value, as ``mechanisms[0].scale``; or what the file is.
     problem
@@ -87,7 +87,8 @@ class FileProblem:
 
     def __str__(self) -> str:
         """Return one line."""
-        return str(PbdistError(f"{self.source}:{self.line}: {self.field}: {self.problem}"))
+        at = f":{self.line}" if self.line else ""
+        return str(PbdistError(f"{self.source}{at}: {self.field}: {self.problem}"))
 
 
 class StudyFileError(InvalidInputError):

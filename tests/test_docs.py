@@ -3,7 +3,6 @@
 `.ci/run` builds the site itself, where any warning is an error. The code of other pages than the README runs at night.
 """
 
-import argparse
 import doctest
 import importlib
 import re
@@ -12,11 +11,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 import pbdist
 from pbdist.cli import main
-from pbdist.cli.entry import command_parser
+from pbdist.cli.entry import commands as command_line
 from pbdist.mechanisms import MECHANISMS
 from pbdist.sizing.systems import load_systems
 from pbdist.study import load_study
@@ -178,13 +178,20 @@ def test_the_examples_of_docstrings_come_out_as_they_say(module: str) -> None:
     assert result.failed == 0
 
 
+def parsed(line: list[str]) -> dict[str, Any]:
+    """Return the options of a command."""
+    name, *rest = line[2:] if line[0] == "--import" else line
+    with click.Context(command_line, info_name="pbdist") as whole:
+        return command_line.commands[name].make_context(name, rest, parent=whole).params
+
+
 def test_commands_parse_and_their_files_and_systems_exist() -> None:
-    systems, parser = {system.name for system in load_systems()}, command_parser()
+    systems = {system.name for system in load_systems()}
     wrong = []
     for line in [line for page in ALL for line in commands(page)]:
         try:
-            options = vars(parser.parse_args(line))
-        except (argparse.ArgumentError, SystemExit) as error:
+            options = parsed(line)
+        except (click.UsageError, pbdist.InvalidInputError, KeyError) as error:
             wrong.append((line, error))
             continue
         files = [word for word in line if word.startswith(("pipelines/", "cluster/"))]

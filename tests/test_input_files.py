@@ -29,7 +29,6 @@ def _commands(path: Path) -> dict[str, tuple[object, ...]]:
         "plan": ("plan", path),
         "run": ("run", path, "--store", path.parent / "new.zarr"),
         "cluster": ("run", study, "--store", path.parent / "new.zarr", "--cluster", path),
-        "figure": ("figure", path),
         "size": ("size", "--system", "Vuvuzela", "--systems", path),
     }
 

@@ -1,6 +1,5 @@
 """``pbdist dpsgd``: ε of a training run, or the noise multiplier that keeps a promise."""
 
-import argparse
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -9,13 +8,22 @@ from pbdist.cli.output import (
     BOUND_EXITS,
     MISSED,
     NOT_FOUND,
-    add_formats,
     chosen_format,
     print_sheet,
     printed_warnings,
     sign_of_life,
 )
-from pbdist.cli.parser import Commands, add_command
+from pbdist.cli.parser import (
+    NUMBER,
+    WHOLE,
+    Option,
+    Options,
+    command,
+    direction_option,
+    format_options,
+    refuse,
+    strict_option,
+)
 
 if TYPE_CHECKING:
     from pbdist.accounting import DpsgdNoise, Training
@@ -23,11 +31,6 @@ if TYPE_CHECKING:
     from pbdist.results import EpsilonBounds
     from pbdist.types import JsonValue
 
-_ABOUT = """\
-How private is a run of DP-SGD? With --noise-multiplier epsilon is bounded from both sides; with --epsilon the smallest
-noise multiplier is found that provably keeps it, and a smaller one is refuted. Each step draws every record with
-probability batch / examples, independently of the others (Poisson sampling); neighbours have one record more or less.
-Shuffled batches of fixed size are not what is bounded."""
 _READ = (
     "The run is (ε, δ)-private with the upper ε. For this step, with every noisy gradient seen, no analysis can prove"
     " an ε below the lower one."
@@ -40,43 +43,41 @@ _HEADS = {
 }
 
 
-def add_to(commands: Commands) -> None:
-    """Add the command."""
-    about = "epsilon of a training run with DP-SGD, or its noise multiplier"
-    parser = add_command(commands, "dpsgd", about, _ABOUT, BOUND_EXITS)
-    parser.add_argument("--examples", metavar="N", type=int, help="records of the data set")
-    parser.add_argument("--batch", metavar="B", type=int, help="records of a batch, on average")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument(
+@command(
+    "dpsgd",
+    Option("--examples", metavar="N", type=WHOLE, help="records of the data set"),
+    Option("--batch", metavar="B", type=WHOLE, help="records of a batch, on average"),
+    Option(
         "--noise-multiplier",
         metavar="X",
-        type=float,
+        type=NUMBER,
         help="deviation of the noise / norm to which gradients are clipped",
-    )
-    what.add_argument("--epsilon", metavar="E", type=float, nargs="+", help="epsilon to keep, in nats")
-    length = parser.add_mutually_exclusive_group()
-    length.add_argument(
-        "--epochs", metavar="T", type=float, nargs="+", help="numbers of epochs; their steps are rounded up"
-    )
-    length.add_argument("--steps", metavar="R", type=int, nargs="+", help="numbers of steps, in place of epochs")
-    parser.add_argument("--delta", metavar="D", type=float, nargs="+", help="delta (1 / N)")
-    parser.add_argument(
+    ),
+    Option("--epsilon", metavar="E", type=NUMBER, several=True, help="epsilon to keep, in nats"),
+    Option("--epochs", metavar="T", type=NUMBER, several=True, help="numbers of epochs; their steps are rounded up"),
+    Option("--steps", metavar="R", type=WHOLE, several=True, help="numbers of steps, in place of epochs"),
+    Option("--delta", metavar="D", type=NUMBER, several=True, help="delta (1 / N)"),
+    Option(
         "--tolerance",
         metavar="T",
-        type=float,
+        type=NUMBER,
         help="upper / lower - 1 of epsilon, or how much smaller the refuted noise multiplier is (0.001)",
-    )
-    parser.add_argument(
-        "--direction",
-        choices=("both", "each"),
-        help="epsilon for removal and addition together (both), or each: A||B is the removal",
-    )
-    add_formats(parser)
-    parser.add_argument("--strict", action="store_true", help="exit with code 3 if bounds are wider than the tolerance")
-    parser.set_defaults(action=_dpsgd)
+    ),
+    direction_option("epsilon for removal and addition together, or each: A||B is the removal"),
+    *format_options(),
+    strict_option("bounds are wider than the tolerance"),
+    example="dpsgd --examples 60000 --batch 256 --noise-multiplier 1.1 --epochs 15 60 --delta 1e-5",
+    exits=BOUND_EXITS,
+    exclusive=[("noise_multiplier", "epsilon"), ("epochs", "steps")],
+)
+def dpsgd(options: Options) -> int:
+    """Bound epsilon of a DP-SGD run, or size its noise.
 
-
-def _dpsgd(options: argparse.Namespace) -> int:
+    With --noise-multiplier epsilon is bounded from both sides; with --epsilon the smallest noise multiplier is found
+    that provably keeps it, and a smaller one is refuted. Each step draws every record with probability batch /
+    examples, independently of the others (Poisson sampling); neighbours have one record more or less. Shuffled batches
+    of fixed size are not what is bounded.
+    """
     with printed_warnings() as missed, sign_of_life():
         form = chosen_format(options)
         _refuse_missing(options)
@@ -87,24 +88,22 @@ def _dpsgd(options: argparse.Namespace) -> int:
     return MISSED if options.strict and missed else 0
 
 
-def _refuse_missing(options: argparse.Namespace) -> None:
-    """Refuse a question that lacks something: here, as the parser would not tell what a misspelt option means."""
-    from pbdist.errors import InvalidInputError
-
+def _refuse_missing(options: Options) -> None:
+    """Refuse a question that lacks something."""
     needed = (("examples",), ("batch",), ("noise_multiplier", "epsilon"), ("epochs", "steps"))
     for names in needed:
         if all(getattr(options, name) is None for name in names):
             told = " or ".join(f"--{name.replace('_', '-')}" for name in names)
-            raise InvalidInputError(f"{told}: expected a value, got none")
+            refuse(told, "expected a value, got none")
 
 
-def _run(options: argparse.Namespace) -> dict[str, Any]:
+def _run(options: Options) -> dict[str, Any]:
     """Return what is given of the run."""
     names = ("examples", "batch", "epochs", "steps", "delta")
     return {name: getattr(options, name) for name in names}
 
 
-def _print_epsilon(options: argparse.Namespace, form: str) -> "EpsilonBounds":
+def _print_epsilon(options: Options, form: str) -> "EpsilonBounds":
     """Print ε, and return it."""
     from pbdist.accounting import dpsgd
     from pbdist.query.printing import answers_as_json, answers_sheet
@@ -128,11 +127,9 @@ def _print_epsilon(options: argparse.Namespace, form: str) -> "EpsilonBounds":
     return bounds
 
 
-def _print_noise(options: argparse.Namespace, form: str) -> None:
-    from pbdist.errors import InvalidInputError
-
+def _print_noise(options: Options, form: str) -> None:
     if options.direction is not None:
-        raise InvalidInputError("--direction: expected none with --epsilon, got one: noise is sized for both")
+        refuse("--direction", "expected none with --epsilon, got one: noise is sized for both")
     from pbdist.accounting import dpsgd_noise
     from pbdist.accounting.calibration import DEFAULT_STEP
     from pbdist.sizing.report import sized_as_json

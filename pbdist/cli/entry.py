@@ -1,51 +1,32 @@
 """Parse the command line, call the command, and turn errors into one line and an exit code."""
 
-import argparse
 import io
 import os
 import sys
 from collections.abc import Sequence
 
-from pbdist.cli import (
-    bounds,
-    completion,
-    dpsgd,
-    explore,
-    figure,
-    plot,
-    query,
-    report,
-    size,
-    store,
-    study,
-)
+import click
+
+from pbdist.cli import bounds, dpsgd, explore, plot, query, report, size, store, study
 from pbdist.cli.interrupts import INTERRUPTED, LINE, end_if_watched
-from pbdist.cli.output import EXIT_CODES, FAILED, WRONG
-from pbdist.cli.parser import Parser
-from pbdist.errors import BatchError, PbdistError, StudyFileError
+from pbdist.cli.output import EXIT_CODES, FAILED, SPELLING, WRONG
+from pbdist.cli.parser import SETTINGS, Argument, Group, Options, choice, command, usage_error
+from pbdist.errors import BatchError, InvalidInputError, PbdistError, StudyFileError
 
-_ABOUT = """\
-Certified bounds on r-fold approximate differential privacy, for whole studies.
-
-three commands to try:
-  pbdist run quickstart     compute a small study, in seconds, into data/quickstart.zarr
-  pbdist query data/quickstart.zarr --mechanism Laplace --scale 200 --compositions 512 --epsilon 0.1
-  pbdist size --family Gaussian --compositions 100 --epsilon 1 --delta 1e-6
-
-Then: pbdist studies lists more studies, and pbdist new my-study.yaml writes one of your own."""
 #: So many errors of a file are printed.
 _MOST_PRINTED = 20
+#: What a shell asks by when it completes a line.
+_COMPLETE = "_PBDIST_COMPLETE"
 
 
 def run_command(arguments: Sequence[str] | None) -> int:
     """Run a command and return the exit code: see `pbdist.cli.main`."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A terminal without Greek letters prints a question mark, instead of a traceback.
-            stream.reconfigure(errors="replace")
+            # A terminal without Greek letters prints their names, instead of a traceback.
+            stream.reconfigure(errors=SPELLING)
     try:
-        options = command_parser().parse_args(_with_imports(sys.argv[1:] if arguments is None else arguments))
-        code = int(options.action(options))
+        code = _called(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
         return code
     except PbdistError as error:
@@ -64,19 +45,20 @@ def run_command(arguments: Sequence[str] | None) -> int:
         return WRONG
 
 
-def _with_imports(arguments: Sequence[str]) -> list[str]:
-    """Import the modules that ``--import`` names, before there are options of their mechanisms; return the rest."""
-    before = argparse.ArgumentParser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
-    before.add_argument("--import", action="append", dest="modules", default=[])
-    found, rest = before.parse_known_args(arguments)
-    if found.modules:
-        from pbdist.mechanisms.declaration import import_mechanisms
+def _called(words: list[str]) -> int:
+    """Call the command that the words name, or complete them for a shell."""
+    if os.environ.get(_COMPLETE):
+        from click.shell_completion import shell_complete
 
-        # A console script does not look in the current folder by itself.
-        sys.path.insert(0, os.getcwd())
-        for module in found.modules:
-            import_mechanisms(module, "--import")
-    return rest
+        return shell_complete(commands, {}, "pbdist", _COMPLETE, os.environ[_COMPLETE])
+    try:
+        with commands.make_context("pbdist", words) as context:
+            return int(commands.invoke(context))
+    except click.exceptions.Exit as end:
+        # The help or the version was printed.
+        return end.exit_code
+    except click.UsageError as error:
+        raise InvalidInputError(usage_error(error)) from error
 
 
 def _lines(error: PbdistError) -> list[str]:
@@ -89,53 +71,78 @@ def _lines(error: PbdistError) -> list[str]:
     return [*told, f"and {more} more"] if more > 0 else told
 
 
-def command_parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
-    parser: argparse.ArgumentParser = Parser(
-        prog="pbdist",
-        description=_ABOUT,
-        epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
-    parser.add_argument("--import", metavar="MODULE", help="a module that defines mechanisms of your own")
-    parser.set_defaults(action=lambda _: _help(parser))
-    commands = parser.add_subparsers(metavar="COMMAND", title="commands")
-    adders = (
-        dpsgd.add_to,
-        bounds.add_epsilon,
-        bounds.add_delta,
-        size.add_to,
-        study.add_studies,
-        study.add_new,
-        study.add_plan,
-        study.add_run,
-        store.add_status,
-        query.add_to,
-        explore.add_to,
-        figure.add_figure,
-        plot.add_plot,
-        report.add_report,
-        store.add_verify,
-        store.add_export,
-    )
-    for add in adders:
-        add(commands)
-    completion.add_to(commands, parser)
-    return parser
+@click.group(cls=Group, invoke_without_command=True, context_settings=SETTINGS, epilog=EXIT_CODES)
+@click.version_option(
+    package_name="pbdist", prog_name="pbdist", message="%(prog)s %(version)s", help="Print the version."
+)
+@click.option(
+    "--import", "modules", metavar="MODULE", multiple=True, help="a module that defines mechanisms of your own"
+)
+@click.pass_context
+def commands(context: click.Context, modules: Sequence[str]) -> int:
+    """Certified bounds on r-fold approximate differential privacy, for whole studies.
 
+    \b
+    Three commands to try:
+      pbdist run quickstart     compute a small study, in seconds, into data/quickstart.zarr
+      pbdist query data/quickstart.zarr --mechanism Laplace --scale 200 --compositions 512 --epsilon 0.1
+      pbdist size --family Gaussian --compositions 100 --epsilon 1 --delta 1e-6
 
-def _help(parser: argparse.ArgumentParser) -> int:
-    """Print the help, where no command is given."""
-    parser.print_help()
+    Then: pbdist studies lists more studies, and pbdist new my-study.yaml writes one of your own.
+    """  # noqa: D301
+    if modules:
+        from pbdist.mechanisms.declaration import import_mechanisms
+
+        # A console script does not look in the current folder by itself.
+        sys.path.insert(0, os.getcwd())
+        for module in modules:
+            import_mechanisms(module, "--import")
+    if context.invoked_subcommand is None:
+        print(context.get_help())
     return WRONG
 
 
-class _Version(argparse.Action):
-    """Prints the version, which is imported only then."""
+_SHELLS = ("bash", "zsh", "fish")
 
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib import metadata
 
-        print(f"pbdist {metadata.version('pbdist')}")
-        parser.exit()
+@command(
+    "completion",
+    Argument("shell", ", ".join(_SHELLS), metavar="SHELL", type=choice(*_SHELLS)),
+    example="completion bash > ~/.local/share/bash-completion/completions/pbdist",
+)
+def _completion(options: Options) -> int:
+    """Print a script that completes commands in a shell.
+
+    Install it once:
+
+    \b
+    bash   pbdist completion bash > ~/.local/share/bash-completion/completions/pbdist
+    zsh    pbdist completion zsh > DIR/_pbdist, DIR being one of $fpath
+    fish   pbdist completion fish > ~/.config/fish/completions/pbdist.fish
+    """  # noqa: D301
+    from click.shell_completion import get_completion_class
+
+    script = get_completion_class(options.shell)
+    print("" if script is None else script(commands, {}, "pbdist", _COMPLETE).source())
+    return 0
+
+
+for _one in (
+    dpsgd.dpsgd,
+    bounds.epsilon,
+    bounds.delta,
+    size.size,
+    study.studies,
+    study.new,
+    study.plan,
+    study.run,
+    store.status,
+    query.query,
+    explore.explore,
+    plot.plot,
+    report.report,
+    store.verify,
+    store.export,
+    _completion,
+):
+    commands.add_command(_one)

@@ -1,62 +1,63 @@
 """``pbdist explore``: a store in a browser, served on this machine or as one static file."""
 
-import argparse
 import sys
 from pathlib import Path
 
 from pbdist.cli.interrupts import in_good_order
-from pbdist.cli.output import EXIT_CODES, FAILED
-from pbdist.cli.parser import Commands, add_command
-from pbdist.errors import InvalidInputError, printable
+from pbdist.cli.output import EXIT_CODES, FAILED, sign_of_life
+from pbdist.cli.parser import Number, Option, Options, command, file_type, refuse, store_argument
+from pbdist.errors import printable
 from pbdist.input_files import check_outside
 
 #: What an export is known by, and where it is looked for.
 _MARK, _HEAD = b'<meta name="generator" content="pbdist explore">', 4096
-_ABOUT = """\
-Shows the bounds of a store in a browser: choose noise, a number of rounds and a target, compare settings, and download
-what is shown. Serves until Ctrl-C, to this machine alone, and only reads. With --export it writes one HTML file that
-needs no server."""
 
 
-def add_to(commands: Commands) -> None:
-    """Add the command."""
-    about = "show a store in a browser, or write it as one HTML file"
-    parser = add_command(commands, "explore", about, _ABOUT, EXIT_CODES)
-    parser.add_argument("store", metavar="STORE", help="a store: a path or s3://BUCKET/PREFIX")
-    parser.add_argument("--port", metavar="P", type=int, default=0, help="the port to serve at (default: a free one)")
-    parser.add_argument(
+@command(
+    "explore",
+    store_argument(),
+    Option(
+        "--port",
+        metavar="P",
+        type=Number(0, 65535, whole=True),
+        default=0,
+        help="the port to serve at (default: a free one)",
+    ),
+    Option(
         "--host", metavar="H", default="127.0.0.1", help="the address to serve at (default: 127.0.0.1, this machine)"
-    )
-    parser.add_argument("--export", metavar="FILE.html", type=Path, help="write one HTML file instead of serving")
-    parser.add_argument(
-        "--mechanism", metavar="LABEL", nargs="+", help="with --export: only the mechanisms with these labels"
-    )
-    parser.set_defaults(action=_explore)
+    ),
+    Option("--export", metavar="FILE.html", type=file_type(Path), help="write one HTML file instead of serving"),
+    Option("--mechanism", metavar="LABEL", several=True, help="with --export: only the mechanisms with these labels"),
+    example="explore data/quickstart.zarr --export page.html",
+    exits=EXIT_CODES,
+)
+def explore(options: Options) -> int:
+    """Show a store in a browser, or write it as one HTML file.
 
-
-def _explore(options: argparse.Namespace) -> int:
-    if not 0 <= options.port <= 65535:
-        raise InvalidInputError(f"--port: expected an integer from 0 to 65535, got {options.port}")
+    Choose noise, a number of rounds and a target, compare settings, and download what is shown. Serves until Ctrl-C, to
+    this machine alone, and only reads. With --export it writes one HTML file that needs no server.
+    """
     if options.export is not None:
         return _export(options)
     if options.mechanism is not None:
-        raise InvalidInputError("--mechanism: expected none without --export: the page lets you choose")
+        refuse("--mechanism", "expected none without --export, got one: the page lets you choose")
     return _serve(options)
 
 
-def _export(options: argparse.Namespace) -> int:
+def _export(options: Options) -> int:
     if options.export.suffix != ".html":
-        raise InvalidInputError(f"--export: expected a file name that ends in .html, got {options.export}")
+        refuse("--export", f"expected a file name that ends in .html, got {options.export}")
     check_outside(options.export, options.store, "--export")
     if not options.export.parent.is_dir():
-        raise InvalidInputError(f"--export: expected a file in a folder that exists, got {options.export}")
+        refuse("--export", f"expected a file in a folder that exists, got {options.export}")
     _check_ours(options.export)
     from pbdist.report.explorer.export import exported
     from pbdist.report.explorer.snapshot import take_snapshot
     from pbdist.report.pages.files import write_whole
 
-    snapshot = take_snapshot(options.store)
-    write_whole(options.export, exported(snapshot, options.mechanism).encode())
+    with sign_of_life():
+        snapshot = take_snapshot(options.store)
+        write_whole(options.export, exported(snapshot, options.mechanism).encode())
     print(printable(str(options.export)))
     whole = not (snapshot.problem or snapshot.lacking or snapshot.damaged or any(p.failed for p in snapshot.parts))
     if whole:
@@ -73,13 +74,13 @@ def _check_ours(path: Path) -> None:
         with path.open("rb") as file:
             if _MARK in file.read(_HEAD):
                 return
-    raise InvalidInputError(
-        f"--export: expected a new file, or one that pbdist explore has written, got {path}: remove it, or choose"
-        " another"
+    refuse(
+        "--export",
+        f"expected a new file, or one that pbdist explore has written, got {path}: remove it, or choose another",
     )
 
 
-def _serve(options: argparse.Namespace) -> int:
+def _serve(options: Options) -> int:
     import asyncio
 
     from pbdist.report.explorer.server import ExplorerServer, Served, is_loopback

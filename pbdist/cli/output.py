@@ -1,12 +1,13 @@
-"""What the commands share of their output: exit codes, the console, and warnings of wide answers."""
+"""What the commands share of their output: exit codes, the console, letters, and warnings of wide answers."""
 
-import argparse
+import codecs
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from pbdist.progress import heard_by
@@ -41,6 +42,32 @@ exit codes:
 """
 
 
+#: What is written where an encoding lacks a letter.
+_SPELT = {
+    **{"α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "η": "eta", "λ": "lambda", "μ": "mu"},
+    **{"π": "pi", "ρ": "rho", "σ": "sigma", "τ": "tau", "Δ": "Delta", "Σ": "Sigma", "Φ": "Phi"},
+    **{"≤": "<=", "≥": ">=", "≠": "!=", "≈": "~", "∞": "inf", "−": "-", "–": "-", "—": "-", "×": "x", "·": "*"},
+    **{"²": "^2", "√": "sqrt ", "…": "..", "→": "->", "∈": "in", "↔": "<->", "‖": "||", "’": "'", "“": '"', "”": '"'},
+}
+#: The handler of letters that an encoding lacks.
+SPELLING = "pbdist.spelling"
+
+
+def _spell(error: UnicodeError) -> tuple[str | bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(_SPELT.get(letter, "?") for letter in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(SPELLING, _spell)
+
+
+def spelt(text: str) -> str:
+    """Return a text with words for the letters that stdout lacks, such as those of Greek."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, SPELLING).decode(encoding)
+
+
 def page() -> "Console":
     """Return the console of stdout, 100 characters wide where it is not a terminal."""
     from rich.console import Console
@@ -49,18 +76,7 @@ def page() -> "Console":
     return console if console.is_terminal else Console(width=100)
 
 
-def add_formats(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose the format of the answers."""
-    parser.add_argument(
-        "--format",
-        metavar="FORMAT",
-        choices=FORMATS,
-        help=f"how answers are printed: {', '.join(FORMATS)} (default: table); csv and json are unrounded",
-    )
-    parser.add_argument("--json", action="store_true", help="the same as --format json")
-
-
-def chosen_format(options: argparse.Namespace) -> str:
+def chosen_format(options: SimpleNamespace) -> str:
     """Return the format that is asked for."""
     from pbdist.errors import InvalidInputError
 
@@ -84,10 +100,27 @@ def print_all(what: "RenderableType") -> None:
     from rich.console import Console
     from rich.measure import Measurement
 
+    what = _spelt_all(what)
     console, wide = page(), Console(width=_WIDEST)
     needed = Measurement.get(wide, wide.options, what).minimum
     console.width = max(console.width, needed)
     console.print(what)
+
+
+def _spelt_all(what: "RenderableType") -> "RenderableType":
+    """Return what is printed in letters that stdout has, before it is known how wide that is."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    if isinstance(what, str | Text):
+        return spelt(str(what)) if spelt(str(what)) != str(what) else what
+    if isinstance(what, Group):
+        return Group(*map(_spelt_all, what.renderables))
+    for column in what.columns if isinstance(what, Table) else ():
+        column.header = _spelt_all(column.header)
+        column._cells[:] = map(_spelt_all, column._cells)
+    return what
 
 
 @contextmanager
@@ -105,44 +138,77 @@ def printed_warnings() -> Iterator[list[str]]:
                 plain(message, category, *where)
                 return
             printed.append(str(message))
-            print(f"pbdist: warning: {PbdistError(str(message))}", file=sys.stderr)
+            tell(f"pbdist: warning: {PbdistError(str(message))}")
 
         showing: Any = warnings
         showing.showwarning = show
         yield printed
 
 
-#: Seconds until the first sign, and between two of them.
-_FIRST, _NEXT = 2.0, 1.0
+#: Seconds until the first sign, and between two of them; without a terminal the second one is the first sign.
+_FIRST, _NEXT, _WITHOUT_TERMINAL = 2.0, 1.0, 10.0
 #: Clears the line of a terminal from the cursor on.
 _CLEAR = "\x1b[K"
 
 
+def tell(text: str) -> None:
+    """Print a line on stderr, over a sign of life if one stands there."""
+    print(f"{_CLEAR if sys.stderr.isatty() else ''}{text}", file=sys.stderr, flush=True)
+
+
+class _Steps:
+    """How far a computation is: of what the command counts, and of what is computed for the present one of these."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+        self._counted = self._heard = ""
+        self._left: float | None = None
+        self._part = self.began, "", 0
+
+    def count(self, what: str, reached: int, of: int) -> None:
+        """Note how many parts are done, where there are several."""
+        if of > 1:
+            self._counted, self._heard = f": {what} {reached + 1} of {of}", ""
+            self._left = (time.monotonic() - self.began) / reached * (of - reached) if reached else None
+
+    def hear(self, what: str, reached: int, of: int) -> None:
+        """Note a step that the computation reports."""
+        self._heard = f": {what} {reached} of {of}"
+        since, before, first = self._part
+        if before != what or reached < first:
+            self._part = time.monotonic(), what, reached
+        elif reached > first and not self._counted:
+            self._left = (time.monotonic() - since) / (reached - first) * (of - reached)
+
+    def __str__(self) -> str:
+        """Return one line."""
+        left = "" if self._left is None else f", about {max(self._left, 1.0):.0f} s left"
+        return f"computing for {time.monotonic() - self.began:.0f} s{self._counted}{self._heard}{left}"
+
+
 @contextmanager
-def sign_of_life() -> Iterator[None]:
-    """Tell on stderr how long something computes, and the last step that it reported; nothing where no terminal is."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    began, done, heard = time.monotonic(), Event(), [""]
+def sign_of_life() -> Iterator[Callable[[str, int, int], None]]:
+    """Tell on stderr how long something computes, its steps, and about how long it will take.
 
-    def hear(what: str, reached: int, of: int) -> None:
-        heard[0] = f": {what} {reached} of {of}"
+    A terminal has one line, renewed each second. Elsewhere a line is added when the time has doubled. Yields what
+    counts parts that the command knows of: called with their name, how many are done, and how many there are.
+    """
+    steps, done, terminal = _Steps(), Event(), sys.stderr.isatty()
 
-    def tell() -> None:
-        wait = _FIRST
+    def tell_on() -> None:
+        wait = _FIRST if terminal else _WITHOUT_TERMINAL
         while not done.wait(wait):
-            # What is printed next begins on the same line.
-            line = f"computing for {time.monotonic() - began:.0f} s{heard[0]}"
-            print(line, end=f"{_CLEAR}\r", file=sys.stderr, flush=True)
-            wait = _NEXT
+            # On a terminal, what is printed next begins on the same line.
+            print(steps, end=f"{_CLEAR}\r" if terminal else "\n", file=sys.stderr, flush=True)
+            wait = _NEXT if terminal else time.monotonic() - steps.began
 
-    teller = Thread(target=tell, daemon=True)
+    teller = Thread(target=tell_on, daemon=True)
     teller.start()
     try:
-        with heard_by(hear):
-            yield
+        with heard_by(steps.hear):
+            yield steps.count
     finally:
         done.set()
         teller.join()
-        print(end=_CLEAR, file=sys.stderr, flush=True)
+        if terminal:
+            print(end=_CLEAR, file=sys.stderr, flush=True)

@@ -1,166 +1,375 @@
-"""An argument parser that says what a misspelt command, option or value is likely to mean.
+"""Commands, options and values of the command line: those of click, with refusals in one line and help in sections.
 
-Options may be added late, when the command is used: those that follow from what takes long to import.
+Options may be added late, when a command is used: those that follow from what takes long to import.
 """
 
-import argparse
+import glob
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from types import SimpleNamespace
+from typing import Any, NoReturn, TypeAlias
 
-if TYPE_CHECKING:
-    from pbdist.cli.families import NamedPair
+import click
 
-#: What commands are added to.
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-_CHOICE = re.compile(r"invalid choice: '(?P<wrong>[^']*)' \(choose from (?P<known>.*)\)")
+from pbdist.cli.output import FORMATS, spelt
 
+#: What a command is called with: every option by its name, None where it is not given.
+Options: TypeAlias = SimpleNamespace
+#: Names that a value may have, or what returns them, where they take long to import.
+Names: TypeAlias = Sequence[str] | Callable[[], Iterable[str]]
 
-class Parser(argparse.ArgumentParser):
-    """As `argparse.ArgumentParser`; its errors end with a suggestion, where a known name is alike."""
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        #: What adds options that are not there yet.
-        self.late: list[Callable[[argparse.ArgumentParser], None]] = []
-
-    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """Refuse unknown options here, where those of the command are known."""
-        complete(self)
-        found, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{self._near_option(unknown)}")
-        return found, unknown
-
-    def format_help(self) -> str:
-        """Return the help, with all options."""
-        complete(self)
-        return super().format_help()
-
-    def error(self, message: str) -> NoReturn:
-        """Print the usage and the message, with a suggestion where a choice was misspelt; exit with code 2."""
-        from pbdist.errors import printable
-        from pbdist.suggestions import did_you_mean
-
-        choice = _CHOICE.search(message)
-        if choice is not None:
-            known = re.findall(r"[\w.-]+", choice["known"])
-            message += did_you_mean(choice["wrong"], known)
-        super().error(printable(message))
-
-    def _near_option(self, unknown: Sequence[str]) -> str:
-        """Return which option the first unknown one may mean."""
-        from pbdist.suggestions import did_you_mean
-
-        options = [name for name in self._option_string_actions if name.startswith("--")]
-        wrong = next((text.partition("=")[0] for text in unknown if text.startswith("--")), "")
-        return did_you_mean(wrong, options)
+#: What is printed of a command: so wide at most.
+_WIDTH = 100
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": _WIDTH}
+_OPTION = re.compile(r"--?[A-Za-z]")
 
 
-def add_command(
-    commands: Commands, name: str, about: str, description: str | None, exits: str
-) -> argparse.ArgumentParser:
-    """Add a command whose description and exit codes are printed line by line."""
-    raw = argparse.RawDescriptionHelpFormatter
-    return commands.add_parser(name, help=about, description=description, epilog=exits, formatter_class=raw)
-
-
-def add_point(parser: argparse.ArgumentParser, what: str = "", **settings: Any) -> None:
-    """Add the options of which one gives ε."""
-    point = parser.add_mutually_exclusive_group()
-    point.add_argument("--epsilon", metavar="E", type=float, help=f"{what}epsilon, in nats", **settings)
-    point.add_argument("--exp-epsilon", metavar="Y", type=float, help=f"{what}e to the power of epsilon", **settings)
-
-
-def given_options(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
-    """Return those of some options that are given."""
-    return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-
-
-def add_late(parser: argparse.ArgumentParser, add: Callable[[argparse.ArgumentParser], None]) -> None:
-    """Let `add` add options to a parser once they are needed: when it parses, or prints its help."""
-    if isinstance(parser, Parser):
-        parser.late.append(add)
-
-
-def complete(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a parser that were left for later."""
-    if isinstance(parser, Parser):
-        late, parser.late = parser.late, []
-        for add in late:
-            add(parser)
-
-
-#: Parameters of these names have other ones here, as options of questions have theirs.
-_TAKEN = ("epsilon", "delta", "exp_epsilon", "compositions", "tolerance", "direction", "format", "json", "strict")
-_PREFIX = "parameter_"
-_FIELD = re.compile(r"(?P<name>\w+)(?P<rest>.*?): ", re.DOTALL)
-#: So many kinds are listed beside a parameter; it is one of most where there are more.
-_MOST_LISTED = 5
-
-
-def add_mechanism_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options, once they are needed: they follow from the mechanisms, which take long to import."""
-    add_late(parser, _add)
-
-
-def _add(parser: argparse.ArgumentParser) -> None:
-    from pbdist.cli.families import family_parameters
-    from pbdist.mechanisms import described
-    from pbdist.study.entries import study_kinds
-
-    known = study_kinds()
-    parser.add_argument("--family", metavar="KIND", choices=known, help=f"the mechanism: {', '.join(known)}")
-    group = parser.add_argument_group(
-        "parameters of the mechanism",
-        "Each of several values of a number is answered. A mechanism within another one is a YAML\n"
-        "  mapping, as '{kind: Laplace, scale: 500}', or its kind alone with its parameters beside it.",
-    )
-    for name, kinds in family_parameters().items():
-        what = described(kinds).replace("%", "%%")
-        group.add_argument(
-            _option(name),
-            dest=_PREFIX + name,
-            metavar="FILE" if name == "file" else "X",
-            nargs="+",
-            help=f"{what} ({_listed(kinds)})" if len(set(kinds.values())) == 1 else what,
-        )
-
-
-def _listed(kinds: Iterable[str]) -> str:
-    named = tuple(kinds)
-    return ", ".join(named) if len(named) <= _MOST_LISTED else f"{', '.join(named[:_MOST_LISTED])}, .."
-
-
-def given_parameters(options: argparse.Namespace) -> dict[str, list[str]]:
-    """Return the words that are given for each parameter."""
-    every = vars(options).items()
-    return {
-        name.removeprefix(_PREFIX): words for name, words in every if name.startswith(_PREFIX) and words is not None
-    }
-
-
-def named_pairs(family: str | None, words: Mapping[str, list[str]]) -> "list[NamedPair]":
-    """Return the mechanisms that are named; errors name the options."""
-    from pbdist.cli.families import pairs_of_family
+def refuse(field: str, problem: str) -> NoReturn:
+    """Raise the error that is printed as one line: ``FIELD: expected .., got ..``."""
     from pbdist.errors import InvalidInputError
 
-    if family is None:
-        raise InvalidInputError("--family: expected a kind of mechanism, got none")
+    raise InvalidInputError(f"{field}: {problem}")
+
+
+def field_of(parameter: click.Parameter | None) -> str:
+    """Return what users call a parameter: the option, or the argument in capital letters."""
+    if parameter is None:
+        return "arguments"
+    return max(parameter.opts, key=len) if isinstance(parameter, click.Option) else parameter.human_readable_name
+
+
+class Number(click.ParamType[Any]):
+    """A number, within limits if some are given."""
+
+    name = "number"
+
+    def __init__(self, low: float | None = None, high: float | None = None, unit: str = "", *, whole: bool = False):
+        self._whole, self._limits = whole, None if low is None or high is None else (low, high)
+        what = "a whole number" if whole else "a number"
+        self._what = what + (f" from {low:,} to {high:,}" if self._limits else "") + (f" ({unit})" if unit else "")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ARG002
+        """Return the number that a text is."""
+        from pbdist.errors import shown
+
+        try:
+            found = int(value) if self._whole else float(value)
+        except ValueError:
+            near = _whole_float(value) if self._whole else None
+            meant = "" if near is None else f": did you mean {near}?"
+            refuse(field_of(param), f"expected {self._what}, got {shown(value)}{meant}")
+        if self._limits and not self._limits[0] <= found <= self._limits[1]:
+            refuse(field_of(param), f"expected {self._what}, got {value}")
+        return found
+
+
+def _whole_float(text: str) -> int | None:
     try:
-        return pairs_of_family(family, words)
-    except InvalidInputError as error:
-        found = _FIELD.match(str(error))
-        if found is None:
-            raise
-        at = f"{found['rest'].removeprefix('.')}: " if found["rest"] else ""
-        raise InvalidInputError(f"{_option(found['name'])}: {at}{str(error)[found.end() :]}") from None
+        found = float(text)
+    except ValueError:
+        return None
+    return int(found) if found.is_integer() and abs(found) < 1e15 else None
 
 
-def column_name(name: str) -> str:
-    """Return what a parameter is called beside questions for ε and δ, as in the columns of a store."""
-    return f"pair_{name}" if name in _TAKEN else name
+class Word(click.ParamType[Any]):
+    """A text: with `only` one of some names; else any, of which a shell completes the names and the paths."""
+
+    name = "word"
+
+    def __init__(
+        self, names: Names = (), *, only: bool = False, path: str = "", make: Callable[[str], Any] = str
+    ) -> None:
+        self._names, self.only, self._path, self._make = names, only, path, make
+
+    @property
+    def names(self) -> list[str]:
+        """The names that there are."""
+        return list(self._names() if callable(self._names) else self._names)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ARG002
+        """Return the text, or what is made of it; names other than the known ones are refused."""
+        if self.only and value not in self.names:
+            from pbdist.errors import shown
+            from pbdist.suggestions import did_you_mean
+
+            known, meant = ", ".join(self.names), did_you_mean(value, self.names)
+            refuse(field_of(param), f"expected one of {known}, got {shown(value)}{meant}")
+        return self._make(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:  # noqa: ARG002
+        """Return what a shell proposes: names, and files beside them; or what it completes itself."""
+        from click.shell_completion import CompletionItem
+
+        found = [name for name in self.names if name.startswith(incomplete)]
+        if self._path and not found:
+            return [CompletionItem(incomplete, type=self._path)]
+        files = sorted(glob.glob(f"{glob.escape(incomplete)}*")) if self._path else []
+        return [CompletionItem(one) for one in (*found, *files)]
 
 
-def _option(name: str) -> str:
-    return f"--{column_name(name).replace('_', '-')}"
+NUMBER, WHOLE = Number(), Number(whole=True)
+
+
+def choice(*names: str) -> Word:
+    """Return the type of a value that is one of some names."""
+    return Word(names, only=True)
+
+
+def file_type(make: Callable[[str], Any] = str) -> Word:
+    """Return the type of a file's name."""
+    return Word(path="file", make=make)
+
+
+class Option(click.Option):
+    """An option, under a heading of the help.
+
+    With `several` it takes as many values as follow it; with `brief` only its name is printed there.
+    """
+
+    def __init__(
+        self, *names: str, section: str = "Options", several: bool = False, brief: bool = False, **settings: Any
+    ) -> None:
+        self.section, self.brief = section, brief
+        if several:
+            settings |= {"multiple": True, "metavar": f"{settings.get('metavar', 'X')}.."}
+        super().__init__(names, **settings)
+
+
+class Argument(click.Argument):
+    """An argument that says what it is."""
+
+    section, brief = "Arguments", False
+
+    def __init__(self, name: str, about: str, **settings: Any) -> None:
+        self.about = about
+        super().__init__([name], **settings)
+
+
+class Command(click.Command):
+    """A command with an example, options that exclude each other, and those that are added late.
+
+    Parameters
+    ----------
+    example
+        One that works, without the name of the program.
+    exits
+        The exit codes, as they are printed.
+    exclusive
+        Names of options of which one may be given.
+    late
+        Returns more options, once they are needed, when it is given the names of the others.
+    """
+
+    def __init__(
+        self,
+        *names: Any,
+        example: str = "",
+        exits: str = "",
+        exclusive: Sequence[Sequence[str]] = (),
+        late: Callable[[frozenset[str]], list[Option]] | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(*names, **settings)
+        # Those are refused here, in our words.
+        self.allow_extra_args = True
+        self.example, self.exits, self._exclusive, self._late = example, exits, exclusive, late
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return all parameters; the late ones are made once for each call, as mechanisms may have been added."""
+        own = super().get_params(ctx)
+        if self._late is not None and __name__ not in ctx.meta:
+            ctx.meta[__name__] = self._late(frozenset(name for one in own for name in one.opts))
+        return [*own, *ctx.meta.get(__name__, ())]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; of options that exclude each other only one may be given."""
+        rest = super().parse_args(ctx, args if ctx.resilient_parsing else self._spread(ctx, args))
+        if rest and not ctx.resilient_parsing:
+            from pbdist.errors import shown
+
+            known = " ".join(field_of(one) for one in self.params if isinstance(one, Argument)) or "options alone"
+            refuse("arguments", f"expected {known}, got also {shown(rest[0])}: see {ctx.command_path} --help")
+        for names in self._exclusive:
+            given = [name for name in names if ctx.params.get(name) not in (None, (), False)]
+            if len(given) > 1 and not ctx.resilient_parsing:
+                first, second = (f"--{name.replace('_', '-')}" for name in given[:2])
+                refuse(second, f"expected none beside {first}, got both: give one of them")
+        return rest
+
+    def _spread(self, ctx: click.Context, words: Sequence[str]) -> list[str]:
+        """Repeat an option before each of its values, as click has it; one without a value is refused."""
+        options = {name: one for one in self.get_params(ctx) if isinstance(one, click.Option) for name in one.opts}
+        found: list[str] = []
+        rest = list(words)
+        while rest:
+            word = rest.pop(0)
+            if word == "--":
+                return [*found, word, *rest]
+            option = options.get(word)
+            if option is None or option.is_flag or option.is_eager:
+                found.append(word)
+                continue
+            count = next((place for place, one in enumerate(rest) if _is_option(one)), len(rest))
+            count = count if option.multiple else min(count, option.nargs)
+            values, rest = rest[:count], rest[count:]
+            if count < option.nargs:
+                wanted = "a value" if option.nargs == 1 else f"{option.nargs} values"
+                refuse(word, f"expected {wanted}, got {count or 'none'}")
+            found += [each for one in values for each in (word, one)] if option.multiple else [word, *values]
+        return found
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Call the action with its options: several values are a list."""
+        given = {name: list(value) if isinstance(value, tuple) else value for name, value in ctx.params.items()}
+        action: Any = self.callback
+        return action(Options(**{name: None if value == [] else value for name, value in given.items()}))
+
+    def sections(self, ctx: click.Context) -> dict[str, list[click.Parameter]]:
+        """Return the parameters under their headings."""
+        found: dict[str, list[click.Parameter]] = {}
+        for one in self.get_params(ctx):
+            found.setdefault(getattr(one, "section", "Options"), []).append(one)
+        return found
+
+    def get_help(self, ctx: click.Context) -> str:
+        """Return the help, in letters that stdout has."""
+        return spelt(super().get_help(ctx))
+
+    def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Print no arguments here: they are a section."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Print arguments and options under their headings."""
+        for title, found in self.sections(ctx).items():
+            with formatter.section(title):
+                if any(getattr(one, "brief", False) for one in found):
+                    formatter.write(_paragraph([help_of(one, ctx)[0] for one in found], formatter.width))
+                else:
+                    formatter.write_dl([help_of(one, ctx) for one in found])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Print the example and the exit codes, line by line."""
+        if self.example:
+            formatter.write(f"\nExample:\n  pbdist {self.example}\n")
+        if self.exits:
+            formatter.write(f"\n{self.exits}")
+
+
+def _is_option(word: str) -> bool:
+    """Whether a word is an option, and not the value of one, such as a negative number."""
+    if not _OPTION.match(word):
+        return False
+    try:
+        float(word)
+    except ValueError:
+        return True
+    return False
+
+
+def help_of(parameter: click.Parameter, ctx: click.Context) -> tuple[str, str]:
+    """Return how a parameter is given, and what it is."""
+    if isinstance(parameter, Argument):
+        return parameter.human_readable_name, parameter.about
+    name, what = parameter.get_help_record(ctx) or ("", "")
+    listed = parameter.type.names if isinstance(parameter.type, Word) and parameter.type.only else []
+    return name, f"{what} [{', '.join(listed)}]" if listed else what
+
+
+def _paragraph(names: Iterable[str], width: int) -> str:
+    """Return names, each with its value, as lines that break between them only."""
+    text = ", ".join(name.replace(" ", "\N{NO-BREAK SPACE}") for name in names)
+    lines = textwrap.wrap(text, width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    return "".join(f"{line}\n" for line in lines).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def command(name: str, *parameters: click.Parameter, **settings: Any) -> Callable[[Callable[[Options], int]], Command]:
+    """Make a command of a function: its docstring is the help, and its first sentence says what is answered."""
+    return click.command(name, cls=Command, params=list(parameters), context_settings=SETTINGS, **settings)
+
+
+class Group(click.Group):
+    """All commands, in the order in which they were added."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the names."""
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is named; a misspelt one is refused with what is likely meant."""
+        if args[0] not in self.commands and not ctx.resilient_parsing:
+            from pbdist.errors import shown
+            from pbdist.suggestions import did_you_mean
+
+            near = did_you_mean(args[0], self.commands) or ": pbdist --help lists them"
+            refuse("command", f"expected a command of pbdist, got {shown(args[0])}{near}")
+        return super().resolve_command(ctx, args)
+
+    def get_help(self, ctx: click.Context) -> str:
+        """Return the help, in letters that stdout has."""
+        return spelt(super().get_help(ctx))
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Print the exit codes, line by line."""
+        formatter.write(f"\n{self.epilog}")
+
+
+def usage_error(error: click.UsageError) -> str:
+    """Return what click refuses in our words: the field, what was expected, and what is likely meant."""
+    from pbdist.suggestions import did_you_mean
+
+    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+        name, path = error.option_name, error.ctx.command_path
+        known = [name for one in error.ctx.command.get_params(error.ctx) for name in one.opts if name.startswith("--")]
+        near = did_you_mean(name, known) or f": {path} --help lists them"
+        return f"{name}: expected an option of {path}, got an unknown one{near}"
+    if isinstance(error, click.MissingParameter):
+        return f"{field_of(error.param)}: expected a value, got none"
+    if isinstance(error, click.BadOptionUsage):
+        return f"{error.option_name}: expected no value, got one"
+    path = "pbdist" if error.ctx is None else error.ctx.command_path
+    return f"arguments: {error.format_message().rstrip('.')}: {path} --help lists them"
+
+
+def format_options() -> tuple[Option, Option]:
+    """Return the options that choose the format of the answers."""
+    return (
+        Option(
+            "--format",
+            metavar="FORMAT",
+            type=choice(*FORMATS),
+            section="Output",
+            help="how answers are printed (default: table); csv and json are unrounded",
+        ),
+        Option("--json", is_flag=True, section="Output", help="the same as --format json"),
+    )
+
+
+def strict_option(what: str) -> Option:
+    """Return the option that makes wide bounds an exit code."""
+    return Option("--strict", is_flag=True, section="Output", help=f"exit with code 3 if {what}")
+
+
+def direction_option(what: str, default: str | None = None) -> Option:
+    """Return the option that asks for both directions together, or for each."""
+    return Option("--direction", metavar="NAME", type=choice("both", "each"), default=default, help=what)
+
+
+def point_options(what: str = "", **settings: Any) -> tuple[Option, Option]:
+    """Return the options of which one gives ε."""
+    return (
+        Option("--epsilon", metavar="E", type=NUMBER, help=f"{what}epsilon, in nats", **settings),
+        Option("--exp-epsilon", metavar="Y", type=NUMBER, help=f"{what}e to the power of epsilon", **settings),
+    )
+
+
+def store_argument() -> Argument:
+    """Return the argument that names a store."""
+    return Argument("store", "a store: a path or s3://BUCKET/PREFIX", metavar="STORE", type=Word(path="dir"))
+
+
+def given_options(options: Options, names: Iterable[str]) -> dict[str, Any]:
+    """Return those of some options that are given."""
+    return {name: getattr(options, name) for name in names if getattr(options, name) is not None}

@@ -1,6 +1,5 @@
 """``pbdist query``: bounds on δ, on ε or on the number of rounds from a store, at stored points and between them."""
 
-import argparse
 import gc
 import json
 import math
@@ -9,19 +8,28 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from pbdist.cli.interrupts import in_good_order
-from pbdist.cli.output import MISSED, add_formats, chosen_format, print_all, print_sheet, printed_warnings
-from pbdist.cli.parser import Commands, add_command, add_late, add_point, given_options
+from pbdist.cli.output import MISSED, chosen_format, print_all, print_sheet, printed_warnings, sign_of_life
+from pbdist.cli.parser import (
+    NUMBER,
+    WHOLE,
+    Number,
+    Option,
+    Options,
+    command,
+    direction_option,
+    format_options,
+    given_options,
+    point_options,
+    refuse,
+    store_argument,
+    strict_option,
+)
 
 if TYPE_CHECKING:
     from pbdist.query import Study
     from pbdist.query.lookup import Bounds
     from pbdist.query.printing import Answers
 
-_ABOUT = """\
-Of the number of compositions, epsilon and delta two are given, and the third is bounded from both sides. Each of
-them, and each parameter of the noise that is a number, may be several values: all combinations are answered. A stored
-point is answered as it is stored; any other one by what is proved from the stored ones, or not at all. A line on
-stderr says which answers are wider than the study's tolerance. Without any question what the store holds is listed."""
 _EXITS = """\
 exit codes:
     0  answered
@@ -31,73 +39,74 @@ exit codes:
 """
 
 
-def add_to(commands: Commands) -> None:
-    """Add the command."""
-    about = "bound delta, epsilon or the number of rounds by what a store holds"
-    parser = add_command(commands, "query", about, _ABOUT, _EXITS)
-    parser.add_argument("store", metavar="STORE", help="a store: a path or s3://BUCKET/PREFIX")
-    parser.add_argument(
-        "--mechanism", metavar="LABEL", help="the label of the mechanism in the study; not needed where only one can be"
-    )
-    parser.add_argument("--compositions", metavar="R", type=int, nargs="+", help="numbers of compositions")
-    add_point(parser, nargs="+")
-    parser.add_argument("--delta", metavar="D", type=float, nargs="+", help="delta")
-    add_noise_options(parser)
-    parser.add_argument(
-        "--refine", action="store_true", help="compute the points that are missing and add them to the store"
-    )
-    parser.add_argument(
-        "--each", action="store_true", help="both directions, not the larger of them, of several answers"
-    )
-    add_formats(parser)
-    parser.add_argument(
-        "--strict", action="store_true", help="exit with code 3 if an answer is wider than the study's tolerance"
-    )
-    parser.set_defaults(action=_query)
+class _Factor(Number):
+    """A number, or auto."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return what a text is."""
+        return value if value == "auto" else super().convert(value, param, ctx)
 
 
-def add_noise_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that name noise settings, once they are needed: several values of each number, one text."""
-    parser.add_argument(
-        "--factor", metavar="F", type=_factor, dest="noise_factor", help="factor between buckets, or auto"
-    )
-    add_late(parser, _add_columns)
-
-
-def _add_columns(parser: argparse.ArgumentParser) -> None:
-    """Add an option for each column that describes cells of any mechanism."""
+def noise_options(taken: frozenset[str]) -> list[Option]:
+    """Return an option for each column that describes noise settings: several values of each number, one text."""
     from pbdist.mechanisms.columns import known_columns
 
+    found = []
     for name, column in known_columns().items():
         if name in ("mechanism", "factor"):
             continue
-        option, what = name.replace("_", "-"), column.what.replace("%", "%%")
         # A mechanism of others may have a parameter that is called like another option.
-        flag = f"--pair-{option}" if f"--{option}" in parser._option_string_actions else f"--{option}"
-        told: dict[str, Any] = {"metavar": "NAME"} if column.text else {"metavar": "X", "type": float, "nargs": "+"}
-        what = f"{what}: a list such as 0,1" if column.listed else what
-        parser.add_argument(flag, dest=f"noise_{name}", help=what, **told)
+        flag = f"--{name.replace('_', '-')}"
+        found.append(
+            Option(
+                flag if flag not in taken else f"--pair-{flag[2:]}",
+                f"noise_{name}",
+                metavar="NAME" if column.text else "X",
+                type=str if column.text else NUMBER,
+                several=not column.text,
+                help=f"{column.what}: a list such as 0,1" if column.listed else column.what,
+                section="Noise settings, the columns of a store (pbdist query STORE lists those that it has)",
+                brief=True,
+            )
+        )
+    return found
 
 
-def given_noise(options: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parameters that name noise settings: numbers, with several values each, and texts and the factor."""
-    from pbdist.mechanisms.columns import known_columns
-
-    found = {name: getattr(options, f"noise_{name}") for name in known_columns() if name != "mechanism"}
-    told = {name: value for name, value in found.items() if value is not None}
-    texts = {name: value for name, value in told.items() if not isinstance(value, list)}
-    return {name: value for name, value in told.items() if name not in texts}, texts
+def factor_option() -> Option:
+    """Return the option that names the factor of noise settings."""
+    what = "factor between buckets, or auto"
+    return Option("--factor", "noise_factor", metavar="F", type=_Factor(), help=what)
 
 
-def _factor(text: str) -> float | str:
-    try:
-        return text if text == "auto" else float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a number or auto, got {text!r}") from None
+@command(
+    "query",
+    store_argument(),
+    Option(
+        "--mechanism", metavar="LABEL", help="the label of the mechanism in the study; not needed where only one can be"
+    ),
+    Option("--compositions", metavar="R", type=WHOLE, several=True, help="numbers of compositions"),
+    *point_options(several=True),
+    Option("--delta", metavar="D", type=NUMBER, several=True, help="delta"),
+    factor_option(),
+    direction_option("both directions together, or each, of several answers (default: as in the study)"),
+    Option("--refine", is_flag=True, help="compute the points that are missing and add them to the store"),
+    *format_options(),
+    strict_option("an answer is wider than the study's tolerance"),
+    example="query data/quickstart.zarr --mechanism Laplace --scale 200 --compositions 512 --epsilon 0.1",
+    exits=_EXITS,
+    exclusive=[("epsilon", "exp_epsilon")],
+    late=noise_options,
+)
+def query(options: Options) -> int:
+    """Bound delta, epsilon or rounds by what a store holds.
 
-
-def _query(options: argparse.Namespace) -> int:
-    with printed_warnings() as missed:
+    Of the number of compositions, epsilon and delta two are given, and the third is bounded from both sides. Each of
+    them, and each parameter of the noise that is a number, may be several values: all combinations are answered. A
+    stored point is answered as it is stored; any other one by what is proved from the stored ones, or not at all. A
+    line on stderr says which answers are wider than the study's tolerance. Without any question what the store holds is
+    listed.
+    """
+    with printed_warnings() as missed, sign_of_life():
         if not options.refine:
             code = _answer(options)
         else:
@@ -107,11 +116,20 @@ def _query(options: argparse.Namespace) -> int:
     return MISSED if options.strict and missed and not code else code
 
 
-def _answer(options: argparse.Namespace) -> int:
+def given_noise(options: Options) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the parameters that name noise settings: numbers, with several values each, and texts and the factor."""
+    from pbdist.mechanisms.columns import known_columns
+
+    found = {name: getattr(options, f"noise_{name}") for name in known_columns() if name != "mechanism"}
+    told = {name: value for name, value in found.items() if value is not None}
+    texts = {name: value for name, value in told.items() if not isinstance(value, list)}
+    return {name: value for name, value in told.items() if name not in texts}, texts
+
+
+def _answer(options: Options) -> int:
     form = chosen_format(options)
     # Nothing that is imported is garbage: collecting would take a fifth of the time.
     gc.disable()
-    from pbdist.errors import InvalidInputError
     from pbdist.query import open_study
     from pbdist.query.lookup import check_strict
     from pbdist.query.printing import answers_as_json, answers_sheet, bounds_as_json, printed_bounds
@@ -123,12 +141,10 @@ def _answer(options: argparse.Namespace) -> int:
     if not asked and not numbers and not texts:
         return _list(options, form)
     if len(asked) != 2 or {"epsilon", "exp_epsilon"} <= set(asked):
-        raise InvalidInputError(
-            "--delta: expected two of --compositions, --epsilon (or --exp-epsilon) and --delta, got"
-            f" {', '.join('--' + name.replace('_', '-') for name in asked) or 'none'}"
-        )
-    if options.each and "compositions" not in asked:
-        raise InvalidInputError("--each: expected none where rounds are asked for: they are for both directions")
+        got = ", ".join("--" + name.replace("_", "-") for name in asked) or "none"
+        refuse("--delta", f"expected two of --compositions, --epsilon (or --exp-epsilon) and --delta, got {got}")
+    if options.direction == "each" and "compositions" not in asked:
+        refuse("--direction", "expected both where rounds are asked for, got each")
     study = open_study(options.store)
     check_strict(study.spec, options.strict)
     if options.mechanism is None:
@@ -160,15 +176,14 @@ def _answer(options: argparse.Namespace) -> int:
     return 0
 
 
-def _list(options: argparse.Namespace, form: str) -> int:
+def _list(options: Options, form: str) -> int:
     """Print what the store holds, or holds of one mechanism."""
-    from pbdist.errors import InvalidInputError
     from pbdist.query import open_study
     from pbdist.query.status import contents_sheet
 
-    for name in ("refine", "each", "strict"):
+    for name in ("refine", "direction", "strict"):
         if getattr(options, name):
-            raise InvalidInputError(f"--{name}: expected a question beside it, got none: --compositions, --epsilon, ..")
+            refuse(f"--{name}", "expected a question beside it, got none: --compositions, --epsilon, ..")
     found = open_study(options.store).contents().of(options.mechanism)
     if form == "json":
         print(json.dumps(found.as_json(), indent=2, allow_nan=False))
@@ -177,10 +192,10 @@ def _list(options: argparse.Namespace, form: str) -> int:
     return 0
 
 
-def _found(study: "Study", options: argparse.Namespace, columns: dict[str, Any], texts: dict[str, Any]) -> "Answers":
+def _found(study: "Study", options: Options, columns: dict[str, Any], texts: dict[str, Any]) -> "Answers":
     """Return the answers to questions given as columns."""
     settings: dict[str, Any] = {**texts, "refine": options.refine}
-    direction: dict[str, Any] = {"direction": "each"} if options.each else {}
+    direction: dict[str, Any] = {"direction": options.direction} if options.direction else {}
     if "delta" not in columns:
         return study.delta(options.mechanism, **columns, **settings, **direction)
     if "compositions" in columns:
@@ -188,7 +203,7 @@ def _found(study: "Study", options: argparse.Namespace, columns: dict[str, Any],
     return study.compositions(options.mechanism, **columns, **settings)
 
 
-def _bounds_at(study: "Study", options: argparse.Namespace, point: dict[str, Any], noise: dict[str, Any]) -> "Bounds":
+def _bounds_at(study: "Study", options: Options, point: dict[str, Any], noise: dict[str, Any]) -> "Bounds":
     """Return the bounds on δ at the given ε or e^ε."""
     from pbdist.errors import OffGridError
     from pbdist.query.lookup import Bounds

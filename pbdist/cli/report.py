@@ -1,13 +1,27 @@
 """``pbdist report``: one page on a store or a system, for a person who decides on noise."""
 
-import argparse
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pbdist.cli.output import EXIT_CODES, FAILED
-from pbdist.cli.parser import Commands, add_command, add_point
-from pbdist.errors import InvalidInputError, printable
+from pbdist.cli.output import EXIT_CODES, FAILED, sign_of_life, tell
+from pbdist.cli.parser import (
+    NUMBER,
+    WHOLE,
+    Argument,
+    Number,
+    Option,
+    Options,
+    Word,
+    choice,
+    command,
+    file_type,
+    point_options,
+    refuse,
+)
+from pbdist.cli.size import system_names, systems_option
+from pbdist.cli.study import study_names
+from pbdist.errors import printable
 
 if TYPE_CHECKING:
     from pbdist.report.pages.store_report import Report
@@ -16,36 +30,60 @@ if TYPE_CHECKING:
 
 _FORMATS = ("html", "md", "pdf", "latex")
 _GOAL = ("compositions", "epsilon", "exp_epsilon", "delta")
-_ABOUT = """\
-One self-contained page that can be handed on: the goal, the noise that will do, the noise that is refuted, pictures,
-tables of the bounds, what is taken for granted, and where the numbers come from. What of a store is missing, damaged
-or could not be computed is said first; then the exit code is 1."""
 
 
-def add_report(commands: Commands) -> None:
-    """Add ``pbdist report``."""
-    about = "write a page on a store or a system, to hand on"
-    parser = add_command(commands, "report", about, _ABOUT, EXIT_CODES)
-    parser.add_argument("store", metavar="STORE", nargs="?", help="a store: a path or s3://BUCKET/PREFIX")
-    parser.add_argument("--system", metavar="NAME", help="in place of a store: a system of data/systems.yaml")
-    parser.add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help="the file to write")
-    parser.add_argument("--format", choices=_FORMATS, help="default: by the end of the file's name")
-    parser.add_argument("--study", metavar="FILE", help="goals: the targets of a study file, or of a study by name")
-    parser.add_argument("--compositions", metavar="R", type=int, help="a goal: number of compositions")
-    add_point(parser, what="a goal: ")
-    parser.add_argument("--delta", metavar="D", type=float, help="a goal: the largest delta that will do")
-    parser.add_argument(
-        "--verify", metavar="K", type=int, help="recompute K points of the store in exact integers (default: none)"
-    )
-    parser.add_argument("--systems", metavar="FILE", help="the systems, in place of those that come with pbdist")
-    parser.add_argument("--tolerance", metavar="T", type=float, help="of --system: how much less is refuted (0.01)")
-    parser.add_argument(
-        "--size-store", metavar="STORE", help="of --system: a store to ask first; what it lacks is added to it"
-    )
-    parser.set_defaults(action=_report)
+@command(
+    "report",
+    Argument(
+        "store", "a store: a path or s3://BUCKET/PREFIX", metavar="[STORE]", required=False, type=Word(path="dir")
+    ),
+    Option(
+        "--system",
+        metavar="NAME",
+        type=Word(system_names),
+        help="in place of a store: a system of data/systems.yaml",
+    ),
+    Option("-o", "--output", metavar="FILE", type=file_type(Path), required=True, help="the file to write"),
+    Option(
+        "--format",
+        metavar="FORMAT",
+        type=choice(*_FORMATS),
+        help="default: by the end of the file's name",
+    ),
+    Option(
+        "--study",
+        metavar="FILE",
+        type=Word(study_names, path="file"),
+        help="goals: the targets of a study file, or of a study by name",
+    ),
+    Option("--compositions", metavar="R", type=WHOLE, help="a goal: number of compositions"),
+    *point_options("a goal: "),
+    Option("--delta", metavar="D", type=NUMBER, help="a goal: the largest delta that will do"),
+    Option(
+        "--verify",
+        metavar="K",
+        type=Number(0, 10_000, whole=True),
+        help="recompute K points of the store in exact integers (default: none)",
+    ),
+    systems_option(),
+    Option("--tolerance", metavar="T", type=NUMBER, help="of --system: how much less is refuted (0.01)"),
+    Option(
+        "--size-store",
+        metavar="STORE",
+        type=Word(path="dir"),
+        help="of --system: a store to ask first; what it lacks is added to it",
+    ),
+    example="report data/quickstart.zarr -o report.html",
+    exits=EXIT_CODES,
+    exclusive=[("epsilon", "exp_epsilon")],
+)
+def report(options: Options) -> int:
+    """Write a page on a store or a system, to hand on.
 
-
-def _report(options: argparse.Namespace) -> int:
+    One self-contained page: the goal, the noise that will do, the noise that is refuted, pictures, tables of the
+    bounds, what is taken for granted, and where the numbers come from. What of a store is missing, damaged or could not
+    be computed is said first; then the exit code is 1.
+    """
     _refuse_ignored(options)
     from pbdist.report.pages.files import check_place, format_of, write_report
 
@@ -53,7 +91,8 @@ def _report(options: argparse.Namespace) -> int:
     for store in (options.store, options.size_store):
         check_place(options.output, kind, store)
     drawn = "pdf" if kind == "latex" else "svg"
-    made = _of_store(options, drawn) if options.system is None else _of_system(options, drawn)
+    with sign_of_life():
+        made = _of_store(options, drawn) if options.system is None else _of_system(options, drawn)
     _told("writing")
     for path in write_report(made.document, options.output, kind):
         print(printable(str(path)))
@@ -62,25 +101,23 @@ def _report(options: argparse.Namespace) -> int:
     return 0 if made.whole else FAILED
 
 
-def _refuse_ignored(options: argparse.Namespace) -> None:
+def _refuse_ignored(options: Options) -> None:
     """Refuse options that would be ignored."""
     if (options.store is None) == (options.system is None):
         got = "neither" if options.store is None else "both"
-        raise InvalidInputError(f"STORE: expected a store or --system NAME, got {got}")
+        refuse("STORE", f"expected a store or --system NAME, got {got}")
     only = ("study", "verify") if options.store is None else ("systems", "tolerance", "size_store")
     for name in only:
         if getattr(options, name) is not None:
             what = "a system" if options.store is None else "a store"
-            raise InvalidInputError(f"--{name.replace('_', '-')}: expected none for {what}, got one")
-    if options.verify is not None and not 0 <= options.verify <= 10_000:
-        raise InvalidInputError(f"--verify: expected a whole number from 0 to 10,000, got {options.verify}")
+            refuse(f"--{name.replace('_', '-')}", f"expected none for {what}, got one")
 
 
 def _told(text: str) -> None:
-    print(f"report: {printable(text)}", file=sys.stderr, flush=True)
+    tell(f"report: {printable(text)}")
 
 
-def _of_store(options: argparse.Namespace, drawn: str) -> "Report":
+def _of_store(options: Options, drawn: str) -> "Report":
     from pbdist.report.pages.store_report import store_report
     from pbdist.report.pages.words import goals_of
 
@@ -99,7 +136,7 @@ def _of_store(options: argparse.Namespace, drawn: str) -> "Report":
     )
 
 
-def _study(options: argparse.Namespace) -> "StudySpec | None":
+def _study(options: Options) -> "StudySpec | None":
     if options.study is None:
         return None
     from pbdist.cli.study import study_file
@@ -108,7 +145,7 @@ def _study(options: argparse.Namespace) -> "StudySpec | None":
     return load_study(study_file(options.study))
 
 
-def _of_system(options: argparse.Namespace, drawn: str) -> "Report":
+def _of_system(options: Options, drawn: str) -> "Report":
     from pbdist.report.pages.system_report import system_report
     from pbdist.sizing.systems import SystemTarget, find_system, load_systems
 
@@ -121,7 +158,7 @@ def _of_system(options: argparse.Namespace, drawn: str) -> "Report":
     return system_report(system, targets, store=options.size_store, drawn=drawn, told=_told, **settings)
 
 
-def _asked_goal(options: argparse.Namespace) -> "Goal | None":
+def _asked_goal(options: Options) -> "Goal | None":
     """Return the goal of the options, None without one."""
     given = {name: getattr(options, name) for name in _GOAL}
     if all(value is None for value in given.values()):
@@ -129,7 +166,7 @@ def _asked_goal(options: argparse.Namespace) -> "Goal | None":
     missing = [name for name in ("compositions", "delta") if given[name] is None]
     missing += ["epsilon"] if given["epsilon"] is None and given["exp_epsilon"] is None else []
     if missing:
-        raise InvalidInputError(f"--{missing[0]}: expected a value with the rest of a goal, got none")
+        refuse(f"--{missing[0]}", "expected a value with the rest of a goal, got none")
     from pbdist.sizing.goal import checked_goal
 
     return checked_goal(**given)

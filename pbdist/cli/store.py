@@ -1,14 +1,13 @@
 """``pbdist status``, ``verify`` and ``export``: how far a store is, whether it is sound, and a copy for others."""
 
-import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pbdist.cli.interrupts import ANEW, in_good_order
-from pbdist.cli.output import EXIT_CODES, FAILED
-from pbdist.cli.parser import Commands, add_command
+from pbdist.cli.output import EXIT_CODES, FAILED, sign_of_life
+from pbdist.cli.parser import WHOLE, Argument, Option, Options, command, file_type, store_argument
 from pbdist.errors import PbdistError, StoreDamagedError, printable
 
 if TYPE_CHECKING:
@@ -18,33 +17,24 @@ if TYPE_CHECKING:
 _MOST_PRINTED = 20
 
 
-def add_status(commands: Commands) -> None:
-    """Add ``pbdist status``."""
-    about = "show how far a store is, also while a run goes on; --check reads every file"
-    description = "Exit code 0 if the store is complete (with --check: and every file sound), else 1."
-    parser = add_command(commands, "status", about, description, EXIT_CODES)
-    parser.add_argument("store", metavar="STORE", help="a store: a path or s3://BUCKET/PREFIX")
-    parser.add_argument("--check", action="store_true", help="read every file and compare it with its checksum")
-    parser.add_argument("--json", action="store_true", help="print JSON, with lists of any length")
-    parser.set_defaults(action=_status)
+@command(
+    "status",
+    store_argument(),
+    Option("--check", is_flag=True, help="read every file and compare it with its checksum"),
+    Option("--json", is_flag=True, help="print JSON, with lists of any length"),
+    example="status data/quickstart.zarr --check",
+    exits=EXIT_CODES,
+)
+def status(options: Options) -> int:
+    """Show how far a store is, also while a run goes on.
 
-
-def add_verify(commands: Commands) -> None:
-    """Add ``pbdist verify``."""
-    parser = commands.add_parser("verify", help="check a store: complete, unchanged, and right at sampled points")
-    parser.add_argument("store", metavar="STORE", help="a store: a path or s3://BUCKET/PREFIX")
-    parser.add_argument("--sample", metavar="K", type=int, default=20, help="points to recompute (default: 20)")
-    parser.add_argument("--seed", metavar="S", type=int, default=0, help="seed of the choice of points (default: 0)")
-    parser.add_argument("--cells", metavar="N", type=int, help="cells of the exact arithmetic (default: 100,000)")
-    parser.add_argument("--json", action="store_true", help="print JSON, unrounded")
-    parser.set_defaults(action=_verify)
-
-
-def _status(options: argparse.Namespace) -> int:
+    Exit code 0 if the store is complete (with --check: and every file sound), else 1.
+    """
     from pbdist.query.status import store_status
 
     try:
-        found = store_status(options.store, check=options.check)
+        with sign_of_life():
+            found = store_status(options.store, check=options.check)
     except StoreDamagedError as error:
         # It is a store that cannot be read, not wrong input.
         print(json.dumps({"healthy": False, "problem": str(error)}, indent=2) if options.json else f"damaged: {error}")
@@ -128,11 +118,26 @@ def _more(found: Sequence[object], what: str) -> Iterator[str]:
         yield f"and {len(found) - _MOST_PRINTED:,} more {what}: --json has all"
 
 
-def _verify(options: argparse.Namespace) -> int:
+@command(
+    "verify",
+    store_argument(),
+    Option("--sample", metavar="K", type=WHOLE, default=20, help="points to recompute (default: 20)"),
+    Option("--seed", metavar="S", type=WHOLE, default=0, help="seed of the choice of points (default: 0)"),
+    Option("--cells", metavar="N", type=WHOLE, help="cells of the exact arithmetic (default: 100,000)"),
+    Option("--json", is_flag=True, help="print JSON, unrounded"),
+    example="verify data/quickstart.zarr --sample 5",
+    exits=EXIT_CODES,
+)
+def verify(options: Options) -> int:
+    """Check a store: complete, unchanged, right at sampled points.
+
+    The points of the sample are recomputed in exact integer arithmetic.
+    """
     from pbdist.verify.store import DEFAULT_CELLS, verify_store
 
     cells = DEFAULT_CELLS if options.cells is None else options.cells
-    found = verify_store(options.store, sample=options.sample, seed=options.seed, max_cells=cells)
+    with sign_of_life():
+        found = verify_store(options.store, sample=options.sample, seed=options.seed, max_cells=cells)
     if options.json:
         print(json.dumps(found.as_json(), indent=2, allow_nan=False))
     else:
@@ -140,28 +145,30 @@ def _verify(options: argparse.Namespace) -> int:
     return 0 if found.passed else FAILED
 
 
-def add_export(commands: Commands) -> None:
-    """Add ``pbdist export``."""
-    about = "write a store, all its parts, as one flat table: .zarr, .nc, .parquet or .csv"
-    description = "Exit code 1 if the store is not complete and sound; --allow-incomplete exports what there is."
-    parser = add_command(commands, "export", about, description, EXIT_CODES)
-    parser.add_argument("store", metavar="STORE", help="a store: a path or s3://BUCKET/PREFIX")
-    parser.add_argument("out", metavar="OUT", help="a new path that ends in .zarr, .nc, .parquet or .csv")
-    parser.add_argument(
+@command(
+    "export",
+    store_argument(),
+    Argument("out", "a new path that ends in .zarr, .nc, .parquet or .csv", metavar="OUT", type=file_type()),
+    Option(
         "--allow-incomplete",
-        action="store_true",
+        is_flag=True,
         help="export a store that lacks results too; it says so in the export",
-    )
-    parser.set_defaults(action=_export)
+    ),
+    example="export data/quickstart.zarr quickstart.csv",
+    exits=EXIT_CODES,
+)
+def export(options: Options) -> int:
+    """Write a store as one flat table for other programs.
 
-
-def _export(options: argparse.Namespace) -> int:
+    The table has all parts of the store. Exit code 1 if it is not complete and sound; --allow-incomplete
+    exports what there is.
+    """
     from pbdist.errors import PbdistError, StoreDamagedError, StoreIncompleteError
     from pbdist.export import export_study
     from pbdist.study.plan import counted
 
     try:
-        with in_good_order(ANEW):
+        with in_good_order(ANEW), sign_of_life():
             found = export_study(options.store, options.out, allow_incomplete=options.allow_incomplete)
     except (StoreDamagedError, StoreIncompleteError) as error:
         print(f"pbdist: error: {error}", file=sys.stderr)

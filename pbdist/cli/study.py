@@ -1,6 +1,5 @@
 """``pbdist studies``, ``new``, ``plan`` and ``run``: find or write a study, tell what it will take, compute it."""
 
-import argparse
 import json
 import sys
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pbdist.cli.interrupts import in_good_order
 from pbdist.cli.output import EXIT_CODES, MISSED, page, printed_warnings
-from pbdist.cli.parser import Commands, add_command
+from pbdist.cli.parser import Argument, Number, Option, Options, Word, command, file_type, refuse
 from pbdist.errors import InvalidInputError, PbdistError, printable
 from pbdist.input_files import check_outside
 
@@ -32,68 +31,46 @@ if TYPE_CHECKING:
 _SERIAL_SECONDS = 3.0
 #: What numpy, scipy and zarr take of the address space, in bytes; with less, OpenBLAS may hang.
 _ADDRESS_SPACE = 2**30
-_STUDY = "a study file, or the name of a study that comes with pbdist, such as quickstart"
+_WORKERS = Number(1, 4096, whole=True)
 
 
-def add_plan(commands: Commands) -> None:
-    """Add ``pbdist plan``."""
-    parser = commands.add_parser("plan", help="show what a study will take, before anything runs")
-    parser.add_argument("study", metavar="FILE", help=_STUDY)
-    parser.add_argument("--json", action="store_true", help="print JSON, unrounded, with the grids")
-    parser.add_argument(
-        "--store",
-        help="show what a run would add to this store: a path or s3://BUCKET/PREFIX"
-        " (default, with extend: true in the file: data/NAME.zarr)",
-    )
-    parser.add_argument(
-        "--workers", metavar="N", type=int, default=1, help="project the time on so many workers (default: 1)"
-    )
-    parser.set_defaults(action=_plan)
+def study_names() -> tuple[str, ...]:
+    """Return the names of the studies that come with pbdist."""
+    from pbdist.study.starter import shipped_names
+
+    return shipped_names()
 
 
-def add_run(commands: Commands) -> None:
-    """Add ``pbdist run``."""
-    parser = add_command(commands, "run", "compute a study, or what is left of it, into a store", None, EXIT_CODES)
-    parser.add_argument("study", metavar="FILE", help=_STUDY)
-    parser.add_argument("--store", help="the store: a path or s3://BUCKET/PREFIX (default: data/NAME.zarr)")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--workers", metavar="N", type=int, help="worker processes (default: one a core)")
-    where.add_argument(
-        "--scheduler", metavar="ADDRESS|FILE", help="use a running Dask scheduler: its address or its scheduler file"
-    )
-    where.add_argument(
-        "--cluster", metavar="FILE", type=Path, help="start the Dask cluster of a file, such as cluster/slurm.yaml"
-    )
-    where.add_argument("--serial", action="store_true", help="compute in this process, without Dask")
-    parser.add_argument(
-        "--patience",
-        metavar="SECONDS",
-        type=float,
-        help="how long to wait for an object store that cannot be reached any more (default: 900)",
-    )
-    parser.add_argument(
-        "--check",
-        action="store_true",
-        help="before, read every file of the store and compare it with its checksum, and not only its size",
-    )
-    parser.add_argument("--log", metavar="PATH", type=Path, help="append what happens, one JSON object a line")
-    parser.add_argument(
-        "--strict",
-        action="store_true",
-        help="exit with code 3 if the tolerance is missed at a point that was asked for",
-    )
-    parser.set_defaults(action=_run)
+def _study_argument() -> Argument:
+    what = "a study file, or the name of a study that comes with pbdist, such as quickstart"
+    return Argument("study", what, metavar="FILE", type=Word(study_names, path="file"))
 
 
-def _plan(options: argparse.Namespace) -> int:
+def _store_option(what: str) -> Option:
+    return Option("--store", metavar="STORE", type=Word(path="dir"), help=what)
+
+
+@command(
+    "plan",
+    _study_argument(),
+    Option("--json", is_flag=True, help="print JSON, unrounded, with the grids"),
+    _store_option(
+        "show what a run would add to this store: a path or s3://BUCKET/PREFIX (default, with extend: true in the"
+        " file: data/NAME.zarr)"
+    ),
+    Option("--workers", metavar="N", type=_WORKERS, default=1, help="project the time on so many workers (default: 1)"),
+    example="plan quickstart --workers 4",
+    exits=EXIT_CODES,
+)
+def plan(options: Options) -> int:
+    """Show what a study will take in time, memory and disk space."""
     from pbdist.study import StudySpec, plan_study
     from pbdist.study.load import load_asked
 
-    _check_workers(options.workers)
     asked, workers = load_asked(study_file(options.study)), options.workers
     if options.store is None and isinstance(asked, StudySpec):
-        plan = plan_study(asked)
-        found, show = plan_as_json(plan, workers), partial(print_plan, plan=plan, workers=workers)
+        planned = plan_study(asked)
+        found, show = plan_as_json(planned, workers), partial(print_plan, plan=planned, workers=workers)
     else:
         store = _store(options, asked)
         plans = additions(asked, store)
@@ -106,7 +83,7 @@ def _plan(options: argparse.Namespace) -> int:
     return 0
 
 
-def _store(options: argparse.Namespace, asked: "StudySpec | Addition") -> str:
+def _store(options: Options, asked: "StudySpec | Addition") -> str:
     store: str = f"data/{asked.name}.zarr" if options.store is None else options.store
     return store
 
@@ -123,7 +100,46 @@ def study_file(given: str) -> Path:
     return path
 
 
-def _run(options: argparse.Namespace) -> int:
+@command(
+    "run",
+    _study_argument(),
+    _store_option("the store: a path or s3://BUCKET/PREFIX (default: data/NAME.zarr)"),
+    Option("--workers", metavar="N", type=_WORKERS, help="worker processes (default: one a core)"),
+    Option(
+        "--scheduler",
+        metavar="ADDRESS|FILE",
+        type=file_type(),
+        help="use a running Dask scheduler: its address or its scheduler file",
+    ),
+    Option(
+        "--cluster",
+        metavar="FILE",
+        type=file_type(Path),
+        help="start the Dask cluster of a file, such as cluster/slurm.yaml",
+    ),
+    Option("--serial", is_flag=True, help="compute in this process, without Dask"),
+    Option(
+        "--patience",
+        metavar="SECONDS",
+        type=Number(1, 1_000_000, "seconds"),
+        help="how long to wait for an object store that cannot be reached any more (default: 900)",
+    ),
+    Option(
+        "--check",
+        is_flag=True,
+        help="before, read every file of the store and compare it with its checksum, and not only its size",
+    ),
+    Option("--log", metavar="PATH", type=file_type(Path), help="append what happens, one JSON object a line"),
+    Option("--strict", is_flag=True, help="exit with code 3 if the tolerance is missed at a point that was asked for"),
+    example="run quickstart",
+    exits=EXIT_CODES,
+    exclusive=[("workers", "scheduler", "cluster", "serial")],
+)
+def run(options: Options) -> int:
+    """Compute a study, or what is left of it, into a store.
+
+    The same command goes on where an interrupted one stopped.
+    """
     _check_address_space()
     from pbdist.run.run import asked_of
     from pbdist.study.load import load_asked
@@ -132,11 +148,9 @@ def _run(options: argparse.Namespace) -> int:
     store = _store(options, asked)
     study = asked_of(asked, store).study
     if options.strict and not study.seeks_some:
-        raise InvalidInputError("--strict: expected a study with a tolerance, got one without")
+        refuse("--strict", "expected a study with a tolerance, got one without")
     if options.log is not None:
         check_outside(options.log, store, "--log")
-    if options.patience is not None and not 1.0 <= options.patience <= 1e6:
-        raise InvalidInputError(f"--patience: expected seconds from 1 to 1e6, got {options.patience:g}")
     executor = _executor(options)
     from rich.console import Console
 
@@ -173,7 +187,7 @@ def _run(options: argparse.Namespace) -> int:
     return MISSED if options.strict and missed else 0
 
 
-def _serial_seconds(options: argparse.Namespace) -> float:
+def _serial_seconds(options: Options) -> float:
     """Return how much projected work is computed without workers: some, where none are named."""
     named = (options.workers, options.cluster, options.scheduler)
     return _SERIAL_SECONDS if all(option is None for option in named) else 0.0
@@ -196,15 +210,8 @@ def _check_address_space() -> None:
         )
 
 
-def _check_workers(workers: int) -> None:
-    if not 1 <= workers <= 4096:
-        raise InvalidInputError(f"--workers: expected an integer from 1 to 4096, got {workers}")
-
-
-def _executor(options: argparse.Namespace) -> "Executor":
+def _executor(options: Options) -> "Executor":
     """Return the executor that the options name; nothing is started yet."""
-    if options.workers is not None:
-        _check_workers(options.workers)
     if options.serial:
         from pbdist.run import SerialExecutor
 
@@ -243,30 +250,13 @@ def _print_precision(console: "Console", study: "StudySpec", store: "Place") -> 
     return found.missed
 
 
-def add_studies(commands: Commands) -> None:
-    """Add ``pbdist studies``."""
-    parser = commands.add_parser("studies", help="list the studies that come with pbdist")
-    parser.add_argument("--show", metavar="STUDY", help="print the file of one of them")
-    parser.set_defaults(action=_studies)
-
-
-def add_new(commands: Commands) -> None:
-    """Add ``pbdist new``."""
-    parser = commands.add_parser(
-        "new",
-        help="write a study file to begin with",
-        description="Write a commented study file that can be run as it is. Nothing is overwritten.",
-    )
-    parser.add_argument(
-        "file", metavar="FILE", type=Path, help="the new study file; its name becomes that of the study"
-    )
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--mechanism", metavar="KIND", help="the kind of mechanism (default: Gaussian)")
-    what.add_argument("--like", metavar="STUDY", help="copy one of the studies that come with pbdist")
-    parser.set_defaults(action=_new)
-
-
-def _studies(options: argparse.Namespace) -> int:
+@command(
+    "studies",
+    Option("--show", metavar="STUDY", type=Word(study_names), help="print the file of one of them"),
+    example="studies --show quickstart",
+)
+def studies(options: Options) -> int:
+    """List the studies that come with pbdist."""
     from pbdist.study.starter import shipped_names, shipped_study
 
     if options.show is not None:
@@ -291,7 +281,25 @@ def _studies(options: argparse.Namespace) -> int:
     return 0
 
 
-def _new(options: argparse.Namespace) -> int:
+def _starter_kinds() -> tuple[str, ...]:
+    from pbdist.study.starter import starter_kinds
+
+    return starter_kinds()
+
+
+@command(
+    "new",
+    Argument("file", "the new study file; its name becomes that of the study", metavar="FILE", type=file_type(Path)),
+    Option("--mechanism", metavar="KIND", type=Word(_starter_kinds), help="the kind of mechanism (default: Gaussian)"),
+    Option("--like", metavar="STUDY", type=Word(study_names), help="copy one of the studies that come with pbdist"),
+    example="new my-study.yaml --mechanism Laplace",
+    exclusive=[("mechanism", "like")],
+)
+def new(options: Options) -> int:
+    """Write a commented study file to begin with.
+
+    It can be run as it is. Nothing is overwritten.
+    """
     from pbdist.errors import printable
     from pbdist.study.starter import write_copy, write_starter
 

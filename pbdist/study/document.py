@@ -145,7 +145,7 @@ def read_document(path: Path, read: Callable[[Document], _Made], what: str = "st
     try:
         text = read_input(path, _MOST_BYTES).decode("utf-8")
     except OSError as error:
-        problem = FileProblem(source, 1, what, f"expected a readable {what} file, got: {error.strerror}")
+        problem = FileProblem(source, 0, what, f"expected a readable {what} file, got: {error.strerror}")
         raise StudyFileError.of([problem]) from error
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1

@@ -62,7 +62,7 @@ def find_study(given: str) -> Path:
         raise InvalidInputError(f"study: {expected}, got {shown(given)}{near}")
     if (name := likely(path.stem, names)) is not None:
         problem = f"expected a readable study file, got: No such file or directory: did you mean {name}?"
-        raise StudyFileError.of([FileProblem(given, 1, "study", problem)])
+        raise StudyFileError.of([FileProblem(given, 0, "study", problem)])
     return path
 
 

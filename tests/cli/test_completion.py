@@ -1,42 +1,43 @@
-"""``pbdist completion``: what bash completes, in a real bash, and that the other shells' scripts name the same."""
+"""``pbdist completion``: what a shell is told of commands, options, names and files, and that its script is sound."""
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from pbdist.cli import main
-from pbdist.study.starter import shipped_names
 from tests.needs import missing
 
-
-@pytest.fixture(scope="module")
-def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the script for each shell, a study file and a store."""
-    folder = tmp_path_factory.mktemp("completion")
-    (folder / "query.zarr").mkdir()
-    (folder / "quiet.yaml").touch()
-    return folder
+SCRIPTS = {"bash": "_pbdist_completion", "zsh": "#compdef pbdist", "fish": "function _pbdist_completion"}
 
 
-def script(folder: Path, shell: str, capsys: pytest.CaptureFixture[str]) -> Path:
-    path = folder / f"pbdist.{shell}"
-    if not path.exists():
-        assert main(["completion", shell]) == 0
-        path.write_text(capsys.readouterr().out, encoding="utf-8")
-    return path
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a study file and a store, where a line is completed."""
+    (tmp_path / "query.zarr").mkdir()
+    (tmp_path / "quiet.yaml").touch()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
+#: What a shell completes itself.
+DIRECTORY, FILE = "dir", "file"
+
+
+@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
         (["ru"], {"run"}),
         (["run", "qui"], {"quickstart", "quiet.yaml"}),
         (["plan", "vuv"], {"vuvuzela-conversation", "vuvuzela-dialing"}),
+        (["plan", "unknown"], {FILE}),
         (["plan", "--j"], {"--json"}),
-        (["query", "qu"], {"query.zarr"}),
+        (["query", "qu"], {DIRECTORY}),
         (["query", "s", "--exp"], {"--exp-epsilon"}),
+        (["query", "s", "--scale", "3", "--truncate-l"], {"--truncate-low"}),
         (["studies", "--show", "quick"], {"quickstart"}),
         (["new", "x.yaml", "--like", "census"], {"census-2020"}),
         (["new", "x.yaml", "--mechanism", "Disc"], {"DiscreteLaplace", "DiscreteGaussian"}),
@@ -44,32 +45,49 @@ def script(folder: Path, shell: str, capsys: pytest.CaptureFixture[str]) -> Path
         (["size", "--system", "vuvuzela-d"], {"vuvuzela-dialing"}),
         (["epsilon", "--family", "Disc"], {"DiscreteLaplace", "DiscreteGaussian"}),
         (["delta", "--fi"], {"--file"}),
-        (["delta", "--family", "Histogram", "--file", "quie"], {"quiet.yaml"}),
+        (["delta", "--family", "Histogram", "--file", "x"], {FILE}),
         (["dpsgd", "--noise"], {"--noise-multiplier"}),
-        (["run", "x.yaml", "--cluster", "quie"], {"quiet.yaml"}),
+        (["run", "x.yaml", "--cluster", "x"], {FILE}),
     ],
 )
-def test_bash(scripts: Path, words: list[str], expected: set[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_proposed(
+    words: list[str], expected: set[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("_PBDIST_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", " ".join(["pbdist", *words]))
+    monkeypatch.setenv("COMP_CWORD", str(len(words)))
+    assert main([]) == 0
+    rows = [line.split(",", 1) for line in capsys.readouterr().out.split()]
+    assert {value if kind == "plain" else kind for kind, value in rows} == expected
+
+
+@pytest.mark.parametrize("shell", SCRIPTS)
+def test_the_script(shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    text = capsys.readouterr().out
+    assert SCRIPTS[shell] in text
+    installed = shutil.which(shell)
+    if installed is not None:
+        script = tmp_path / "script"
+        script.write_text(text, encoding="utf-8")
+        assert subprocess.run([installed, "-n", script], check=False).returncode == 0
+
+
+@pytest.mark.slow
+def test_bash_completes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bash = shutil.which("bash")
     if bash is None:
         missing("bash")
-    program = (
-        f'source "{script(scripts, "bash", capsys)}"\n'
-        'COMP_WORDS=(pbdist "$@"); COMP_CWORD=$#; COMPREPLY=()\n'
-        '_shtab_pbdist pbdist "${COMP_WORDS[COMP_CWORD]}" ""\n'
-        'printf "%s\\n" "${COMPREPLY[@]}"\n'
-    )
-    done = subprocess.run([bash, "-c", program, "-", *words], capture_output=True, text=True, check=False, cwd=scripts)
-    # Outside a terminal bash says of `compopt` that nothing is being completed.
-    assert [line for line in done.stderr.splitlines() if "compopt" not in line] == []
-    assert set(done.stdout.split()) == expected
-
-
-@pytest.mark.parametrize("shell", ["zsh", "fish", "tcsh"])
-def test_the_other_shells(scripts: Path, shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    text = script(scripts, shell, capsys).read_text(encoding="utf-8")
-    wanted = ["completion", "--exp-epsilon" if shell == "zsh" else "exp-epsilon", "DiscreteLaplace", *shipped_names()]
-    assert [word for word in wanted if word not in text] == []
-    installed = shutil.which(shell)
-    if installed is not None and shell != "tcsh":
-        assert subprocess.run([installed, "-n", scripts / f"pbdist.{shell}"], check=False).returncode == 0
+    assert main(["completion", "bash"]) == 0
+    called = folder / "pbdist"
+    called.write_text(f'#!/bin/sh\nexec {sys.executable} -m pbdist "$@"\n', encoding="utf-8")
+    called.chmod(0o755)
+    (folder / "script").write_text(capsys.readouterr().out, encoding="utf-8")
+    program = """
+        source ./script
+        COMP_WORDS=(pbdist plan vuv); COMP_CWORD=2; COMPREPLY=()
+        _pbdist_completion ./pbdist
+        printf "%s\\n" "${COMPREPLY[@]}"
+    """
+    done = subprocess.run([bash, "-c", program], capture_output=True, text=True, check=False)
+    assert set(done.stdout.split()) == {"vuvuzela-conversation", "vuvuzela-dialing"}, done.stderr

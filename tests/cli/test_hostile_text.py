@@ -1,6 +1,5 @@
 """Names and texts that steer a terminal, or are markup: no command prints them as they are."""
 
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,8 +18,7 @@ HOSTILE = "\x1b[31mred\x9b2J\x07\u202e\u2066\u200b[bold]x[/bold][/]"
 
 
 def _printed(arguments: tuple[object, ...], capsys: pytest.CaptureFixture[str]) -> str:
-    with suppress(SystemExit):
-        main([str(argument) for argument in arguments])
+    main([str(argument) for argument in arguments])
     whole = "".join(capsys.readouterr())
     assert all(letter.isprintable() or letter == "\n" for letter in whole), (arguments, whole)
     return whole
@@ -41,7 +39,6 @@ def test_paths_and_descriptions(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("new", folder / "n.yaml"),
         ("run", f"{HOSTILE}.yaml"),
         ("run", study, "--cluster", HOSTILE),
-        ("figure", HOSTILE),
         ("query", store, "--mechanism", HOSTILE, "--compositions", 4, "--epsilon", 0),
         ("size", "--systems", HOSTILE, "--system", HOSTILE),
         ("status", HOSTILE),

@@ -1,4 +1,4 @@
-"""A sign of life: on a terminal, after a while, and nowhere else."""
+"""A sign of life: after a while, with the steps and an estimate, on a terminal and elsewhere."""
 
 import io
 import sys
@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from pbdist.cli import output as module
-from pbdist.cli.output import sign_of_life
+from pbdist.cli.output import sign_of_life, tell
 from pbdist.progress import report
 
 
@@ -37,11 +37,37 @@ def test_a_long_computation_is_told_and_cleared(monkeypatch: pytest.MonkeyPatch,
     assert text.endswith("\x1b[K")
 
 
-def test_a_quick_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_terminal_it_is_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_WITHOUT_TERMINAL", 0.01)
+    assert told(monkeypatch, io.StringIO(), seconds=20.0).startswith("computing for 0 s: r = 8 of 64\n")
+
+
+@pytest.mark.parametrize("stderr", [Terminal(), io.StringIO()])
+def test_a_quick_one_is_not(monkeypatch: pytest.MonkeyPatch, stderr: io.StringIO) -> None:
     monkeypatch.setattr(module, "_FIRST", 60.0)
-    assert "computing" not in told(monkeypatch, Terminal(), seconds=0.0)
+    assert "computing" not in told(monkeypatch, stderr, seconds=0.0)
 
 
-def test_nothing_is_told_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_FIRST", 0.0)
-    assert told(monkeypatch, io.StringIO(), seconds=0.05) == ""
+def test_the_time_that_is_left_is_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    steps = module._Steps()
+    steps.hear("r =", 8, 64)
+    now[0] = 104.0
+    steps.hear("r =", 16, 64)
+    assert str(steps) == "computing for 4 s: r = 16 of 64, about 24 s left"
+    # Of several parts the whole is estimated, once one is done.
+    steps = module._Steps()
+    steps.count("target", 0, 3)
+    assert str(steps) == "computing for 0 s: target 1 of 3"
+    now[0] = 114.0
+    steps.count("target", 1, 3)
+    steps.hear("r =", 1, 2)
+    assert str(steps) == "computing for 10 s: target 2 of 3: r = 1 of 2, about 20 s left"
+
+
+def test_other_lines_are_written_over_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for stderr, begin in ((Terminal(), "\x1b[K"), (io.StringIO(), "")):
+        monkeypatch.setattr(sys, "stderr", stderr)
+        tell("report: writing")
+        assert stderr.getvalue() == f"{begin}report: writing\n"

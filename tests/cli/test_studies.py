@@ -100,4 +100,4 @@ def test_a_plan_projects_the_time_on_some_workers(folder: Path, capsys: pytest.C
     assert main(["plan", path, "--workers", "4", "--store", str(folder / "s.zarr")]) == 0
     assert "on 4 workers and up to" in " ".join(capsys.readouterr().out.split())
     assert main(["plan", path, "--workers", "0"]) == 2
-    assert "--workers: expected an integer from 1 to 4096, got 0" in capsys.readouterr().err
+    assert "--workers: expected a whole number from 1 to 4,096, got 0" in capsys.readouterr().err

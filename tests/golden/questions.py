@@ -201,7 +201,7 @@ _QUESTIONS = (
     "--compositions 4 --delta 0.2 --format markdown",
     "--compositions 4 --delta 0.2 --format latex",
     "--exp-epsilon 2 --delta 0.2 --format json",
-    "--compositions 2 --epsilon 0.1 --each",
+    "--compositions 2 --epsilon 0.1 --direction each",
 )
 _QUERIES = tuple(f"query STORE --mechanism Laplace --scale 2 3 {question}" for question in _QUESTIONS)
 

@@ -286,7 +286,7 @@ def test_on_the_command_line(study: Study, capsys: pytest.CaptureFixture[str], m
     assert (code, strict_out, strict_err) == (3, out, err)
     code, out, err = asked(*several, "--strict", "--json")
     assert [answer["within_tolerance"] for answer in json.loads(out)["answers"]] == [True, False]
-    code, out, err = asked(*several, "--each", "--json")
+    code, out, err = asked(*several, "--direction", "each", "--json")
     assert [answer["B||A"]["within_tolerance"] for answer in json.loads(out)["answers"]] == [True, False]
     one = ("--compositions", "16", "--epsilon", "0.15")
     code, out, err = asked(*one, "--strict")

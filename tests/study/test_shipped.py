@@ -130,7 +130,7 @@ def test_unknown_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: s
 def test_paths_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for given in ("pipelines/quickstart.yaml", "quickstart.yml"):
-        with pytest.raises(StudyFileError, match=rf"^{given}:1: study: .*did you mean quickstart\?$"):
+        with pytest.raises(StudyFileError, match=rf"^{given}: study: .*did you mean quickstart\?$"):
             find_study(given)
     # Nothing is like these: reading them says what is wrong.
     for given in ("absent.yaml", "some/where/absent", "../absent"):
