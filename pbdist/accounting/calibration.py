@@ -11,7 +11,8 @@ from pbdist.query.formats import Column, Sheet, Shown, head_of
 from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.sizing.api import size
 from pbdist.sizing.goal import SizedNoise
-from pbdist.sizing.report import PrintedSize, printed_size
+from pbdist.sizing.report import PrintedSize, printed_size, sized_as_json
+from pbdist.types import JsonValue
 
 #: What the refuted noise proves of all that is smaller still.
 SMALLER = "No noise multiplier that is as small as the refuted one, or smaller, meets the promise."
@@ -78,9 +79,14 @@ class DpsgdNoise(Answered):
                 Shown(rounded_down(less.bound), one.refuted_delta_lower),
             )
             rows.append((*asked, *cells, one.within_tolerance, one.adjacency.value))
-        given = f"examples={training.examples} batch={training.batch} rate={training.sample_rate}"
+        given = " ".join(f"{name}={value}" for name, value in training.given.items())
         caption = f"DP-SGD {given}", f"neighbours: {training.adjacency.in_words}"
         return Sheet(columns, tuple(rows), caption, (SMALLER, *training.notes, f"For a paper: {self.sentence}"))
+
+    def _answers(self) -> JsonValue:
+        rows = zip(*self.columns.values(), strict=True)
+        told = [dict(zip(self.columns, row, strict=True)) for row in rows]
+        return [{**row, **sized_as_json(one)} for row, one in zip(told, self.sized, strict=True)]
 
     def _printed(self, sized: SizedNoise) -> PrintedSize:
         return printed_size(sized, SubsampledGaussian, {"rate": self.training.sample_rate})

@@ -1,6 +1,7 @@
 """`dpsgd`: ε of a run of DP-SGD from both sides, in the words of those who train: records, batches, epochs, phases."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -21,7 +22,7 @@ from pbdist.notebook import html_table
 from pbdist.results import EpsilonBounds
 from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.suggestions import did_you_mean
-from pbdist.types import FloatArray
+from pbdist.types import JsonValue
 
 if TYPE_CHECKING:
     from pbdist.query.formats import Sheet
@@ -143,6 +144,15 @@ class Training:
         return int(found) if found.denominator == 1 else float(found)
 
     @property
+    def given(self) -> dict[str, Any]:
+        """What all moments have in common."""
+        if len(self.phases) > 1:
+            return {"examples": self.examples}
+        noise = self.phases[-1].noise_multiplier
+        told = {"examples": self.examples, "batch": self.batch, "rate": self.sample_rate}
+        return told if noise is None else {**told, "noise_multiplier": noise}
+
+    @property
     def adjacency(self) -> Adjacency:
         """One record is added or removed."""
         return Adjacency.ADD_OR_REMOVE
@@ -211,13 +221,29 @@ def _short(delta: float) -> str:
     return exact(delta) if len(exact(delta)) < 8 else rounded_up(delta, 4)
 
 
-class Answered:
+class Answered(ABC):
     """Answers as a table with notes, which ``print`` and notebooks show as the command does."""
 
+    training: Training
+
     @property
+    @abstractmethod
     def sheet(self) -> "Sheet":
-        """The answers, rounded outwards, and what they take for granted."""
-        raise NotImplementedError
+        """The answers, rounded outwards, what they take for granted, and a sentence for a paper."""
+
+    @property
+    @abstractmethod
+    def sentence(self) -> str:
+        """What a paper can say of the run."""
+
+    @abstractmethod
+    def _answers(self) -> JsonValue:
+        """Return the answers, unrounded."""
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return everything in the types of JSON, unrounded."""
+        about = {**self.training.given, "adjacency": self.training.adjacency.value}
+        return {**about, "notes": list(self.training.notes), "sentence": self.sentence, "answers": self._answers()}
 
     def __str__(self) -> str:
         """Return the table with its notes, as the command prints it."""
@@ -257,14 +283,10 @@ class DpsgdEpsilon(Answered):
     epsilon: EpsilonBounds
 
     @property
-    def noise_multiplier(self) -> float | None:
-        """The noise multiplier; of several phases that of the last one."""
-        return self.training.phases[-1].noise_multiplier
-
-    @property
     def sentence(self) -> str:
         """What a paper can say of the whole run, ε rounded up; empty if no ε was found that meets every δ."""
-        lower, upper = (side.reshape(-1, *side.shape[-2:])[:, -1].max(axis=0) for side in self._sides)
+        sides = self.epsilon.lower, self.epsilon.upper
+        lower, upper = (side.reshape(-1, *side.shape[-2:])[:, -1].max(axis=0) for side in sides)
         if np.isinf(upper).any():
             return ""
         promises = [
@@ -274,25 +296,27 @@ class DpsgdEpsilon(Answered):
         return self.training.sentence(promises, more=f" (lower bound on ε for as many steps: {tight})")
 
     @property
-    def _sides(self) -> tuple[FloatArray, FloatArray]:
-        return self.epsilon.lower, self.epsilon.upper
-
-    @property
     def sheet(self) -> "Sheet":
         """A row for each moment and δ; the notes end with a sentence for a paper."""
         from pbdist.query.printing import answers_sheet  # noqa: PLC0415 -- it takes time to import
 
-        training = self.training
-        asked = training.columns(delta=training.delta)
-        shape = (2, -1) if self.epsilon.lower.ndim > 2 else (-1,)
-        arrays = {name: each.reshape(shape) for name, each in vars(self.epsilon).items() if hasattr(each, "reshape")}
-        given: dict[str, Any] = {"examples": training.examples}
-        if len(training.phases) == 1:
-            given |= {"batch": training.batch, "rate": training.sample_rate, "noise_multiplier": self.noise_multiplier}
-        sheet = answers_sheet("DP-SGD", given, asked, replace(self.epsilon, **arrays))
+        asked, bounds = self._flat
+        sheet = answers_sheet("DP-SGD", self.training.given, asked, bounds)
         read = () if self.epsilon.unknown.all() else (READ,)
         paper = (f"For a paper: {self.sentence}",) if self.sentence else ()
-        return replace(sheet, notes=(*sheet.notes, *read, *training.notes, *paper))
+        return replace(sheet, notes=(*sheet.notes, *read, *self.training.notes, *paper))
+
+    def _answers(self) -> JsonValue:
+        from pbdist.query.printing import answers_as_json  # noqa: PLC0415
+
+        return answers_as_json("DP-SGD", *self._flat)["answers"]
+
+    @property
+    def _flat(self) -> tuple[dict[str, list[Any]], EpsilonBounds]:
+        """What was asked, and the bounds with all points in one axis, after that of the directions if they have one."""
+        shape = (2, -1) if self.epsilon.lower.ndim > 2 else (-1,)
+        arrays = {name: each.reshape(shape) for name, each in vars(self.epsilon).items() if hasattr(each, "reshape")}
+        return self.training.columns(delta=self.training.delta), replace(self.epsilon, **arrays)
 
     def over_time(self, moments: int = 24) -> "DpsgdEpsilon":
         """Return ε at about so many moments of the run, as evenly as steps allow, and at the end of each phase."""
