@@ -51,13 +51,7 @@ _FIELDS = {"scale": "noise_multiplier", "rate": "sample_rate"}
 
 
 def step_of(noise_multiplier: Any, sample_rate: Any) -> SubsampledGaussian:
-    """Return the worst-case pair of one step of DP-SGD, for one record added or removed.
-
-    Raises
-    ------
-    InvalidInputError
-        A parameter is out of its range; by the name it has here.
-    """
+    """Return the worst-case pair of one step of DP-SGD, for one record added or removed, or refuse a parameter."""
     try:
         return SubsampledGaussian(scale=noise_multiplier, rate=sample_rate)
     except InvalidInputError as error:
@@ -106,23 +100,16 @@ def _what_it_says(pair: Pair) -> object:
 #: What the document is, and the version of its format. A key that is added later is optional, and none changes its
 #: meaning; a document that older versions would misread gets a new version.
 KIND, FORMAT = "accountant", 1
-_KEYS = ("pbdist", "format", "adjacency", "phases")
-_PHASE_KEYS = ("pair", "count")
+_KEYS, _PHASE_KEYS = ("pbdist", "format", "adjacency", "phases"), ("pair", "count")
 #: The most bytes of a file, and levels in a document: what is done with a pair takes longer with every level.
 _MOST_BYTES, _MOST_LEVELS = 64 << 20, 16
 
 
 def phases_of(document: Any) -> Iterator[Phase]:
-    """Yield the phases of a document, checked one by one; what they say together is not checked here.
-
-    Raises
-    ------
-    InvalidInputError
-        Under the name of the field: it is missing, unknown, or not what is expected.
-    """
+    """Yield the phases of a document, checked one by one; what they say together is not checked here."""
     if _deeper(document, _MOST_LEVELS):
         raise InvalidInputError(f"document: expected at most {_MOST_LEVELS} levels of nesting, got more")
-    _check_keys("", document, _KEYS)
+    check_keys("", document, _KEYS)
     if document["pbdist"] != KIND:
         raise InvalidInputError(f"pbdist: expected {KIND}, got {shown(document['pbdist'])}")
     if type(document["format"]) is not int or document["format"] != FORMAT:
@@ -134,7 +121,7 @@ def phases_of(document: Any) -> Iterator[Phase]:
         raise InvalidInputError(f"phases: expected a list, got {shown(phases)}")
     for index, phase in enumerate(phases):
         field = f"phases[{index}]"
-        _check_keys(field, phase, _PHASE_KEYS)
+        check_keys(field, phase, _PHASE_KEYS)
         count = phase["count"]
         if type(count) is not int or not 1 <= count <= MAX_COMPOSITIONS:
             raise InvalidInputError(f"{field}.count: expected a whole number from 1 to 2^62, got {shown(count)}")
@@ -150,8 +137,8 @@ def _deeper(value: Any, levels: int) -> bool:
     return inner is not None and (levels == 0 or any(_deeper(one, levels - 1) for one in inner))
 
 
-def _check_keys(field: str, value: Any, keys: tuple[str, ...]) -> None:
-    """Refuse what is no mapping of exactly these keys."""
+def check_keys(field: str, value: Any, keys: tuple[str, ...], *, needed: bool = True) -> None:
+    """Refuse what is no mapping of these keys, and if they are `needed` of all of them."""
     whole, inside = field or "document", f"{field}." if field else ""
     if not isinstance(value, Mapping):
         raise InvalidInputError(f"{whole}: expected a mapping of {', '.join(keys)}, got {shown(value)}")
@@ -160,7 +147,7 @@ def _check_keys(field: str, value: Any, keys: tuple[str, ...]) -> None:
             raise InvalidInputError(
                 f"{whole}: expected the keys {', '.join(keys)}, got {shown(key)}{did_you_mean(key, keys)}"
             )
-    for key in keys:
+    for key in keys if needed else ():
         if key not in value:
             raise InvalidInputError(f"{inside}{key}: expected a value, got none")
 
@@ -189,11 +176,6 @@ class Question:
     together: bool
     strict: bool
 
-    @property
-    def pairs(self) -> list[Pair]:
-        """The pairs of the round."""
-        return [pair for pair, _ in self.components]
-
     def tell(self, missed: str | None) -> None:
         """Warn of bounds that miss the tolerance, or raise the error of it."""
         if missed is not None and self.strict:
@@ -205,13 +187,7 @@ class Question:
 def asked(
     phases: Sequence[Phase], field: str, values: Any, *, repeats: Any, tolerance: Any, direction: Any, strict: Any
 ) -> Question:
-    """Return a question, checked; `field` is "delta" or "epsilon", of which the values are.
-
-    Raises
-    ------
-    InvalidInputError
-        An argument is out of its range, the values and the repeats do not broadcast, or the history gets too long.
-    """
+    """Return a question, checked; `field` is "delta" or "epsilon", of which the values are."""
     check_direction(direction)
     check_strict(strict)
     aimed = checked_tolerance(tolerance)
@@ -440,7 +416,7 @@ class Accountant:
             tolerance=question.tolerance,
             joint_directions=question.together,
         )
-        within, why, missed = epsilon_within(table, question.tolerance, question.pairs)
+        within, why, missed = epsilon_within(table, question.tolerance, [pair for pair, _ in question.components])
         question.tell(missed)
         at = (0 if question.together else slice(None), *question.places)
         lower, upper, met, why = (_frozen(each[at]) for each in (table.lower, table.upper, within, why))
@@ -470,17 +446,7 @@ class Accountant:
             ``lower <= δ <= upper``, their natural logarithms, and the neighbours that they are about. Of a history
             without steps δ is 0.
 
-        Raises
-        ------
-        InvalidInputError
-            An argument is out of its range.
-        PrecisionError
-            If `strict`, and the tolerance is missed.
-
-        Warns
-        -----
-        PrecisionWarning
-            If the tolerance is missed; the bounds hold.
+        Errors and warnings are those of `epsilon`.
         """
         question = asked(
             self._phases, "epsilon", epsilon, repeats=repeats, tolerance=tolerance, direction=direction, strict=strict
@@ -498,7 +464,9 @@ class Accountant:
         if question.together:
             bounds = [each.max(axis=0) for each in bounds]
             within, closest = within.all(axis=0), closest.all(axis=0)
-        why = why_wide(question.pairs, within, closest, (bounds[0] == 0.0) & (bounds[1] >= 1.0))
+        why = why_wide(
+            [pair for pair, _ in question.components], within, closest, (bounds[0] == 0.0) & (bounds[1] >= 1.0)
+        )
         points = table.compositions, table.epsilon
         question.tell(delta_missed(points, bounds, within, why, question.tolerance))
         at = (..., *question.places)

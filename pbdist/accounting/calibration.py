@@ -130,12 +130,7 @@ def dpsgd_noise(
     InvalidInputError
         An argument is out of its range; or no noise multiplier that `size` looks at meets the promise, or all do.
     PrecisionError
-        As of `size`.
-
-    Warns
-    -----
-    PrecisionWarning
-        As of `size`.
+        As of `size`, and so are warnings.
 
     Examples
     --------

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pbdist.accounting.events import EventPairs, EventRefusedError, composed, from_dp_event
+from pbdist.accounting.events import EventPairs, composed, from_dp_event
 from pbdist.arguments import MAX_EPSILON
 from pbdist.errors import InvalidInputError, MissingDependencyError, shown
 from pbdist.mechanisms import Adjacency
@@ -80,10 +80,9 @@ class EventAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
         adjacency = self._spent.adjacency
         try:
             pairs = from_dp_event(event, adjacency=adjacency).times(count)
-        except EventRefusedError as error:
-            return PrivacyAccountant.CompositionErrorDetails(invalid_event=error.event, error_message=str(error))
         except InvalidInputError as error:
-            return PrivacyAccountant.CompositionErrorDetails(invalid_event=event, error_message=str(error))
+            refused = getattr(error, "event", event)
+            return PrivacyAccountant.CompositionErrorDetails(invalid_event=refused, error_message=str(error))
         if do_compose:
             self._spent = composed([self._spent, pairs], adjacency)
         return None
@@ -97,7 +96,7 @@ class EventAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
         return self.get_delta_bounds(target_epsilon).upper
 
     def get_epsilon_bounds(self, target_delta: float) -> Interval:
-        """Bound ε from both sides: the smallest ε with which (ε, δ) is met.
+        """Bound ε from both sides: the smallest ε with which (ε, δ) is met; warnings as of `Accountant.epsilon`.
 
         Parameters
         ----------
@@ -113,11 +112,6 @@ class EventAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
         ------
         InvalidInputError
             δ is no number in [0, 1].
-
-        Warns
-        -----
-        PrecisionWarning
-            If the tolerance is missed; the bounds hold.
         """
         delta = _number("target_delta", target_delta)
         if not 0.0 <= delta <= 1.0:
@@ -132,7 +126,7 @@ class EventAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
         return Interval(float(found.lower), float(found.upper))
 
     def get_delta_bounds(self, target_epsilon: float) -> Interval:
-        """Bound δ from both sides.
+        """Bound δ from both sides; warnings as of `Accountant.delta`.
 
         Parameters
         ----------
@@ -149,11 +143,6 @@ class EventAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
         ------
         InvalidInputError
             ε is no number of at least 0.
-
-        Warns
-        -----
-        PrecisionWarning
-            If the tolerance is missed; the bounds hold.
         """
         epsilon = _number("target_epsilon", target_epsilon)
         if not epsilon >= 0.0:

@@ -1,6 +1,7 @@
 """`dpsgd`: ε of a run of DP-SGD from both sides, in the words of those who train: records, batches, epochs, phases."""
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,16 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pbdist.accounting.accountant import step_of
+from pbdist.accounting.accountant import check_keys, step_of
 from pbdist.accounting.events import EventPairs
 from pbdist.arguments import MAX_COMPOSITIONS, check_either, checked_delta, checked_numbers
-from pbdist.errors import InvalidInputError, shown
+from pbdist.errors import InvalidInputError, PrecisionWarning, shown
 from pbdist.mechanisms import Adjacency
 from pbdist.mechanisms.declaration import checked_integer
 from pbdist.notebook import html_table
 from pbdist.results import EpsilonBounds
 from pbdist.rounding import exact, rounded_down, rounded_up
-from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
 
 if TYPE_CHECKING:
@@ -115,8 +115,8 @@ class Training:
 
     @property
     def phases(self) -> tuple[TrainingPhase, ...]:
-        """The phases of the whole run."""
-        return self.runs[-1]
+        """The phases of the longest run."""
+        return self.runs[self.steps.index(max(self.steps))]
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -137,11 +137,7 @@ class Training:
     @property
     def batch(self) -> int | float:
         """Records of a batch on average; of several phases those of the last one."""
-        return self._batch_of(self.phases)
-
-    def _batch_of(self, run: Sequence[TrainingPhase]) -> int | float:
-        found = run[-1].sample_rate * self.examples
-        return int(found) if found.denominator == 1 else float(found)
+        return _number(self.phases[-1].sample_rate * self.examples)
 
     @property
     def given(self) -> dict[str, Any]:
@@ -165,7 +161,11 @@ class Training:
         epochs = self.epochs
         rows: list[dict[str, Any]] = []
         for index, run in enumerate(self.runs):
-            row = {"phase": len(run), "noise_multiplier": run[-1].noise_multiplier, "batch": self._batch_of(run)}
+            row = {
+                "phase": len(run),
+                "noise_multiplier": run[-1].noise_multiplier,
+                "batch": _number(run[-1].sample_rate * self.examples),
+            }
             row = (row if len(self.phases) > 1 else {}) | ({} if epochs is None else {"epochs": epochs[index]})
             row["steps"] = self.steps[index]
             rows += [{**row, **dict(zip(axes, point, strict=True))} for point in product(*axes.values())]
@@ -192,28 +192,24 @@ class Training:
     def sentence(self, promises: Sequence[tuple[str, float]], noise: str = "", more: str = "") -> str:
         """Return a sentence for a paper: what was trained, with which accountant, what it assumes, what is promised.
 
-        Parameters
-        ----------
-        promises
-            ε, as they are printed, and δ.
-        noise
-            The noise multiplier, as it is printed, where the phases have none.
-        more
-            What ends the sentence.
+        ε is as it is printed, and so is the noise multiplier, where the phases have none; `more` ends the sentence.
         """
         parts = []
         for phase in self.phases:
-            batch, multiplier = exact(float(phase.sample_rate * self.examples)), phase.noise_multiplier
-            steps = f"{phase.steps:,} steps"
+            steps, batch = f"{phase.steps:,} steps", exact(float(phase.sample_rate * self.examples))
             told = steps if phase.epochs is None else f"{exact(phase.epochs)} epochs ({steps})"
-            shown_noise = noise if multiplier is None else exact(multiplier)
-            parts.append(f"{told} with expected batch {batch} and noise multiplier {shown_noise}")
+            multiplier = noise if phase.noise_multiplier is None else exact(phase.noise_multiplier)
+            parts.append(f"{told} with expected batch {batch} and noise multiplier {multiplier}")
         private = "- and ".join(f"({epsilon}, {_short(delta)})" for epsilon, delta in promises)
         return (
             f"We trained with DP-SGD on {self.examples:,} records: {', then '.join(parts)}. With Poisson sampling, and"
             f" for neighbouring data sets that differ in one record added or removed, the training is {private}"
             f"-differentially private by the certified accountant of pbdist {version('pbdist')}{more}."
         )
+
+
+def _number(value: Fraction) -> int | float:
+    return int(value) if value.denominator == 1 else float(value)
 
 
 def _short(delta: float) -> str:
@@ -286,7 +282,8 @@ class DpsgdEpsilon(Answered):
     def sentence(self) -> str:
         """What a paper can say of the whole run, ε rounded up; empty if no ε was found that meets every δ."""
         sides = self.epsilon.lower, self.epsilon.upper
-        lower, upper = (side.reshape(-1, *side.shape[-2:])[:, -1].max(axis=0) for side in sides)
+        end = self.training.steps.index(max(self.training.steps))
+        lower, upper = (side.reshape(-1, *side.shape[-2:])[:, end].max(axis=0) for side in sides)
         if np.isinf(upper).any():
             return ""
         promises = [
@@ -320,7 +317,10 @@ class DpsgdEpsilon(Answered):
 
     def over_time(self, moments: int = 24) -> "DpsgdEpsilon":
         """Return ε at about so many moments of the run, as evenly as steps allow, and at the end of each phase."""
-        return _bounded(self.training.over_time(moments), tolerance=None)
+        with warnings.catch_warnings():
+            # `within_tolerance` tells it.
+            warnings.simplefilter("ignore", PrecisionWarning)
+            return _bounded(self.training.over_time(moments))
 
 
 def dpsgd(
@@ -396,7 +396,7 @@ def dpsgd(
     True
     >>> phases = [{"epochs": 10, "noise_multiplier": 1.2}, {"epochs": 5, "batch": 512, "noise_multiplier": 0.9}]
     >>> print(f"{dpsgd(examples=60_000, batch=256, phases=phases, delta=1e-5).epsilon.upper[-1, 0]:.3f}")
-    1.921
+    1.746
     """
     given = {"batch": batch, "sample_rate": sample_rate, "noise_multiplier": noise_multiplier}
     training = checked_training(examples, delta, {"epochs": epochs, "steps": steps, **given}, phases)
@@ -427,19 +427,9 @@ def _pairs_of(run: Sequence[TrainingPhase]) -> EventPairs:
 def checked_training(
     examples: Any, delta: Any, given: Mapping[str, Any], phases: Any = None, *, sized: bool = False
 ) -> Training:
-    """Return a run, checked; δ is one over `examples` if it is not given.
+    """Return a run, checked, of the arguments of `dpsgd`, or with a noise multiplier that is to be `sized`.
 
-    Parameters
-    ----------
-    given
-        The values of `dpsgd` by the keys of a phase.
-    sized
-        Whether the noise multiplier is looked for.
-
-    Raises
-    ------
-    InvalidInputError
-        An argument is out of its range; the text names it.
+    `given` holds those that a phase may have too. What is refused is refused by its name.
     """
     records = _whole("examples", examples, _MOST_EXAMPLES)
     if phases is None:
@@ -463,14 +453,7 @@ def _checked_phases(examples: int, given: Mapping[str, Any], phases: Any) -> lis
     found = []
     for index, phase in enumerate(phases):
         field = f"phases[{index}]"
-        if not isinstance(phase, Mapping):
-            raise InvalidInputError(f"{field}: expected a mapping of {', '.join(_PHASE_KEYS)}, got {shown(phase)}")
-        for key in phase:
-            if key not in _PHASE_KEYS:
-                raise InvalidInputError(
-                    f"{field}: expected keys of {', '.join(_PHASE_KEYS)}, got {shown(key)}"
-                    f"{did_you_mean(key, _PHASE_KEYS)}"
-                )
+        check_keys(field, phase, _PHASE_KEYS, needed=False)
         own = {"batch", "sample_rate"} & phase.keys()
         shared = {name: value for name, value in given.items() if not own or name not in ("batch", "sample_rate")}
         try:

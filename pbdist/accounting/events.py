@@ -2,9 +2,11 @@
 
 import math
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self, TypeVar
 
@@ -83,13 +85,7 @@ class EventPairs:
         return any(pair == REVEALED for pair, _ in self.lower)
 
     def __iter__(self) -> Iterator[tuple[Pair, int]]:
-        """Yield the pairs and their counts.
-
-        Raises
-        ------
-        InvalidInputError
-            The event is not exact.
-        """
+        """Yield the pairs and their counts; refused where the event is not exact."""
         if not self.exact:
             raise InvalidInputError(
                 "EventPairs: expected one worst case, got one that two compositions enclose: ask for upper, for lower,"
@@ -98,14 +94,11 @@ class EventPairs:
         return iter(self.upper)
 
     def times(self, count: int) -> Self:
-        """Return the pairs of several runs of the event.
-
-        Raises
-        ------
-        InvalidInputError
-            They are more than 2^62.
-        """
-        return type(self)(_times(self.upper, count), _times(self.lower, count), self.adjacency)
+        """Return the pairs of several runs of the event; more than 2^62 are refused."""
+        upper, lower = (tuple((pair, one * count) for pair, one in side if count) for side in (self.upper, self.lower))
+        if any(one > MAX_COMPOSITIONS for _, one in (*upper, *lower)):
+            raise InvalidInputError(f"count: expected at most 2^62 runs of an event in all, got {count} times")
+        return type(self)(upper, lower, self.adjacency)
 
     def epsilon(
         self, delta: Any, *, tolerance: float | None = None, direction: str = "both", strict: bool = False
@@ -164,7 +157,12 @@ def accountant_of(pairs: Counted) -> Accountant:
 
 def composed(parts: list[EventPairs], adjacency: Adjacency) -> EventPairs:
     """Return the pairs of several events, equal ones together, in the order in which they first occur."""
-    return EventPairs(_merged([part.upper for part in parts]), _merged([part.lower for part in parts]), adjacency)
+    upper, lower = Counter[Pair](), Counter[Pair]()
+    for part in parts:
+        for counts, side in ((upper, part.upper), (lower, part.lower)):
+            for pair, count in side:
+                counts[pair] += count
+    return EventPairs(tuple(upper.items()), tuple(lower.items()), adjacency)
 
 
 def refusal(name: str, why: str, event: Any) -> EventRefusedError:
@@ -172,39 +170,12 @@ def refusal(name: str, why: str, event: Any) -> EventRefusedError:
     return EventRefusedError(printable(f"{name}: expected an event with a known worst-case pair, got {why}"), event)
 
 
-def _merged(parts: list[Counted]) -> Counted:
-    counts: dict[Pair, int] = {}
-    for part in parts:
-        for pair, count in part:
-            counts[pair] = counts.get(pair, 0) + count
-    return tuple(counts.items())
-
-
-def _times(pairs: Counted, count: int) -> Counted:
-    found = tuple((pair, one * count) for pair, one in pairs) if count else ()
-    if any(one > MAX_COMPOSITIONS for _, one in found):
-        raise InvalidInputError(f"count: expected at most 2^62 runs of an event in all, got {count} times")
-    return found
-
-
 Made = TypeVar("Made", bound=Pair)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """An event, what it is called, and the neighbours that it is read for.
-
-    Attributes
-    ----------
-    name : str
-        The name of its class.
-    event : object
-        The event.
-    adjacency : Adjacency
-        Add-or-remove, replace-one or zero-out.
-    inner : callable
-        Reads the event in another one, for the same neighbours.
-    """
+    """An event, the name of its class, and the neighbours that it is read for; `inner` reads an event in it."""
 
     name: str
     event: Any
@@ -265,13 +236,13 @@ class Reading:
         pairs = ((self.made(make), count),)
         return EventPairs(pairs, pairs, self.adjacency)
 
-    def between(self, upper: Callable[[], Pair], lower: Callable[[], Pair]) -> EventPairs:
+    def between(self, upper: Pair, lower: Pair) -> EventPairs:
         """Return a pair that dominates the worst case, and one that it dominates."""
-        return EventPairs(((self.made(upper), 1),), ((self.made(lower), 1),), self.adjacency)
+        return EventPairs(((upper, 1),), ((lower, 1),), self.adjacency)
 
     @property
     def nothing(self) -> EventPairs:
-        """The pairs of what reveals nothing."""
+        """No pairs: nothing is revealed."""
         return EventPairs((), (), self.adjacency)
 
     @property
@@ -289,7 +260,7 @@ class Reading:
             pair = Histogram((whole - seen, seen, 0), (whole - seen, 0, seen))
         else:
             pair = Histogram((whole - seen, seen), (1, 0))
-        return EventPairs(((REVEALED, 1),), ((pair, 1),), self.adjacency)
+        return self.between(REVEALED, pair)
 
     def made(self, make: Callable[[], Made]) -> Made:
         """Return a pair; what it refuses is refused under the event's name."""
@@ -344,7 +315,7 @@ def fixed_batch(reading: Reading) -> EventPairs:
     pair = _only(reading, inner, (Gaussian,))
     # The pair of one batch counts the norm of a value, of which two lie between a record and another one.
     mechanism = reading.made(lambda: FixedBatchGaussian(pair.scale, batch, examples, 0.5 * pair.sensitivity))
-    return reading.between(lambda: mechanism.upper_pair, lambda: mechanism.lower_pair)
+    return reading.between(mechanism.upper_pair, mechanism.lower_pair)
 
 
 def truncated_batch(reading: Reading) -> EventPairs:
@@ -365,7 +336,7 @@ def truncated_batch(reading: Reading) -> EventPairs:
     if batch >= examples:
         return reading.exactly(lambda: SubsampledGaussian(noise, rate))
     mechanism = reading.made(lambda: TruncatedPoissonGaussian(noise, rate, batch, examples))
-    return reading.between(lambda: mechanism.upper_pair, lambda: mechanism.lower_pair)
+    return reading.between(mechanism.upper_pair, mechanism.lower_pair)
 
 
 def _only(reading: Reading, inner: EventPairs, kinds: tuple[type, ...]) -> Any:
@@ -402,10 +373,8 @@ def _discrete_laplace(reading: Reading) -> EventPairs:
     shift = reading.whole("sensitivity", reading.event.sensitivity, 0) * _DISTANCE[reading.adjacency]
     if shift == 0:
         return reading.nothing
-    least, most = _inverses(inverse)
-    if least == most:
-        return reading.exactly(lambda: DiscreteLaplace(least, shift))
-    return reading.between(lambda: DiscreteLaplace(least, shift), lambda: DiscreteLaplace(most, shift))
+    upper, lower = (reading.made(partial(DiscreteLaplace, scale, shift)) for scale in _inverses(inverse))
+    return reading.between(upper, lower)
 
 
 def _inverses(value: float) -> tuple[float, float]:
@@ -521,8 +490,8 @@ def from_dp_event(event: Any, *, adjacency: Adjacency | str = Adjacency.ADD_OR_R
     """Return the worst-case pairs of an event of dp-accounting, and how often each occurs.
 
     They are the exact worst case, or, for batches of a fixed size, samples that are cut, and parameters that no float64
-    is, two compositions that are proved to enclose it. All other kinds are refused by name; none is approximated. So is
-    a class that dp-accounting does not define, a subclass of its classes too.
+    is, two compositions that are proved to enclose it: Theorems 1, 36 to 40 and 81 to 83 of docs/theory.md. All other
+    kinds are refused by name, and so is a class that dp-accounting does not define; none is approximated.
 
     Parameters
     ----------
@@ -544,11 +513,6 @@ def from_dp_event(event: Any, *, adjacency: Adjacency | str = Adjacency.ADD_OR_R
         No pair is known for an event or for those neighbours, or a parameter is out of its range; the text says which.
     InvalidInputError
         The adjacency is none of these.
-
-    Notes
-    -----
-    Theorem 1 of docs/theory.md: the pairs of events that are composed, in any order and adaptively, are composed.
-    Theorems 36 to 40 and 81 to 83 are about the single events.
 
     Examples
     --------
@@ -611,11 +575,8 @@ def _leaves(event: Any) -> Iterator[tuple[Any, int]]:
 def _name_of(event: Any) -> str:
     """Return the name of an event's class, by which it is known; what is no event of dp-accounting has another one."""
     if isinstance(event, tuple) and hasattr(event, "module_name") and hasattr(event, "class_name"):
-        module, name = _text(event.module_name), _text(event.class_name)
+        named = event.module_name, event.class_name
+        module, name = (one.decode(errors="replace") if isinstance(one, bytes) else str(one) for one in named)
     else:
         module, name = type(event).__module__, type(event).__qualname__
     return name if module == _MODULE else f"{module}.{name}"
-
-
-def _text(value: Any) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

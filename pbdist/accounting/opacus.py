@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from pbdist.accounting.accountant import Accountant
+from pbdist.accounting.accountant import Accountant, step_of
 from pbdist.accounting.events import REVEALED
 from pbdist.arguments import MAX_COMPOSITIONS
 from pbdist.errors import InvalidInputError, MissingDependencyError, shown
@@ -29,12 +29,6 @@ def register() -> None:
 
     Then ``PrivacyEngine(accountant="pbdist")`` counts with it, as do ``opacus.accountants.create_accountant`` and
     ``make_private_with_epsilon``.
-
-    Examples
-    --------
-    >>> from pbdist.accounting import opacus  # doctest: +SKIP
-    >>> opacus.register()  # doctest: +SKIP
-    >>> engine = PrivacyEngine(accountant="pbdist")  # doctest: +SKIP
     """
     register_accountant(NAME, OpacusAccountant, force=True)
 
@@ -70,17 +64,10 @@ class OpacusAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Count a step of the optimizer.
 
-        Parameters
-        ----------
-        noise_multiplier : float
-            Standard deviation of the noise, divided by the clipping norm; 0 is no noise.
-        sample_rate : float
-            The probability with which each record is in the batch, in (0, 1].
-
         Raises
         ------
         InvalidInputError
-            A parameter is out of its range. Nothing is counted then.
+            The noise multiplier is below 0, or the sampling rate not in (0, 1]. Nothing is counted then.
         """
         noise, rate, steps = _phase((noise_multiplier, sample_rate, 1))
         if self.history and tuple(self.history[-1][:2]) == (noise, rate):
@@ -140,19 +127,11 @@ class OpacusAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         """A `pbdist.Accountant` of the same steps."""
         found = Accountant()
         for noise, rate, steps in _history(self.history):
-            if noise == 0.0:
-                found = found.add(REVEALED, steps)
-            else:
-                found = found.step(noise_multiplier=noise, sample_rate=rate, steps=steps)
+            found = found.add(step_of(noise, rate) if noise else REVEALED, steps)
         return found
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Continue the history of a checkpoint, in place of this one.
-
-        Parameters
-        ----------
-        state_dict : mapping
-            As ``state_dict`` returns it.
 
         Raises
         ------

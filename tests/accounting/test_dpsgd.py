@@ -244,7 +244,7 @@ def test_bad_input_is_refused_by_name(changed: dict[str, Any], problem: str) -> 
         ([3], "phases[0]: expected a mapping of epochs, steps, batch, sample_rate, noise_multiplier, got 3"),
         (
             [{"epoch": 1}],
-            "phases[0]: expected keys of epochs, steps, batch, sample_rate, noise_multiplier, got 'epoch':",
+            "phases[0]: expected the keys epochs, steps, batch, sample_rate, noise_multiplier, got 'epoch':",
         ),
         ([{"epochs": 1}, {}], "phases[1].epochs: expected exactly one of epochs and steps, got neither"),
         ([{"epochs": [1, 2]}], "phases[0]: expected one number of epochs or steps, got several"),

@@ -126,7 +126,10 @@ def test_epsilon_over_epochs_is_drawn(capsys: pytest.CaptureFixture[str], tmp_pa
         ("--phase epochs", "--phase: expected NAME=NUMBER once each, with commas, as in epochs=10,"),
         ("--phase epochs=1,epochs=2", "--phase: expected NAME=NUMBER once each"),
         ("--phase epochs=x", "--phase: expected NAME=NUMBER once each"),
-        ("--phase epochs=1 epoch=2", "phases[1]: expected keys of epochs, steps, batch, sample_rate, noise_multiplier"),
+        (
+            "--phase epochs=1 epoch=2",
+            "phases[1]: expected the keys epochs, steps, batch, sample_rate, noise_multiplier",
+        ),
         ("--phase epochs=1 --epochs 2", "--phase: expected none beside --epochs"),
         ("--sample-rate .1", "--sample-rate: expected none beside --batch"),
         ("--epochs 1 --plot a.jpg", "--plot: expected a file that ends in .svg, .png or .pdf"),
