@@ -58,7 +58,9 @@ _EXAMPLE = "epochs=10,noise-multiplier=1.2,batch=256"
     "dpsgd",
     Option("--examples", metavar="N", type=WHOLE, help="records of the data set"),
     Option("--batch", metavar="B", type=WHOLE, help="records of a batch, on average"),
-    Option("--sample-rate", metavar="Q", type=NUMBER, help="probability of a record to be in a batch, not B / N"),
+    Option(
+        "--sample-rate", metavar="Q", type=NUMBER, help="in place of --batch: probability of a record to be in a batch"
+    ),
     Option(
         "--noise-multiplier",
         metavar="X",
@@ -66,7 +68,9 @@ _EXAMPLE = "epochs=10,noise-multiplier=1.2,batch=256"
         help="deviation of the noise / norm to which gradients are clipped",
     ),
     Option("--epsilon", metavar="E", type=NUMBER, several=True, help="epsilon to keep, in nats"),
-    Option("--epochs", metavar="T", type=NUMBER, several=True, help="numbers of epochs, each N / B steps, rounded up"),
+    Option(
+        "--epochs", metavar="T", type=NUMBER, several=True, help="numbers of epochs: each is N / B steps, rounded up"
+    ),
     Option("--steps", metavar="R", type=WHOLE, several=True, help="numbers of steps, in place of epochs"),
     Option(
         "--phase",
