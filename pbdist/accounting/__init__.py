@@ -8,9 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pbdist.accounting.accountant import Accountant
-from pbdist.accounting.dpsgd import DpsgdEpsilon, dpsgd
+from pbdist.accounting.dpsgd import DpsgdEpsilon, Training, TrainingPhase, dpsgd
 from pbdist.accounting.events import EventPairs, EventRefusedError, from_dp_event
-from pbdist.accounting.training import Training
 
 if TYPE_CHECKING:
     from pbdist.accounting.calibration import DpsgdNoise, dpsgd_noise
@@ -22,6 +21,7 @@ __all__ = [
     "EventPairs",
     "EventRefusedError",
     "Training",
+    "TrainingPhase",
     "dpsgd",
     "dpsgd_noise",
     "from_dp_event",

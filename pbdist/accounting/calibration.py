@@ -1,28 +1,32 @@
 """`dpsgd_noise`: the smallest noise multiplier of DP-SGD that provably keeps a promise, and one that does not."""
 
+import json
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from pbdist.accounting.training import Training, checked_training, step_of
+from pbdist.accounting.dpsgd import Answered, Training, checked_training
 from pbdist.arguments import checked_epsilon
 from pbdist.mechanisms import SubsampledGaussian
-from pbdist.notebook import html_table
+from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.sizing.api import size
-from pbdist.sizing.sized import SizedNoise
+from pbdist.sizing.sized import SizedNoise, sized_as_json
+from pbdist.tables import Column, Sheet, Shown, head_of
 
+#: What the refuted noise proves of all that is smaller still.
+SMALLER = "No noise multiplier that is as small as the refuted one, or smaller, meets the promise."
 #: How much smaller the refuted noise multiplier is, if nobody says otherwise.
 DEFAULT_STEP = 1e-3
 
 
 @dataclass(frozen=True)
-class DpsgdNoise:
-    """Noise multipliers of a run of DP-SGD, and what was taken for granted.
+class DpsgdNoise(Answered):
+    """Noise multipliers of a run of DP-SGD, and what was taken for granted; ``print`` shows them as a table.
 
     Attributes
     ----------
     training : Training
-        Records, batch, epochs, steps and δ.
+        Records, phases and δ.
     epsilon : tuple of float
         ε that are promised, nats.
     sized : tuple of SizedNoise
@@ -41,21 +45,55 @@ class DpsgdNoise:
 
     @property
     def noise_multipliers(self) -> tuple[float, ...]:
-        """Those that will do, in the order of `sized`."""
+        """Those that meet the promise, in the order of `sized`."""
         return tuple(one.scale for one in self.sized)
 
-    def _repr_html_(self) -> str:
-        """Return the answers as a small table, for notebooks."""
-        heads = [*self.columns, "noise multiplier", "refuted"]
-        refuted = [one.refuted_scale for one in self.sized]
-        rows = zip(*self.columns.values(), self.noise_multipliers, refuted, strict=True)
-        return html_table(f"DP-SGD, neighbours: {self.training.adjacency}", rows, heads)
+    @property
+    def sentence(self) -> str:
+        """What a paper can say of the last of `sized`, its noise multiplier rounded up."""
+        last = self.sized[-1]
+        return self.training.sentence([(exact(last.epsilon), last.delta)], noise=last.printed.meets.scale)
+
+    @property
+    def sheet(self) -> Sheet:
+        """A row for each of `sized`; the notes end with a sentence for a paper."""
+        training = self.training
+        columns = (
+            *(Column(name, head_of(name)) for name in self.columns),
+            Column("noise_multiplier", "noise multiplier that meets it"),
+            Column("delta_upper", head_of("delta_upper")),
+            Column("refuted_noise_multiplier", "refuted"),
+            Column("refuted_delta_lower", head_of("delta_lower")),
+            Column("within_tolerance", "", number=False, printed=False),
+            Column("adjacency", "", number=False, printed=False),
+        )
+        rows = []
+        for asked, one in zip(zip(*self.columns.values(), strict=True), self.sized, strict=True):
+            meets, less = one.printed.meets, one.printed.refuted
+            cells = (
+                Shown(meets.scale, one.scale),
+                Shown(rounded_up(meets.bound), one.delta_upper),
+                Shown(less.scale, one.refuted_scale),
+                Shown(rounded_down(less.bound), one.refuted_delta_lower),
+            )
+            rows.append((*asked, *cells, one.within_tolerance, one.adjacency.value))
+        given = " ".join(f"{name}={value}" for name, value in training.given.items())
+        caption = f"DP-SGD {given}", f"neighbours: {training.adjacency.in_words}"
+        return Sheet(columns, tuple(rows), caption, (SMALLER, *training.notes, f"For a paper: {self.sentence}"))
+
+    def json(self) -> str:
+        """Return everything as JSON, unrounded."""
+        rows = zip(*self.columns.values(), strict=True)
+        told = [dict(zip(self.columns, row, strict=True)) for row in rows]
+        answers = [{**row, **sized_as_json(one)} for row, one in zip(told, self.sized, strict=True)]
+        return json.dumps({**self.about, "answers": answers}, indent=2, allow_nan=False) + "\n"
 
 
 def dpsgd_noise(
     *,
     examples: int,
-    batch: int,
+    batch: int | None = None,
+    sample_rate: float | None = None,
     epsilon: Any,
     epochs: Any = None,
     steps: Any = None,
@@ -69,7 +107,7 @@ def dpsgd_noise(
 
     Parameters
     ----------
-    examples, batch, epochs, steps, delta
+    examples, batch, sample_rate, epochs, steps, delta
         As of `dpsgd`.
     epsilon : float or array_like of float
         ε that is promised, nats, at least 0.
@@ -89,12 +127,7 @@ def dpsgd_noise(
     InvalidInputError
         An argument is out of its range; or no noise multiplier that `size` looks at meets the promise, or all do.
     PrecisionError
-        As of `size`.
-
-    Warns
-    -----
-    PrecisionWarning
-        As of `size`.
+        As of `size`, and so are warnings.
 
     Examples
     --------
@@ -104,8 +137,8 @@ def dpsgd_noise(
     >>> sized.delta_upper <= 1e-5 < sized.refuted_delta_lower
     True
     """
-    training = checked_training(examples, batch, epochs, steps, delta)
-    step_of(1.0, training.sample_rate)
+    given = {"batch": batch, "sample_rate": sample_rate, "epochs": epochs, "steps": steps}
+    training = checked_training(examples, delta, given, sized=True)
     promised = tuple(checked_epsilon(epsilon).tolist())
     sized = tuple(
         size(

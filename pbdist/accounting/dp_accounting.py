@@ -4,11 +4,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pbdist.accounting.events import EventPairs, EventRefusedError, composed, from_dp_event
+from pbdist.accounting.events import EventPairs, composed, from_dp_event
 from pbdist.arguments import MAX_EPSILON
 from pbdist.errors import InvalidInputError, MissingDependencyError, shown
 from pbdist.mechanisms import Adjacency
-from pbdist.types import Direction
 
 try:
     from dp_accounting.privacy_accountant import NeighboringRelation, PrivacyAccountant
@@ -22,8 +21,6 @@ _ADJACENCY: Mapping[Any, Adjacency] = {
     NeighboringRelation.REPLACE_ONE: Adjacency.REPLACE_ONE,
     NeighboringRelation.REPLACE_SPECIAL: Adjacency.ZERO_OUT,
 }
-#: Where no δ is allowed: the δ whose ε is a lower bound, and how far above the largest loss δ is looked for.
-_SMALL_DELTA, _SLIGHTLY = 1e-12, 1e-9
 
 
 class Interval(NamedTuple):
@@ -83,10 +80,9 @@ class EventAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
         adjacency = self._spent.adjacency
         try:
             pairs = from_dp_event(event, adjacency=adjacency).times(count)
-        except EventRefusedError as error:
-            return PrivacyAccountant.CompositionErrorDetails(invalid_event=error.event, error_message=str(error))
         except InvalidInputError as error:
-            return PrivacyAccountant.CompositionErrorDetails(invalid_event=event, error_message=str(error))
+            refused = getattr(error, "event", event)
+            return PrivacyAccountant.CompositionErrorDetails(invalid_event=refused, error_message=str(error))
         if do_compose:
             self._spent = composed([self._spent, pairs], adjacency)
         return None
@@ -100,7 +96,7 @@ class EventAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
         return self.get_delta_bounds(target_epsilon).upper
 
     def get_epsilon_bounds(self, target_delta: float) -> Interval:
-        """Bound ε from both sides: the smallest ε with which (ε, δ) is met.
+        """Bound ε from both sides: the smallest ε with which (ε, δ) is met; warnings as of `Accountant.epsilon`.
 
         Parameters
         ----------
@@ -111,17 +107,11 @@ class EventAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
         -------
         Interval
             ``lower <= ε <= upper``, nats. As dp-accounting has it, ε is infinite after a non-private event, whatever δ.
-            With δ = 0 the upper bound is infinite unless one without any δ is found.
 
         Raises
         ------
         InvalidInputError
             δ is no number in [0, 1].
-
-        Warns
-        -----
-        PrecisionWarning
-            If the tolerance is missed; the bounds hold.
         """
         delta = _number("target_delta", target_delta)
         if not 0.0 <= delta <= 1.0:
@@ -132,12 +122,11 @@ class EventAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
             return Interval(math.inf, math.inf)
         if delta == 1.0:
             return Interval(0.0, 0.0)
-        found = self._spent.epsilon(delta or _SMALL_DELTA, tolerance=self._tolerance)
-        known = Interval(float(found.lower), float(found.upper))
-        return known if delta else self._without_delta(known.lower)
+        found = self._spent.epsilon(delta, tolerance=self._tolerance)
+        return Interval(float(found.lower), float(found.upper))
 
     def get_delta_bounds(self, target_epsilon: float) -> Interval:
-        """Bound δ from both sides.
+        """Bound δ from both sides; warnings as of `Accountant.delta`.
 
         Parameters
         ----------
@@ -154,11 +143,6 @@ class EventAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
         ------
         InvalidInputError
             ε is no number of at least 0.
-
-        Warns
-        -----
-        PrecisionWarning
-            If the tolerance is missed; the bounds hold.
         """
         epsilon = _number("target_epsilon", target_epsilon)
         if not epsilon >= 0.0:
@@ -169,22 +153,6 @@ class EventAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
             return Interval(1.0, 1.0)
         found = self._spent.delta(min(epsilon, MAX_EPSILON), tolerance=self._tolerance)
         return Interval(float(found.lower) if epsilon <= MAX_EPSILON else 0.0, float(found.upper))
-
-    def _without_delta(self, lower: float) -> Interval:
-        """Bounds on the smallest ε that leaves no δ, of which a lower bound is known.
-
-        That is the largest loss. Where the losses are bounded, the moments of the pairs tell a bound on it, which
-        counts where δ is indeed 0.
-        """
-        largest = sum(
-            count * max(factor.log_tail_moment(1.0, -math.inf, direction) for direction in Direction)
-            for pair, count in self._spent.upper
-            for factor in pair.factors
-        )
-        largest = max(largest * (1.0 + _SLIGHTLY), 0.0)
-        if not largest < MAX_EPSILON or self._spent.delta(largest, tolerance=self._tolerance).upper > 0.0:
-            return Interval(lower, math.inf)
-        return Interval(lower, largest)
 
 
 def _number(field: str, value: Any) -> float:

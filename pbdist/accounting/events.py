@@ -1,15 +1,20 @@
 """Read dp-accounting's events: compositions become worst-case pairs with counts, what is not exact is refused."""
 
 import math
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self, TypeVar
 
-from pbdist.accounting.accountant import Accountant
-from pbdist.arguments import MAX_COMPOSITIONS
-from pbdist.errors import InvalidInputError, printable, shown
+import numpy as np
+
+from pbdist.accounting.accountant import Accountant, Counted
+from pbdist.arguments import MAX_COMPOSITIONS, checked_tolerance
+from pbdist.errors import InvalidInputError, PrecisionWarning, printable, shown
 from pbdist.mechanisms import (
     Adjacency,
     ApproximateDP,
@@ -25,10 +30,8 @@ from pbdist.mechanisms import (
     SubsampledLaplace,
     TruncatedPoissonGaussian,
 )
-from pbdist.results import DeltaBounds, EpsilonBounds
-
-#: Pairs, and how often each occurs.
-Counted = tuple[tuple[Pair, int], ...]
+from pbdist.notebook import html_table
+from pbdist.results import ENCLOSED, DeltaBounds, EpsilonBounds, relative_width
 
 #: The pair of what shows the data as it is: every δ is 1.
 REVEALED = ApproximateDP(epsilon=0.0, delta=1.0)
@@ -82,13 +85,7 @@ class EventPairs:
         return any(pair == REVEALED for pair, _ in self.lower)
 
     def __iter__(self) -> Iterator[tuple[Pair, int]]:
-        """Yield the pairs and their counts.
-
-        Raises
-        ------
-        InvalidInputError
-            The event is not exact.
-        """
+        """Yield the pairs and their counts; refused where the event is not exact."""
         if not self.exact:
             raise InvalidInputError(
                 "EventPairs: expected one worst case, got one that two compositions enclose: ask for upper, for lower,"
@@ -97,34 +94,57 @@ class EventPairs:
         return iter(self.upper)
 
     def times(self, count: int) -> Self:
-        """Return the pairs of several runs of the event.
+        """Return the pairs of several runs of the event; more than 2^62 are refused."""
+        upper, lower = (tuple((pair, one * count) for pair, one in side if count) for side in (self.upper, self.lower))
+        if any(one > MAX_COMPOSITIONS for _, one in (*upper, *lower)):
+            raise InvalidInputError(f"count: expected at most 2^62 runs of an event in all, got {count} times")
+        return type(self)(upper, lower, self.adjacency)
 
-        Raises
-        ------
-        InvalidInputError
-            They are more than 2^62.
-        """
-        return type(self)(_times(self.upper, count), _times(self.lower, count), self.adjacency)
-
-    def epsilon(self, delta: Any, *, tolerance: float | None = None) -> EpsilonBounds:
+    def epsilon(
+        self, delta: Any, *, tolerance: float | None = None, direction: str = "both", strict: bool = False
+    ) -> EpsilonBounds:
         """Bound ε(δ) of the event from both sides; arguments, errors and warnings as of `Accountant.epsilon`."""
-        above = accountant_of(self.upper).epsilon(delta, tolerance=tolerance)
-        below = above if self.exact else accountant_of(self.lower).epsilon(delta, tolerance=tolerance)
-        within = above.within_tolerance if self.exact else None
-        return EpsilonBounds(below.lower, above.upper, within, adjacency=self.adjacency)
+        asked: Any = {"tolerance": tolerance, "direction": direction, "strict": strict}
+        found: EpsilonBounds = self._enclosed(lambda run: run.epsilon(delta, **asked), tolerance)
+        return found
 
-    def delta(self, epsilon: Any, *, tolerance: float | None = None) -> DeltaBounds:
+    def delta(
+        self, epsilon: Any, *, tolerance: float | None = None, direction: str = "both", strict: bool = False
+    ) -> DeltaBounds:
         """Bound δ(ε) of the event from both sides; arguments, errors and warnings as of `Accountant.delta`."""
-        above = accountant_of(self.upper).delta(epsilon, tolerance=tolerance)
-        below = above if self.exact else accountant_of(self.lower).delta(epsilon, tolerance=tolerance)
-        return DeltaBounds(
-            below.lower,
-            above.upper,
-            below.log_lower,
-            above.log_upper,
-            above.within_tolerance if self.exact else None,
-            adjacency=self.adjacency,
-        )
+        asked: Any = {"tolerance": tolerance, "direction": direction, "strict": strict}
+        found: DeltaBounds = self._enclosed(lambda run: run.delta(epsilon, **asked), tolerance)
+        return found
+
+    def _enclosed(self, bounds: Callable[[Accountant], Any], tolerance: float | None) -> Any:
+        """Return upper bounds of the one composition, and lower ones of the other."""
+        above = bounds(accountant_of(self.upper))
+        if self.exact:
+            return replace(above, adjacency=self.adjacency)
+        with warnings.catch_warnings():
+            # What is missed is told once.
+            if not np.all(above.within_tolerance):
+                warnings.simplefilter("ignore", PrecisionWarning)
+            below = bounds(accountant_of(self.lower))
+        wide = relative_width(below.lower, above.upper) > checked_tolerance(tolerance)
+        missed = ~above.within_tolerance, ~below.within_tolerance, wide
+        why = np.select(missed, (above.why_wide, below.why_wide, ENCLOSED), "")
+        lower = {name: value for name, value in vars(below).items() if name.endswith("lower")}
+        return replace(above, **lower, within_tolerance=why == "", why_wide=why, adjacency=self.adjacency)
+
+    def __str__(self) -> str:
+        """Return the pairs and their counts; where two compositions enclose the event, both."""
+        told = [" + ".join(f"{count:,} x {pair!r}" for pair, count in pairs) for pairs in (self.upper, self.lower)]
+        neighbours = f"neighbours: {self.adjacency}"
+        if self.exact:
+            return f"{told[0] or 'nothing is revealed'}, {neighbours}"
+        return f"from above {told[0]}, from below {told[1] or 'nothing'}, {neighbours}"
+
+    def _repr_html_(self) -> str:
+        """Return the pairs and their counts as a small table, for notebooks."""
+        sides = {"exact": self.upper} if self.exact else {"from above": self.upper, "from below": self.lower}
+        rows = [(side, pair, count) for side, pairs in sides.items() for pair, count in pairs]
+        return html_table(f"EventPairs, neighbours: {self.adjacency}", rows, ("bound", "pair", "count"))
 
 
 def accountant_of(pairs: Counted) -> Accountant:
@@ -137,7 +157,12 @@ def accountant_of(pairs: Counted) -> Accountant:
 
 def composed(parts: list[EventPairs], adjacency: Adjacency) -> EventPairs:
     """Return the pairs of several events, equal ones together, in the order in which they first occur."""
-    return EventPairs(_merged([part.upper for part in parts]), _merged([part.lower for part in parts]), adjacency)
+    upper, lower = Counter[Pair](), Counter[Pair]()
+    for part in parts:
+        for counts, side in ((upper, part.upper), (lower, part.lower)):
+            for pair, count in side:
+                counts[pair] += count
+    return EventPairs(tuple(upper.items()), tuple(lower.items()), adjacency)
 
 
 def refusal(name: str, why: str, event: Any) -> EventRefusedError:
@@ -145,39 +170,12 @@ def refusal(name: str, why: str, event: Any) -> EventRefusedError:
     return EventRefusedError(printable(f"{name}: expected an event with a known worst-case pair, got {why}"), event)
 
 
-def _merged(parts: list[Counted]) -> Counted:
-    counts: dict[Pair, int] = {}
-    for part in parts:
-        for pair, count in part:
-            counts[pair] = counts.get(pair, 0) + count
-    return tuple(counts.items())
-
-
-def _times(pairs: Counted, count: int) -> Counted:
-    found = tuple((pair, one * count) for pair, one in pairs) if count else ()
-    if any(one > MAX_COMPOSITIONS for _, one in found):
-        raise InvalidInputError(f"count: expected at most 2^62 runs of an event in all, got {count} times")
-    return found
-
-
 Made = TypeVar("Made", bound=Pair)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """An event, what it is called, and the neighbours that it is read for.
-
-    Attributes
-    ----------
-    name : str
-        The name of its class.
-    event : object
-        The event.
-    adjacency : Adjacency
-        Add-or-remove, replace-one or zero-out.
-    inner : callable
-        Reads the event in another one, for the same neighbours.
-    """
+    """An event, the name of its class, and the neighbours that it is read for; `inner` reads an event in it."""
 
     name: str
     event: Any
@@ -238,19 +236,31 @@ class Reading:
         pairs = ((self.made(make), count),)
         return EventPairs(pairs, pairs, self.adjacency)
 
-    def between(self, upper: Callable[[], Pair], lower: Callable[[], Pair]) -> EventPairs:
+    def between(self, upper: Pair, lower: Pair) -> EventPairs:
         """Return a pair that dominates the worst case, and one that it dominates."""
-        return EventPairs(((self.made(upper), 1),), ((self.made(lower), 1),), self.adjacency)
+        return EventPairs(((upper, 1),), ((lower, 1),), self.adjacency)
 
     @property
     def nothing(self) -> EventPairs:
-        """The pairs of what reveals nothing."""
+        """No pairs: nothing is revealed."""
         return EventPairs((), (), self.adjacency)
 
     @property
     def everything(self) -> EventPairs:
         """The pairs of what shows the data as it is."""
         return self.exactly(lambda: REVEALED)
+
+    def shown_with(self, chance: Fraction) -> EventPairs:
+        """The pairs of what shows a record with a chance, at least: as private as what shows it always.
+
+        Where it does not, nothing is seen; where neighbours are, the other record is in its place.
+        """
+        seen, whole = chance.as_integer_ratio()
+        if self.adjacency is Adjacency.REPLACE_ONE:
+            pair = Histogram((whole - seen, seen, 0), (whole - seen, 0, seen))
+        else:
+            pair = Histogram((whole - seen, seen), (1, 0))
+        return self.between(REVEALED, pair)
 
     def made(self, make: Callable[[], Made]) -> Made:
         """Return a pair; what it refuses is refused under the event's name."""
@@ -281,6 +291,8 @@ def poisson_sampled(reading: Reading) -> EventPairs:
         return reading.nothing
     if rate == 1.0:
         return inner
+    if inner.total:
+        return reading.shown_with(Fraction(rate))
     reading.check_adjacency(ONE_VALUE, "no pair of a sample of a replaced record is proved here")
     pair = _only(reading, inner, tuple(_SAMPLED))
     return reading.exactly(lambda: _SAMPLED[type(pair)](pair, rate))
@@ -298,10 +310,12 @@ def fixed_batch(reading: Reading) -> EventPairs:
     reading.check_adjacency((Adjacency.REPLACE_ONE,), "a batch of a fixed size has another record in its place")
     if batch == examples:
         return inner
+    if inner.total:
+        return reading.shown_with(Fraction(batch, examples))
     pair = _only(reading, inner, (Gaussian,))
     # The pair of one batch counts the norm of a value, of which two lie between a record and another one.
     mechanism = reading.made(lambda: FixedBatchGaussian(pair.scale, batch, examples, 0.5 * pair.sensitivity))
-    return reading.between(lambda: mechanism.upper_pair, lambda: mechanism.lower_pair)
+    return reading.between(mechanism.upper_pair, mechanism.lower_pair)
 
 
 def truncated_batch(reading: Reading) -> EventPairs:
@@ -316,10 +330,13 @@ def truncated_batch(reading: Reading) -> EventPairs:
     if rate == 0.0 or batch == 0 or examples == 0:
         return reading.nothing
     reading.check_adjacency((Adjacency.ADD_OR_REMOVE,), "no pair of samples that are cut is proved here")
+    if noise == 0.0:
+        # A record in the sample is kept at least as often as it would be among all of them.
+        return reading.shown_with(Fraction(rate) * min(Fraction(batch, examples), Fraction(1)))
     if batch >= examples:
-        return reading.everything if noise == 0.0 else reading.exactly(lambda: SubsampledGaussian(noise, rate))
+        return reading.exactly(lambda: SubsampledGaussian(noise, rate))
     mechanism = reading.made(lambda: TruncatedPoissonGaussian(noise, rate, batch, examples))
-    return reading.between(lambda: mechanism.upper_pair, lambda: mechanism.lower_pair)
+    return reading.between(mechanism.upper_pair, mechanism.lower_pair)
 
 
 def _only(reading: Reading, inner: EventPairs, kinds: tuple[type, ...]) -> Any:
@@ -336,28 +353,16 @@ def _only(reading: Reading, inner: EventPairs, kinds: tuple[type, ...]) -> Any:
 _DISTANCE = {Adjacency.ADD_OR_REMOVE: 1, Adjacency.ZERO_OUT: 1, Adjacency.REPLACE_ONE: 2}
 
 
-def _no_operation(reading: Reading) -> EventPairs:
-    return reading.nothing
+def _additive(kind: Callable[..., Pair]) -> Callable[[Reading], EventPairs]:
+    """Theorem 81: however many coordinates, the worst sum moves along one line, or in one of them, by all it can."""
 
+    def rule(reading: Reading) -> EventPairs:
+        noise = reading.noise("noise_multiplier")
+        if noise == 0.0:
+            return reading.everything
+        return reading.exactly(lambda: kind(noise, sensitivity=float(_DISTANCE[reading.adjacency])))
 
-def _non_private(reading: Reading) -> EventPairs:
-    return reading.everything
-
-
-def _gaussian(reading: Reading) -> EventPairs:
-    """Theorem 81: however many coordinates, the worst sum moves along one line by as much as it can."""
-    noise = reading.noise("noise_multiplier")
-    if noise == 0.0:
-        return reading.everything
-    return reading.exactly(lambda: Gaussian(noise, sensitivity=float(_DISTANCE[reading.adjacency])))
-
-
-def _laplace(reading: Reading) -> EventPairs:
-    """Theorem 81: however many coordinates, the worst sum moves in one of them by as much as it can."""
-    noise = reading.noise("noise_multiplier")
-    if noise == 0.0:
-        return reading.everything
-    return reading.exactly(lambda: Laplace(noise, sensitivity=float(_DISTANCE[reading.adjacency])))
+    return rule
 
 
 def _discrete_laplace(reading: Reading) -> EventPairs:
@@ -368,10 +373,8 @@ def _discrete_laplace(reading: Reading) -> EventPairs:
     shift = reading.whole("sensitivity", reading.event.sensitivity, 0) * _DISTANCE[reading.adjacency]
     if shift == 0:
         return reading.nothing
-    least, most = _inverses(inverse)
-    if least == most:
-        return reading.exactly(lambda: DiscreteLaplace(least, shift))
-    return reading.between(lambda: DiscreteLaplace(least, shift), lambda: DiscreteLaplace(most, shift))
+    upper, lower = (reading.made(partial(DiscreteLaplace, scale, shift)) for scale in _inverses(inverse))
+    return reading.between(upper, lower)
 
 
 def _inverses(value: float) -> tuple[float, float]:
@@ -417,6 +420,10 @@ def _mixture(reading: Reading) -> EventPairs:
     if all(shift == 0 for shift in shifts):
         return reading.nothing
     shifts, weights = _in_order(shifts, weights)
+    if scale == 0.0:
+        reading.made(lambda: GaussianMixture(1.0, shifts, weights))
+        seen = max(Fraction(weight) for shift, weight in zip(shifts, weights, strict=True) if shift != 0)
+        return reading.shown_with(seen / sum(map(Fraction, weights)))
     return reading.exactly(lambda: GaussianMixture(scale, shifts, weights))
 
 
@@ -447,11 +454,11 @@ def _tree(reading: Reading) -> EventPairs:
 #: The rule of each kind that is not a composition.
 RULES: Mapping[str, Callable[[Reading], EventPairs]] = {
     "DiscreteLaplaceDpEvent": _discrete_laplace,
-    "GaussianDpEvent": _gaussian,
-    "LaplaceDpEvent": _laplace,
+    "GaussianDpEvent": _additive(Gaussian),
+    "LaplaceDpEvent": _additive(Laplace),
     "MixtureOfGaussiansDpEvent": _mixture,
-    "NoOpDpEvent": _no_operation,
-    "NonPrivateDpEvent": _non_private,
+    "NoOpDpEvent": lambda reading: reading.nothing,
+    "NonPrivateDpEvent": lambda reading: reading.everything,
     "PoissonSampledDpEvent": poisson_sampled,
     "RandomizedResponseDpEvent": _randomized_response,
     "SampledWithoutReplacementDpEvent": fixed_batch,
@@ -483,8 +490,8 @@ def from_dp_event(event: Any, *, adjacency: Adjacency | str = Adjacency.ADD_OR_R
     """Return the worst-case pairs of an event of dp-accounting, and how often each occurs.
 
     They are the exact worst case, or, for batches of a fixed size, samples that are cut, and parameters that no float64
-    is, two compositions that are proved to enclose it. All other kinds are refused by name; none is approximated. So is
-    a class that dp-accounting does not define, a subclass of its classes too.
+    is, two compositions that are proved to enclose it: Theorems 1, 36 to 40 and 81 to 83 of docs/theory.md. All other
+    kinds are refused by name, and so is a class that dp-accounting does not define; none is approximated.
 
     Parameters
     ----------
@@ -506,11 +513,6 @@ def from_dp_event(event: Any, *, adjacency: Adjacency | str = Adjacency.ADD_OR_R
         No pair is known for an event or for those neighbours, or a parameter is out of its range; the text says which.
     InvalidInputError
         The adjacency is none of these.
-
-    Notes
-    -----
-    Theorem 1 of docs/theory.md: the pairs of events that are composed, in any order and adaptively, are composed.
-    Theorems 36 to 40 and 81 to 83 are about the single events.
 
     Examples
     --------
@@ -573,11 +575,8 @@ def _leaves(event: Any) -> Iterator[tuple[Any, int]]:
 def _name_of(event: Any) -> str:
     """Return the name of an event's class, by which it is known; what is no event of dp-accounting has another one."""
     if isinstance(event, tuple) and hasattr(event, "module_name") and hasattr(event, "class_name"):
-        module, name = _text(event.module_name), _text(event.class_name)
+        named = event.module_name, event.class_name
+        module, name = (one.decode(errors="replace") if isinstance(one, bytes) else str(one) for one in named)
     else:
         module, name = type(event).__module__, type(event).__qualname__
     return name if module == _MODULE else f"{module}.{name}"
-
-
-def _text(value: Any) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

@@ -1,7 +1,6 @@
 """``pbdist dpsgd``: ε of a training run, or the noise multiplier that keeps a promise."""
 
-import json
-from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pbdist.cli.output import (
@@ -18,29 +17,40 @@ from pbdist.cli.parser import (
     WHOLE,
     Option,
     Options,
+    Word,
     command,
     direction_option,
+    file_type,
     format_options,
     refuse,
     strict_option,
 )
 
 if TYPE_CHECKING:
-    from pbdist.accounting import DpsgdNoise, Training
-    from pbdist.results import EpsilonBounds
-    from pbdist.tables import Sheet
-    from pbdist.types import JsonValue
+    from pbdist.accounting import DpsgdEpsilon, DpsgdNoise
 
-_READ = (
-    "The run is (ε, δ)-private with the upper ε. For this step, with every noisy gradient seen, no analysis can prove"
-    " an ε below the lower one."
-)
-#: What the columns of sized noise are called here.
-_HEADS = {
-    "compositions": ("steps", "steps"),
-    "scale": ("noise_multiplier", "multiplier that meets"),
-    "refuted_scale": ("refuted_noise_multiplier", "multiplier too small"),
-}
+_FORMATS = (".svg", ".png", ".pdf")
+
+
+def _phase(text: str) -> dict[str, Any]:
+    """Return what a phase says: ``epochs=10,noise-multiplier=1.2,batch=256``."""
+    from pbdist.errors import shown
+
+    found: dict[str, Any] = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        key = name.strip().replace("-", "_")
+        try:
+            number: Any = float(value)
+        except ValueError:
+            number = None
+        if not equals or number is None or key in found:
+            refuse("--phase", f"expected NAME=NUMBER once each, with commas, as in {_EXAMPLE}, got {shown(text)}")
+        found[key] = int(number) if number.is_integer() else number
+    return found
+
+
+_EXAMPLE = "epochs=10,noise-multiplier=1.2,batch=256"
 
 
 @command(
@@ -48,14 +58,26 @@ _HEADS = {
     Option("--examples", metavar="N", type=WHOLE, help="records of the data set"),
     Option("--batch", metavar="B", type=WHOLE, help="records of a batch, on average"),
     Option(
+        "--sample-rate", metavar="Q", type=NUMBER, help="in place of --batch: probability of a record to be in a batch"
+    ),
+    Option(
         "--noise-multiplier",
         metavar="X",
         type=NUMBER,
         help="deviation of the noise / norm to which gradients are clipped",
     ),
     Option("--epsilon", metavar="E", type=NUMBER, several=True, help="epsilon to keep, in nats"),
-    Option("--epochs", metavar="T", type=NUMBER, several=True, help="numbers of epochs; their steps are rounded up"),
+    Option(
+        "--epochs", metavar="T", type=NUMBER, several=True, help="numbers of epochs: each is N / B steps, rounded up"
+    ),
     Option("--steps", metavar="R", type=WHOLE, several=True, help="numbers of steps, in place of epochs"),
+    Option(
+        "--phase",
+        metavar="PHASE",
+        type=Word(make=_phase),
+        several=True,
+        help=f"in place of epochs, where noise or batch changes: {_EXAMPLE}",
+    ),
     Option("--delta", metavar="D", type=NUMBER, several=True, help="delta (1 / N)"),
     Option(
         "--tolerance",
@@ -64,11 +86,12 @@ _HEADS = {
         help="upper / lower - 1 of epsilon, or how much smaller the refuted noise multiplier is (0.001)",
     ),
     direction_option("epsilon for removal and addition together, or each: A||B is the removal"),
+    Option("--plot", metavar="FILE", type=file_type(Path), help="draw epsilon over epochs: an .svg, .png or .pdf file"),
     *format_options(),
     strict_option("bounds are wider than the tolerance"),
     example="dpsgd --examples 60000 --batch 256 --noise-multiplier 1.1 --epochs 15 60 --delta 1e-5",
     exits=BOUND_EXITS,
-    exclusive=[("noise_multiplier", "epsilon"), ("epochs", "steps")],
+    exclusive=[("noise_multiplier", "epsilon"), ("epochs", "steps", "phase"), ("batch", "sample_rate")],
 )
 def dpsgd(options: Options) -> int:
     """Bound epsilon of a DP-SGD run, or size its noise.
@@ -76,106 +99,82 @@ def dpsgd(options: Options) -> int:
     With --noise-multiplier epsilon is bounded from both sides; with --epsilon the smallest noise multiplier is found
     that provably keeps it, and a smaller one is refuted. Each step draws every record with probability batch /
     examples, independently of the others (Poisson sampling); neighbours have one record more or less. Shuffled batches
-    of fixed size are not what is bounded.
+    of fixed size are not what is bounded. The last line is a sentence for a paper.
     """
     with printed_warnings() as missed, sign_of_life():
         form = chosen_format(options)
-        _refuse_missing(options)
+        _check(options)
         if options.epsilon is not None:
             _print_noise(options, form)
-        elif _print_epsilon(options, form).unknown.any():
-            return NOT_FOUND
+        else:
+            found = _print_epsilon(options, form)
+            if options.plot is not None:
+                _draw(found, options.plot)
+            if found.epsilon.unknown.any():
+                return NOT_FOUND
     return MISSED if options.strict and missed else 0
 
 
-def _refuse_missing(options: Options) -> None:
-    """Refuse a question that lacks something."""
-    needed = (("examples",), ("batch",), ("noise_multiplier", "epsilon"), ("epochs", "steps"))
+def _check(options: Options) -> None:
+    """Refuse a question that lacks something, or has too much."""
+    needed: list[tuple[str, ...]] = [("examples",)]
+    if options.phase is None:
+        needed += [("batch", "sample_rate"), ("noise_multiplier", "epsilon"), ("epochs", "steps", "phase")]
     for names in needed:
         if all(getattr(options, name) is None for name in names):
-            told = " or ".join(f"--{name.replace('_', '-')}" for name in names)
-            refuse(told, "expected a value, got none")
+            refuse(" or ".join(f"--{name.replace('_', '-')}" for name in names), "expected a value, got none")
+    if options.epsilon is not None:
+        for name in ("direction", "phase", "plot"):
+            if getattr(options, name) is not None:
+                refuse(f"--{name}", "expected none with --epsilon, got one: one noise is sized, for both directions")
+    if options.plot is not None and (options.plot.suffix.lower() not in _FORMATS or not options.plot.parent.is_dir()):
+        refuse(
+            "--plot", f"expected a file that ends in .svg, .png or .pdf, in a folder that exists, got {options.plot}"
+        )
 
 
 def _run(options: Options) -> dict[str, Any]:
     """Return what is given of the run."""
-    names = ("examples", "batch", "epochs", "steps", "delta")
+    names = ("examples", "batch", "sample_rate", "epochs", "steps", "delta")
     return {name: getattr(options, name) for name in names}
 
 
-def _print_epsilon(options: Options, form: str) -> "EpsilonBounds":
+def _print_epsilon(options: Options, form: str) -> "DpsgdEpsilon":
     """Print ε, and return it."""
     from pbdist.accounting import dpsgd
 
     found = dpsgd(
         **_run(options),
         noise_multiplier=options.noise_multiplier,
+        phases=options.phase,
         tolerance=options.tolerance,
         direction=options.direction or "both",
     )
-    training, noise = found.training, found.noise_multiplier
-    asked = training.columns(delta=training.delta)
-    bounds = _flat(found.epsilon, len(asked["steps"]))
-    if form == "json":
-        about = {**_about(training), "noise_multiplier": noise}
-        print(replace(bounds, asked={"mechanism": "DP-SGD", **asked}).sheet().json(about), end="")
-        return bounds
-    given = {**_given_run(training), "noise_multiplier": noise}
-    sheet = replace(bounds, asked={"mechanism": "DP-SGD", **given, **asked}).sheet()
-    read = (_READ,) if not bounds.unknown.all() else ()
-    print_sheet(replace(sheet, notes=(*sheet.notes, *read, *training.notes)), form)
-    return bounds
+    _print(found, form)
+    return found
 
 
 def _print_noise(options: Options, form: str) -> None:
-    if options.direction is not None:
-        refuse("--direction", "expected none with --epsilon, got one: noise is sized for both")
     from pbdist.accounting import dpsgd_noise
     from pbdist.accounting.calibration import DEFAULT_STEP
-    from pbdist.sizing.sized import sized_as_json
 
     tolerance = DEFAULT_STEP if options.tolerance is None else options.tolerance
-    found = dpsgd_noise(**_run(options), epsilon=options.epsilon, tolerance=tolerance)
+    _print(dpsgd_noise(**_run(options), epsilon=options.epsilon, tolerance=tolerance), form)
+
+
+def _print(found: "DpsgdEpsilon | DpsgdNoise", form: str) -> None:
     if form == "json":
-        rows = [dict(zip(found.columns, row, strict=True)) for row in zip(*found.columns.values(), strict=True)]
-        answers = [{**row, **sized_as_json(one)} for row, one in zip(rows, found.sized, strict=True)]
-        print(json.dumps({**_about(found.training), "answers": answers}, indent=2, allow_nan=False))
+        print(found.json(), end="")
     else:
-        print_sheet(_sized_sheet(found, exactly=form == "csv"), form)
+        print_sheet(found.sheet, form)
 
 
-def _sized_sheet(found: "DpsgdNoise", *, exactly: bool) -> "Sheet":
-    """Return the sheet of `pbdist size`, in the words of this command, with the epochs before each row."""
-    from pbdist.sizing.sized import Answer, answers_sheet
-    from pbdist.tables import Column
+def _draw(found: "DpsgdEpsilon", path: Path) -> None:
+    from pbdist.report.pages.files import write_whole
+    from pbdist.report.plots import training
+    from pbdist.report.sheet import new_sheet, saved, styled
 
-    training = found.training
-    answers = [Answer(one.target, None, one) for one in found.sized]
-    given = " ".join(f"{name}={value}" for name, value in _given_run(training).items())
-    sheet = answers_sheet(f"DP-SGD {given}", answers, exactly=exactly)
-    columns = tuple(
-        replace(one, name=_HEADS[one.name][0], head=_HEADS[one.name][1]) if one.name in _HEADS else one
-        for one in sheet.columns
-    )
-    notes = [note.replace("scale", "noise multiplier") for note in sheet.notes]
-    rows, epochs = sheet.rows, found.columns.get("epochs")
-    if epochs is not None:
-        columns = (Column("epochs", "epochs"), *columns)
-        rows = tuple((number, *row) for number, row in zip(epochs, rows, strict=True))
-    return replace(sheet, columns=columns, rows=rows, notes=(*notes, *training.notes))
-
-
-def _flat(bounds: "EpsilonBounds", count: int) -> "EpsilonBounds":
-    """Return bounds whose points stand in one axis, after that of the directions if they have one."""
-    arrays = {name: value for name, value in vars(bounds).items() if hasattr(value, "reshape")}
-    two = bounds.lower.size > count
-    return replace(bounds, **{name: value.reshape((2, count) if two else (count,)) for name, value in arrays.items()})
-
-
-def _given_run(training: "Training") -> dict[str, Any]:
-    return {"examples": training.examples, "batch": training.batch, "rate": training.sample_rate}
-
-
-def _about(training: "Training") -> "dict[str, JsonValue]":
-    """Return in the types of JSON what the run is, and what is taken for granted."""
-    return {**_given_run(training), "adjacency": training.adjacency.value, "notes": list(training.notes)}
+    sheet = new_sheet(8.2, 4.4)
+    with styled():
+        training(found, axes=sheet.subplots())
+    write_whole(path, saved(sheet, path.suffix[1:].lower()))

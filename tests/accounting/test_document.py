@@ -139,8 +139,8 @@ HOSTILE = [
     (with_phase(pair={"mechanism": "Product", "pairs": []}), "phases[0].pair: Product.pairs: expected at least one"),
     (with_phase(pair={"mechanism": "Reversed", "pair": 3}), "phases[0].pair: Reversed.pair: expected a mechanism"),
     (with_phase(pair={"mechanism": "Histogram", "p": [1], "q": "x"}), "phases[0].pair: Histogram"),
-    (with_phase(pair=nested(60)), "document: expected at most 50 levels of nesting, got more"),
-    (with_phase(pair=nested(10**4)), "document: expected at most 50 levels of nesting, got more"),
+    (with_phase(pair=nested(20)), "document: expected at most 16 levels of nesting, got more"),
+    (with_phase(pair=nested(10**4)), "document: expected at most 16 levels of nesting, got more"),
 ]
 
 
@@ -174,15 +174,17 @@ def test_a_document_that_contains_itself_has_an_end() -> None:
         (b"", "document: expected JSON, got: "),
         (b"{", "document: expected JSON, got: "),
         (b"\xff\xfe\x00", "document: expected JSON, got: "),
-        (b"[" * 200_000, "document: expected at most 50 levels of nesting, got more"),
-        (b'{"a": 1, "a": 2}', "document: expected each key once, got 'a' again"),
-        (json.dumps(with_phase(pair={**PAIR, "scale": float("nan")})).encode(), "document: expected finite numbers"),
-        (json.dumps(changed(format=float("inf"))).encode(), "document: expected finite numbers, got Infinity"),
+        (b"[" * 200_000, "document: expected JSON, got: "),
+        (
+            json.dumps(with_phase(pair={**PAIR, "scale": float("nan")})).encode(),
+            "phases[0].pair: SubsampledGaussian.scale: expected a finite",
+        ),
+        (json.dumps(changed(format=float("inf"))).encode(), "format: expected 1"),
         (b'{"format": ' + b"9" * 5000 + b"}", "document: expected JSON, got: "),
         (json.dumps(changed()).replace('"count": 5', '"count": 1e999').encode(), "phases[0].count: expected a whole"),
         (json.dumps(changed(phases=[[[]] * 10])).encode(), "phases[0]: expected a mapping"),
     ],
-    ids=range(10),
+    ids=range(9),
 )
 def test_hostile_files_are_refused(content: bytes, problem: str, tmp_path: Path) -> None:
     path = tmp_path / "run.json"

@@ -91,11 +91,33 @@ def test_their_calibration_works_with_it() -> None:
     assert 0.999 < EventAccountant().compose(dp_event.GaussianDpEvent(found)).get_epsilon(1e-5) <= 1.0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "make",
+    [
+        dp_event.GaussianDpEvent,
+        dp_event.LaplaceDpEvent,
+        lambda noise: dp_event.SelfComposedDpEvent(
+            dp_event.PoissonSampledDpEvent(0.1, dp_event.GaussianDpEvent(noise)), 10
+        ),
+        lambda noise: dp_event.PoissonSampledDpEvent(0.1, dp_event.LaplaceDpEvent(noise)),
+    ],
+)
+def test_their_calibration_works_from_no_noise_on(make: Any) -> None:
+    assert EventAccountant().compose(make(0)).get_epsilon(1e-5) == math.inf
+    asked: tuple[Any, ...] = (make, 1.0, 1e-5, dp_accounting.ExplicitBracketInterval(0, 10))
+    ours, theirs = (
+        dp_accounting.calibrate_dp_mechanism(kind, *asked, tol=1e-2) for kind in (EventAccountant, PLDAccountant)
+    )
+    assert ours == pytest.approx(theirs, abs=2e-2)
+    assert EventAccountant().compose(make(ours)).get_epsilon(1e-5) <= 1.0
+
+
 def test_no_delta_at_all() -> None:
     """Bounded losses leave none from the largest one on; Gaussian noise always leaves some."""
     bounded = EventAccountant().compose(LAPLACE, 3)
     lower, upper = bounded.get_epsilon_bounds(0)
-    assert 1.499 < lower <= 1.5 <= upper < 1.5 + 1e-8
+    assert 1.5 - 1e-8 < lower <= 1.5 <= upper < 1.5 + 1e-8
     assert bounded.get_delta(upper) == 0.0
     assert bounded.get_epsilon_bounds(1) == Interval(0.0, 0.0)
     assert bounded.get_delta(math.inf) == 0.0

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pbdist import Accountant, InvalidInputError, MissingDependencyError, SubsampledGaussian, epsilon_bounds
-from pbdist.accounting import opacus as ours
+from pbdist.accounting import dpsgd
 
 needs_opacus = [
     pytest.mark.opacus,
@@ -34,10 +34,14 @@ def marked(test: Any) -> Any:
 class Training:
     """A small model, trained on synthetic data by an engine of Opacus, its steps counted by the optimizer itself."""
 
-    def __init__(self, accountant: str = "pbdist", seed: int = 0, **options: Any) -> None:
+    def __init__(
+        self, accountant: str = "pbdist", seed: int = 0, loader: dict[str, Any] | None = None, **options: Any
+    ) -> None:
         import torch
         from opacus import PrivacyEngine
         from torch.utils.data import DataLoader, TensorDataset
+
+        from pbdist.accounting import opacus as ours
 
         ours.register()
         torch.manual_seed(seed)
@@ -51,7 +55,7 @@ class Training:
         self.model, self.optimizer, self.loader = make(
             module=model,
             optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
-            data_loader=DataLoader(data, batch_size=BATCH),
+            data_loader=DataLoader(data, **(loader or {"batch_size": BATCH})),
             max_grad_norm=1.0,
             **options,
         )
@@ -78,20 +82,21 @@ def bounds_of(rounds: list[tuple[SubsampledGaussian, int]]) -> tuple[float, floa
     return found.epsilon_lower.item(), found.epsilon_upper.item()
 
 
-def test_it_imports_without_opacus_and_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_says_what_is_missing_where_opacus_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "pbdist.accounting.opacus", raising=False)
     monkeypatch.setitem(sys.modules, "opacus.accountants", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'pbdist\[opacus\]'"):
-        ours.register()
+        __import__("pbdist.accounting.opacus")
 
 
 @marked
 def test_opacus_makes_it_by_its_name() -> None:
     from opacus.accountants import create_accountant
 
-    from pbdist.accounting.opacus_accountant import OpacusAccountant
+    from pbdist.accounting.opacus import OpacusAccountant, register
 
-    ours.register()
-    ours.register()
+    register()
+    register()
     found = create_accountant("pbdist")
     assert type(found) is OpacusAccountant
     assert found.mechanism() == "pbdist"
@@ -195,14 +200,59 @@ def test_batches_in_parts_are_counted_once() -> None:
 
 @marked
 def test_several_batches_in_one_step_are_refused() -> None:
-    run = Training(poisson_sampling=False)
-    batches = iter(run.loader)
-    for _ in range(2):
-        inputs, labels = next(batches)
-        run.loss(run.model(inputs), labels).backward()
+    """In a loop of one's own: under Poisson sampling Opacus refuses them itself."""
+    from opacus.optimizers import DPOptimizer
+
+    from pbdist.accounting.opacus import OpacusAccountant
+
+    run, accountant = Training(), OpacusAccountant()
+    inner, size = run.optimizer.original_optimizer, BATCH
+    optimizer = DPOptimizer(inner, noise_multiplier=1.0, max_grad_norm=1.0, expected_batch_size=size)
+    hook = accountant.get_optimizer_hook_fn(RATE)
+    for parameter in optimizer.params:
+        parameter.grad_sample = [parameter.data[None], parameter.data[None]]
     with pytest.raises(InvalidInputError, match="expected one batch for each step, got 2"):
-        run.optimizer.step()
-    assert run.steps == len(run.accountant) == 0
+        hook(optimizer)
+    assert accountant.history == []
+
+
+@marked
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"batch_size": BATCH, "shuffle": True}, "those of BatchSampler of RandomSampler: leave poisson_sampling=True"),
+        ({"batch_size": BATCH}, "those of BatchSampler of SequentialSampler"),
+        ({"batch_size": None}, "those of no sampler"),
+    ],
+)
+def test_loaders_that_do_not_draw_poisson_samples_are_refused(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"expected batches that are Poisson samples, got {named}"):
+        Training(poisson_sampling=False, loader=options)
+    # All that Opacus makes of them are.
+    if options["batch_size"]:
+        Training(loader=options)
+
+
+@marked
+def test_a_loader_that_draws_more_is_counted_as_it_draws() -> None:
+    from opacus.utils.uniform_sampler import UniformWithReplacementSampler
+
+    sampler = UniformWithReplacementSampler(num_samples=EXAMPLES, sample_rate=0.5, steps=STEPS_OF_EPOCH)
+    run = Training(poisson_sampling=False, loader={"batch_sampler": sampler})
+    run.epoch()
+    assert run.accountant.history == [(NOISE, 0.5, STEPS_OF_EPOCH)]
+
+
+@marked
+@pytest.mark.parametrize("batch", [20, 23, 70])
+def test_epochs_are_counted_as_dpsgd_counts_them(batch: int) -> None:
+    """The last batch of an epoch is a step too."""
+    run = Training(loader={"batch_size": batch})
+    for _ in range(2):
+        run.epoch()
+    training = dpsgd(examples=EXAMPLES, batch=batch, noise_multiplier=NOISE, epochs=2, delta=DELTA)
+    assert training.training.steps == (run.steps,) == (2 * -(-EXAMPLES // batch),)
+    assert run.engine.get_epsilon(DELTA) <= training.epsilon.upper.item()
 
 
 @marked
@@ -217,6 +267,8 @@ def test_opacus_calibrates_with_it() -> None:
 @pytest.mark.parametrize(("noise", "rate", "steps"), [(1.1, 1 / 12, 24), (0.7, 0.01, 300), (2.0, 0.2, 60)])
 def test_their_prv_accountant_is_not_below_our_lower_bound(noise: float, rate: float, steps: int) -> None:
     from opacus.accountants import create_accountant
+
+    from pbdist.accounting import opacus as ours
 
     ours.register()
     told = {}
@@ -238,7 +290,7 @@ def test_no_noise_is_no_privacy() -> None:
 
 @marked
 def test_states_are_checked_and_not_shared() -> None:
-    from pbdist.accounting.opacus_accountant import OpacusAccountant
+    from pbdist.accounting.opacus import OpacusAccountant
 
     accountant = OpacusAccountant()
     accountant.step(noise_multiplier=1.0, sample_rate=0.1)
@@ -269,7 +321,7 @@ def test_states_are_checked_and_not_shared() -> None:
 @marked
 @pytest.mark.parametrize(("noise", "rate"), [(-1.0, 0.1), (1.0, 0.0), (1.0, 1.5), (math.inf, 0.1), ("1", 0.1)])
 def test_a_wrong_step_is_refused_and_not_counted(noise: Any, rate: float) -> None:
-    from pbdist.accounting.opacus_accountant import OpacusAccountant
+    from pbdist.accounting.opacus import OpacusAccountant
 
     accountant = OpacusAccountant()
     with pytest.raises(InvalidInputError, match=r"OpacusAccountant\.(noise_multiplier|sample_rate)"):

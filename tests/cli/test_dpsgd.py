@@ -5,6 +5,7 @@ import io
 import json
 import re
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ def test_mnist(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = called(capsys, *RUN, "--noise-multiplier", "1.1")
     assert (code, err) == (0, "")
     rows = [re.findall(r"[\d.e-]+", line) for line in out.splitlines() if line.startswith("│")]
-    assert rows == [["15", "3516", "1e-05", "1.13385", "1.13389"], ["60", "14063", "1e-05", "2.38165", "2.38172"]]
+    assert rows == [["15", "3525", "1e-05", "1.13537", "1.13541"], ["60", "14100", "1e-05", "2.38508", "2.38515"]]
     told = " ".join(out.split())
     for words in ("examples=60000 batch=256 rate=0.004266666666666667", "noise_multiplier=1.1", "Poisson sampling"):
         assert words in told
@@ -49,6 +50,7 @@ def test_json_is_what_the_function_returns(capsys: pytest.CaptureFixture[str]) -
     found = dpsgd(**GIVEN, noise_multiplier=1.1, direction="each")
     assert (told["rate"], told["noise_multiplier"], told["adjacency"]) == (256 / 60_000, 1.1, "add-or-remove")
     assert told["notes"] == list(found.training.notes)
+    assert told["sentence"] == found.sentence
     for number, one in enumerate(told["answers"]):
         index, axis = divmod(number, 2)
         assert (one["epochs"], one["steps"]) == (found.training.epochs[index], found.training.steps[index])
@@ -90,7 +92,56 @@ def test_noise_is_sized(capsys: pytest.CaptureFixture[str]) -> None:
         assert enough >= Decimal(sized.scale)
         assert less <= Decimal(sized.refuted_scale)
         assert lower > Decimal("1e-5") >= upper
-    assert "No smaller noise multiplier than the refuted one meets the target" in " ".join(out.split())
+    assert "No noise multiplier that is as small as the refuted one, or smaller, meets the promise." in " ".join(
+        out.split()
+    )
+
+
+def test_phases_and_the_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    phases = ("--phase", "epochs=2,noise-multiplier=2", "steps=5,batch=20,noise-multiplier=1.1")
+    run = ("--examples", "1000", "--batch", "10", *phases, "--delta", "1e-4")
+    code, out, err = called(capsys, *run)
+    assert (code, err) == (0, "")
+    given: list[dict[str, Any]] = [
+        {"epochs": 2, "noise_multiplier": 2},
+        {"steps": 5, "batch": 20, "noise_multiplier": 1.1},
+    ]
+    found = dpsgd(examples=1000, batch=10, phases=given, delta=1e-4)
+    assert f"For a paper: {found.sentence}" in " ".join(out.split())
+    assert " ".join(str(found).split()) == " ".join(out.split())
+    rows = list(csv.DictReader(io.StringIO(called(capsys, *run, "--format", "csv")[1])))
+    assert [(row["phase"], row["steps"], row["batch"]) for row in rows] == [("1", "200", "10"), ("2", "205", "20")]
+    assert [float(row["epsilon_upper"]) for row in rows] == found.epsilon.upper[:, 0].tolist()
+
+
+def test_epsilon_over_epochs_is_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run = ("--examples", "1000", "--batch", "100", "--noise-multiplier", "2", "--epochs", "3", "--delta", "1e-4")
+    for name, start in (("a.svg", b"<?xml"), ("a.png", b"\x89PNG"), ("a.pdf", b"%PDF")):
+        assert called(capsys, *run, "--plot", str(tmp_path / name))[0] == 0
+        assert (tmp_path / name).read_bytes().startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ("--phase epochs", "--phase: expected NAME=NUMBER once each, with commas, as in epochs=10,"),
+        ("--phase epochs=1,epochs=2", "--phase: expected NAME=NUMBER once each"),
+        ("--phase epochs=x", "--phase: expected NAME=NUMBER once each"),
+        (
+            "--phase epochs=1 epoch=2",
+            "phases[1]: expected the keys epochs, steps, batch, sample_rate, noise_multiplier",
+        ),
+        ("--phase epochs=1 --epochs 2", "--phase: expected none beside --epochs"),
+        ("--sample-rate .1", "--sample-rate: expected none beside --batch"),
+        ("--epochs 1 --plot a.jpg", "--plot: expected a file that ends in .svg, .png or .pdf"),
+        ("--epochs 1 --plot nowhere/a.svg", "--plot: expected a file that ends in .svg, .png or .pdf, in a folder"),
+    ],
+)
+def test_bad_input_is_one_line(options: str, problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = called(capsys, *MNIST, "--noise-multiplier", "1", *options.split())
+    assert (code, out) == (2, "")
+    assert err.startswith(f"pbdist: error: {problem}")
+    assert err.count("\n") == 1
 
 
 @pytest.mark.slow

@@ -92,9 +92,9 @@ REFUSED = [
     (f"size --system vuvuzela-dialing --mean 3 {GOAL}", "--mean: expected none with --system"),
     # dpsgd
     ("dpsgd", "error: --examples: expected a value, got none"),
-    ("dpsgd --examples 10", "error: --batch: expected a value, got none"),
+    ("dpsgd --examples 10", "error: --batch or --sample-rate: expected a value, got none"),
     (f"dpsgd {MNIST} --epochs 1", "error: --noise-multiplier or --epsilon: expected a value, got none"),
-    (f"dpsgd {MNIST} --epsilon 1", "error: --epochs or --steps: expected a value, got none"),
+    (f"dpsgd {MNIST} --epsilon 1", "error: --epochs or --steps or --phase: expected a value, got none"),
     (f"dpsgd {MNIST} --epsilon 1 --epochs 0", "error: --epochs: expected finite numbers above 0, got 0.0"),
     (f"dpsgd {MNIST} --epsilon -1 --epochs 1", "error: --epsilon: expected finite numbers of at least 0"),
     (f"dpsgd {MNIST} --epsilon 1 --epochs 1 --direction each", "error: --direction: expected none"),
