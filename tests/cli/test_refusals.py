@@ -124,7 +124,7 @@ REFUSED = [
     (f"plot epsilon-delta {STORE} --over noise -o plot.svg", "--over: expected none for epsilon-delta"),
     (f"plot brackets {STORE} --exp-epsilon 0.5 -o plot.svg", "--exp-epsilon: expected a finite number of at least 1"),
     (f"plot compare {STORE} --compositions 1 4 -o plot.svg", "--compositions: expected one number for compare"),
-    (f"plot compare {STORE} --over noise --delta 0.1 -o plot.svg", "--delta: expected none for compare over noise"),
+    (f"plot compare {STORE} --delta 0.1 -o plot.svg", "--delta: expected none for compare"),
     (f"plot noise {STORE} {STORE} -o plot.svg", "STORE: expected one store for noise, got 2"),
     (f"plot compare {STORE} {STORE} -o plot.svg", "STORE: expected each store once"),
     (f"plot noise {STORE} -o plot.svg", "mechanism: expected settings with one kind of amount"),
