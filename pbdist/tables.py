@@ -11,6 +11,7 @@ import textwrap
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
 
@@ -106,9 +107,10 @@ class Sheet:
         return "\n".join(spelt(text).rstrip() for text in texts)
 
     def _repr_html_(self) -> str:
-        """Return the first rows as a small table for notebooks."""
+        """Return the first rows as a small table for notebooks, with the notes below it."""
         heads = [column.head for column in self.printed_columns]
-        return html_table("; ".join((*self.caption, *self.notes)), self.printed_rows, heads)
+        notes = "".join(f"<p>{escape(printable(note))}</p>" for note in self.notes)
+        return html_table("; ".join(self.caption), self.printed_rows, heads) + notes
 
     def frame(self) -> Any:
         """Return the values as a DataFrame: numbers as they are, None where there is nothing."""
