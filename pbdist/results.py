@@ -26,9 +26,6 @@ class Verdict(Enum):
     REFUTED = "refuted"
     UNDECIDED = "undecided"
     MISSING = "not computed"
-    # Other names of the first two.
-    YES = "meets"
-    NO = "refuted"
 
 
 def verdict_of(lower: float, upper: float, target: float) -> Verdict:

@@ -22,11 +22,11 @@ INF, NAN = math.inf, math.nan
 @pytest.mark.parametrize(
     ("lower", "upper", "verdict"),
     [
-        (0.0, 1e-6, Verdict.YES),
-        (1e-6, 1e-6, Verdict.YES),
+        (0.0, 1e-6, Verdict.MEETS),
+        (1e-6, 1e-6, Verdict.MEETS),
         (0.0, math.nextafter(1e-6, 1.0), Verdict.UNDECIDED),
         (1e-6, 1.0, Verdict.UNDECIDED),
-        (math.nextafter(1e-6, 1.0), 1.0, Verdict.NO),
+        (math.nextafter(1e-6, 1.0), 1.0, Verdict.REFUTED),
         (NAN, 1e-9, Verdict.MISSING),
         (1e-3, NAN, Verdict.MISSING),
     ],

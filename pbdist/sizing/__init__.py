@@ -1,1 +1,1 @@
-"""Find the smallest noise that provably meets a goal, with a certificate."""
+"""Find the smallest noise that provably meets a target, with a certificate."""

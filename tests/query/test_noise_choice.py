@@ -43,7 +43,7 @@ def test_verdicts_are_those_of_the_exact_delta(study, rounds, epsilon, delta):
     for one in choice.tried:
         truth = _gaussian_delta(one.amount, rounds, epsilon)
         assert one.lower <= truth <= one.upper
-        assert one.verdict is (Verdict.YES if truth <= delta else Verdict.NO)
+        assert one.verdict is (Verdict.MEETS if truth <= delta else Verdict.REFUTED)
     meeting = [scale for scale in _SCALES if _gaussian_delta(scale, rounds, epsilon) <= delta]
     assert (choice.smallest.amount if choice.smallest else None) == min(meeting, default=None)
     failing = [scale for scale in _SCALES if scale not in meeting]
@@ -60,8 +60,8 @@ def test_between_stored_points_what_is_told_is_proved(study, rounds, epsilon):
             assert one.lower <= truth <= one.upper
             seen.add(one.verdict)
             if one.verdict is not Verdict.UNDECIDED:
-                assert (one.verdict is Verdict.YES) == (truth <= delta)
-    assert Verdict.YES in seen
+                assert (one.verdict is Verdict.MEETS) == (truth <= delta)
+    assert Verdict.MEETS in seen
 
 
 def test_e_to_epsilon_is_the_stored_one(study):

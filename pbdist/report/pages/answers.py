@@ -34,8 +34,8 @@ from pbdist.types import Adjacency, FloatArray
 
 #: What the bounds say of a noise setting at a target.
 VERDICTS = {
-    Verdict.YES: "meets",
-    Verdict.NO: "refuted",
+    Verdict.MEETS: "meets",
+    Verdict.REFUTED: "refuted",
     Verdict.UNDECIDED: "undecided",
     Verdict.MISSING: "not computed",
 }
@@ -161,7 +161,7 @@ def _answer(study: Study, groups: Sequence[Sequence[NoiseChoice]], target: str) 
     named_ones = [_noise(study, group, group[0].smallest) for group in met[: _MOST_NAMED if messages is None else 1]]
     takes = "" if messages is None else f", with {messages_in_words(messages)}"
     rest = _counts(groups[len(named_ones) :])
-    others = f" Of the other mechanisms {rest}." if rest else ""
+    others = f" Of the other groups of settings {rest}." if rest else ""
     if len(named_ones) == 1:
         return f"{named_ones[0]} meets {target}{takes}.{others}"
     return f"{', '.join(named_ones[:-1])} and {named_ones[-1]} meet {target}.{others}"
@@ -169,12 +169,12 @@ def _answer(study: Study, groups: Sequence[Sequence[NoiseChoice]], target: str) 
 
 def _counts(groups: Sequence[Sequence[NoiseChoice]]) -> str:
     """Return how many mechanisms meet the target, and of how many the most noise is refuted, undecided or missing."""
-    found = [group[0].tried[-1].verdict if group[0].smallest is None else Verdict.YES for group in groups]
+    found = [group[0].tried[-1].verdict if group[0].smallest is None else Verdict.MEETS for group in groups]
     told = []
     for verdict, words in VERDICTS.items():
         number = found.count(verdict)
         one = number == 1
-        verb = f"{'is' if one else 'are'} {words}" if verdict is not Verdict.YES else "meets it" if one else "meet it"
+        verb = f"{'is' if one else 'are'} {words}" if verdict is not Verdict.MEETS else "meets it" if one else "meet it"
         told += [f"{number:,} {verb}"] if number else []
     return ", ".join(told)
 

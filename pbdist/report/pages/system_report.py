@@ -284,7 +284,7 @@ def _published(asked: _Asked, target: SystemTarget) -> Iterator[str]:
         for verdict, brackets in verdicts.items():
             upper = rounded_up(max(bracket.upper for _, bracket in brackets))
             lower = rounded_down(min(bracket.lower for _, bracket in brackets))
-            bound = {Verdict.YES: f"at most {upper}", Verdict.NO: f"at least {lower}"}.get(
+            bound = {Verdict.MEETS: f"at most {upper}", Verdict.REFUTED: f"at least {lower}"}.get(
                 verdict, f"{lower} to {upper}"
             )
             under = f" under {' and '.join(reading for reading, _ in brackets)}" if len(verdicts) > 1 else ""

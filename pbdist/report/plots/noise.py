@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 #: Marker, colour and words of each verdict; the words stand in the legend, so that neither of the others is needed.
 _VERDICTS: Mapping[Verdict, tuple[str, str, str, str]] = {
-    Verdict.YES: ("o", "#009E73", "#009E73", "meets the target (upper bound)"),
-    Verdict.NO: ("x", "#D55E00", "#D55E00", "refuted (lower bound)"),
+    Verdict.MEETS: ("o", "#009E73", "#009E73", "meets the target (upper bound)"),
+    Verdict.REFUTED: ("x", "#D55E00", "#D55E00", "refuted (lower bound)"),
     Verdict.UNDECIDED: ("D", "#0072B2", "white", "undecided (upper bound)"),
 }
 #: More groups of settings in one plot cannot be told apart.
@@ -193,7 +193,7 @@ def _log(value: float) -> float:
 
 def _place(one: TabulatedNoise) -> float:
     """Return the bound that the verdict rests on."""
-    return one.lower if one.verdict is Verdict.NO else one.upper
+    return one.lower if one.verdict is Verdict.REFUTED else one.upper
 
 
 def _mark(axes: "Axes", settings: Sequence[TabulatedNoise], marker: str, words: str, **style: Any) -> None:

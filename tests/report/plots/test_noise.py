@@ -23,8 +23,8 @@ def test_verdicts_are_drawn_as_judged(study):
     (choice,) = noise_choices(study, mechanism="Gaussian", **TARGET)
     drawn = curves(axes)
     for verdict, label, marker, side in (
-        (Verdict.YES, "meets the target (upper bound)", "o", "upper"),
-        (Verdict.NO, "refuted (lower bound)", "x", "lower"),
+        (Verdict.MEETS, "meets the target (upper bound)", "o", "upper"),
+        (Verdict.REFUTED, "refuted (lower bound)", "x", "lower"),
     ):
         mine = [one for one in choice.tried if one.verdict is verdict]
         assert mine
@@ -44,7 +44,7 @@ def test_verdicts_are_drawn_as_judged(study):
 def test_noise_is_told_exactly_and_a_shortened_target_says_so():
     # Rounded, the noise would be less than what is proved.
     amount, delta = 3.1415924, 1.2345643e-5
-    tried = (TabulatedNoise(0, "", amount, 0.0, 1e-6, Verdict.YES),)
+    tried = (TabulatedNoise(0, "", amount, 0.0, 1e-6, Verdict.MEETS),)
     choice = NoiseChoice("Laplace", "scale", {}, tried, tried[0], None)
     axes = draw_choices([choice], new_sheet(8, 4).subplots(), delta=delta, at="r = 1")
     assert notes(axes)[0].startswith(f"{amount!r} is the least tabulated noise proved to meet the target")
@@ -53,10 +53,10 @@ def test_noise_is_told_exactly_and_a_shortened_target_says_so():
 
 def test_undecided_and_missing_settings_are_told_apart():
     tried = (
-        TabulatedNoise(0, "", 1.0, 1e-3, 2e-3, Verdict.NO),
+        TabulatedNoise(0, "", 1.0, 1e-3, 2e-3, Verdict.REFUTED),
         TabulatedNoise(1, "", 2.0, 1e-6, 1e-4, Verdict.UNDECIDED),
         TabulatedNoise(2, "", 3.0, math.nan, math.nan, Verdict.MISSING),
-        TabulatedNoise(3, "", 4.0, 1e-8, 2e-8, Verdict.YES),
+        TabulatedNoise(3, "", 4.0, 1e-8, 2e-8, Verdict.MEETS),
     )
     choice = NoiseChoice("counts", "scale of the noise, in counts", {}, tried, tried[3], tried[0])
     axes = draw_choices([choice], new_sheet(6.0, 4.0).subplots(), delta=1e-5, at="r = 1")
@@ -107,9 +107,9 @@ def test_what_cannot_be_compared_is_refused(study):
 
 def test_a_delta_of_0_stands_on_the_lower_edge_and_is_told():
     tried = (
-        TabulatedNoise(0, "a", 1.0, 0.3, 0.4, Verdict.NO),
-        TabulatedNoise(1, "b", 2.0, 0.0, 0.0, Verdict.YES),
-        TabulatedNoise(2, "c", 3.0, 0.0, 0.0, Verdict.YES),
+        TabulatedNoise(0, "a", 1.0, 0.3, 0.4, Verdict.REFUTED),
+        TabulatedNoise(1, "b", 2.0, 0.0, 0.0, Verdict.MEETS),
+        TabulatedNoise(2, "c", 3.0, 0.0, 0.0, Verdict.MEETS),
     )
     choice = NoiseChoice("Laplace", "scale of the noise, in counts", {}, tried, tried[1], tried[0])
     axes = draw_choices([choice], new_sheet(6.0, 4.0).subplots(), delta=1e-5, at="r = 1")
