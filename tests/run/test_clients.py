@@ -550,7 +550,7 @@ def test_a_machine_on_which_no_workers_can_start(namespace: str, before: str, wo
     if namespace == "--mount":
         before = f"mount --bind {tmp_path} /mnt && cd /mnt && {before}"
     line = refusal(Path("study.yaml"), before, within=["unshare", namespace], cwd=tmp_path)
-    assert line.startswith("pbdist: error: workers: ")
+    assert line.startswith("pbdist: error: --workers: ")
     assert words in line
     assert "or compute without workers: --serial (" in line
 

@@ -21,12 +21,14 @@ def test_all_families_have_an_answer_or_a_reason() -> None:
     with heard_by(lambda *step: steps.append(step)):
         found = pbdist.size_families(**TARGET, tolerance=0.1)
     plain = {"DiscreteGaussian", "Gaussian", "DiscreteLaplace", "Laplace", "Poisson", "RandomizedResponse"}
-    assert set(found.sized) == plain
-    for name, sized in found.sized.items():
+    # A kind of other tests may be there too.
+    sized_ones = {name: sized for name, sized in found.sized.items() if name in plain}
+    assert set(sized_ones) == plain
+    for name, sized in sized_ones.items():
         assert type(sized.mechanism).__name__ == name
         assert sized.delta_upper <= 1e-3 < sized.refuted_delta_lower
     # The cheapest first; what has no deviation comes after these.
-    costs = [noise_deviation(sized.mechanism) for sized in found.sized.values()]
+    costs = [noise_deviation(sized.mechanism) for sized in sized_ones.values()]
     assert costs[-1] is None
     assert costs[:-1] == sorted(costs[:-1])  # type: ignore[type-var]
     assert found.reasons["SubsampledGaussian"] == "needs rate"
@@ -48,7 +50,7 @@ def kind_is_sized(kind: type) -> bool:
 
 
 def test_what_messages_cost() -> None:
-    found = pbdist.size_families("all", shift=1, message_bytes=200, **TARGET, tolerance=0.1)
+    found = pbdist.size_families("Gaussian,NoisyCount", shift=1, message_bytes=200, **TARGET, tolerance=0.1)
     noises = ("Laplace", "Gaussian", "DiscreteLaplace", "DiscreteGaussian", "Poisson")
     assert set(found.sized) == {f"NoisyCount({noise})" for noise in noises}
     assert found.reasons["Gaussian"] == "takes no shift"

@@ -61,7 +61,7 @@ def test_the_questions_in_it_have_answers(
     (question,) = [line.split()[2:] for line in lines if line.startswith("#   pbdist query")]
     assert main(["run", "s.yaml", "--serial"]) == 0
     assert main(question) == 0
-    assert "maximum" in capsys.readouterr().out
+    assert "δ upper" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["1", "1e3", "true", "Null", "a.b_c-d", "7up"])
