@@ -228,6 +228,12 @@ def _checked(field: str, given: Any, check: Callable[[Any], Any]) -> Any:
         raise InvalidInputError(f"{field}: {str(error).partition(': ')[2]}") from None
 
 
+def _columns(**given: Any) -> dict[str, Any]:
+    """Return what was asked as arrays, for the table of the answer; one repetition goes without saying."""
+    arrays = dict(zip(given, np.broadcast_arrays(*given.values()), strict=True))
+    return {name: array for name, array in arrays.items() if name != "repeats" or (array != 1).any()}
+
+
 def _frozen(values: Any) -> Any:
     """Return an array of any shape, also without an axis, that nobody can change."""
     array = np.asarray(values)
@@ -420,7 +426,7 @@ class Accountant:
         question.tell(missed)
         at = (0 if question.together else slice(None), *question.places)
         lower, upper, met, why = (_frozen(each[at]) for each in (table.lower, table.upper, within, why))
-        return EpsilonBounds(lower, upper, met, why, self.adjacency)
+        return EpsilonBounds(lower, upper, met, why, self.adjacency, asked=_columns(repeats=repeats, delta=delta))
 
     def delta(
         self,
@@ -471,7 +477,8 @@ class Accountant:
         question.tell(delta_missed(points, bounds, within, why, question.tolerance))
         at = (..., *question.places)
         lower, upper, log_lower, log_upper, met, why = (_frozen(each[at]) for each in (*bounds, within, why))
-        return DeltaBounds(lower, upper, log_lower, log_upper, met, why, self.adjacency)
+        given = _columns(repeats=repeats, epsilon=epsilon)
+        return DeltaBounds(lower, upper, log_lower, log_upper, met, why, self.adjacency, asked=given)
 
     def to_document(self) -> dict[str, JsonValue]:
         """Return the history as what JSON takes; `from_document` is the inverse."""

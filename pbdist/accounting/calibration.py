@@ -50,8 +50,9 @@ class DpsgdNoise(Answered):
 
     @property
     def sentence(self) -> str:
-        """What a paper can say of the last of `sized`, its noise multiplier rounded up."""
-        last = self.sized[-1]
+        """What a paper can say of the longest run, for the last ε and δ, its noise multiplier rounded up."""
+        steps, promises = self.training.steps, len(self.epsilon) * len(self.training.delta)
+        last = self.sized[(steps.index(max(steps)) + 1) * promises - 1]
         return self.training.sentence([(exact(last.epsilon), last.delta)], noise=last.printed.meets.scale)
 
     @property

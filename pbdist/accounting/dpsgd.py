@@ -40,6 +40,9 @@ READ = (
     "The run is (ε, δ)-private with the upper ε. For these steps, with every noisy gradient seen, no analysis can prove"
     " an ε below the lower one."
 )
+READ_EACH = READ.replace("the upper ε", "the larger of both upper ε").replace(
+    "below the lower one", "below the larger lower one"
+)
 #: Records of a data set, at most.
 _MOST_EXAMPLES = 10**15
 _PHASE_KEYS = ("epochs", "steps", "batch", "sample_rate", "noise_multiplier")
@@ -193,7 +196,8 @@ class Training:
         parts = []
         for phase in self.phases:
             steps, batch = f"{phase.steps:,} steps", exact(float(phase.sample_rate * self.examples))
-            told = steps if phase.epochs is None else f"{exact(phase.epochs)} epochs ({steps})"
+            epochs = "" if phase.epochs is None else f"{exact(phase.epochs)} epoch{'s' * (phase.epochs != 1)}"
+            told = f"{epochs} ({steps})" if epochs else steps
             multiplier = noise if phase.noise_multiplier is None else exact(phase.noise_multiplier)
             parts.append(f"{told} with expected batch {batch} and noise multiplier {multiplier}")
         private = "- and ".join(f"({epsilon}, {_short(delta)})" for epsilon, delta in promises)
@@ -275,13 +279,15 @@ class DpsgdEpsilon(Answered):
             (rounded_up(epsilon, 4), delta) for epsilon, delta in zip(upper.tolist(), self.training.delta, strict=True)
         ]
         tight = " and ".join(rounded_down(epsilon, 4) for epsilon in lower.tolist())
-        return self.training.sentence(promises, more=f" (lower bound on ε for as many steps: {tight})")
+        # At a δ that is rounded up ε may be below the lower bound.
+        whole = all(_short(delta) == exact(delta) for delta in self.training.delta)
+        return self.training.sentence(promises, more=f" (lower bound on ε for as many steps: {tight})" if whole else "")
 
     @property
     def sheet(self) -> Sheet:
         """A row for each moment and δ; the notes end with a sentence for a paper."""
         sheet = self._table(self.training.given)
-        read = () if self.epsilon.unknown.all() else (READ,)
+        read = () if self.epsilon.unknown.all() else (READ_EACH if self.epsilon.lower.ndim > 2 else READ,)
         paper = (f"For a paper: {self.sentence}",) if self.sentence else ()
         return replace(sheet, notes=(*sheet.notes, *read, *self.training.notes, *paper))
 

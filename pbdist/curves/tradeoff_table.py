@@ -24,6 +24,7 @@ from pbdist.mechanisms import ElementaryPair, Pair, factor_counts
 from pbdist.pld import LARGEST_READ, kept_states
 from pbdist.pld.closed_form import gaussian_ratio
 from pbdist.pld.loss_profile import loss_profile
+from pbdist.rounding import rounded_up
 from pbdist.table import bounds_table
 from pbdist.types import Direction, FloatArray, IntArray
 
@@ -190,7 +191,8 @@ class _Search:
                 wanted.append(_cuts(curve.y, np.unique(nodes[:, gap > self._tolerance])))
             self._look(np.concatenate(wanted))
         raise PrecisionError(
-            f"tolerance: the trade-off curve after {self._compositions} compositions is known to {worst:.3g} at worst,"
+            f"tolerance: the trade-off curve after {self._compositions} compositions is known to"
+            f" {rounded_up(worst, 3)} at worst,"
             f" {self._tolerance:.3g} was asked for"
             + (f": allow {1.1 * worst:.2g}" if 1.1 * worst <= 1.0 else ": losses above 600 nats decide there")
         )

@@ -267,7 +267,7 @@ def _missed(sized: SizedNoise) -> str | None:
     less = 1.0 - sized.refuted_scale / sized.scale
     return (
         f"tolerance: expected a noise smaller by {sized.tolerance:g} that is refuted, got one smaller by {less:.3g}:"
-        f" δ <= {sized.delta:g} is met with scale {sized.scale!r} and missed with {sized.refuted_scale!r}; what lies"
+        f" δ <= {sized.delta!r} is met with scale {sized.scale!r} and missed with {sized.refuted_scale!r}; what lies"
         " between them bounds on δ do not tell"
     )
 

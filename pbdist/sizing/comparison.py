@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from pbdist.errors import InvalidInputError, PbdistError, PrecisionError, shown
 from pbdist.mechanisms import MECHANISMS, NoisyCount, Pair, Poisson, noise_parameter, parameters_of
-from pbdist.notebook import html_table
 from pbdist.progress import report
 from pbdist.sizing.api import size
 from pbdist.sizing.families import COUNT_NOISES, CountFamily, is_positive, noise_class
@@ -67,7 +66,7 @@ class SizedFamilies:
     def sheet(self) -> Sheet:
         """What is printed: the families with an answer as rows, and below them those without, with the reason."""
         caption = (
-            f"The smallest noise of each family for δ <= {self.target.delta:g} at e^ε ="
+            f"The smallest noise of each family for δ <= {self.target.delta!r} at e^ε ="
             f" {exponential(self.target.epsilon):.6g} (ε = {self.target.epsilon:.6g}) after {self.target.compositions}"
             " compositions"
         )
@@ -86,9 +85,7 @@ class SizedFamilies:
 
     def _repr_html_(self) -> str:
         """Return the same as a small table, for notebooks."""
-        columns = self.sheet.printed_columns
-        rows = [*self.sheet.printed_rows, *((name, reason) for name, reason in self.reasons.items())]
-        return html_table(self.sheet.caption[0], rows, [column.head for column in columns])
+        return self.sheet._repr_html_()
 
 
 def size_families(

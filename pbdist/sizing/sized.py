@@ -8,7 +8,6 @@ from typing import Any
 
 from pbdist.errors import InvalidInputError, PbdistError, PrecisionError
 from pbdist.mechanisms import Pair, at_least_as_noisy
-from pbdist.notebook import html_table
 from pbdist.query.judging import neighbours_line
 from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.sizing.counts import mean_below
@@ -205,9 +204,7 @@ class SizedNoise:
 
     def _repr_html_(self) -> str:
         """Return the same as a small table, for notebooks."""
-        sheet = sized_sheet(self)
-        title = f"{self.printed.meets.mechanism}: {self.target}, {neighbours_line(self.adjacency)}"
-        return html_table(title, sheet.printed_rows, [column.head for column in sheet.printed_columns])
+        return sized_sheet(self)._repr_html_()
 
 
 def _exactly(scale: float, mean: float | None) -> tuple[str, str | None]:
@@ -431,7 +428,7 @@ def _wide(sized: SizedNoise) -> str:
 
 
 def _less(sized: SizedNoise) -> str:
-    return f"{100.0 * (1.0 - sized.refuted_scale / sized.scale):.3g} %"
+    return f"{rounded_up(100.0 * (1.0 - sized.refuted_scale / sized.scale), 3)} %"
 
 
 def _proved(sized: SizedNoise) -> str:

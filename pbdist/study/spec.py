@@ -41,7 +41,7 @@ class Target:
 
     def __str__(self) -> str:
         """Return the target as text."""
-        return f"δ <= {self.delta:g} at ε = {self.epsilon:.6g} after {self.compositions} compositions"
+        return f"δ <= {self.delta!r} at ε = {self.epsilon:.6g} after {self.compositions} compositions"
 
 
 @dataclass(frozen=True)

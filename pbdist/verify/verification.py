@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from pbdist.rounding import rounded_up
 from pbdist.store.layout import BOUNDS
 from pbdist.types import Direction, JsonValue
 
@@ -110,7 +111,8 @@ class Verification:
         """Return the largest width of the exact brackets of the consistent samples, as text."""
         logs = [sample.exact[2:] for sample in self.of(Verdict.CONSISTENT) if sample.exact is not None]
         gaps = [high - low for low, high in logs if low > -math.inf]
-        widest = f"; exact upper / lower - 1 is at most {math.expm1(min(max(gaps), 700.0)):.3g}" if gaps else ""
+        most = rounded_up(math.expm1(min(max(gaps), 700.0)), 3) if gaps else ""
+        widest = f"; exact upper / lower - 1 is at most {most}" if gaps else ""
         endless = len(logs) - len(gaps)
         return widest + (f"; {endless} of them without an exact lower bound above 0" if endless else "")
 

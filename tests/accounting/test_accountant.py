@@ -365,3 +365,13 @@ def test_a_mechanism_of_one_pair_still_says_for_which_neighbours_it_is(pair: Pai
     found = run.add(Gaussian(3.0)).epsilon(1e-3)
     assert 0.0 < found.lower <= found.upper <= 1.001 * found.lower
     assert Accountant.from_document(run.to_document()) == run
+
+
+def test_answers_print_what_was_asked() -> None:
+    accountant = Accountant().add(Laplace(20.0), 10)
+    frame = accountant.epsilon([1e-3, 1e-4]).frame()
+    assert list(frame.columns[:3]) == ["delta", "epsilon_lower", "epsilon_upper"]
+    assert frame.delta.tolist() == [1e-3, 1e-4]
+    repeated = accountant.delta(0.5, repeats=[1, 2]).frame()
+    assert repeated.repeats.tolist() == [1, 2]
+    assert repeated.epsilon.tolist() == [0.5, 0.5]

@@ -140,9 +140,27 @@ def test_the_sentence_for_a_paper_rounds_outwards() -> None:
     for (epsilon, delta), upper, wanted in zip(promises, found.epsilon.upper[-1], found.training.delta, strict=True):
         assert upper <= Decimal(epsilon) <= 1.001 * upper
         assert wanted <= float(delta) <= 1.001 * wanted
+    # The lower bound need not hold at a δ that is rounded up.
+    assert "lower bound" not in found.sentence
+    found = dpsgd(examples=1000, batch=30, phases=PHASES, noise_multiplier=1.5, delta=[1e-3, 1e-4])
     (tight,) = re.findall(r"lower bound on ε for as many steps: (.*)\)", found.sentence)
     for word, lower in zip(tight.split(" and "), found.epsilon.lower[-1], strict=True):
         assert 0.999 * lower <= Decimal(word) <= lower
+
+
+def test_the_sentence_on_noise_is_about_the_longest_run() -> None:
+    noise = dpsgd_noise(examples=1000, batch=50, epsilon=[1.0, 2.0], epochs=[10, 1], delta=1e-3, tolerance=0.1)
+    longest = noise.sized[1]
+    assert "10 epochs (200 steps)" in noise.sentence
+    assert f"noise multiplier {longest.printed.meets.scale}." in noise.sentence
+    assert "(2, 0.001)-differentially" in noise.sentence
+    run = dpsgd(examples=1000, batch=50, noise_multiplier=float(longest.printed.meets.scale), epochs=10, delta=1e-3)
+    assert run.epsilon.upper.item() <= 2.0
+
+
+def test_each_direction_is_read_by_the_larger_one() -> None:
+    told = " ".join(str(dpsgd(examples=100, batch=7, noise_multiplier=2.0, steps=5, direction="each")).split())
+    assert "private with the larger of both upper ε" in told
 
 
 def test_what_is_printed_has_bounds_assumptions_and_the_sentence() -> None:

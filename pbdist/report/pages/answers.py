@@ -106,15 +106,17 @@ def answers(study: Study, target: Target, choices: Sequence[NoiseChoice]) -> Ite
 
 def order_sentence(study: Study, choices: Sequence[NoiseChoice]) -> str:
     """Return what follows of noise that is not tabulated."""
-    pairs = [study.spec.cells[one.cell].pair for choice in choices for one in choice.tried[:1]]
-    ordered = sum(noise_order(pair) is not None for pair in pairs)
+    order = {
+        choice.label: noise_order(study.spec.cells[choice.tried[0].cell].pair) for choice in choices if choice.tried
+    }
+    ordered = [named(label) for label, found in order.items() if found is not None]
     if not ordered:
         return "The verdicts are about the tabulated settings alone: more noise is not proved to be better."
-    which = "" if ordered == len(pairs) else f" For {ordered:,} of {len(pairs):,} mechanisms:"
+    which = "More" if len(ordered) == len(order) else f"Of {', '.join(ordered)} more"
     return (
-        f"{which} More noise of the same kind provably hides at least as much, so that noise above one that meets the"
+        f"{which} noise of the same kind provably hides at least as much, so that noise above one that meets the"
         " target meets it, and noise below one that is refuted is refuted."
-    ).strip()
+    )
 
 
 def neighbours_sentence(found: Mapping[str, Adjacency]) -> str:
@@ -221,7 +223,7 @@ def _less(study: Study, choice: NoiseChoice) -> str:
     told = ", ".join(part for part in less if part not in whole) or ", ".join(less)
     if not 0.0 < refuted.amount < found.amount:
         return told
-    return f"{told}, {100.0 * (1.0 - refuted.amount / found.amount):.3g} % less,"
+    return f"{told}, {rounded_up(100.0 * (1.0 - refuted.amount / found.amount), 3)} % less,"
 
 
 def _left_open(choice: NoiseChoice) -> str:

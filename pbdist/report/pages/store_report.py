@@ -262,7 +262,9 @@ def _pictures(study: Study, choices: Mapping[Target, tuple[NoiseChoice, ...]]) -
     for target, found in asked:
         curves: Curves = curves_of(study, found)
         near = r[-1] if target is None else min(r, key=lambda value: abs(value - target.compositions))
-        graphs.append(tuple(epsilon_delta(curves, near, target)))
+        # No target is marked among bounds at another number of rounds.
+        marked = target if target is not None and near == target.compositions else None
+        graphs.append(tuple(epsilon_delta(curves, near, marked)))
         if target is not None:
             others.append(tuple(over_noise(study, found, target)))
         if len(r) > 1:
@@ -279,5 +281,6 @@ def _contents(study: Study) -> Table:
 
 
 def _about(study_file: StudySpec | None) -> str:
-    what = "" if study_file is None or not study_file.description else f"{plain(study_file.description)} "
+    told = "" if study_file is None else plain(study_file.description or "").rstrip(". ")
+    what = f"{told}. " if told else ""
     return f"{what}Certified lower and upper bounds on δ(ε) after r rounds, computed by pbdist."

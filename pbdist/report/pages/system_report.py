@@ -78,6 +78,7 @@ class _Asked:
     system: System
     tolerance: float
     store: str | Path | None
+    file: str | Path | None
     kept: KeptAnswers
     told: Callable[[str], None]
     problems: list[str]
@@ -98,6 +99,7 @@ def system_report(
     tolerance: float = 0.01,
     sizes: Path | None = None,
     store: str | Path | None = None,
+    file: str | Path | None = None,
     drawn: bool = True,
     told: Callable[[str], None] = lambda _: None,
 ) -> Report:
@@ -113,6 +115,8 @@ def system_report(
         A file in which every answer is kept as soon as it is found; another report of the same system begins with it.
     store
         A store that is asked first, and to which what it lacks is added, as by `pbdist.size`.
+    file
+        Where the system is described, if it is not one of pbdist's own.
     drawn
         Whether there are pictures.
     told
@@ -123,7 +127,7 @@ def system_report(
     InvalidInputError, NotAStoreError
         The tolerance, the file or the store is wrong.
     """
-    asked = _Asked(system, tolerance, store, KeptAnswers(sizes), told, [])
+    asked = _Asked(system, tolerance, store, file, KeptAnswers(sizes), told, [])
     blocks: list[Block] = []
     graphs: list[tuple[Block, ...]] = []
     forms: list[Any] = [setting.mechanisms[0].canonical() for setting in system.settings[:1]]
@@ -244,7 +248,7 @@ def _amounts(scale: str, mean: str | None, noise: str = "") -> str:
 
 
 def _less(one: Size) -> str:
-    return f"{100.0 * one.less:.3g} % less"
+    return f"{rounded_up(100.0 * one.less, 3)} % less"
 
 
 def _order(found: Mapping[SystemTarget, Sequence[Size]]) -> str:
@@ -342,6 +346,7 @@ def _integrity(asked: _Asked, targets: Sequence[SystemTarget]) -> Iterator[Block
         f" search would have ended with an error.{source}{kept} This command sizes noise again:"
     )
     words = ["pbdist", "size", "--system", asked.system.name, "--tolerance", repr(asked.tolerance)]
+    words += [] if asked.file is None else ["--systems", str(asked.file)]
     if tuple(targets) == asked.system.targets:
         yield Command(command(*words))
         return
