@@ -1,28 +1,15 @@
 """``pbdist epsilon`` and ``pbdist delta``: bounds of one mechanism, without a study."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from pbdist.cli.output import BOUND_EXITS, MISSED, NOT_FOUND, chosen_format, print_sheet, printed_warnings, sign_of_life
-from pbdist.cli.parser import (
-    NUMBER,
-    WHOLE,
-    Command,
-    Option,
-    Options,
-    Word,
-    command,
-    direction_option,
-    file_type,
-    format_options,
-    point_options,
-    refuse,
-    strict_option,
-)
+from pbdist.cli.options import COMPOSITIONS, EPSILONS, FORMAT, chosen_format, direction, given_options, require, strict
+from pbdist.cli.output import BOUND_EXITS, NOT_FOUND, answered, print_sheet
+from pbdist.cli.parser import FILE, NUMBER, Command, Option, Options, Word, command, refuse
 
 if TYPE_CHECKING:
     from pbdist.cli.families import NamedPair
@@ -56,17 +43,10 @@ def _parameters(_: frozenset[str]) -> list[Option]:
     found = []
     for name, kinds in family_parameters().items():
         what = described(kinds)
-        found.append(
-            Option(
-                option_of(name),
-                _PREFIX + name,
-                several=True,
-                metavar="FILE" if name == "file" else "X",
-                type=file_type() if name == "file" else str,
-                help=f"{what} ({_listed(kinds)})" if len(set(kinds.values())) == 1 else what,
-                section="Parameters of the mechanism",
-            )
-        )
+        whose = f" ({_listed(kinds)})" if len(set(kinds.values())) == 1 else ""
+        value, kind = ("FILE..", FILE) if name == "file" else ("X..", None)
+        section = "Parameters of the mechanism"
+        found.append(Option(f"{option_of(name)} {value}", f"{what}{whose}", kind, name=_PREFIX + name, section=section))
     return found
 
 
@@ -86,15 +66,13 @@ Laplace, scale: 500}}', or its kind alone with its parameters beside it."""
 def _command(name: str, *asked: Option, example: str) -> Command:
     return command(
         name,
-        Option("--family", metavar="KIND", type=Word(_families, only=True), help="the mechanism"),
-        Option("--compositions", metavar="R", type=WHOLE, several=True, help="numbers of compositions"),
+        Option("--family KIND", "the mechanism", Word(_families, only=True)),
+        COMPOSITIONS,
         *asked,
-        Option(
-            "--tolerance", metavar="T", type=NUMBER, help="how far apart the bounds may be, upper / lower - 1 (0.001)"
-        ),
-        direction_option("the larger of both directions, or each (default: both)", "both"),
-        *format_options(),
-        strict_option("bounds are wider than the tolerance"),
+        Option("--tolerance T", "how far apart the bounds may be, upper / lower - 1 (0.001)", NUMBER),
+        direction("the larger of both directions, or each (default: both)", "both"),
+        *FORMAT,
+        strict("bounds are wider than the tolerance"),
         help=_ABOUT.format(name=name),
         example=f"{name} {example}",
         exits=BOUND_EXITS,
@@ -123,22 +101,21 @@ def _bounds(options: Options, name: str) -> int:
     form = chosen_format(options)
     field, values = _asked(options, name)
     words = {name.removeprefix(_PREFIX): one for name, one in vars(options).items() if one and name.startswith(_PREFIX)}
-    if options.family is None:
-        refuse("--family", "expected a kind of mechanism, got none")
+    require(options, "family", problem="expected a kind of mechanism, got none")
     from pbdist.cli.families import pairs_of_family
 
     question = _Question(name, field, values, words, pairs_of_family(options.family, words))
-    pairs = question.pairs
-    with printed_warnings() as missed, sign_of_life(partial(_projected, question, options)) as count:
+
+    def act(count: Callable[[str, int, int], None]) -> int:
         parts = []
-        for index, one in enumerate(pairs):
-            count("mechanism", index, len(pairs))
+        for index, one in enumerate(question.pairs):
+            count("mechanism", index, len(question.pairs))
             parts.append(_bounds_of(one.pair, name, options, question.points))
         found = _joined(parts)
-    _print(question, options, found, form)
-    if found.unknown.any():
-        return NOT_FOUND
-    return MISSED if options.strict and missed else 0
+        _print(question, options, found, form)
+        return NOT_FOUND if found.unknown.any() else 0
+
+    return answered(act, strict=options.strict, projected=partial(_projected, question, options))
 
 
 def _projected(question: _Question, options: Options) -> float:
@@ -201,13 +178,13 @@ def _asked(options: Options, name: str) -> tuple[str, list[float]]:
     """Return the name of what is given beside the compositions, and its values; both are checked."""
     from pbdist.arguments import checked_compositions, checked_delta, checked_epsilon
 
+    require(options, "compositions")
     fields = ("delta",) if name == "epsilon" else ("epsilon", "exp_epsilon")
-    given = [(field, getattr(options, field)) for field in fields if getattr(options, field) is not None]
-    if options.compositions is None or not given:
-        missing = "compositions" if options.compositions is None else fields[0]
-        refuse(f"--{missing}", "expected a value, got none")
+    given = given_options(options, fields)
+    if not given:
+        refuse(f"--{fields[0]}", "expected a value, got none")
     checked_compositions(options.compositions)
-    field, values = given[0]
+    ((field, values),) = given.items()
     if field != "exp_epsilon":
         checked_delta(values, zero=True) if field == "delta" else checked_epsilon(values)
     for value in values if field == "exp_epsilon" else ():
@@ -244,9 +221,7 @@ def _joined(found: list[Any]) -> Any:
 
 epsilon = _command(
     "epsilon",
-    Option("--delta", metavar="D", type=NUMBER, several=True, help="delta, from 0 to below 1"),
+    Option("--delta D..", "delta, from 0 to below 1", NUMBER),
     example="--family SubsampledGaussian --scale 1.1 --rate 0.01 --compositions 1000 --delta 1e-5",
 )
-delta = _command(
-    "delta", *point_options(several=True), example="--family Laplace --scale 20 --compositions 16 --epsilon 0.5 1"
-)
+delta = _command("delta", *EPSILONS, example="--family Laplace --scale 20 --compositions 16 --epsilon 0.5 1")

@@ -107,7 +107,7 @@ _SHELLS = ("bash", "zsh", "fish")
 
 @command(
     "completion",
-    Argument("shell", ", ".join(_SHELLS), metavar="SHELL", type=choice(*_SHELLS)),
+    Argument("SHELL", ", ".join(_SHELLS), choice(*_SHELLS)),
     example="completion bash > ~/.local/share/bash-completion/completions/pbdist",
 )
 def _completion(options: Options) -> int:

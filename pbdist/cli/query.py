@@ -1,27 +1,26 @@
 """``pbdist query``: bounds on δ, on ε or on the number of rounds from a store, at stored points and between them."""
 
 import gc
-import json
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from pbdist.cli.interrupts import in_good_order
-from pbdist.cli.output import MISSED, chosen_format, print_sheet, printed_warnings, sign_of_life
-from pbdist.cli.parser import (
-    NUMBER,
-    WHOLE,
-    Number,
-    Option,
-    Options,
-    command,
-    direction_option,
-    format_options,
+from pbdist.cli.options import (
+    COMPOSITIONS,
+    DELTAS,
+    EPSILONS,
+    FACTOR,
+    FORMAT,
+    STORE,
+    chosen_format,
+    direction,
+    flag,
     given_options,
-    point_options,
-    refuse,
-    store_argument,
-    strict_option,
+    refuse_given,
+    strict,
 )
+from pbdist.cli.output import answered, print_json, print_sheet
+from pbdist.cli.parser import NUMBER, Option, Options, command, refuse
 
 if TYPE_CHECKING:
     from pbdist.query import Study
@@ -36,14 +35,6 @@ exit codes:
 """
 
 
-class _Factor(Number):
-    """A number, or auto."""
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return what a text is."""
-        return value if value == "auto" else super().convert(value, param, ctx)
-
-
 def noise_options(taken: frozenset[str]) -> list[Option]:
     """Return an option for each column that describes noise settings: several values of each number, one text."""
     from pbdist.mechanisms.columns import known_columns
@@ -53,15 +44,13 @@ def noise_options(taken: frozenset[str]) -> list[Option]:
         if name in ("mechanism", "factor"):
             continue
         # A mechanism of others may have a parameter that is called like another option.
-        flag = f"--{name.replace('_', '-')}"
+        usage = flag(name) if flag(name) not in taken else flag(f"pair_{name}")
         found.append(
             Option(
-                flag if flag not in taken else f"--pair-{flag[2:]}",
-                f"noise_{name}",
-                metavar="NAME" if column.text else "X",
-                type=str if column.text else NUMBER,
-                several=not column.text,
-                help=f"{column.what}: a list such as 0,1" if column.listed else column.what,
+                f"{usage} NAME" if column.text else f"{usage} X..",
+                f"{column.what}: a list such as 0,1" if column.listed else column.what,
+                None if column.text else NUMBER,
+                name=f"noise_{name}",
                 section="Noise settings, the columns of a store (pbdist query STORE lists those that it has)",
                 brief=True,
             )
@@ -69,26 +58,18 @@ def noise_options(taken: frozenset[str]) -> list[Option]:
     return found
 
 
-def factor_option() -> Option:
-    """Return the option that names the factor of noise settings."""
-    what = "factor between buckets, or auto"
-    return Option("--factor", "noise_factor", metavar="F", type=_Factor(), help=what)
-
-
 @command(
     "query",
-    store_argument(),
-    Option(
-        "--mechanism", metavar="LABEL", help="the label of the mechanism in the study; not needed where only one can be"
-    ),
-    Option("--compositions", metavar="R", type=WHOLE, several=True, help="numbers of compositions"),
-    *point_options(several=True),
-    Option("--delta", metavar="D", type=NUMBER, several=True, help="delta"),
-    factor_option(),
-    direction_option("both directions together, or each, of several answers (default: as in the study)"),
-    Option("--refine", is_flag=True, help="compute the points that are missing and add them to the store"),
-    *format_options(),
-    strict_option("an answer is wider than the study's tolerance"),
+    STORE,
+    Option("--mechanism LABEL", "the label of the mechanism in the study; not needed where only one can be"),
+    COMPOSITIONS,
+    *EPSILONS,
+    DELTAS,
+    FACTOR,
+    direction("both directions together, or each, of several answers (default: as in the study)"),
+    Option("--refine", "compute the points that are missing and add them to the store"),
+    *FORMAT,
+    strict("an answer is wider than the study's tolerance"),
     example="query data/quickstart.zarr --mechanism Laplace --scale 200 --compositions 512 --epsilon 0.1",
     exits=_EXITS,
     exclusive=[("epsilon", "exp_epsilon")],
@@ -104,14 +85,15 @@ def query(options: Options) -> int:
     line on stderr says which answers are wider than the study's tolerance. Without any question what the store holds is
     listed.
     """
-    with printed_warnings() as missed, sign_of_life():
+
+    def act(_: object) -> int:
         if not options.refine:
-            code = _answer(options)
-        else:
-            # It holds the store while it adds points.
-            with in_good_order():
-                code = _answer(options)
-    return MISSED if options.strict and missed and not code else code
+            return _answer(options)
+        # It holds the store while it adds points.
+        with in_good_order():
+            return _answer(options)
+
+    return answered(act, strict=options.strict)
 
 
 def given_noise(options: Options) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -140,7 +122,7 @@ def _answer(options: Options) -> int:
     if len(asked) == 3:
         return _target(options, asked, form)
     if len(asked) != 2:
-        got = ", ".join("--" + name.replace("_", "-") for name in asked) or "none"
+        got = ", ".join(map(flag, asked)) or "none"
         refuse("--delta", f"expected two of --compositions, --epsilon (or --exp-epsilon) and --delta, got {got}")
     if options.direction == "each" and "compositions" not in asked:
         refuse("--direction", "expected both where rounds are asked for, got each")
@@ -161,15 +143,13 @@ def _target(options: Options, asked: dict[str, Any], form: str) -> int:
     from pbdist.query import open_study
     from pbdist.query.noise_choice import target_sheet
 
-    given = given_noise(options)
-    for name in (*given[0], *given[1]):
-        refuse(f"--{name.replace('_', '-')}", "expected none beside a target, which is for all settings, got one")
-    for name in ("refine", "direction", "strict"):
-        if getattr(options, name):
-            refuse(f"--{name}", "expected none beside a target, got one: settings are judged by what is stored")
+    for name in (name for found in given_noise(options) for name in found):
+        refuse(flag(name), "expected none beside a target, which is for all settings, got one")
+    needless = "expected none beside a target, got one: settings are judged by what is stored"
+    refuse_given(options, ("refine", "direction", "strict"), needless)
     for name, values in asked.items():
         if len(values) != 1:
-            refuse(f"--{name.replace('_', '-')}", f"expected one value in a target, got {len(values)}")
+            refuse(flag(name), f"expected one value in a target, got {len(values)}")
     point = {name: values[0] for name, values in asked.items()}
     print_sheet(target_sheet(open_study(options.store), **point, mechanism=options.mechanism), form)
     return 0
@@ -180,12 +160,11 @@ def _list(options: Options, form: str) -> int:
     from pbdist.query import open_study
     from pbdist.query.status import contents_sheet
 
-    for name in ("refine", "direction", "strict"):
-        if getattr(options, name):
-            refuse(f"--{name}", "expected a question beside it, got none: --compositions, --epsilon, ..")
+    needless = "expected a question beside it, got none: --compositions, --epsilon, .."
+    refuse_given(options, ("refine", "direction", "strict"), needless)
     found = open_study(options.store).contents().of(options.mechanism)
     if form == "json":
-        print(json.dumps(found.as_json(), indent=2, allow_nan=False))
+        print_json(found.as_json())
     else:
         print_sheet(contents_sheet(found), form)
     return 0

@@ -1,14 +1,14 @@
 """``pbdist status``, ``verify`` and ``export``: how far a store is, whether it is sound, and a copy for others."""
 
-import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pbdist.cli.interrupts import ANEW, in_good_order
-from pbdist.cli.output import EXIT_CODES, FAILED, sign_of_life
-from pbdist.cli.parser import WHOLE, Argument, Option, Options, command, file_type, store_argument
-from pbdist.errors import PbdistError, StoreDamagedError, printable
+from pbdist.cli.options import STORE
+from pbdist.cli.output import EXIT_CODES, FAILED, print_json, sign_of_life
+from pbdist.cli.parser import FILE, WHOLE, Argument, Option, Options, command
+from pbdist.errors import StoreDamagedError, printable
 
 if TYPE_CHECKING:
     from pbdist.query.status import StoreStatus
@@ -19,9 +19,9 @@ _MOST_PRINTED = 20
 
 @command(
     "status",
-    store_argument(),
-    Option("--check", is_flag=True, help="read every file and compare it with its checksum"),
-    Option("--json", is_flag=True, help="print JSON, with lists of any length"),
+    STORE,
+    Option("--check", "read every file and compare it with its checksum"),
+    Option("--json", "print JSON, with lists of any length"),
     example="status data/quickstart.zarr --check",
     exits=EXIT_CODES,
 )
@@ -37,14 +37,21 @@ def status(options: Options) -> int:
             found = store_status(options.store, check=options.check)
     except StoreDamagedError as error:
         # It is a store that cannot be read, not wrong input.
-        print(json.dumps({"healthy": False, "problem": str(error)}, indent=2) if options.json else f"damaged: {error}")
+        if options.json:
+            print_json({"healthy": False, "problem": str(error)})
+        else:
+            print(f"damaged: {error}")
         return FAILED
+    return _report(options, found.passed, found.as_json, lambda: _lines(found))
+
+
+def _report(options: Options, passed: bool, as_json: Callable[[], object], lines: Callable[[], Iterable[str]]) -> int:
+    """Print what was found, as JSON or in lines, and return the exit code; causes and names of files stay on lines."""
     if options.json:
-        print(json.dumps(found.as_json(), indent=2, allow_nan=False))
+        print_json(as_json())
     else:
-        # `PbdistError` removes line breaks and control characters from causes and names of files.
-        print(*(PbdistError(line) for line in _lines(found)), sep="\n")
-    return 0 if found.passed else FAILED
+        print(*map(printable, lines()), sep="\n")
+    return 0 if passed else FAILED
 
 
 def _lines(found: "StoreStatus") -> Iterator[str]:
@@ -124,11 +131,11 @@ def _more(found: Sequence[object], what: str) -> Iterator[str]:
 
 @command(
     "verify",
-    store_argument(),
-    Option("--sample", metavar="K", type=WHOLE, default=20, help="points to recompute (default: 20)"),
-    Option("--seed", metavar="S", type=WHOLE, default=0, help="seed of the choice of points (default: 0)"),
-    Option("--cells", metavar="N", type=WHOLE, help="cells of the exact arithmetic (default: 100,000)"),
-    Option("--json", is_flag=True, help="print JSON, unrounded"),
+    STORE,
+    Option("--sample K", "points to recompute (default: 20)", WHOLE, default=20),
+    Option("--seed S", "seed of the choice of points (default: 0)", WHOLE, default=0),
+    Option("--cells N", "cells of the exact arithmetic (default: 100,000)", WHOLE),
+    Option("--json", "print JSON, unrounded"),
     example="verify data/quickstart.zarr --sample 5",
     exits=EXIT_CODES,
 )
@@ -142,22 +149,14 @@ def verify(options: Options) -> int:
     cells = DEFAULT_CELLS if options.cells is None else options.cells
     with sign_of_life():
         found = verify_store(options.store, sample=options.sample, seed=options.seed, max_cells=cells)
-    if options.json:
-        print(json.dumps(found.as_json(), indent=2, allow_nan=False))
-    else:
-        print(*map(printable, found.lines()), sep="\n")
-    return 0 if found.passed else FAILED
+    return _report(options, found.passed, found.as_json, found.lines)
 
 
 @command(
     "export",
-    store_argument(),
-    Argument("out", "a new path that ends in .zarr, .nc, .parquet or .csv", metavar="OUT", type=file_type()),
-    Option(
-        "--allow-incomplete",
-        is_flag=True,
-        help="export a store that lacks results too; it says so in the export",
-    ),
+    STORE,
+    Argument("OUT", "a new path that ends in .zarr, .nc, .parquet or .csv", FILE),
+    Option("--allow-incomplete", "export a store that lacks results too; it says so in the export"),
     example="export data/quickstart.zarr quickstart.csv",
     exits=EXIT_CODES,
 )
@@ -167,7 +166,7 @@ def export(options: Options) -> int:
     The table has all parts of the store. Exit code 1 if it is not complete and sound; --allow-incomplete
     exports what there is.
     """
-    from pbdist.errors import PbdistError, StoreDamagedError, StoreIncompleteError
+    from pbdist.errors import StoreIncompleteError
     from pbdist.export import export_study
     from pbdist.study.plan import counted
 
@@ -177,7 +176,7 @@ def export(options: Options) -> int:
     except (StoreDamagedError, StoreIncompleteError) as error:
         print(f"pbdist: error: {error}", file=sys.stderr)
         return FAILED
-    print(PbdistError(f"{found.path}: {found.cells:,} cells, {found.points:,} points (cell, r, ε)"))
+    print(printable(f"{found.path}: {found.cells:,} cells, {found.points:,} points (cell, r, ε)"))
     if found.lacking:
         print(f"incomplete: {found.lacking} points are without bounds")
     if found.refinements:

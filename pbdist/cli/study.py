@@ -1,28 +1,25 @@
 """``pbdist studies``, ``new``, ``plan`` and ``run``: find or write a study, tell what it will take, compute it."""
 
-import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pbdist.cli.interrupts import in_good_order
-from pbdist.cli.output import EXIT_CODES, MISSED, page, print_sheet, printed_warnings
-from pbdist.cli.parser import Argument, Number, Option, Options, Word, command, file_type, refuse
-from pbdist.errors import InvalidInputError, PbdistError, printable
+from pbdist.cli.options import STUDY, STUDY_OR_FILE, given_options
+from pbdist.cli.output import EXIT_CODES, MISSED, print_json, print_sheet, printed_warnings, warn
+from pbdist.cli.parser import FILE, FOLDER, PATH, Argument, Number, Option, Options, Word, command, refuse
+from pbdist.errors import InvalidInputError, printable
 from pbdist.input_files import check_outside
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pbdist.run import Executor
     from pbdist.run.events import Event
-    from pbdist.run.listeners import RunLog
     from pbdist.store import Place
     from pbdist.study import Plan, StudySpec
     from pbdist.study.load import Addition
-    from pbdist.types import JsonValue
+    from pbdist.tables import Sheet
 
 #: Workers take about so long to start, in seconds.
 _SERIAL_SECONDS = 3.0
@@ -31,31 +28,25 @@ _ADDRESS_SPACE = 2**30
 _WORKERS = Number(1, 4096, whole=True)
 
 
-def study_names() -> tuple[str, ...]:
-    """Return the names of the studies that come with pbdist."""
-    from pbdist.study.starter import shipped_names
-
-    return shipped_names()
-
-
-def _study_argument() -> Argument:
-    what = "a study file, or the name of a study that comes with pbdist, such as quickstart"
-    return Argument("study", what, metavar="FILE", type=Word(study_names, path="file"))
-
-
-def _store_option(what: str) -> Option:
-    return Option("--store", metavar="STORE", type=Word(path="dir"), help=what)
+_STUDY = Argument(
+    "FILE",
+    "a study file, or the name of a study that comes with pbdist, such as quickstart",
+    STUDY_OR_FILE,
+    name="study",
+)
 
 
 @command(
     "plan",
-    _study_argument(),
-    Option("--json", is_flag=True, help="print JSON, unrounded, with the grids"),
-    _store_option(
+    _STUDY,
+    Option("--json", "print JSON, unrounded, with the grids"),
+    Option(
+        "--store STORE",
         "show what a run would add to this store: a path or s3://BUCKET/PREFIX (default, with extend: true in the"
-        " file: data/NAME.zarr)"
+        " file: data/NAME.zarr)",
+        FOLDER,
     ),
-    Option("--workers", metavar="N", type=_WORKERS, default=1, help="project the time on so many workers (default: 1)"),
+    Option("--workers N", "project the time on so many workers (default: 1)", _WORKERS, default=1),
     example="plan quickstart --workers 4",
     exits=EXIT_CODES,
 )
@@ -67,23 +58,24 @@ def plan(options: Options) -> int:
     asked, workers = load_asked(study_file(options.study)), options.workers
     if options.store is None and isinstance(asked, StudySpec):
         planned = plan_study(asked)
-        if not options.json:
-            _print_plan(planned, workers)
-        found = _plan_as_json(planned, workers)
-    else:
-        store = _store(options, asked)
-        plans = _additions(asked, store)
-        if not options.json:
-            _print_additions(store, plans, workers)
-        found = _additions_as_json(store, plans, workers)
+        if options.json:
+            print_json(_plan_as_json(planned, workers))
+        else:
+            print_sheet(_plan_sheet(planned, workers), "table")
+        return 0
+    store = _store(options, asked)
+    plans = _additions(asked, store)
     if options.json:
-        print(json.dumps(found, indent=2, allow_nan=False))
+        print_json(_additions_as_json(store, plans, workers))
+    elif plans:
+        print_sheet(_additions_sheet(store, plans, workers), "table")
+    else:
+        print(printable(f"{store}: has all points of the file, nothing would be added"))
     return 0
 
 
 def _store(options: Options, asked: "StudySpec | Addition") -> str:
-    store: str = f"data/{asked.name}.zarr" if options.store is None else options.store
-    return store
+    return f"data/{asked.name}.zarr" if options.store is None else options.store
 
 
 def study_file(given: str) -> Path:
@@ -92,43 +84,27 @@ def study_file(given: str) -> Path:
 
     path = find_study(given)
     if given in shipped_names() and path == Path(given):
-        print(
-            f"pbdist: the file {given} in this folder is taken, not the study that comes with pbdist", file=sys.stderr
-        )
+        taken = f"the file {given} in this folder is taken, not the study that comes with pbdist"
+        print(f"pbdist: {taken}", file=sys.stderr)
     return path
 
 
 @command(
     "run",
-    _study_argument(),
-    _store_option("the store: a path or s3://BUCKET/PREFIX (default: data/NAME.zarr)"),
-    Option("--workers", metavar="N", type=_WORKERS, help="worker processes (default: one a core)"),
+    _STUDY,
+    Option("--store STORE", "the store: a path or s3://BUCKET/PREFIX (default: data/NAME.zarr)", FOLDER),
+    Option("--workers N", "worker processes (default: one a core)", _WORKERS),
+    Option("--scheduler ADDRESS|FILE", "use a running Dask scheduler: its address or its scheduler file", FILE),
+    Option("--cluster FILE", "start the Dask cluster of a file, such as cluster/slurm.yaml", PATH),
+    Option("--serial", "compute in this process, without Dask"),
     Option(
-        "--scheduler",
-        metavar="ADDRESS|FILE",
-        type=file_type(),
-        help="use a running Dask scheduler: its address or its scheduler file",
+        "--patience SECONDS",
+        "how long to wait for an object store that cannot be reached any more (default: 900)",
+        Number(1, 1_000_000, "seconds"),
     ),
-    Option(
-        "--cluster",
-        metavar="FILE",
-        type=file_type(Path),
-        help="start the Dask cluster of a file, such as cluster/slurm.yaml",
-    ),
-    Option("--serial", is_flag=True, help="compute in this process, without Dask"),
-    Option(
-        "--patience",
-        metavar="SECONDS",
-        type=Number(1, 1_000_000, "seconds"),
-        help="how long to wait for an object store that cannot be reached any more (default: 900)",
-    ),
-    Option(
-        "--check",
-        is_flag=True,
-        help="before, read every file of the store and compare it with its checksum, and not only its size",
-    ),
-    Option("--log", metavar="PATH", type=file_type(Path), help="append what happens, one JSON object a line"),
-    Option("--strict", is_flag=True, help="exit with code 3 if the tolerance is missed at a point that was asked for"),
+    Option("--check", "before, read every file of the store and compare it with its checksum, and not only its size"),
+    Option("--log PATH", "append what happens, one JSON object a line", PATH),
+    Option("--strict", "exit with code 3 if the tolerance is missed at a point that was asked for"),
     example="run quickstart",
     resumes=True,
     exits=EXIT_CODES,
@@ -160,7 +136,7 @@ def run(options: Options) -> int:
         listeners: list[Callable[[Event], None]] = []
         if options.log is not None:
             log = stack.enter_context(RunLog(options.log))
-            stack.callback(_warn_of_log, log)
+            stack.callback(lambda: warn(log.problem) if log.problem else None)
             listeners.append(log)
         listeners.append(stack.enter_context(ProgressDisplay(Console(stderr=True))))
 
@@ -168,32 +144,21 @@ def run(options: Options) -> int:
             for listener in listeners:
                 listener(event)
 
-        patience = OUTAGE_SECONDS if options.patience is None else options.patience
         stack.enter_context(printed_warnings())
+        named = given_options(options, ("workers", "cluster", "scheduler"))
         stored = run_study(
             asked,
             store,
             executor,
             notify,
-            patience=patience,
+            patience=options.patience or OUTAGE_SECONDS,
             check=options.check,
-            serial_seconds=_serial_seconds(options),
+            serial_seconds=0.0 if named else _SERIAL_SECONDS,
         )
     _print_targets(study, stored.place)
     missed = _print_precision(study, stored.place)
     print(printable(f"store: {store}"))
     return MISSED if options.strict and missed else 0
-
-
-def _serial_seconds(options: Options) -> float:
-    """Return how much projected work is computed without workers: some, where none are named."""
-    named = (options.workers, options.cluster, options.scheduler)
-    return _SERIAL_SECONDS if all(option is None for option in named) else 0.0
-
-
-def _warn_of_log(log: "RunLog") -> None:
-    if log.problem:
-        print(f"pbdist: warning: {PbdistError(log.problem)}", file=sys.stderr)
 
 
 def _check_address_space() -> None:
@@ -233,8 +198,7 @@ def _print_targets(study: "StudySpec", store: "Place") -> None:
 
     opened = open_study(store)
     for target in study.targets:
-        r, epsilon, delta = target.compositions, target.epsilon, target.delta
-        print_sheet(target_sheet(opened, compositions=r, epsilon=epsilon, delta=delta, cells=study.cells), "table")
+        print_sheet(target_sheet(opened, **vars(target), cells=study.cells), "table")
 
 
 def _print_precision(study: "StudySpec", store: "Place") -> int:
@@ -251,7 +215,7 @@ def _print_precision(study: "StudySpec", store: "Place") -> int:
 
 @command(
     "studies",
-    Option("--show", "study", metavar="STUDY", type=Word(study_names), help="print the file of one of them"),
+    Option("--show STUDY", "print the file of one of them", STUDY, name="study"),
     example="studies --show quickstart",
 )
 def studies(options: Options) -> int:
@@ -261,21 +225,22 @@ def studies(options: Options) -> int:
     if options.study is not None:
         print(shipped_study(options.study).read_text(encoding="utf-8"), end="")
         return 0
-    from rich.table import Table
-
     from pbdist.study import load_study
+    from pbdist.tables import Column, Sheet, Shown
 
-    table = Table(expand=False)
-    table.add_column("study")
-    table.add_column("about")
-    table.add_column("cells", justify="right", no_wrap=True)
     # First the one that strangers should try.
-    for name in sorted(shipped_names(), key=lambda name: name != "quickstart"):
-        study = load_study(shipped_study(name))
-        table.add_row(name, study.description or "", f"{len(study.cells):,}")
-    page().print(table)
-    print("pbdist plan STUDY says how long one takes, and pbdist run STUDY computes it")
-    print("pbdist studies --show STUDY prints its file")
+    names = sorted(shipped_names(), key=lambda name: name != "quickstart")
+    found = [load_study(shipped_study(name)) for name in names]
+    rows = [
+        (name, Shown(f"{len(study.cells):,}", len(study.cells)), study.description)
+        for name, study in zip(names, found, strict=True)
+    ]
+    notes = (
+        "pbdist plan STUDY says how long one takes, and pbdist run STUDY computes it",
+        "pbdist studies --show STUDY prints its file",
+    )
+    columns = Column("study", "study", number=False), Column("cells", "cells"), Column("about", "about", number=False)
+    print_sheet(Sheet(columns, tuple(rows), notes=notes), "table")
     return 0
 
 
@@ -287,13 +252,9 @@ def _starter_kinds() -> tuple[str, ...]:
 
 @command(
     "new",
-    Argument("file", "the new study file; its name becomes that of the study", metavar="FILE", type=file_type(Path)),
-    Option(
-        "--family", "kind", metavar="KIND", type=Word(_starter_kinds), help="the kind of mechanism (default: Gaussian)"
-    ),
-    Option(
-        "--like", "study", metavar="STUDY", type=Word(study_names), help="copy one of the studies that come with pbdist"
-    ),
+    Argument("FILE", "the new study file; its name becomes that of the study", PATH),
+    Option("--family KIND", "the kind of mechanism (default: Gaussian)", Word(_starter_kinds), name="kind"),
+    Option("--like STUDY", "copy one of the studies that come with pbdist", STUDY, name="study"),
     example="new my-study.yaml --family Laplace",
     exclusive=[("kind", "study")],
 )
@@ -340,24 +301,21 @@ def _plan_lines(plan: "Plan", workers: int) -> dict[str, str]:
     }
 
 
-def _print_plan(plan: "Plan", workers: int) -> None:
-    from rich.table import Table
+def _plan_sheet(plan: "Plan", workers: int) -> "Sheet":
+    """Return a plan as it is printed, with what targets add."""
+    from pbdist.tables import Column, Sheet
 
     study = plan.study
-    print(printable(f"{study.name}: {study.description}" if study.description else study.name))
-    table = Table(show_header=False)
-    table.add_column("what")
-    table.add_column("how much", justify="right")
-    for row in _plan_lines(plan, workers).items():
-        table.add_row(*row)
-    page().print(table)
     rounds, epsilon = ([f"{r:,}" for r in study.target_compositions], [f"{e:.6g}" for e in study.target_epsilon])
     added = [f"{name} {_listed(one)}" for name, one in (("compositions", rounds), ("epsilon", epsilon)) if one]
-    if added:
-        before = f"{_points_without_targets(study):,} points become {_points(study):,}"
-        print(
-            f"targets off the grids add {' and '.join(added)}: {before}, since every r is computed with every epsilon"
-        )
+    points = f"{_points_without_targets(study):,} points become {_points(study):,}"
+    note = f"targets off the grids add {' and '.join(added)}: {points}, since every r is computed with every epsilon"
+    return Sheet(
+        (Column("what", "what", number=False), Column("how_much", "how much")),
+        tuple(_plan_lines(plan, workers).items()),
+        (f"{study.name}: {study.description}" if study.description else study.name,),
+        (note,) if added else (),
+    )
 
 
 def _listed(texts: list[str]) -> str:
@@ -376,7 +334,7 @@ def _elapsed(plans: "Sequence[Plan]", workers: int) -> float:
     return elapsed([seconds for plan in plans for seconds in plan.batch_seconds.tolist()], workers)
 
 
-def _plan_as_json(plan: "Plan", workers: int) -> "dict[str, JsonValue]":
+def _plan_as_json(plan: "Plan", workers: int) -> dict[str, Any]:
     """Return a plan as JSON values, unrounded, with the grids."""
     from pbdist.study.cells import known
 
@@ -437,29 +395,24 @@ def _additions(asked: "StudySpec | Addition", store: str) -> "list[Plan]":
     return [plan_study(part) for part in missing]
 
 
-def _print_additions(store: str, plans: "Sequence[Plan]", workers: int) -> None:
-    """Print what a run would add to a store: a row for each part, and all together."""
-    from rich.table import Table
-
+def _additions_sheet(store: str, plans: "Sequence[Plan]", workers: int) -> "Sheet":
+    """Return what a run would add to a store: a row for each part, and all together."""
     from pbdist.study.plan import duration, size
+    from pbdist.tables import Column, Sheet
 
-    if not plans:
-        print(printable(f"{store}: has all points of the file, nothing would be added"))
-        return
-    table = Table()
-    for head in ("cells", "compositions", "epsilon", "points, both directions", "batches", "time, one core", "store"):
-        table.add_column(head, justify="right")
+    heads = ("cells", "compositions", "epsilon", "points, both directions", "batches", "time, one core", "store")
+    rows = []
     for plan in plans:
         study = plan.study
         row = (len(study.cells), len(study.compositions), len(study.epsilon), _points(study), plan.batch_seconds.size)
-        table.add_row(*(f"{count:,}" for count in row), duration(plan.seconds), f"up to {size(plan.store_bytes)}")
-    page().print(table)
+        rows.append((*(f"{count:,}" for count in row), duration(plan.seconds), f"up to {size(plan.store_bytes)}"))
     points, memory = sum(_points(plan.study) for plan in plans), max(plan.worker_bytes for plan in plans)
     takes = f"{duration(_elapsed(plans, workers))} on {_workers(workers)} and up to {size(memory)} a worker"
-    print(printable(f"{store}: {points:,} points would be added, projected {takes}"))
+    note = f"{store}: {points:,} points would be added, projected {takes}"
+    return Sheet(tuple(Column(head, head) for head in heads), tuple(rows), notes=(note,))
 
 
-def _additions_as_json(store: str, plans: "Sequence[Plan]", workers: int) -> "dict[str, JsonValue]":
+def _additions_as_json(store: str, plans: "Sequence[Plan]", workers: int) -> dict[str, Any]:
     """Return what a run would add as JSON values, unrounded, with the grids."""
     parts = [_plan_as_json(plan, workers) for plan in plans]
     return {
