@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-from pbdist.cli.options import FORMAT, chosen_format, direction, given_options, refuse_given, require, strict
+from pbdist.cli.given import Options, chosen_format, given_options, refuse, refuse_given, require
+from pbdist.cli.options import FORMAT, direction, strict
 from pbdist.cli.output import BOUND_EXITS, NOT_FOUND, answered, print_sheet
-from pbdist.cli.parser import NUMBER, PATH, WHOLE, Option, Options, Word, command, refuse
+from pbdist.cli.parser import NUMBER, PATH, WHOLE, Option, Word, command
 from pbdist.cli.plot import ENDS, write_drawing
 
 if TYPE_CHECKING:

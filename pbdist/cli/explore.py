@@ -3,10 +3,11 @@
 import sys
 from pathlib import Path
 
+from pbdist.cli.given import Options, check_output, refuse
 from pbdist.cli.interrupts import in_good_order
-from pbdist.cli.options import STORE, check_output
+from pbdist.cli.options import STORE
 from pbdist.cli.output import EXIT_CODES, sign_of_life, warn, whole
-from pbdist.cli.parser import PATH, Number, Option, Options, command, refuse
+from pbdist.cli.parser import PATH, Number, Option, command
 from pbdist.errors import printable
 
 #: What an export is known by, and where it is looked for.

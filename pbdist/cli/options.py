@@ -1,12 +1,9 @@
 """Options that several commands have, and what is said where one of them is missing or would be ignored."""
 
-from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from pbdist.cli.output import FORMATS
-from pbdist.cli.parser import FILE, FOLDER, NUMBER, WHOLE, Argument, Number, Option, Options, Word, choice, refuse
-from pbdist.input_files import check_outside
+from pbdist.cli.parser import FILE, FOLDER, NUMBER, WHOLE, Argument, Number, Option, Word, choice
 
 
 class _Factor(Number):
@@ -40,7 +37,8 @@ EPSILONS = (
     Option("--epsilon E..", "epsilon, in nats", NUMBER),
     Option("--exp-epsilon Y..", "e to the power of epsilon", NUMBER),
 )
-DELTAS = Option("--delta D..", "delta", NUMBER)
+#: Two of these are a question, and three a target.
+QUESTION = (COMPOSITIONS, *EPSILONS, Option("--delta D..", "delta", NUMBER))
 FACTOR = Option("--factor F", "factor between buckets, or auto", _Factor(), name="noise_factor")
 SYSTEMS = Option("--systems FILE", "the systems, in place of those that come with pbdist", FILE)
 FORMAT = (
@@ -62,50 +60,3 @@ def strict(what: str) -> Option:
 def direction(what: str, default: str | None = None) -> Option:
     """Return the option that asks for both directions together, or for each."""
     return Option("--direction NAME", what, choice("both", "each"), default=default)
-
-
-def chosen_format(options: Options) -> str:
-    """Return the format that is asked for."""
-    if options.json and options.format not in (None, "json"):
-        refuse("--json", f"expected none beside --format {options.format}, got one")
-    return "json" if options.json else options.format or "table"
-
-
-def flag(name: str) -> str:
-    """Return the option of a parameter: ``--noise-multiplier`` for noise_multiplier."""
-    return f"--{name.replace('_', '-')}"
-
-
-def given_options(options: Options, names: Iterable[str]) -> dict[str, Any]:
-    """Return those of some options that are given."""
-    values = {name: getattr(options, name) for name in names}
-    return {name: value for name, value in values.items() if value is not None and value is not False}
-
-
-def refuse_given(options: Options, names: Iterable[str], problem: str) -> None:
-    """Refuse the first of some options that is given: it would be ignored."""
-    for name in given_options(options, names):
-        refuse(flag(name), problem)
-
-
-def require(options: Options, *names: str, problem: str = "expected a value, got none") -> None:
-    """Refuse a command without any of some options."""
-    if not given_options(options, names):
-        refuse(" or ".join(map(flag, names)), problem)
-
-
-def given_target(options: Options, problem: str = "expected a value, got none") -> dict[str, Any]:
-    """Return what is given of a target: all of it, or nothing."""
-    given = given_options(options, ("compositions", "epsilon", "exp_epsilon", "delta"))
-    for name in ("compositions", "epsilon", "delta") if given else ():
-        if name not in given and not (name == "epsilon" and "exp_epsilon" in given):
-            refuse(flag(name), problem)
-    return given
-
-
-def check_output(field: str, path: Path, *stores: str) -> None:
-    """Refuse, before any work, a file in a store, or in no folder."""
-    for store in stores:
-        check_outside(path, store, field)
-    if not path.parent.is_dir():
-        refuse(field, f"expected a file in a folder that exists, got {path}")

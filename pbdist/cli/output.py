@@ -12,7 +12,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from pbdist.errors import printable
-from pbdist.progress import heard_by
+from pbdist.progress import Hearer, heard_by
 
 if TYPE_CHECKING:
     from pbdist.tables import Sheet
@@ -148,9 +148,8 @@ class _Steps:
         if self._counted or self._again or not 0 < first < reached:
             return
         # Rounds are doubled, other steps are one like the other.
-        done, to_do = (
-            (log(reached / first), log(of / reached)) if what.endswith("r =") else (reached - first, of - reached)
-        )
+        doubled = what.endswith("r =")
+        done, to_do = (log(reached / first), log(of / reached)) if doubled else (reached - first, of - reached)
         self._left = (time.monotonic() - since) / done * to_do
 
     def __str__(self) -> str:
@@ -163,7 +162,7 @@ class _Steps:
 
 
 @contextmanager
-def sign_of_life(projected: Callable[[], float] | None = None) -> Iterator[Callable[[str, int, int], None]]:
+def sign_of_life(projected: Callable[[], float] | None = None) -> Iterator[Hearer]:
     """Tell on stderr how long something computes, its steps, and about how long it will take.
 
     A terminal has one line, renewed each second. Elsewhere a line is added when the time has doubled. Yields what
@@ -191,15 +190,10 @@ def sign_of_life(projected: Callable[[], float] | None = None) -> Iterator[Calla
             print(end=_CLEAR, file=sys.stderr, flush=True)
 
 
-def answered(
-    action: Callable[[Callable[[str, int, int], None]], int],
-    *,
-    strict: bool,
-    projected: Callable[[], float] | None = None,
-) -> int:
+def answered(action: Callable[[Hearer], int], *, strict: bool, projected: Callable[[], float] | None = None) -> int:
     """Call what prints answers and return the exit code; with `strict` those that are too wide have their own.
 
-    `action` and `projected` are as of `sign_of_life`.
+    `action` is called with what `sign_of_life` yields, and `projected` is as there.
     """
     with printed_warnings() as missed, sign_of_life(projected) as count:
         code = action(count)

@@ -8,18 +8,16 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import click
 
+from pbdist.cli.given import Options, refuse
 from pbdist.cli.interrupts import begins_anew
 from pbdist.cli.output import spelt
 from pbdist.errors import InvalidInputError, OffGridError, PbdistError, shown
 from pbdist.suggestions import did_you_mean
 
-#: What a command is called with: every option by its name, None where it is not given.
-Options: TypeAlias = SimpleNamespace
 #: Names that a value may have, or what returns them, where they take long to import.
 Names: TypeAlias = Sequence[str] | Callable[[], Iterable[str]]
 
@@ -28,11 +26,6 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 PREFIXES = r"^(parameter|noise)_"
 _FIELD = re.compile(r"(?:[A-Z]\w+\.)?(?P<name>[a-z]\w*): ")
 _OPTION = re.compile(r"--?[A-Za-z]")
-
-
-def refuse(field: str, problem: str) -> NoReturn:
-    """Raise the error that is printed as one line: ``FIELD: expected .., got ..``."""
-    raise InvalidInputError(f"{field}: {problem}")
 
 
 def field_of(parameter: click.Parameter | None) -> str:
@@ -79,9 +72,7 @@ class Word(click.ParamType):  # type: ignore[type-arg]
 
     name = "word"
 
-    def __init__(
-        self, names: Names = (), *, only: bool = False, path: str = "", make: Callable[[str], Any] = str
-    ) -> None:
+    def __init__(self, names: Names = (), *, only: bool = False, path: str = "", make: Callable[[str], Any] = str):
         self._names, self.only, self._path, self._make = names, only, path, make
 
     @property
@@ -151,9 +142,8 @@ class Argument(click.Argument):
 
     def __init__(self, usage: str, what: str, kind: Number | Word, *, name: str | None = None) -> None:
         self.about = what
-        count = -1 if usage.endswith("..") else 1
-        required = not usage.startswith("[")
-        super().__init__([name or usage.strip("[].").lower()], metavar=usage, nargs=count, required=required, type=kind)
+        count, needed = -1 if usage.endswith("..") else 1, not usage.startswith("[")
+        super().__init__([name or usage.strip("[].").lower()], metavar=usage, nargs=count, required=needed, type=kind)
 
 
 class Spelt(click.Command):
@@ -169,25 +159,16 @@ class Spelt(click.Command):
 
 
 class Command(Spelt):
-    """A command with an example, options that exclude each other, and those that are added late.
+    """A command with an example, its exit codes, and options that exclude each other, by their names.
 
-    Parameters
-    ----------
-    example
-        One that works, without the name of the program.
-    exits
-        The exit codes, as they are printed.
-    exclusive
-        Names of options of which one may be given.
-    late
-        Returns more options, once they are needed, when it is given the names of the others.
-    resumes
-        Whether the same command goes on where it was interrupted.
+    `late` returns more options, once they are needed, when it is given the usage of the others. One that `resumes` goes
+    on where it was interrupted when it is given again.
     """
 
     def __init__(
         self,
-        *names: Any,
+        name: str | None,
+        *,
         example: str = "",
         exits: str = "",
         exclusive: Sequence[Sequence[str]] = (),
@@ -195,13 +176,12 @@ class Command(Spelt):
         resumes: bool = False,
         **settings: Any,
     ) -> None:
-        end = f"Example:\n  pbdist {example}\n" + (f"\n{exits}" if exits else "")
-        super().__init__(*names, **settings)
-        self.epilog = end
+        super().__init__(name, **settings)
+        self.epilog = f"Example:\n  pbdist {example}\n" + (f"\n{exits}" if exits else "")
         # Those are refused here, in our words.
         self.allow_extra_args = True
-        self.example, self.exits, self._exclusive, self._late = example, exits, exclusive, late
-        self._resumes = resumes
+        self.example, self.exits, self._exclusive = example, exits, exclusive
+        self._late, self._resumes = late, resumes
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return all parameters; the late ones are made once for each call, as mechanisms may have been added."""
@@ -220,9 +200,8 @@ class Command(Spelt):
             known = " ".join(field_of(one) for one in self.params if isinstance(one, Argument)) or "options alone"
             refuse("arguments", f"expected {known}, got also {shown(rest[0])}: see {ctx.command_path} --help")
         for names in self._exclusive:
-            among = [
-                one for one in self.params if one.name in names and ctx.params.get(one.name) not in (None, (), False)
-            ]
+            given = [name for name in names if ctx.params.get(name) not in (None, (), False)]
+            among = [one for one in self.params if one.name in given]
             if len(among) > 1 and not ctx.resilient_parsing:
                 first, second = map(field_of, among[:2])
                 refuse(second, f"expected none beside {first}, got both: give one of them")
@@ -296,13 +275,7 @@ class Command(Spelt):
 
 def _is_option(word: str) -> bool:
     """Whether a word is an option, and not the value of one, such as a negative number."""
-    if not _OPTION.match(word):
-        return False
-    try:
-        float(word)
-    except ValueError:
-        return True
-    return False
+    return bool(_OPTION.match(word)) and word.lower() not in ("-inf", "-infinity", "-nan")
 
 
 def help_of(parameter: click.Parameter, ctx: click.Context) -> tuple[str, str]:

@@ -6,9 +6,10 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pbdist.cli.options import COMPOSITIONS, FACTOR, check_output, direction, given_options, refuse_given
+from pbdist.cli.given import Options, check_output, given_options, refuse, refuse_given
+from pbdist.cli.options import COMPOSITIONS, FACTOR, direction
 from pbdist.cli.output import sign_of_life
-from pbdist.cli.parser import FOLDER, NUMBER, PATH, Argument, Number, Option, Options, choice, command, refuse
+from pbdist.cli.parser import FOLDER, NUMBER, PATH, Argument, Number, Option, choice, command
 from pbdist.cli.query import given_noise, noise_options
 from pbdist.errors import printable
 
@@ -77,10 +78,9 @@ def plot(options: Options) -> int:
 
     studies = [open_study(store) for store in options.stores]
     draw = getattr(plots, options.plot.replace("-", "_"))
+    inches = options.width, options.height
     with sign_of_life():
-        write_drawing(
-            options.output, (options.width, options.height), lambda axes: draw(_sources(studies), axes=axes, **asked)
-        )
+        write_drawing(options.output, inches, lambda axes: draw(_sources(studies), axes=axes, **asked))
     print(printable(str(options.output)))
     return 0
 
@@ -122,11 +122,11 @@ def _asked(options: Options) -> dict[str, Any]:
     names = ("compositions", "epsilon", "exp_epsilon", "delta", "over", "reference", "lowest", "direction")
     given = given_options(options, names)
     over_noise = given.get("over") == "noise"
+    kind = f"{options.plot} over noise" if over_noise else options.plot
     # ε and δ together are a target that is marked.
     marked = "target" in takes and not over_noise
-    kind = f"{options.plot} over noise" if over_noise else options.plot
-    known = {*takes, *(("epsilon", "exp_epsilon", "delta") if marked else ())}
-    known |= {"exp_epsilon"} if "epsilon" in takes else set()
+    known = {*takes, *(("epsilon", "delta") if marked else ())}
+    known |= {"exp_epsilon"} if "epsilon" in known else set()
     refuse_given(options, [name for name in given if name not in known], f"expected none for {kind}, got one")
     if "compositions" in given and "Sequence" not in takes["compositions"]:
         if len(given["compositions"]) > 1:

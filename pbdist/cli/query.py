@@ -1,30 +1,18 @@
 """``pbdist query``: bounds on δ, on ε or on the number of rounds from a store, at stored points and between them."""
 
 import gc
+from contextlib import nullcontext
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from pbdist.cli.given import Options, chosen_format, flag, given_options, refuse, refuse_given
 from pbdist.cli.interrupts import in_good_order
-from pbdist.cli.options import (
-    COMPOSITIONS,
-    DELTAS,
-    EPSILONS,
-    FACTOR,
-    FORMAT,
-    STORE,
-    chosen_format,
-    direction,
-    flag,
-    given_options,
-    refuse_given,
-    strict,
-)
+from pbdist.cli.options import FACTOR, FORMAT, QUESTION, STORE, direction, strict
 from pbdist.cli.output import answered, print_json, print_sheet
-from pbdist.cli.parser import NUMBER, Option, Options, command, refuse
+from pbdist.cli.parser import NUMBER, Option, command
 
 if TYPE_CHECKING:
     from pbdist.query import Study
-    from pbdist.results import CompositionBounds, DeltaBounds, EpsilonBounds
 
 _EXITS = """\
 exit codes:
@@ -62,9 +50,7 @@ def noise_options(taken: frozenset[str]) -> list[Option]:
     "query",
     STORE,
     Option("--mechanism LABEL", "the label of the mechanism in the study; not needed where only one can be"),
-    COMPOSITIONS,
-    *EPSILONS,
-    DELTAS,
+    *QUESTION,
     FACTOR,
     direction("both directions together, or each, of several answers (default: as in the study)"),
     Option("--refine", "compute the points that are missing and add them to the store"),
@@ -85,15 +71,9 @@ def query(options: Options) -> int:
     line on stderr says which answers are wider than the study's tolerance. Without any question what the store holds is
     listed.
     """
-
-    def act(_: object) -> int:
-        if not options.refine:
-            return _answer(options)
-        # It holds the store while it adds points.
-        with in_good_order():
-            return _answer(options)
-
-    return answered(act, strict=options.strict)
+    # With --refine it holds the store while it adds points.
+    with in_good_order() if options.refine else nullcontext():
+        return answered(lambda _: _answer(options), strict=options.strict)
 
 
 def given_noise(options: Options) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -170,12 +150,10 @@ def _list(options: Options, form: str) -> int:
     return 0
 
 
-def _found(
-    study: "Study", options: Options, columns: dict[str, Any], texts: dict[str, Any]
-) -> "DeltaBounds | EpsilonBounds | CompositionBounds":
+def _found(study: "Study", options: Options, columns: dict[str, Any], texts: dict[str, Any]) -> Any:
     """Return the answers to questions given as columns."""
-    settings: dict[str, Any] = {**texts, "refine": options.refine}
-    direction: dict[str, Any] = {"direction": options.direction} if options.direction else {}
+    settings = {**texts, "refine": options.refine}
+    direction = given_options(options, ["direction"])
     if "delta" not in columns:
         return study.delta(options.mechanism, **columns, **settings, **direction)
     if "compositions" in columns:

@@ -3,14 +3,16 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pbdist.cli.options import STUDY_OR_FILE, SYSTEM_OR_FILE, SYSTEMS, given_options, given_target, refuse_given
+from pbdist.cli.given import Options, given_options, given_target, refuse, refuse_given
+from pbdist.cli.options import STUDY_OR_FILE, SYSTEM_OR_FILE, SYSTEMS
 from pbdist.cli.output import EXIT_CODES, sign_of_life, tell, whole
-from pbdist.cli.parser import FOLDER, NUMBER, PATH, WHOLE, Argument, Number, Option, Options, choice, command, refuse
+from pbdist.cli.parser import FOLDER, NUMBER, PATH, WHOLE, Argument, Number, Option, choice, command
+from pbdist.cli.study import study_file
 from pbdist.errors import printable
 
 if TYPE_CHECKING:
     from pbdist.report.pages.document import Report
-    from pbdist.study import StudySpec, Target
+    from pbdist.study import Target
 
 _FORMATS = ("html", "md", "pdf")
 
@@ -86,21 +88,13 @@ def _told(text: str) -> None:
 def _of_store(options: Options) -> "Report":
     from pbdist.report.pages.store_report import store_report
     from pbdist.report.pages.words import targets_of
-
-    spec = None if options.study is None else _study(options.study)
-    targets = [] if spec is None else [*targets_of(spec)]
-    asked = _asked_target(options)
-    if asked is not None:
-        targets.append(asked)
-    kept = tuple(dict.fromkeys(targets))
-    return store_report(options.store, targets=kept, study_file=spec, verify=options.verify or 0, told=_told)
-
-
-def _study(given: str) -> "StudySpec":
-    from pbdist.cli.study import study_file
     from pbdist.study import load_study
 
-    return load_study(study_file(given))
+    spec = None if options.study is None else load_study(study_file(options.study))
+    asked = _asked_target(options)
+    targets = [*(targets_of(spec) if spec else ()), *([asked] if asked else ())]
+    kept = tuple(dict.fromkeys(targets))
+    return store_report(options.store, targets=kept, study_file=spec, verify=options.verify or 0, told=_told)
 
 
 def _of_system(options: Options) -> "Report":
@@ -115,9 +109,7 @@ def _of_system(options: Options) -> "Report":
         refuse("--system", f"expected a file of one system, got {names}: {more}")
     system = systems[0] if own else find_system(systems, options.system)
     asked = _asked_target(options)
-    targets = system.targets
-    if asked is not None:
-        targets = (SystemTarget(**vars(asked), origin="asked for"),)
+    targets = (SystemTarget(**vars(asked), origin="asked for"),) if asked else system.targets
     settings = given_options(options, ["tolerance"])
     sizes = options.sizes or options.output.with_suffix(".sizes.json")
     return system_report(system, targets, sizes=sizes, store=options.size_store, told=_told, **settings)

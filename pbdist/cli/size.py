@@ -1,30 +1,19 @@
 """``pbdist size``: the smallest noise that provably meets a target."""
 
-from collections.abc import Callable
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from pbdist.cli.given import Options, chosen_format, flag, given_options, given_target, refuse, refuse_given
 from pbdist.cli.interrupts import begins_anew
-from pbdist.cli.options import (
-    COMPOSITIONS,
-    DELTAS,
-    EPSILONS,
-    FORMAT,
-    SYSTEM,
-    SYSTEMS,
-    chosen_format,
-    flag,
-    given_options,
-    given_target,
-    refuse_given,
-    strict,
-)
+from pbdist.cli.options import FORMAT, QUESTION, SYSTEM, SYSTEMS, strict
 from pbdist.cli.output import EXIT_CODES, answered, print_json, print_sheet
-from pbdist.cli.parser import FOLDER, NUMBER, Number, Option, Options, Word, choice, command, refuse
+from pbdist.cli.parser import FOLDER, NUMBER, Option, Word, command
+from pbdist.progress import Hearer
 
 if TYPE_CHECKING:
+    from pbdist.errors import PbdistError
     from pbdist.mechanisms import Parameter
-    from pbdist.sizing.sized import Answer
+    from pbdist.sizing.sized import Answer, SizedNoise
     from pbdist.study import Target
 
 
@@ -60,7 +49,7 @@ def _parameter_options(_: frozenset[str]) -> list[Option]:
     found = []
     for name, of_kinds in _parameters().items():
         domain = next(iter(of_kinds.values())).domain
-        kind: Number | Word = NUMBER
+        kind: Any = NUMBER
         value = "X"
         if domain.form is Form.LIMITS:
             value = "LOW HIGH"
@@ -68,7 +57,7 @@ def _parameter_options(_: frozenset[str]) -> list[Option]:
             value = "X.."
         elif domain.form is Form.MECHANISM:
             # Poisson noise is no noise about a mean, and sized by its mean alone.
-            value, kind = "KIND", choice(*domain.kinds, "Poisson")
+            value, kind = "KIND", Word((*domain.kinds, "Poisson"), only=True)
         elif domain.form is not Form.NUMBER:
             value, kind = "NAME", Word(domain.names, only=bool(domain.names))
         what = described({family: one.described for family, one in of_kinds.items()})
@@ -95,9 +84,7 @@ def _parameters() -> "dict[str, dict[str, Parameter]]":
     Option("--family KIND", "the mechanism whose noise is sized; A,B or all compares", _Families()),
     Option("--system NAME", "a system of data/systems.yaml; its own targets if none is given", SYSTEM),
     SYSTEMS,
-    COMPOSITIONS,
-    *EPSILONS,
-    DELTAS,
+    *QUESTION,
     Option("--tolerance T", "how much smaller the refuted noise is (0.01)", NUMBER, default=0.01),
     Option("--scale-limits LOW HIGH", "smallest and largest scale looked at", NUMBER),
     Option(
@@ -129,23 +116,24 @@ def size(options: Options) -> int:
     return answered(lambda count: _sized(options, count), strict=options.strict)
 
 
-def _sized(options: Options, count: Callable[[str, int, int], None]) -> int:
+def _sized(options: Options, count: Hearer) -> int:
     _refuse_ignored(options)
     form = chosen_format(options)
     if _several(options):
         return _print_families(options, form, count)
+    from pbdist.errors import BatchError
+    from pbdist.sizing.sized import Answer
+
     family, parameters, targets = _asked(options)
     answers = []
-    for index, target in enumerate(targets):
+    for index, (target, exp_epsilon) in enumerate(targets):
         count("target", index, len(targets))
-        answers.append(_answer(options, family, parameters, *target))
+        answers.append(Answer(target, exp_epsilon, _answer(options, family, parameters, target)))
     problems = [answer.sized for answer in answers if isinstance(answer.sized, Exception)]
     if len(problems) == len(answers):
         raise problems[0]
     _print(options, answers, form)
     if problems:
-        from pbdist.errors import BatchError
-
         number = "one target" if len(problems) == 1 else f"{len(problems)} targets"
         raise BatchError(f"size: expected an answer to each target, got none to {number}: {problems[0]}")
     return 0
@@ -156,7 +144,7 @@ def _several(options: Options) -> bool:
     return options.family is not None and (options.family == "all" or "," in options.family)
 
 
-def _print_families(options: Options, form: str, count: Callable[[str, int, int], None]) -> int:
+def _print_families(options: Options, form: str, count: Hearer) -> int:
     """Print the families side by side, a table for each target; in CSV and JSON all targets together."""
     import pbdist
     from pbdist.errors import BatchError
@@ -167,15 +155,10 @@ def _print_families(options: Options, form: str, count: Callable[[str, int, int]
     for index, (target, exp_epsilon) in enumerate(targets):
         count("target", index, len(targets))
         # As it was given: ε of an e^ε is rounded.
-        epsilon: dict[str, Any] = {"epsilon": target.epsilon} if exp_epsilon is None else {"exp_epsilon": exp_epsilon}
-        compared = pbdist.size_families(
-            options.family,
-            compositions=target.compositions,
-            delta=target.delta,
-            **epsilon,
-            **given_options(options, ("tolerance", "message_bytes", "adjacency")),
-            **parameters,
-        )
+        epsilon = ("epsilon", target.epsilon) if exp_epsilon is None else ("exp_epsilon", exp_epsilon)
+        asked: dict[str, Any] = dict([("compositions", target.compositions), ("delta", target.delta), epsilon])
+        settings = given_options(options, ("tolerance", "message_bytes", "adjacency"))
+        compared = pbdist.size_families(options.family, **asked, **settings, **parameters)
         found += compared.answers
         if form not in ("csv", "json"):
             print(end="\n" if index else "")
@@ -218,38 +201,28 @@ def _asked(options: Options) -> "tuple[Any, dict[str, Any], list[tuple[Target, f
     return family, parameters, targets or [(target, None) for target in system.targets]
 
 
-def _answer(
-    options: Options, family: Any, parameters: dict[str, Any], target: "Target", exp_epsilon: float | None
-) -> "Answer":
-    """Return the answer to one target; where none is found it is the error, also that of a wrong parameter."""
+def _answer(options: Options, family: Any, parameters: dict[str, Any], target: "Target") -> "SizedNoise | PbdistError":
+    """Return the noise for one target; where none is found it is the error, also that of a wrong parameter."""
     import pbdist
     from pbdist.errors import InvalidInputError, PrecisionError
-    from pbdist.sizing.sized import Answer
 
+    asked = {name: getattr(target, name) for name in ("compositions", "epsilon", "delta")}
+    settings = given_options(options, ("tolerance", "scale_limits", "store", "adjacency"))
     try:
-        sized = pbdist.size(
-            family,
-            compositions=target.compositions,
-            epsilon=target.epsilon,
-            delta=target.delta,
-            **given_options(options, ("tolerance", "scale_limits", "store", "adjacency")),
-            **parameters,
-        )
+        return pbdist.size(family, **asked, **settings, **parameters)
     except (InvalidInputError, PrecisionError) as error:
-        return Answer(target, exp_epsilon, error)
-    return Answer(target, exp_epsilon, sized)
+        return error
 
 
 def _print(options: Options, answers: "list[Answer]", form: str) -> None:
     from pbdist.sizing.sized import SizedNoise, answers_as_json, answers_sheet, sized_sheet
 
-    alone = answers[0]
     if form == "json":
         # The targets of a system are a list, however many there are.
         found = answers_as_json(answers)
         print_json(found[0] if len(found) == 1 and options.delta else found)
-    elif form == "table" and len(answers) == 1 and isinstance(alone.sized, SizedNoise):
-        print_sheet(sized_sheet(alone.sized), form)
+    elif form == "table" and len(answers) == 1 and isinstance(alone := answers[0].sized, SizedNoise):
+        print_sheet(sized_sheet(alone), form)
     else:
         told = given_options(options, _parameters())
         what = options.family or f"system {options.system}"

@@ -4,14 +4,15 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from pbdist.cli.given import Options
 from pbdist.cli.interrupts import ANEW, in_good_order
 from pbdist.cli.options import STORE
 from pbdist.cli.output import EXIT_CODES, FAILED, print_json, sign_of_life
-from pbdist.cli.parser import FILE, WHOLE, Argument, Option, Options, command
+from pbdist.cli.parser import FILE, WHOLE, Argument, Option, command
 from pbdist.errors import StoreDamagedError, printable
 
 if TYPE_CHECKING:
-    from pbdist.query.status import StoreStatus
+    from pbdist.query.status import PartStatus, StoreStatus
     from pbdist.store import StoreCheck
 
 _MOST_PRINTED = 20
@@ -89,15 +90,8 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
         if found.precision.unreadable:
             yield f"tolerance: not known of {found.precision.unreadable:,} cells, whose bounds cannot be read"
     yield f"driver: {found.driver or 'none at work'}"
-    failed = [(part, item) for part in found.parts for item in part.failed]
-    for part, cell in failed[:_MOST_PRINTED]:
-        yield f"failed: {part.setting(cell.cell)}{_of(part.stored.part)}: {cell.cause}"
-    yield from _more(failed, "failed cells")
-    missing = [(part, item) for part in found.parts for item in part.missing]
-    for part, batch in missing[:_MOST_PRINTED]:
-        last = f" to {part.setting(batch.stop - 1)}" if batch.stop - batch.first > 1 else ""
-        yield f"missing: batch {batch.batch}{_of(part.stored.part)}, {part.setting(batch.first)}{last}"
-    yield from _more(missing, "missing batches")
+    yield from _first("failed cells", [line for part in found.parts for line in _failed(part)])
+    yield from _first("missing batches", [line for part in found.parts for line in _missing(part)])
     if found.check is not None:
         yield from _check_lines(found.check)
 
@@ -105,12 +99,8 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
 def _check_lines(check: "StoreCheck") -> Iterator[str]:
     from pbdist.study.plan import counted
 
-    for name, what in check.damaged[:_MOST_PRINTED]:
-        yield f"damaged: {name}: {what}"
-    yield from _more(check.damaged, "damaged files")
-    for name in check.strays[:_MOST_PRINTED]:
-        yield f"stray, no harm: {name}"
-    yield from _more(check.strays, "strays")
+    yield from _first("damaged files", [f"damaged: {name}: {what}" for name, what in check.damaged])
+    yield from _first("strays", [f"stray, no harm: {name}" for name in check.strays])
     if check.damaged:
         count = len(check.damaged)
         yield f"checked: {counted(count, 'damaged file')}: run the study again with --check to restore the store"
@@ -120,13 +110,25 @@ def _check_lines(check: "StoreCheck") -> Iterator[str]:
         yield "checked: every file is unchanged"
 
 
-def _of(part: str) -> str:
-    return f" ({part})" if part else ""
+def _failed(part: "PartStatus") -> Iterator[str]:
+    for cell in part.failed:
+        yield f"failed: {part.setting(cell.cell)}{_of(part)}: {cell.cause}"
 
 
-def _more(found: Sequence[object], what: str) -> Iterator[str]:
-    if len(found) > _MOST_PRINTED:
-        yield f"and {len(found) - _MOST_PRINTED:,} more {what}: --json has all"
+def _missing(part: "PartStatus") -> Iterator[str]:
+    for batch in part.missing:
+        last = f" to {part.setting(batch.stop - 1)}" if batch.stop - batch.first > 1 else ""
+        yield f"missing: batch {batch.batch}{_of(part)}, {part.setting(batch.first)}{last}"
+
+
+def _of(part: "PartStatus") -> str:
+    return f" ({part.stored.part})" if part.stored.part else ""
+
+
+def _first(what: str, lines: Sequence[str]) -> Iterator[str]:
+    yield from lines[:_MOST_PRINTED]
+    if len(lines) > _MOST_PRINTED:
+        yield f"and {len(lines) - _MOST_PRINTED:,} more {what}: --json has all"
 
 
 @command(

@@ -6,10 +6,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pbdist.cli.given import Options, given_options, refuse
 from pbdist.cli.interrupts import in_good_order
-from pbdist.cli.options import STUDY, STUDY_OR_FILE, given_options
+from pbdist.cli.options import STUDY, STUDY_OR_FILE
 from pbdist.cli.output import EXIT_CODES, MISSED, print_json, print_sheet, printed_warnings, warn
-from pbdist.cli.parser import FILE, FOLDER, PATH, Argument, Number, Option, Options, Word, command, refuse
+from pbdist.cli.parser import FILE, FOLDER, PATH, Argument, Number, Option, Word, command
 from pbdist.errors import InvalidInputError, printable
 from pbdist.input_files import check_outside
 
@@ -28,12 +29,8 @@ _ADDRESS_SPACE = 2**30
 _WORKERS = Number(1, 4096, whole=True)
 
 
-_STUDY = Argument(
-    "FILE",
-    "a study file, or the name of a study that comes with pbdist, such as quickstart",
-    STUDY_OR_FILE,
-    name="study",
-)
+_WHAT = "a study file, or the name of a study that comes with pbdist, such as quickstart"
+_STUDY = Argument("FILE", _WHAT, STUDY_OR_FILE, name="study")
 
 
 @command(
@@ -226,19 +223,14 @@ def studies(options: Options) -> int:
         print(shipped_study(options.study).read_text(encoding="utf-8"), end="")
         return 0
     from pbdist.study import load_study
-    from pbdist.tables import Column, Sheet, Shown
+    from pbdist.tables import Column, Sheet
 
     # First the one that strangers should try.
     names = sorted(shipped_names(), key=lambda name: name != "quickstart")
     found = [load_study(shipped_study(name)) for name in names]
-    rows = [
-        (name, Shown(f"{len(study.cells):,}", len(study.cells)), study.description)
-        for name, study in zip(names, found, strict=True)
-    ]
-    notes = (
-        "pbdist plan STUDY says how long one takes, and pbdist run STUDY computes it",
-        "pbdist studies --show STUDY prints its file",
-    )
+    rows = [(study.name, f"{len(study.cells):,}", study.description) for study in found]
+    takes = "pbdist plan STUDY says how long one takes, and pbdist run STUDY computes it"
+    notes = (takes, "pbdist studies --show STUDY prints its file")
     columns = Column("study", "study", number=False), Column("cells", "cells"), Column("about", "about", number=False)
     print_sheet(Sheet(columns, tuple(rows), notes=notes), "table")
     return 0
@@ -276,7 +268,8 @@ def new(options: Options) -> int:
 #: So many values that targets added are listed.
 _MOST_LISTED = 6
 #: What is told of each part that a run would add to a store.
-_OF_PARTS = ("cells", "compositions", "epsilon", "points", "batches", "cells_per_batch")
+_SIZES = ("seconds", "worker_bytes", "store_bytes")
+_OF_PARTS = ("cells", "compositions", "epsilon", "points", "batches", "cells_per_batch", *_SIZES)
 
 
 def _plan_lines(plan: "Plan", workers: int) -> dict[str, str]:
@@ -347,9 +340,7 @@ def _plan_as_json(plan: "Plan", workers: int) -> dict[str, Any]:
         "compositions": list(study.compositions),
         "epsilon": list(study.epsilon),
         "points": _points(study),
-        "targets": [
-            {name: getattr(target, name) for name in ("epsilon", "delta", "compositions")} for target in study.targets
-        ],
+        "targets": [vars(target) for target in study.targets],
         "added_by_targets": {
             "compositions": list(study.target_compositions),
             "epsilon": list(study.target_epsilon),
@@ -364,9 +355,6 @@ def _plan_as_json(plan: "Plan", workers: int) -> dict[str, Any]:
     }
 
 
-_SIZES = ("seconds", "worker_bytes", "store_bytes")
-
-
 def _points(study: "StudySpec") -> int:
     """Return the number of points, both directions."""
     return 2 * len(study.cells) * len(study.compositions) * len(study.epsilon)
@@ -378,13 +366,7 @@ def _points_without_targets(study: "StudySpec") -> int:
 
 
 def _additions(asked: "StudySpec | Addition", store: str) -> "list[Plan]":
-    """Return the plans of the parts that a run would add to a store; none where it has all points.
-
-    Raises
-    ------
-    PbdistError
-        What lies there is no store, or one of another study.
-    """
+    """Return the plans of the parts that a run would add to a store; none where it has all points."""
     from pbdist.run.run import asked_of
     from pbdist.store import is_there, open_parts, place_at
     from pbdist.study import plan_study
@@ -421,5 +403,5 @@ def _additions_as_json(store: str, plans: "Sequence[Plan]", workers: int) -> dic
         "seconds": sum(plan.seconds for plan in plans),
         "workers": workers,
         "elapsed_seconds": _elapsed(plans, workers),
-        "parts": [{name: part[name] for name in (*_OF_PARTS, *_SIZES)} for part in parts],
+        "parts": [{name: part[name] for name in _OF_PARTS} for part in parts],
     }
