@@ -92,7 +92,7 @@ class _Question:
 def _bounds(options: Options, name: str) -> int:
     form = chosen_format(options)
     field, values = _asked(options, name)
-    words = {name.removeprefix(_PREFIX): one for name, one in vars(options).items() if one and name.startswith(_PREFIX)}
+    words = {key.removeprefix(_PREFIX): one for key, one in vars(options).items() if one and key.startswith(_PREFIX)}
     require(options, "family", problem="expected a kind of mechanism, got none")
     from pbdist.cli.families import pairs_of_family
 

@@ -55,14 +55,13 @@ def _export(options: Options) -> int:
 
 def _check_ours(path: Path) -> None:
     """Refuse, before any work, to replace what is not an earlier export."""
-    if not path.exists() and not path.is_symlink():
-        return
-    if path.is_file() and not path.is_symlink():
+    new, ours = not path.exists(), path.is_file()
+    if ours:
         with path.open("rb") as file:
-            if _MARK in file.read(_HEAD):
-                return
-    ours = "expected a new file, or one that pbdist explore has written"
-    refuse("--export", f"{ours}, got {path}: remove it, or choose another")
+            ours = _MARK in file.read(_HEAD)
+    if path.is_symlink() or not (new or ours):
+        expected = "expected a new file, or one that pbdist explore has written"
+        refuse("--export", f"{expected}, got {path}: remove it, or choose another")
 
 
 def _serve(options: Options) -> int:

@@ -1,4 +1,4 @@
-"""Options that several commands have, and what is said where one of them is missing or would be ignored."""
+"""Options and arguments that several commands have."""
 
 from typing import Any
 
@@ -41,13 +41,9 @@ EPSILONS = (
 QUESTION = (COMPOSITIONS, *EPSILONS, Option("--delta D..", "delta", NUMBER))
 FACTOR = Option("--factor F", "factor between buckets, or auto", _Factor(), name="noise_factor")
 SYSTEMS = Option("--systems FILE", "the systems, in place of those that come with pbdist", FILE)
+_FORMAT = "how answers are printed (default: table); csv and json are unrounded"
 FORMAT = (
-    Option(
-        "--format FORMAT",
-        "how answers are printed (default: table); csv and json are unrounded",
-        choice(*FORMATS),
-        section="Output",
-    ),
+    Option("--format FORMAT", _FORMAT, choice(*FORMATS), section="Output"),
     Option("--json", "the same as --format json", section="Output"),
 )
 

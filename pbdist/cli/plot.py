@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,15 +73,13 @@ def plot(options: Options) -> int:
     \b
     KINDS
     """  # noqa: D301
-    asked = _asked(options)
+    draw = _drawing(options)
     from pbdist.query import open_study
-    from pbdist.report import plots
 
-    studies = [open_study(store) for store in options.stores]
-    draw = getattr(plots, options.plot.replace("-", "_"))
+    sources = _sources([open_study(store) for store in options.stores])
     inches = options.width, options.height
     with sign_of_life():
-        write_drawing(options.output, inches, lambda axes: draw(_sources(studies), axes=axes, **asked))
+        write_drawing(options.output, inches, lambda axes: draw(sources, axes=axes))
     print(printable(str(options.output)))
     return 0
 
@@ -111,12 +110,15 @@ def _sources(studies: "list[Study]") -> Any:
     return dict(zip(told, studies, strict=True))
 
 
-def _asked(options: Options) -> dict[str, Any]:
-    """Return the arguments of the function of a kind; what cannot be meant is refused before any work."""
+def _drawing(options: Options) -> Callable[..., object]:
+    """Return what draws the kind, with its arguments; what cannot be meant is refused before any work."""
     if options.output.suffix[1:].lower() not in ENDS:
         refuse("--output", f"expected a file that ends in .svg, .png or .pdf, got {options.output}")
     check_output("--output", options.output, *options.stores)
-    takes = _arguments(options.plot)
+    from pbdist.report import plots
+
+    draw = getattr(plots, options.plot.replace("-", "_"))
+    takes = {one.name: str(one.annotation) for one in signature(draw).parameters.values()}
     if "study" in takes and len(options.stores) > 1:
         refuse("STORE", f"expected one store for {options.plot}, got {len(options.stores)}")
     names = ("compositions", "epsilon", "exp_epsilon", "delta", "over", "reference", "lowest", "direction")
@@ -142,12 +144,4 @@ def _asked(options: Options) -> dict[str, Any]:
     if marked and "epsilon" in given:
         given["target"] = (given.pop("epsilon"), given.pop("delta"))
     numbers, texts = given_noise(options)
-    return {"mechanism": options.mechanism, **given, **numbers, **texts}
-
-
-def _arguments(kind: str) -> dict[str, str]:
-    """Return the arguments of the function that draws a kind, and their types."""
-    from pbdist.report import plots
-
-    found = signature(getattr(plots, kind.replace("-", "_"))).parameters.values()
-    return {one.name: str(one.annotation) for one in found}
+    return partial(draw, mechanism=options.mechanism, **given, **numbers, **texts)

@@ -23,6 +23,9 @@ exit codes:
 """
 
 
+_NOISE = "Noise settings, the columns of a store (pbdist query STORE lists those that it has)"
+
+
 def noise_options(taken: frozenset[str]) -> list[Option]:
     """Return an option for each column that describes noise settings: several values of each number, one text."""
     from pbdist.mechanisms.columns import known_columns
@@ -33,16 +36,9 @@ def noise_options(taken: frozenset[str]) -> list[Option]:
             continue
         # A mechanism of others may have a parameter that is called like another option.
         usage = flag(name) if flag(name) not in taken else flag(f"pair_{name}")
-        found.append(
-            Option(
-                f"{usage} NAME" if column.text else f"{usage} X..",
-                f"{column.what}: a list such as 0,1" if column.listed else column.what,
-                None if column.text else NUMBER,
-                name=f"noise_{name}",
-                section="Noise settings, the columns of a store (pbdist query STORE lists those that it has)",
-                brief=True,
-            )
-        )
+        value, kind = ("NAME", None) if column.text else ("X..", NUMBER)
+        what = f"{column.what}: a list such as 0,1" if column.listed else column.what
+        found.append(Option(f"{usage} {value}", what, kind, name=f"noise_{name}", section=_NOISE, brief=True))
     return found
 
 
@@ -65,11 +61,10 @@ def query(options: Options) -> int:
     """Bound delta, epsilon or rounds by what a store holds.
 
     Of the number of compositions, epsilon and delta two are given, and the third is bounded from both sides. All three
-    are a target: which settings meet it, and which are refuted. Each of
-    them, and each parameter of the noise that is a number, may be several values: all combinations are answered. A
-    stored point is answered as it is stored; any other one by what is proved from the stored ones, or not at all. A
-    line on stderr says which answers are wider than the study's tolerance. Without any question what the store holds is
-    listed.
+    are a target: which settings meet it, and which are refuted. Each of them, and each parameter of the noise that is a
+    number, may be several values: all combinations are answered. A stored point is answered as it is stored; any other
+    one by what is proved from the stored ones, or not at all. A line on stderr says which answers are wider than the
+    study's tolerance. Without any question what the store holds is listed.
     """
     # With --refine it holds the store while it adds points.
     with in_good_order() if options.refine else nullcontext():
@@ -123,7 +118,8 @@ def _target(options: Options, asked: dict[str, Any], form: str) -> int:
     from pbdist.query import open_study
     from pbdist.query.noise_choice import target_sheet
 
-    for name in (name for found in given_noise(options) for name in found):
+    numbers, texts = given_noise(options)
+    for name in (*numbers, *texts):
         refuse(flag(name), "expected none beside a target, which is for all settings, got one")
     needless = "expected none beside a target, got one: settings are judged by what is stored"
     refuse_given(options, ("refine", "direction", "strict"), needless)
@@ -152,10 +148,8 @@ def _list(options: Options, form: str) -> int:
 
 def _found(study: "Study", options: Options, columns: dict[str, Any], texts: dict[str, Any]) -> Any:
     """Return the answers to questions given as columns."""
-    settings = {**texts, "refine": options.refine}
-    direction = given_options(options, ["direction"])
-    if "delta" not in columns:
-        return study.delta(options.mechanism, **columns, **settings, **direction)
-    if "compositions" in columns:
-        return study.epsilon(options.mechanism, **columns, **settings, **direction)
-    return study.compositions(options.mechanism, **columns, **settings)
+    settings = {**columns, **texts, "refine": options.refine}
+    if "compositions" not in columns:
+        return study.compositions(options.mechanism, **settings)
+    ask = study.epsilon if "delta" in columns else study.delta
+    return ask(options.mechanism, **settings, **given_options(options, ["direction"]))

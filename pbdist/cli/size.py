@@ -50,15 +50,11 @@ def _parameter_options(_: frozenset[str]) -> list[Option]:
     for name, of_kinds in _parameters().items():
         domain = next(iter(of_kinds.values())).domain
         kind: Any = NUMBER
-        value = "X"
-        if domain.form is Form.LIMITS:
-            value = "LOW HIGH"
-        elif domain.form in (Form.NUMBERS, Form.TWO_NUMBERS):
-            value = "X.."
-        elif domain.form is Form.MECHANISM:
+        value = {Form.LIMITS: "LOW HIGH", Form.NUMBERS: "X..", Form.TWO_NUMBERS: "X.."}.get(domain.form, "X")
+        if domain.form is Form.MECHANISM:
             # Poisson noise is no noise about a mean, and sized by its mean alone.
             value, kind = "KIND", Word((*domain.kinds, "Poisson"), only=True)
-        elif domain.form is not Form.NUMBER:
+        elif domain.form not in (Form.NUMBER, Form.LIMITS, Form.NUMBERS, Form.TWO_NUMBERS):
             value, kind = "NAME", Word(domain.names, only=bool(domain.names))
         what = described({family: one.described for family, one in of_kinds.items()})
         section = "Parameters of the mechanism"
@@ -234,9 +230,9 @@ def _refuse_ignored(options: Options) -> None:
     """Refuse options that would be ignored."""
     if options.family is None and options.system is None:
         refuse("--family", "expected a kind of mechanism, or --system, got none")
-    if options.family:
-        unused = {"systems", *(("store", "scale_limits") if _several(options) else ("message_bytes",))}
+    if options.family is None:
+        unused = sorted({*_parameters(), "message_bytes"} - {"noise", "reading"})
     else:
-        unused = {*_parameters(), "message_bytes"} - {"noise", "reading"}
+        unused = ["scale_limits", "store", "systems"] if _several(options) else ["message_bytes", "systems"]
     what = "--family" if options.family else "--system"
-    refuse_given(options, sorted(unused), f"expected none with {what}, got one")
+    refuse_given(options, unused, f"expected none with {what}, got one")

@@ -67,9 +67,8 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
         for part in found.parts:
             grid = f"{len(part.stored.study.compositions):,} r, {len(part.stored.study.epsilon):,} ε"
             yield f"  {part.stored.part or 'first'}: {part.cells:,} cells, {grid}, {part.cells_missing:,} missing"
-    yield from (
-        f"missing: {part}, a part of the store: put it back, or run the study again" for part in found.parts_missing
-    )
+    for name in found.parts_missing:
+        yield f"missing: {name}, a part of the store: put it back, or run the study again"
     if len(found.parts) > 1:
         # What extends a study has the same cells again, at other r or ε.
         points = found.points

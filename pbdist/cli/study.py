@@ -1,7 +1,7 @@
 """``pbdist studies``, ``new``, ``plan`` and ``run``: find or write a study, tell what it will take, compute it."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,19 +53,13 @@ def plan(options: Options) -> int:
     from pbdist.study.load import load_asked
 
     asked, workers = load_asked(study_file(options.study)), options.workers
-    if options.store is None and isinstance(asked, StudySpec):
-        planned = plan_study(asked)
-        if options.json:
-            print_json(_plan_as_json(planned, workers))
-        else:
-            print_sheet(_plan_sheet(planned, workers), "table")
-        return 0
     store = _store(options, asked)
-    plans = _additions(asked, store)
+    whole = plan_study(asked) if options.store is None and isinstance(asked, StudySpec) else None
+    plans = [] if whole else _additions(asked, store)
     if options.json:
-        print_json(_additions_as_json(store, plans, workers))
-    elif plans:
-        print_sheet(_additions_sheet(store, plans, workers), "table")
+        print_json(_plan_as_json(whole, workers) if whole else _additions_as_json(store, plans, workers))
+    elif whole or plans:
+        print_sheet(_plan_sheet(whole, workers) if whole else _additions_sheet(store, plans, workers), "table")
     else:
         print(printable(f"{store}: has all points of the file, nothing would be added"))
     return 0
@@ -143,17 +137,10 @@ def run(options: Options) -> int:
 
         stack.enter_context(printed_warnings())
         named = given_options(options, ("workers", "cluster", "scheduler"))
-        stored = run_study(
-            asked,
-            store,
-            executor,
-            notify,
-            patience=options.patience or OUTAGE_SECONDS,
-            check=options.check,
-            serial_seconds=0.0 if named else _SERIAL_SECONDS,
-        )
-    _print_targets(study, stored.place)
-    missed = _print_precision(study, stored.place)
+        patience, serial = options.patience or OUTAGE_SECONDS, 0.0 if named else _SERIAL_SECONDS
+        settings = {"patience": patience, "check": options.check, "serial_seconds": serial}
+        stored = run_study(asked, store, executor, notify, **settings)
+    missed = _print_results(study, stored.place)
     print(printable(f"store: {store}"))
     return MISSED if options.strict and missed else 0
 
@@ -164,10 +151,8 @@ def _check_address_space() -> None:
 
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     if soft != resource.RLIM_INFINITY and soft < _ADDRESS_SPACE:
-        raise InvalidInputError(
-            f"memory: this process may use {soft / 2**20:.0f} MiB of addresses, and a run needs 1024 MiB: "
-            "raise the limit (ulimit -v unlimited)"
-        )
+        has = f"this process may use {soft / 2**20:.0f} MiB of addresses, and a run needs 1024 MiB"
+        refuse("memory", f"{has}: raise the limit (ulimit -v unlimited)")
 
 
 def _executor(options: Options) -> "Executor":
@@ -187,25 +172,20 @@ def _executor(options: Options) -> "Executor":
     return DaskExecutor(cluster, options.scheduler)
 
 
-def _print_targets(study: "StudySpec", store: "Place") -> None:
-    if not study.targets:
-        return
-    from pbdist.query import open_study
+def _print_results(study: "StudySpec", store: "Place") -> int:
+    """Print what meets the targets, and how far the tolerance was reached; return at how many points it was missed."""
+    if not study.targets and not study.seeks_some:
+        return 0
+    from pbdist.query import open_study, reached_precision
+    from pbdist.query.judging import precision_line
     from pbdist.query.noise_choice import target_sheet
 
     opened = open_study(store)
     for target in study.targets:
         print_sheet(target_sheet(opened, **vars(target), cells=study.cells), "table")
-
-
-def _print_precision(study: "StudySpec", store: "Place") -> int:
-    """Print how far the tolerance was reached; return at how many points it was missed."""
     if study.sought is None or not study.seeks_some:
         return 0
-    from pbdist.query import open_study, reached_precision
-    from pbdist.query.judging import precision_line
-
-    found = reached_precision(open_study(store), study, recorded=True)
+    found = reached_precision(opened, study, recorded=True)
     print(printable(precision_line(study.sought, found)))
     return found.missed
 
@@ -272,13 +252,14 @@ _SIZES = ("seconds", "worker_bytes", "store_bytes")
 _OF_PARTS = ("cells", "compositions", "epsilon", "points", "batches", "cells_per_batch", *_SIZES)
 
 
-def _plan_lines(plan: "Plan", workers: int) -> dict[str, str]:
-    """Return what is printed of a plan."""
-    from pbdist.study.plan import duration, size
+def _plan_sheet(plan: "Plan", workers: int) -> "Sheet":
+    """Return a plan as it is printed, with what targets add."""
+    from pbdist.study.plan import counted, duration, size
+    from pbdist.tables import Column, Sheet
 
     study, seconds = plan.study, plan.batch_seconds
     aim = f"tolerance {study.tolerance:g}" if study.buckets is None else f"{study.buckets:,} buckets"
-    return {
+    rows = {
         "cells (noise settings)": f"{len(study.cells):,}",
         "numbers of compositions": f"{len(study.compositions):,}, up to {study.compositions[-1]:,}",
         "values of epsilon": f"{len(study.epsilon):,}, {study.epsilon[0]:.6g} to {study.epsilon[-1]:.6g}",
@@ -286,38 +267,32 @@ def _plan_lines(plan: "Plan", workers: int) -> dict[str, str]:
         "method": f"{study.method}, {aim}",
         "batches": f"{seconds.size:,}, cells in each: {plan.cells_per_batch:,}",
         "projected time of a batch, one core": f"{seconds.min():.3g} to {seconds.max():.3g} s",
-        f"projected time of the study, {_workers(workers)}": duration(_elapsed([plan], workers)),
+        f"projected time of the study, {counted(workers, 'worker')}": duration(_elapsed([plan], workers)),
         "projected peak memory of a worker": size(plan.worker_bytes),
         "projected size of the store, at most": size(plan.store_bytes),
         "bucket states": "kept" if study.keep_states else "not kept",
         "study digest": study.digest[:16],
     }
+    columns = Column("what", "what", number=False), Column("how_much", "how much")
+    caption = f"{study.name}: {study.description}" if study.description else study.name
+    return Sheet(columns, tuple(rows.items()), (caption,), tuple(_added(study)))
 
 
-def _plan_sheet(plan: "Plan", workers: int) -> "Sheet":
-    """Return a plan as it is printed, with what targets add."""
-    from pbdist.tables import Column, Sheet
-
-    study = plan.study
-    rounds, epsilon = ([f"{r:,}" for r in study.target_compositions], [f"{e:.6g}" for e in study.target_epsilon])
-    added = [f"{name} {_listed(one)}" for name, one in (("compositions", rounds), ("epsilon", epsilon)) if one]
-    points = f"{_points_without_targets(study):,} points become {_points(study):,}"
-    note = f"targets off the grids add {' and '.join(added)}: {points}, since every r is computed with every epsilon"
-    return Sheet(
-        (Column("what", "what", number=False), Column("how_much", "how much")),
-        tuple(_plan_lines(plan, workers).items()),
-        (f"{study.name}: {study.description}" if study.description else study.name,),
-        (note,) if added else (),
-    )
+def _added(study: "StudySpec") -> "Iterator[str]":
+    """Yield what targets add to the grids, in one line, if anything."""
+    added = {
+        "compositions": [f"{r:,}" for r in study.target_compositions],
+        "epsilon": [f"{epsilon:.6g}" for epsilon in study.target_epsilon],
+    }
+    listed = " and ".join(f"{name} {_listed(texts)}" for name, texts in added.items() if texts)
+    if listed:
+        points = f"{_points(study) - _points_of_targets(study):,} points become {_points(study):,}"
+        yield f"targets off the grids add {listed}: {points}, since every r is computed with every epsilon"
 
 
 def _listed(texts: list[str]) -> str:
     more = len(texts) - _MOST_LISTED
     return ", ".join(texts[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _workers(count: int) -> str:
-    return "1 worker" if count == 1 else f"{count:,} workers"
 
 
 def _elapsed(plans: "Sequence[Plan]", workers: int) -> float:
@@ -344,7 +319,7 @@ def _plan_as_json(plan: "Plan", workers: int) -> dict[str, Any]:
         "added_by_targets": {
             "compositions": list(study.target_compositions),
             "epsilon": list(study.target_epsilon),
-            "points": _points(study) - _points_without_targets(study),
+            "points": _points_of_targets(study),
         },
         "batches": seconds.size,
         "cells_per_batch": plan.cells_per_batch,
@@ -360,9 +335,11 @@ def _points(study: "StudySpec") -> int:
     return 2 * len(study.cells) * len(study.compositions) * len(study.epsilon)
 
 
-def _points_without_targets(study: "StudySpec") -> int:
+def _points_of_targets(study: "StudySpec") -> int:
+    """Return the number of points that targets off the grids add."""
     rounds = len(study.compositions) - len(study.target_compositions)
-    return 2 * len(study.cells) * rounds * (len(study.epsilon) - len(study.target_epsilon))
+    epsilon = len(study.epsilon) - len(study.target_epsilon)
+    return _points(study) - 2 * len(study.cells) * rounds * epsilon
 
 
 def _additions(asked: "StudySpec | Addition", store: str) -> "list[Plan]":
@@ -379,7 +356,7 @@ def _additions(asked: "StudySpec | Addition", store: str) -> "list[Plan]":
 
 def _additions_sheet(store: str, plans: "Sequence[Plan]", workers: int) -> "Sheet":
     """Return what a run would add to a store: a row for each part, and all together."""
-    from pbdist.study.plan import duration, size
+    from pbdist.study.plan import counted, duration, size
     from pbdist.tables import Column, Sheet
 
     heads = ("cells", "compositions", "epsilon", "points, both directions", "batches", "time, one core", "store")
@@ -389,7 +366,7 @@ def _additions_sheet(store: str, plans: "Sequence[Plan]", workers: int) -> "Shee
         row = (len(study.cells), len(study.compositions), len(study.epsilon), _points(study), plan.batch_seconds.size)
         rows.append((*(f"{count:,}" for count in row), duration(plan.seconds), f"up to {size(plan.store_bytes)}"))
     points, memory = sum(_points(plan.study) for plan in plans), max(plan.worker_bytes for plan in plans)
-    takes = f"{duration(_elapsed(plans, workers))} on {_workers(workers)} and up to {size(memory)} a worker"
+    takes = f"{duration(_elapsed(plans, workers))} on {counted(workers, 'worker')} and up to {size(memory)} a worker"
     note = f"{store}: {points:,} points would be added, projected {takes}"
     return Sheet(tuple(Column(head, head) for head in heads), tuple(rows), notes=(note,))
 
