@@ -1,15 +1,12 @@
 """``pbdist dpsgd``: ε of a training run, or the noise multiplier that keeps a promise."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pbdist.cli.given import Options, chosen_format, given_options, refuse, refuse_given, require
 from pbdist.cli.options import FORMAT, direction, strict
 from pbdist.cli.output import BOUND_EXITS, NOT_FOUND, answered, print_sheet
 from pbdist.cli.parser import NUMBER, PATH, WHOLE, Option, Word, command
 from pbdist.cli.plot import ENDS, write_drawing
-
-if TYPE_CHECKING:
-    from pbdist.accounting import DpsgdEpsilon, DpsgdNoise
 
 _EXAMPLE = "epochs=10,noise-multiplier=1.2,batch=256"
 
@@ -74,11 +71,14 @@ def _answer(options: Options) -> int:
 
     names = ("examples", "batch", "sample_rate", "noise_multiplier", "epsilon", "epochs", "steps", "delta", "tolerance")
     run = given_options(options, names)
-    if options.epsilon is not None:
-        _print(accounting.dpsgd_noise(**run), form)
+    settings: dict[str, Any] = {"phases": options.phase, "direction": options.direction or "both"}
+    found = accounting.dpsgd(**run, **settings) if options.epsilon is None else accounting.dpsgd_noise(**run)
+    if form == "json":
+        print(found.json(), end="")
+    else:
+        print_sheet(found.sheet, form)
+    if isinstance(found, accounting.DpsgdNoise):
         return 0
-    found = accounting.dpsgd(**run, phases=options.phase, direction=options.direction or "both")
-    _print(found, form)
     if options.plot is not None:
         from pbdist.report.plots import training
 
@@ -99,10 +99,3 @@ def _check(options: Options) -> None:
     path = options.plot
     if path is not None and (path.suffix[1:].lower() not in ENDS or not path.parent.is_dir()):
         refuse("--plot", f"expected a file that ends in .svg, .png or .pdf, in a folder that exists, got {path}")
-
-
-def _print(found: "DpsgdEpsilon | DpsgdNoise", form: str) -> None:
-    if form == "json":
-        print(found.json(), end="")
-    else:
-        print_sheet(found.sheet, form)

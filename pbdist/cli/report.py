@@ -33,16 +33,12 @@ _FORMATS = ("html", "md", "pdf")
     Option("--exp-epsilon Y", "a target: e to the power of epsilon", NUMBER),
     Option("--delta D", "a target: the largest delta", NUMBER),
     Option(
-        "--verify K",
-        "recompute K points of the store in exact integers (default: none)",
-        Number(0, 10_000, whole=True),
+        "--verify K", "recompute K points of the store in exact integers (default: none)", Number(0, 10_000, whole=True)
     ),
     SYSTEMS,
     Option("--tolerance T", "of --system: how much less is refuted (0.01)", NUMBER),
     Option(
-        "--sizes FILE",
-        "of --system: keeps answers, so that no noise is sized twice (default: beside the page)",
-        PATH,
+        "--sizes FILE", "of --system: keeps answers, so that no noise is sized twice (default: beside the page)", PATH
     ),
     Option("--size-store STORE", "of --system: a store to ask first; what it lacks is added to it", FOLDER),
     example="report data/quickstart.zarr -o report.html",

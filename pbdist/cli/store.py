@@ -69,15 +69,13 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
             yield f"  {part.stored.part or 'first'}: {part.cells:,} cells, {grid}, {part.cells_missing:,} missing"
     for name in found.parts_missing:
         yield f"missing: {name}, a part of the store: put it back, or run the study again"
-    if len(found.parts) > 1:
-        # What extends a study has the same cells again, at other r or ε.
-        points = found.points
-        counts = f"{points['missing']:,} missing, {points['failed']:,} failed"
-        yield f"points (cell, r, ε): {points['computed']:,} of {points['all']:,} committed, {counts}"
-    else:
-        committed = found.cells - found.cells_missing - found.cells_failed
-        counts = f"{found.cells_missing:,} missing, {found.cells_failed:,} failed"
-        yield f"cells: {committed:,} of {found.cells:,} committed, {counts}"
+    # What extends a study has the same cells again, at other r or ε.
+    what, points = "points (cell, r, ε)", found.points
+    if len(found.parts) == 1:
+        what, points = "cells", {"all": found.cells, "missing": found.cells_missing, "failed": found.cells_failed}
+    committed = points["all"] - points["missing"] - points["failed"]
+    counts = f"{points['missing']:,} missing, {points['failed']:,} failed"
+    yield f"{what}: {committed:,} of {points['all']:,} committed, {counts}"
     yield f"batches: {found.batches - found.batches_missing:,} of {found.batches:,} committed"
     if found.refinements:
         added = counted(found.refined_points, "point")
