@@ -8,11 +8,10 @@ __all__ = ["main"]
 
 
 def main(arguments: "Sequence[str] | None" = None) -> int:
-    """Run the command line and return the exit code.
+    """Run the command line and return the exit code, of which the help of each command says what it means.
 
-    0: done; 1: some cells failed, or a store does not pass; 2: the input is wrong; 3: the tolerance was missed, with
-    ``--strict``; 130: interrupted. With `arguments`, for a call from Python, the signal handlers of the process stay.
-    Without, it takes the arguments of the process, and Ctrl-C, SIGTERM and SIGHUP end it with one line.
+    With `arguments`, for a call from Python, the signal handlers of the process stay. Without, it takes the arguments
+    of the process, and Ctrl-C, SIGTERM and SIGHUP end it with one line.
     """
     if arguments is None:
         from pbdist.cli.interrupts import watch

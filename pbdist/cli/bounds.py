@@ -1,42 +1,25 @@
 """``pbdist epsilon`` and ``pbdist delta``: bounds of one mechanism, without a study."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from pbdist.cli.output import BOUND_EXITS, MISSED, NOT_FOUND, chosen_format, print_sheet, printed_warnings, sign_of_life
-from pbdist.cli.parser import (
-    NUMBER,
-    WHOLE,
-    Command,
-    Option,
-    Options,
-    Word,
-    command,
-    direction_option,
-    file_type,
-    format_options,
-    point_options,
-    refuse,
-    strict_option,
-)
+from pbdist.cli.given import Options, chosen_format, flag, given_options, refuse, require
+from pbdist.cli.options import COMPOSITIONS, EPSILONS, FORMAT, direction, strict
+from pbdist.cli.output import BOUND_EXITS, NOT_FOUND, answered, print_sheet
+from pbdist.cli.parser import FILE, NUMBER, Command, Option, Word, command
+from pbdist.progress import Hearer
 
 if TYPE_CHECKING:
     from pbdist.cli.families import NamedPair
     from pbdist.mechanisms import Pair
 
 #: How the bounds are to be read: from above; and from below where some neighbours follow a pair exactly.
-_READ = {
-    "epsilon": "The mechanism is (ε, δ)-private with the upper ε.",
-    "delta": "The mechanism is (ε, δ)-private with the upper δ.",
-}
-_READ_LOWER = {
-    "epsilon": " For its worst-case pair no analysis can prove an ε below the lower one.",
-    "delta": " For its worst-case pair no analysis can prove a δ below the lower one.",
-}
+_READ = "The mechanism is (ε, δ)-private with the upper {}."
+_READ_LOWER = " For its worst-case pair no analysis can prove {} below the lower one."
+_NAMED = {"epsilon": ("ε", "an ε"), "delta": ("δ", "a δ")}
 _PREFIX = "parameter_"
 #: So many kinds are listed beside a parameter; it is one of most where there are more.
 _MOST_LISTED = 5
@@ -56,23 +39,12 @@ def _parameters(_: frozenset[str]) -> list[Option]:
     found = []
     for name, kinds in family_parameters().items():
         what = described(kinds)
-        found.append(
-            Option(
-                option_of(name),
-                _PREFIX + name,
-                several=True,
-                metavar="FILE" if name == "file" else "X",
-                type=file_type() if name == "file" else str,
-                help=f"{what} ({_listed(kinds)})" if len(set(kinds.values())) == 1 else what,
-                section="Parameters of the mechanism",
-            )
-        )
+        if len(set(kinds.values())) == 1:
+            what += f" ({', '.join([*kinds][:_MOST_LISTED])}{', ..' if len(kinds) > _MOST_LISTED else ''})"
+        value, kind = ("FILE..", FILE) if name == "file" else ("X..", None)
+        section = "Parameters of the mechanism"
+        found.append(Option(f"{option_of(name)} {value}", what, kind, name=_PREFIX + name, section=section))
     return found
-
-
-def _listed(kinds: Iterable[str]) -> str:
-    named = tuple(kinds)
-    return ", ".join(named) if len(named) <= _MOST_LISTED else f"{', '.join(named[:_MOST_LISTED])}, .."
 
 
 _ABOUT = """\
@@ -86,15 +58,13 @@ Laplace, scale: 500}}', or its kind alone with its parameters beside it."""
 def _command(name: str, *asked: Option, example: str) -> Command:
     return command(
         name,
-        Option("--family", metavar="KIND", type=Word(_families, only=True), help="the mechanism"),
-        Option("--compositions", metavar="R", type=WHOLE, several=True, help="numbers of compositions"),
+        Option("--family KIND", "the mechanism", Word(_families, only=True)),
+        COMPOSITIONS,
         *asked,
-        Option(
-            "--tolerance", metavar="T", type=NUMBER, help="how far apart the bounds may be, upper / lower - 1 (0.001)"
-        ),
-        direction_option("the larger of both directions, or each (default: both)", "both"),
-        *format_options(),
-        strict_option("bounds are wider than the tolerance"),
+        Option("--tolerance T", "how far apart the bounds may be, upper / lower - 1 (0.001)", NUMBER),
+        direction("the larger of both directions, or each (default: both)", "both"),
+        *FORMAT,
+        strict("bounds are wider than the tolerance"),
         help=_ABOUT.format(name=name),
         example=f"{name} {example}",
         exits=BOUND_EXITS,
@@ -122,23 +92,22 @@ class _Question:
 def _bounds(options: Options, name: str) -> int:
     form = chosen_format(options)
     field, values = _asked(options, name)
-    words = {name.removeprefix(_PREFIX): one for name, one in vars(options).items() if one and name.startswith(_PREFIX)}
-    if options.family is None:
-        refuse("--family", "expected a kind of mechanism, got none")
+    words = {key.removeprefix(_PREFIX): one for key, one in vars(options).items() if one and key.startswith(_PREFIX)}
+    require(options, "family", problem="expected a kind of mechanism, got none")
     from pbdist.cli.families import pairs_of_family
 
     question = _Question(name, field, values, words, pairs_of_family(options.family, words))
-    pairs = question.pairs
-    with printed_warnings() as missed, sign_of_life(partial(_projected, question, options)) as count:
+
+    def act(count: Hearer) -> int:
         parts = []
-        for index, one in enumerate(pairs):
-            count("mechanism", index, len(pairs))
-            parts.append(_bounds_of(one.pair, name, options, question.points))
+        for index, one in enumerate(question.pairs):
+            count("mechanism", index, len(question.pairs))
+            parts.append(_bounds_of(one.pair, question, options))
         found = _joined(parts)
-    _print(question, options, found, form)
-    if found.unknown.any():
-        return NOT_FOUND
-    return MISSED if options.strict and missed else 0
+        _print(question, options, found, form)
+        return NOT_FOUND if found.unknown.any() else 0
+
+    return answered(act, strict=options.strict, projected=partial(_projected, question, options))
 
 
 def _projected(question: _Question, options: Options) -> float:
@@ -167,12 +136,8 @@ def _print(question: _Question, options: Options, found: Any, form: str) -> None
     varied = tuple(map(column_name, varied_keys))
     rows = [(*one.varied.values(), *point) for one in pairs for point in product(options.compositions, question.values)]
     asked: dict[str, Any] = dict(zip((*varied, "compositions", question.field), zip(*rows, strict=True), strict=True))
-    fixed = {
-        column_name(key): [_plain(one) for one in texts]
-        for key, texts in question.words.items()
-        if key not in varied_keys
-    }
-    parameters = {key: texts[0] if len(texts) == 1 else texts for key, texts in fixed.items()}
+    fixed = {key: [_plain(one) for one in texts] for key, texts in question.words.items() if key not in varied_keys}
+    parameters = {column_name(key): one[0] if len(one) == 1 else one for key, one in fixed.items()}
     if form == "json":
         tolerance = DEFAULT_TOLERANCE if options.tolerance is None else options.tolerance
         about = {"parameters": parameters, "tolerance": tolerance}
@@ -181,7 +146,8 @@ def _print(question: _Question, options: Options, found: Any, form: str) -> None
     known = pairs[0].pair.attained_by_some
     texts = {key: " ".join(map(str, one)) if isinstance(one, list) else one for key, one in parameters.items()}
     sheet = replace(found, asked={"mechanism": options.family, **texts, **asked}).sheet()
-    read = _READ[question.name] + (_READ_LOWER[question.name] if known else "")
+    bound, some = _NAMED[question.name]
+    read = _READ.format(bound) + (_READ_LOWER.format(some) if known else "")
     notes = (*sheet.notes, read) if np.isfinite(found.upper).any() and not found.unknown.all() else sheet.notes
     print_sheet(replace(sheet, notes=notes), form)
 
@@ -201,13 +167,13 @@ def _asked(options: Options, name: str) -> tuple[str, list[float]]:
     """Return the name of what is given beside the compositions, and its values; both are checked."""
     from pbdist.arguments import checked_compositions, checked_delta, checked_epsilon
 
+    require(options, "compositions")
     fields = ("delta",) if name == "epsilon" else ("epsilon", "exp_epsilon")
-    given = [(field, getattr(options, field)) for field in fields if getattr(options, field) is not None]
-    if options.compositions is None or not given:
-        missing = "compositions" if options.compositions is None else fields[0]
-        refuse(f"--{missing}", "expected a value, got none")
+    given = given_options(options, fields)
+    if not given:
+        refuse(flag(fields[0]), "expected a value, got none")
     checked_compositions(options.compositions)
-    field, values = given[0]
+    ((field, values),) = given.items()
     if field != "exp_epsilon":
         checked_delta(values, zero=True) if field == "delta" else checked_epsilon(values)
     for value in values if field == "exp_epsilon" else ():
@@ -216,19 +182,13 @@ def _asked(options: Options, name: str) -> tuple[str, list[float]]:
     return field, values
 
 
-def _bounds_of(pair: "Pair", name: str, options: Options, points: list[float]) -> Any:
+def _bounds_of(pair: "Pair", question: _Question, options: Options) -> Any:
     """Return the bounds for all numbers of compositions and values, in one axis after that of the directions."""
     from pbdist import Accountant
 
-    accountant = Accountant().add(pair)
-    ask = accountant.epsilon if name == "epsilon" else accountant.delta
-    rows = list(product(options.compositions, points))
-    return ask(
-        [value for _, value in rows],
-        repeats=[r for r, _ in rows],
-        tolerance=options.tolerance,
-        direction=options.direction,
-    )
+    ask = getattr(Accountant().add(pair), question.name)
+    rounds, points = zip(*product(options.compositions, question.points), strict=True)
+    return ask(list(points), repeats=list(rounds), tolerance=options.tolerance, direction=options.direction)
 
 
 def _joined(found: list[Any]) -> Any:
@@ -236,17 +196,13 @@ def _joined(found: list[Any]) -> Any:
     import numpy as np
 
     first = found[0]
-    arrays = {
-        name: [getattr(one, name) for one in found] for name, value in vars(first).items() if hasattr(value, "ndim")
-    }
-    return replace(first, **{name: np.concatenate(parts, axis=-1) for name, parts in arrays.items()})
+    arrays = [name for name, value in vars(first).items() if hasattr(value, "ndim")]
+    return replace(first, **{name: np.concatenate([getattr(one, name) for one in found], axis=-1) for name in arrays})
 
 
 epsilon = _command(
     "epsilon",
-    Option("--delta", metavar="D", type=NUMBER, several=True, help="delta, from 0 to below 1"),
+    Option("--delta D..", "delta, from 0 to below 1", NUMBER),
     example="--family SubsampledGaussian --scale 1.1 --rate 0.01 --compositions 1000 --delta 1e-5",
 )
-delta = _command(
-    "delta", *point_options(several=True), example="--family Laplace --scale 20 --compositions 16 --epsilon 0.5 1"
-)
+delta = _command("delta", *EPSILONS, example="--family Laplace --scale 20 --compositions 16 --epsilon 0.5 1")

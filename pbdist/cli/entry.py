@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import click
 
 from pbdist.cli import bounds, dpsgd, explore, plot, query, report, size, store, study
+from pbdist.cli.given import Options
 from pbdist.cli.interrupts import INTERRUPTED, LINE, end_if_watched
 from pbdist.cli.output import EXIT_CODES, FAILED, SPELLING, WRONG
-from pbdist.cli.parser import SETTINGS, Argument, Group, Options, choice, command, usage_error
+from pbdist.cli.parser import SETTINGS, Argument, Group, choice, command, usage_error
 from pbdist.errors import BatchError, InvalidInputError, PbdistError, StudyFileError
 
 #: So many errors of a file are printed.
@@ -72,9 +73,7 @@ def _lines(error: PbdistError) -> list[str]:
 
 
 @click.group(cls=Group, invoke_without_command=True, context_settings=SETTINGS, epilog=EXIT_CODES)
-@click.version_option(
-    package_name="pbdist", prog_name="pbdist", message="%(prog)s %(version)s", help="Print the version."
-)
+@click.version_option(None, package_name="pbdist", message="pbdist %(version)s", help="Print the version.")
 @click.option(
     "--import", "modules", metavar="MODULE", multiple=True, help="a module that defines mechanisms of your own"
 )
@@ -107,7 +106,7 @@ _SHELLS = ("bash", "zsh", "fish")
 
 @command(
     "completion",
-    Argument("shell", ", ".join(_SHELLS), metavar="SHELL", type=choice(*_SHELLS)),
+    Argument("SHELL", ", ".join(_SHELLS), choice(*_SHELLS)),
     example="completion bash > ~/.local/share/bash-completion/completions/pbdist",
 )
 def _completion(options: Options) -> int:
@@ -127,22 +126,8 @@ def _completion(options: Options) -> int:
     return 0
 
 
-for _one in (
-    dpsgd.dpsgd,
-    bounds.epsilon,
-    bounds.delta,
-    size.size,
-    study.studies,
-    study.new,
-    study.plan,
-    study.run,
-    store.status,
-    query.query,
-    explore.explore,
-    plot.plot,
-    report.report,
-    store.verify,
-    store.export,
-    _completion,
-):
+_questions = (dpsgd.dpsgd, bounds.epsilon, bounds.delta, size.size)
+_studies = (study.studies, study.new, study.plan, study.run)
+_stores = (store.status, query.query, explore.explore, plot.plot, report.report, store.verify, store.export)
+for _one in (*_questions, *_studies, *_stores, _completion):
     commands.add_command(_one)

@@ -3,11 +3,12 @@
 import sys
 from pathlib import Path
 
+from pbdist.cli.given import Options, check_output, refuse
 from pbdist.cli.interrupts import in_good_order
-from pbdist.cli.output import EXIT_CODES, FAILED, sign_of_life
-from pbdist.cli.parser import Number, Option, Options, command, file_type, refuse, store_argument
+from pbdist.cli.options import STORE
+from pbdist.cli.output import EXIT_CODES, sign_of_life, warn, whole
+from pbdist.cli.parser import PATH, Number, Option, command
 from pbdist.errors import printable
-from pbdist.input_files import check_outside
 
 #: What an export is known by, and where it is looked for.
 _MARK, _HEAD = b'<meta name="generator" content="pbdist explore">', 4096
@@ -15,19 +16,11 @@ _MARK, _HEAD = b'<meta name="generator" content="pbdist explore">', 4096
 
 @command(
     "explore",
-    store_argument(),
-    Option(
-        "--port",
-        metavar="P",
-        type=Number(0, 65535, whole=True),
-        default=0,
-        help="the port to serve at (default: a free one)",
-    ),
-    Option(
-        "--host", metavar="H", default="127.0.0.1", help="the address to serve at (default: 127.0.0.1, this machine)"
-    ),
-    Option("--export", metavar="FILE.html", type=file_type(Path), help="write one HTML file instead of serving"),
-    Option("--mechanism", metavar="LABEL", several=True, help="with --export: only the mechanisms with these labels"),
+    STORE,
+    Option("--port P", "the port to serve at (default: a free one)", Number(0, 65535, whole=True), default=0),
+    Option("--host H", "the address to serve at (default: 127.0.0.1, this machine)", default="127.0.0.1"),
+    Option("--export FILE.html", "write one HTML file instead of serving", PATH),
+    Option("--mechanism LABEL..", "with --export: only the mechanisms with these labels"),
     example="explore data/quickstart.zarr --export page.html",
     exits=EXIT_CODES,
 )
@@ -47,9 +40,7 @@ def explore(options: Options) -> int:
 def _export(options: Options) -> int:
     if options.export.suffix != ".html":
         refuse("--export", f"expected a file name that ends in .html, got {options.export}")
-    check_outside(options.export, options.store, "--export")
-    if not options.export.parent.is_dir():
-        refuse("--export", f"expected a file in a folder that exists, got {options.export}")
+    check_output("--export", options.export, options.store)
     _check_ours(options.export)
     from pbdist.report.explorer.export import exported
     from pbdist.report.explorer.snapshot import Snapshot
@@ -59,24 +50,18 @@ def _export(options: Options) -> int:
         snapshot = Snapshot(options.store)
         write_whole(options.export, exported(snapshot, options.mechanism).encode())
     print(printable(str(options.export)))
-    if snapshot.whole:
-        return 0
-    print("pbdist: warning: not everything is there or sound: the page begins with what is not", file=sys.stderr)
-    return FAILED
+    return whole(snapshot.whole)
 
 
 def _check_ours(path: Path) -> None:
     """Refuse, before any work, to replace what is not an earlier export."""
-    if not path.exists() and not path.is_symlink():
-        return
-    if path.is_file() and not path.is_symlink():
+    new, ours = not path.exists(), path.is_file()
+    if ours:
         with path.open("rb") as file:
-            if _MARK in file.read(_HEAD):
-                return
-    refuse(
-        "--export",
-        f"expected a new file, or one that pbdist explore has written, got {path}: remove it, or choose another",
-    )
+            ours = _MARK in file.read(_HEAD)
+    if path.is_symlink() or not (new or ours):
+        expected = "expected a new file, or one that pbdist explore has written"
+        refuse("--export", f"{expected}, got {path}: remove it, or choose another")
 
 
 def _serve(options: Options) -> int:
@@ -95,11 +80,8 @@ def _serve(options: Options) -> int:
             server.close()
 
     if not is_loopback(options.host):
-        print(
-            f"pbdist: warning: --host: {options.host} may be reached from other machines: whoever does can read this"
-            " store, without a password",
-            file=sys.stderr,
-        )
+        reached = "may be reached from other machines: whoever does can read this store, without a password"
+        warn(f"--host: {options.host} {reached}")
     with in_good_order():
         asyncio.run(serve(Served(options.store)))
     return 0

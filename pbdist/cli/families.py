@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from pbdist.cli.parser import refuse
+from pbdist.cli.given import flag, refuse
 from pbdist.errors import StudyFileError
 from pbdist.mechanisms import MECHANISMS, Form, Histogram, HistogramFiles, Pair, Parameter, parameters_of
 from pbdist.study.document import Document, read_text, shown
@@ -54,7 +54,7 @@ def pairs_of_family(kind: str, given: Mapping[str, Sequence[str]]) -> list[Named
     if unknown is not None:
         _refuse(unknown, f"expected none for {kind}, got one: it has only {', '.join(declared)}")
     values = {name: _values(declared[name], each) for name, each in texts.items()}
-    found: list[NamedPair] = []
+    found = []
     for combination in itertools.product(*values.values()):
         chosen = dict(zip(values, combination, strict=True))
         varied = {name: value for name, value in chosen.items() if len(values[name]) > 1}
@@ -96,14 +96,12 @@ def _values(one: Parameter, texts: Sequence[str]) -> list[JsonValue]:
     if one.domain.form is Form.NAME:
         return list(texts)
     values = [_parsed(one.name, text) for text in texts]
-    if one.domain.form is Form.NUMBER:
-        for value, text in zip(values, texts, strict=True):
-            if isinstance(value, dict | list):
-                _refuse(one.name, f"expected a number, got {shown(text)}")
-        return values
-    if one.domain.form is not Form.MECHANISM:
+    if one.domain.form not in (Form.NUMBER, Form.MECHANISM):
         return [values]
-    if len(values) > 1:
+    for value, text in zip(values, texts, strict=True):
+        if one.domain.form is Form.NUMBER and isinstance(value, dict | list):
+            _refuse(one.name, f"expected a number, got {shown(text)}")
+    if one.domain.form is Form.MECHANISM and len(values) > 1:
         _refuse(one.name, f"expected one value, got {len(values)}")
     return values
 
@@ -138,7 +136,7 @@ def column_name(name: str) -> str:
 
 def option_of(name: str) -> str:
     """Return the option of a parameter."""
-    return f"--{column_name(name).replace('_', '-')}"
+    return flag(column_name(name))
 
 
 def _refuse(field: str, problem: str) -> NoReturn:

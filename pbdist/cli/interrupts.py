@@ -35,7 +35,8 @@ class _Watch:
     def __init__(self) -> None:
         self._main = get_ident()
         self._number = 0
-        self._came: float | None = None
+        #: When the first signal came in a block `in_good_order`.
+        self.came: float | None = None
         #: Whether this process sends the next signal to itself.
         self._own = False
         self._line = [LINE]
@@ -49,11 +50,6 @@ class _Watch:
         if self._line:
             self._line[0] = line
 
-    @property
-    def came(self) -> bool:
-        """Whether a signal came in a block `in_good_order`."""
-        return self._came is not None
-
     def handle(self, number: int, frame: "FrameType | None") -> None:
         """End the process, or raise `KeyboardInterrupt` in a block `in_good_order`."""
         if not self.held:
@@ -61,11 +57,11 @@ class _Watch:
             return
         if self._own:
             self._own = False
-        elif self._came is None:
-            self._came, self._number = time.monotonic(), number
+        elif self.came is None:
+            self.came, self._number = time.monotonic(), number
             _be_quiet()
             start_new_thread(self._insist, ())
-        elif time.monotonic() - self._came > _PATIENCE_SECONDS:
+        elif time.monotonic() - self.came > _PATIENCE_SECONDS:
             self._abandon()
         if self._line and not _is_under_way() and not _would_be_lost(frame):
             raise KeyboardInterrupt
@@ -81,7 +77,7 @@ class _Watch:
 
     def _insist(self) -> None:
         """Raise the exception again if it was dropped, and end the process if it takes too long."""
-        while time.monotonic() - (self._came or 0.0) < _DEADLINE_SECONDS:
+        while time.monotonic() - (self.came or 0.0) < _DEADLINE_SECONDS:
             time.sleep(_AGAIN_SECONDS)
             self._own = True
             signal.pthread_kill(self._main, self._number)
@@ -142,7 +138,7 @@ class in_good_order:  # noqa: N801 -- used like a function
         """End the process if a signal came."""
         if _watch is not None:
             _watch.held -= 1
-            if _watch.came:
+            if _watch.came is not None:
                 _watch.end()
             _watch.says(_watch.outside)
 
@@ -165,11 +161,8 @@ def _be_quiet() -> None:
 
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
-    sys.unraisablehook = threading.excepthook = _ignore
-
-
-def _ignore(_: object) -> None:
-    pass
+    sys.unraisablehook = lambda _: None
+    threading.excepthook = lambda _: None
 
 
 def _is_under_way() -> bool:

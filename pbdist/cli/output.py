@@ -1,6 +1,7 @@
 """What the commands share of their output: exit codes, the console, letters, and warnings of wide answers."""
 
 import codecs
+import json
 import sys
 import time
 import warnings
@@ -8,23 +9,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import log
 from threading import Event, Thread
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from pbdist.progress import heard_by
+from pbdist.errors import printable
+from pbdist.progress import Hearer, heard_by
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-
     from pbdist.tables import Sheet
 
 FAILED, WRONG, MISSED, NOT_FOUND = 1, 2, 3, 4
 
 #: What answers are printed as.
 FORMATS = ("table", "csv", "markdown", "latex", "json")
-#: Wider than any printed table.
-_WIDEST = 100_000
-
 EXIT_CODES = """\
 exit codes:
     0  done: everything asked for is there
@@ -42,25 +38,11 @@ exit codes:
   130  interrupted
 """
 
-
+_GREEK = "alpha beta gamma delta epsilon eta lambda mu pi rho sigma tau Delta Sigma Phi"
+_SIGNS = '<= >= != ~ inf - - - x * ^2 .. -> in <-> || \' " "'
 #: What is written where an encoding lacks a letter.
-_SPELT = {
-    **{"α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "η": "eta", "λ": "lambda", "μ": "mu"},
-    **{"π": "pi", "ρ": "rho", "σ": "sigma", "τ": "tau", "Δ": "Delta", "Σ": "Sigma", "Φ": "Phi"},
-    **{"≤": "<=", "≥": ">=", "≠": "!=", "≈": "~", "∞": "inf", "−": "-", "–": "-", "—": "-", "×": "x", "·": "*"},
-    **{
-        "²": "^2",
-        "√": "sqrt ",
-        "…": "..",
-        "→": "->",
-        "∈": "in",
-        "↔": "<->",
-        "‖": "||",
-        "’": "'",
-        "“": '"',
-        "”": '"',
-    },
-}
+_SPELT = dict(zip("αβγδεηλμπρστΔΣΦ≤≥≠≈∞−–—×·²…→∈↔‖’“”", f"{_GREEK} {_SIGNS}".split(), strict=True))
+_SPELT["√"] = "sqrt "
 _SPELT |= {**dict.fromkeys("━─", "-"), **dict.fromkeys("┃│", "|"), **dict.fromkeys("┏┳┓┡╇┩└┴┘", "+")}
 #: The handler of letters that an encoding lacks.
 SPELLING = "pbdist.spelling"
@@ -81,60 +63,20 @@ def spelt(text: str) -> str:
     return text.encode(encoding, SPELLING).decode(encoding)
 
 
-def page() -> "Console":
-    """Return the console of stdout, 100 characters wide where it is not a terminal."""
-    from rich.console import Console
-
-    console = Console()
-    return console if console.is_terminal else Console(width=100)
-
-
-def chosen_format(options: SimpleNamespace) -> str:
-    """Return the format that is asked for."""
-    from pbdist.errors import InvalidInputError
-
-    if options.json and options.format not in (None, "json"):
-        raise InvalidInputError(f"--json: expected none beside --format {options.format}, got one")
-    return "json" if options.json else options.format or "table"
-
-
 def print_sheet(sheet: "Sheet", form: str) -> None:
     """Print a sheet in any format."""
     print(sheet.table(spelt) if form == "table" else sheet.text(form).rstrip("\n"))
 
 
-def print_all(what: "RenderableType") -> None:
-    """Print something on the page, made as wide as it needs: a number that is cut would be another number."""
-    from rich.console import Console
-    from rich.measure import Measurement
-
-    what = _spelt_all(what)
-    console, wide = page(), Console(width=_WIDEST)
-    needed = Measurement.get(wide, wide.options, what).minimum
-    console.width = max(console.width, needed)
-    console.print(what)
-
-
-def _spelt_all(what: "RenderableType") -> "RenderableType":
-    """Return what is printed in letters that stdout has, before it is known how wide that is."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    if isinstance(what, str | Text):
-        return spelt(str(what)) if spelt(str(what)) != str(what) else what
-    if isinstance(what, Group):
-        return Group(*map(_spelt_all, what.renderables))
-    for column in what.columns if isinstance(what, Table) else ():
-        column.header = _spelt_all(column.header)
-        column._cells[:] = map(_spelt_all, column._cells)
-    return what
+def print_json(found: object) -> None:
+    """Print values as JSON, unrounded."""
+    print(json.dumps(found, indent=2, allow_nan=False))
 
 
 @contextmanager
 def printed_warnings() -> Iterator[list[str]]:
     """Print every warning of pbdist as one line on stderr, despite any warning filters; yield the printed texts."""
-    from pbdist.errors import PbdistError, PrecisionWarning
+    from pbdist.errors import PrecisionWarning
 
     printed: list[str] = []
     with warnings.catch_warnings():
@@ -146,7 +88,7 @@ def printed_warnings() -> Iterator[list[str]]:
                 plain(message, category, *where)
                 return
             printed.append(str(message))
-            tell(f"pbdist: warning: {PbdistError(str(message))}")
+            warn(str(message))
 
         showing: Any = warnings
         showing.showwarning = show
@@ -162,6 +104,18 @@ _CLEAR = "\x1b[K"
 def tell(text: str) -> None:
     """Print a line on stderr, over a sign of life if one stands there."""
     print(f"{_CLEAR if sys.stderr.isatty() else ''}{text}", file=sys.stderr, flush=True)
+
+
+def warn(text: str) -> None:
+    """Print a warning on stderr, in one line."""
+    tell(f"pbdist: warning: {printable(text)}")
+
+
+def whole(found: bool) -> int:
+    """Return the exit code of a page; where not everything is there it is said."""
+    if not found:
+        warn("not everything is there or sound: the page begins with what is not")
+    return 0 if found else FAILED
 
 
 class _Steps:
@@ -194,9 +148,8 @@ class _Steps:
         if self._counted or self._again or not 0 < first < reached:
             return
         # Rounds are doubled, other steps are one like the other.
-        done, to_do = (
-            (log(reached / first), log(of / reached)) if what.endswith("r =") else (reached - first, of - reached)
-        )
+        doubled = what.endswith("r =")
+        done, to_do = (log(reached / first), log(of / reached)) if doubled else (reached - first, of - reached)
         self._left = (time.monotonic() - since) / done * to_do
 
     def __str__(self) -> str:
@@ -209,7 +162,7 @@ class _Steps:
 
 
 @contextmanager
-def sign_of_life(projected: Callable[[], float] | None = None) -> Iterator[Callable[[str, int, int], None]]:
+def sign_of_life(projected: Callable[[], float] | None = None) -> Iterator[Hearer]:
     """Tell on stderr how long something computes, its steps, and about how long it will take.
 
     A terminal has one line, renewed each second. Elsewhere a line is added when the time has doubled. Yields what
@@ -235,3 +188,13 @@ def sign_of_life(projected: Callable[[], float] | None = None) -> Iterator[Calla
         teller.join()
         if terminal:
             print(end=_CLEAR, file=sys.stderr, flush=True)
+
+
+def answered(action: Callable[[Hearer], int], *, strict: bool, projected: Callable[[], float] | None = None) -> int:
+    """Call what prints answers and return the exit code; with `strict` those that are too wide have their own.
+
+    `action` is called with what `sign_of_life` yields, and `projected` is as there.
+    """
+    with printed_warnings() as missed, sign_of_life(projected) as count:
+        code = action(count)
+    return MISSED if strict and missed and not code else code

@@ -7,18 +7,17 @@ import glob
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from types import SimpleNamespace
-from typing import Any, NoReturn, TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import click
 
+from pbdist.cli.given import Options, refuse
 from pbdist.cli.interrupts import begins_anew
-from pbdist.cli.output import FORMATS, spelt
+from pbdist.cli.output import spelt
 from pbdist.errors import InvalidInputError, OffGridError, PbdistError, shown
 from pbdist.suggestions import did_you_mean
 
-#: What a command is called with: every option by its name, None where it is not given.
-Options: TypeAlias = SimpleNamespace
 #: Names that a value may have, or what returns them, where they take long to import.
 Names: TypeAlias = Sequence[str] | Callable[[], Iterable[str]]
 
@@ -27,11 +26,6 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 PREFIXES = r"^(parameter|noise)_"
 _FIELD = re.compile(r"(?:[A-Z]\w+\.)?(?P<name>[a-z]\w*): ")
 _OPTION = re.compile(r"--?[A-Za-z]")
-
-
-def refuse(field: str, problem: str) -> NoReturn:
-    """Raise the error that is printed as one line: ``FIELD: expected .., got ..``."""
-    raise InvalidInputError(f"{field}: {problem}")
 
 
 def field_of(parameter: click.Parameter | None) -> str:
@@ -78,9 +72,7 @@ class Word(click.ParamType):  # type: ignore[type-arg]
 
     name = "word"
 
-    def __init__(
-        self, names: Names = (), *, only: bool = False, path: str = "", make: Callable[[str], Any] = str
-    ) -> None:
+    def __init__(self, names: Names = (), *, only: bool = False, path: str = "", make: Callable[[str], Any] = str):
         self._names, self.only, self._path, self._make = names, only, path, make
 
     @property
@@ -107,6 +99,7 @@ class Word(click.ParamType):  # type: ignore[type-arg]
 
 
 NUMBER, WHOLE = Number(), Number(whole=True)
+FILE, FOLDER, PATH = Word(path="file"), Word(path="dir"), Word(path="file", make=Path)
 
 
 def choice(*names: str) -> Word:
@@ -114,56 +107,68 @@ def choice(*names: str) -> Word:
     return Word(names, only=True)
 
 
-def file_type(make: Callable[[str], Any] = str) -> Word:
-    """Return the type of a file's name."""
-    return Word(path="file", make=make)
-
-
 class Option(click.Option):
-    """An option, under a heading of the help.
+    """An option, declared as its usage is printed, under a heading of the help.
 
-    With `several` it takes as many values as follow it; with `brief` only its name is printed there.
-    """
-
-    def __init__(
-        self, *names: str, section: str = "Options", several: bool = False, brief: bool = False, **settings: Any
-    ) -> None:
-        self.section, self.brief = section, brief
-        if several:
-            settings |= {"multiple": True, "metavar": f"{settings.get('metavar', 'X')}.."}
-        super().__init__(names, **settings)
-
-
-class Argument(click.Argument):
-    """An argument that says what it is."""
-
-    section, brief = "Arguments", False
-
-    def __init__(self, name: str, about: str, **settings: Any) -> None:
-        self.about = about
-        super().__init__([name], **settings)
-
-
-class Command(click.Command):
-    """A command with an example, options that exclude each other, and those that are added late.
-
-    Parameters
-    ----------
-    example
-        One that works, without the name of the program.
-    exits
-        The exit codes, as they are printed.
-    exclusive
-        Names of options of which one may be given.
-    late
-        Returns more options, once they are needed, when it is given the names of the others.
-    resumes
-        Whether the same command goes on where it was interrupted.
+    ``--delta D..`` takes as many values as follow it, ``--limits LOW HIGH`` two, and ``--json`` is a flag. `name` is
+    what functions call it, if not the same. With `brief` the help has its name alone.
     """
 
     def __init__(
         self,
-        *names: Any,
+        usage: str,
+        what: str,
+        kind: Number | Word | None = None,
+        *,
+        name: str | None = None,
+        section: str = "Options",
+        brief: bool = False,
+        **settings: Any,
+    ) -> None:
+        self.section, self.brief = section, brief
+        names = [word for word in usage.split() if word.startswith("-")]
+        values = usage.split()[len(names) :]
+        if values:
+            settings |= {"metavar": " ".join(values), "nargs": len(values), "multiple": values[-1].endswith("..")}
+        else:
+            settings["is_flag"] = True
+        super().__init__([*names, *([name] if name else [])], help=what, type=kind, **settings)
+
+
+class Argument(click.Argument):
+    """An argument that says what it is, declared as its usage is printed: ``STORE``, ``STORE..`` or ``[STORE]``."""
+
+    section, brief = "Arguments", False
+
+    def __init__(self, usage: str, what: str, kind: Number | Word, *, name: str | None = None) -> None:
+        self.about = what
+        count, needed = -1 if usage.endswith("..") else 1, not usage.startswith("[")
+        super().__init__([name or usage.strip("[].").lower()], metavar=usage, nargs=count, required=needed, type=kind)
+
+
+class Spelt(click.Command):
+    """A command whose help is in letters that stdout has, and ends line by line as it was written."""
+
+    def get_help(self, ctx: click.Context) -> str:
+        """Return the help."""
+        return spelt(super().get_help(ctx))
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Print the end."""
+        formatter.write(f"\n{self.epilog}")
+
+
+class Command(Spelt):
+    """A command with an example, its exit codes, and options that exclude each other, by their names.
+
+    `late` returns more options, once they are needed, when it is given the usage of the others. One that `resumes` goes
+    on where it was interrupted when it is given again.
+    """
+
+    def __init__(
+        self,
+        name: str | None,
+        *,
         example: str = "",
         exits: str = "",
         exclusive: Sequence[Sequence[str]] = (),
@@ -171,11 +176,12 @@ class Command(click.Command):
         resumes: bool = False,
         **settings: Any,
     ) -> None:
-        super().__init__(*names, **settings)
+        super().__init__(name, **settings)
+        self.epilog = f"Example:\n  pbdist {example}\n" + (f"\n{exits}" if exits else "")
         # Those are refused here, in our words.
         self.allow_extra_args = True
-        self.example, self.exits, self._exclusive, self._late = example, exits, exclusive, late
-        self._resumes = resumes
+        self.example, self.exits, self._exclusive = example, exits, exclusive
+        self._late, self._resumes = late, resumes
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return all parameters; the late ones are made once for each call, as mechanisms may have been added."""
@@ -194,9 +200,8 @@ class Command(click.Command):
             known = " ".join(field_of(one) for one in self.params if isinstance(one, Argument)) or "options alone"
             refuse("arguments", f"expected {known}, got also {shown(rest[0])}: see {ctx.command_path} --help")
         for names in self._exclusive:
-            among = [
-                one for one in self.params if one.name in names and ctx.params.get(one.name) not in (None, (), False)
-            ]
+            given = [name for name in names if ctx.params.get(name) not in (None, (), False)]
+            among = [one for one in self.params if one.name in given]
             if len(among) > 1 and not ctx.resilient_parsing:
                 first, second = map(field_of, among[:2])
                 refuse(second, f"expected none beside {first}, got both: give one of them")
@@ -255,10 +260,6 @@ class Command(click.Command):
             found.setdefault(getattr(one, "section", "Options"), []).append(one)
         return found
 
-    def get_help(self, ctx: click.Context) -> str:
-        """Return the help, in letters that stdout has."""
-        return spelt(super().get_help(ctx))
-
     def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Print no arguments here: they are a section."""
 
@@ -271,23 +272,10 @@ class Command(click.Command):
                 else:
                     formatter.write_dl([help_of(one, ctx) for one in found])
 
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Print the example and the exit codes, line by line."""
-        if self.example:
-            formatter.write(f"\nExample:\n  pbdist {self.example}\n")
-        if self.exits:
-            formatter.write(f"\n{self.exits}")
-
 
 def _is_option(word: str) -> bool:
     """Whether a word is an option, and not the value of one, such as a negative number."""
-    if not _OPTION.match(word):
-        return False
-    try:
-        float(word)
-    except ValueError:
-        return True
-    return False
+    return bool(_OPTION.match(word)) and word.lower() not in ("-inf", "-infinity", "-nan")
 
 
 def help_of(parameter: click.Parameter, ctx: click.Context) -> tuple[str, str]:
@@ -311,29 +299,19 @@ def command(name: str, *parameters: click.Parameter, **settings: Any) -> Callabl
     return click.command(name, cls=Command, params=list(parameters), context_settings=SETTINGS, **settings)
 
 
-class Group(click.Group):
+class Group(Spelt, click.Group):
     """All commands, in the order in which they were added."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the names."""
         return list(self.commands)
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Return the command that is named; a misspelt one is refused with what is likely meant."""
         if args[0] not in self.commands and not ctx.resilient_parsing:
             near = did_you_mean(args[0], self.commands) or ": pbdist --help lists them"
             refuse("command", f"expected a command of pbdist, got {shown(args[0])}{near}")
         return super().resolve_command(ctx, args)
-
-    def get_help(self, ctx: click.Context) -> str:
-        """Return the help, in letters that stdout has."""
-        return spelt(super().get_help(ctx))
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Print the exit codes, line by line."""
-        formatter.write(f"\n{self.epilog}")
 
 
 def usage_error(error: click.UsageError) -> str:
@@ -349,45 +327,3 @@ def usage_error(error: click.UsageError) -> str:
         return f"{error.option_name}: expected no value, got one"
     path = "pbdist" if error.ctx is None else error.ctx.command_path
     return f"arguments: {error.format_message().rstrip('.')}: {path} --help lists them"
-
-
-def format_options() -> tuple[Option, Option]:
-    """Return the options that choose the format of the answers."""
-    return (
-        Option(
-            "--format",
-            metavar="FORMAT",
-            type=choice(*FORMATS),
-            section="Output",
-            help="how answers are printed (default: table); csv and json are unrounded",
-        ),
-        Option("--json", is_flag=True, section="Output", help="the same as --format json"),
-    )
-
-
-def strict_option(what: str) -> Option:
-    """Return the option that makes wide bounds an exit code."""
-    return Option("--strict", is_flag=True, section="Output", help=f"exit with code 3 if {what}")
-
-
-def direction_option(what: str, default: str | None = None) -> Option:
-    """Return the option that asks for both directions together, or for each."""
-    return Option("--direction", metavar="NAME", type=choice("both", "each"), default=default, help=what)
-
-
-def point_options(what: str = "", **settings: Any) -> tuple[Option, Option]:
-    """Return the options of which one gives ε."""
-    return (
-        Option("--epsilon", metavar="E", type=NUMBER, help=f"{what}epsilon, in nats", **settings),
-        Option("--exp-epsilon", metavar="Y", type=NUMBER, help=f"{what}e to the power of epsilon", **settings),
-    )
-
-
-def store_argument() -> Argument:
-    """Return the argument that names a store."""
-    return Argument("store", "a store: a path or s3://BUCKET/PREFIX", metavar="STORE", type=Word(path="dir"))
-
-
-def given_options(options: Options, names: Iterable[str]) -> dict[str, Any]:
-    """Return those of some options that are given."""
-    return {name: getattr(options, name) for name in names if getattr(options, name) is not None}

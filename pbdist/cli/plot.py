@@ -1,30 +1,18 @@
 """``pbdist plot``: draw what a store holds."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pbdist.cli.given import Options, check_output, given_options, refuse, refuse_given
+from pbdist.cli.options import COMPOSITIONS, FACTOR, direction
 from pbdist.cli.output import sign_of_life
-from pbdist.cli.parser import (
-    NUMBER,
-    WHOLE,
-    Argument,
-    Number,
-    Option,
-    Options,
-    Word,
-    choice,
-    command,
-    direction_option,
-    file_type,
-    given_options,
-    point_options,
-    refuse,
-)
-from pbdist.cli.query import factor_option, given_noise, noise_options
+from pbdist.cli.parser import FOLDER, NUMBER, PATH, Argument, Number, Option, choice, command
+from pbdist.cli.query import given_noise, noise_options
 from pbdist.errors import printable
-from pbdist.input_files import check_outside
 
 if TYPE_CHECKING:
     from pbdist.query import Study
@@ -39,50 +27,37 @@ KINDS = {
     "losses": "the privacy loss distribution of a kept state",
     "brackets": "upper / lower - 1 over r",
 }
-_FORMATS = ("svg", "png", "pdf")
+#: How files of drawings may end.
+ENDS = ("svg", "png", "pdf")
 _EXITS = """\
 exit codes:
     0  the file is written
     2  nothing to draw, or something in the input is wrong: the one line on stderr says what
   130  interrupted
 """
-_FILE = "an .svg, .png or .pdf file; it is replaced"
 
 
 @command(
     "plot",
-    Argument("plot", "what to draw", metavar="KIND", type=choice(*KINDS)),
-    Argument(
-        "stores",
-        "stores: paths or s3://BUCKET/PREFIX",
-        metavar="STORE..",
-        nargs=-1,
-        required=True,
-        type=Word(path="dir"),
-    ),
-    Option("-o", "--output", metavar="FILE", type=file_type(Path), required=True, help=_FILE),
-    Option("--mechanism", metavar="LABEL", help="the label of the mechanism in the study (default: all)"),
-    Option("--compositions", metavar="R", type=WHOLE, several=True, help="numbers of compositions"),
-    *point_options(),
-    Option("--delta", metavar="D", type=NUMBER, help="delta"),
+    Argument("KIND", "what to draw", choice(*KINDS), name="plot"),
+    Argument("STORE..", "stores: paths or s3://BUCKET/PREFIX", FOLDER, name="stores"),
+    Option("-o --output FILE", "an .svg, .png or .pdf file; it is replaced", PATH, required=True),
+    Option("--mechanism LABEL", "the label of the mechanism in the study (default: all)"),
+    COMPOSITIONS,
+    Option("--epsilon E", "epsilon, in nats", NUMBER),
+    Option("--exp-epsilon Y", "e to the power of epsilon", NUMBER),
+    Option("--delta D", "delta", NUMBER),
     Option(
-        "--over",
-        metavar="NAME",
-        type=choice("epsilon", "noise"),
-        help="what compare shows: ratios of δ over epsilon, or the noise needed (default: epsilon)",
+        "--over NAME",
+        "what compare shows: ratios of δ over epsilon, or the noise needed (default: epsilon)",
+        choice("epsilon", "noise"),
     ),
-    Option("--reference", metavar="LABEL", help="the setting that compare divides by (default: the first one)"),
-    Option("--lowest", metavar="D", type=NUMBER, help="where the axis ends; 0: all there is (default: 1e-40)"),
-    direction_option("both directions together, or each (default: both)"),
-    factor_option(),
-    Option("--width", metavar="INCHES", type=Number(3, 40, "inches"), default=8.2, help="default: 8.2"),
-    Option(
-        "--height",
-        metavar="INCHES",
-        type=Number(2, 40, "inches"),
-        default=4.4,
-        help="default: 4.4; a long legend takes more",
-    ),
+    Option("--reference LABEL", "the setting that compare divides by (default: the first one)"),
+    Option("--lowest D", "where the axis ends; 0: all there is (default: 1e-40)", NUMBER),
+    direction("both directions together, or each (default: both)"),
+    FACTOR,
+    Option("--width INCHES", "default: 8.2", Number(3, 40, "inches"), default=8.2),
+    Option("--height INCHES", "default: 4.4; a long legend takes more", Number(2, 40, "inches"), default=4.4),
     example="plot epsilon-delta data/quickstart.zarr --mechanism Laplace --compositions 512 -o plot.svg",
     exits=_EXITS,
     exclusive=[("epsilon", "exp_epsilon")],
@@ -98,21 +73,26 @@ def plot(options: Options) -> int:
     \b
     KINDS
     """  # noqa: D301
-    asked = _asked(options)
+    draw = _drawing(options)
     from pbdist.query import open_study
-    from pbdist.report import plots
+
+    sources = _sources([open_study(store) for store in options.stores])
+    inches = options.width, options.height
+    with sign_of_life():
+        write_drawing(options.output, inches, lambda axes: draw(sources, axes=axes))
+    print(printable(str(options.output)))
+    return 0
+
+
+def write_drawing(path: Path, inches: tuple[float, float], draw: Callable[[Any], object]) -> None:
+    """Draw on axes of a sheet of that size, and write it in the format that the name of the file says."""
     from pbdist.report.pages.files import write_whole
     from pbdist.report.sheet import new_sheet, saved, styled
 
-    sheet = new_sheet(options.width, options.height)
-    studies = [open_study(store) for store in options.stores]
+    sheet = new_sheet(*inches)
     with styled():
-        axes = sheet.subplots()
-    with sign_of_life():
-        getattr(plots, options.plot.replace("-", "_"))(_sources(studies), axes=axes, **asked)
-        write_whole(options.output, saved(sheet, options.output.suffix[1:].lower()))
-    print(printable(str(options.output)))
-    return 0
+        draw(sheet.subplots())
+    write_whole(path, saved(sheet, path.suffix[1:].lower()))
 
 
 _listed = "\n".join(f"    {name:15}{text}" for name, text in KINDS.items())
@@ -130,29 +110,26 @@ def _sources(studies: "list[Study]") -> Any:
     return dict(zip(told, studies, strict=True))
 
 
-def _asked(options: Options) -> dict[str, Any]:
-    """Return the arguments of the function of a kind; what cannot be meant is refused before any work."""
-    if options.output.suffix[1:].lower() not in _FORMATS:
+def _drawing(options: Options) -> Callable[..., object]:
+    """Return what draws the kind, with its arguments; what cannot be meant is refused before any work."""
+    if options.output.suffix[1:].lower() not in ENDS:
         refuse("--output", f"expected a file that ends in .svg, .png or .pdf, got {options.output}")
-    for store in options.stores:
-        check_outside(options.output, store, "--output")
-    if not options.output.parent.is_dir():
-        refuse("--output", f"expected a file in a folder that exists, got {options.output}")
-    takes = _arguments(options.plot)
+    check_output("--output", options.output, *options.stores)
+    from pbdist.report import plots
+
+    draw = getattr(plots, options.plot.replace("-", "_"))
+    takes = {one.name: str(one.annotation) for one in signature(draw).parameters.values()}
     if "study" in takes and len(options.stores) > 1:
         refuse("STORE", f"expected one store for {options.plot}, got {len(options.stores)}")
-    given = given_options(
-        options, ("compositions", "epsilon", "exp_epsilon", "delta", "over", "reference", "lowest", "direction")
-    )
+    names = ("compositions", "epsilon", "exp_epsilon", "delta", "over", "reference", "lowest", "direction")
+    given = given_options(options, names)
     over_noise = given.get("over") == "noise"
+    kind = f"{options.plot} over noise" if over_noise else options.plot
     # ε and δ together are a target that is marked.
     marked = "target" in takes and not over_noise
-    kind = f"{options.plot} over noise" if over_noise else options.plot
-    known = {*takes, *(("epsilon", "exp_epsilon", "delta") if marked else ())}
-    known |= {"exp_epsilon"} if "epsilon" in takes else set()
-    for name in given:
-        if name not in known:
-            refuse(f"--{name.replace('_', '-')}", f"expected none for {kind}, got one")
+    known = {*takes, *(("epsilon", "delta") if marked else ())}
+    known |= {"exp_epsilon"} if "epsilon" in known else set()
+    refuse_given(options, [name for name in given if name not in known], f"expected none for {kind}, got one")
     if "compositions" in given and "Sequence" not in takes["compositions"]:
         if len(given["compositions"]) > 1:
             refuse("--compositions", f"expected one number for {kind}, got several")
@@ -167,12 +144,4 @@ def _asked(options: Options) -> dict[str, Any]:
     if marked and "epsilon" in given:
         given["target"] = (given.pop("epsilon"), given.pop("delta"))
     numbers, texts = given_noise(options)
-    return {"mechanism": options.mechanism, **given, **numbers, **texts}
-
-
-def _arguments(kind: str) -> dict[str, str]:
-    """Return the arguments of the function that draws a kind, and their types."""
-    from pbdist.report import plots
-
-    found = signature(getattr(plots, kind.replace("-", "_"))).parameters.values()
-    return {one.name: str(one.annotation) for one in found}
+    return partial(draw, mechanism=options.mechanism, **given, **numbers, **texts)

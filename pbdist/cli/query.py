@@ -1,31 +1,18 @@
 """``pbdist query``: bounds on δ, on ε or on the number of rounds from a store, at stored points and between them."""
 
 import gc
-import json
+from contextlib import nullcontext
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from pbdist.cli.given import Options, chosen_format, flag, given_options, refuse, refuse_given
 from pbdist.cli.interrupts import in_good_order
-from pbdist.cli.output import MISSED, chosen_format, print_sheet, printed_warnings, sign_of_life
-from pbdist.cli.parser import (
-    NUMBER,
-    WHOLE,
-    Number,
-    Option,
-    Options,
-    command,
-    direction_option,
-    format_options,
-    given_options,
-    point_options,
-    refuse,
-    store_argument,
-    strict_option,
-)
+from pbdist.cli.options import FACTOR, FORMAT, QUESTION, STORE, direction, strict
+from pbdist.cli.output import answered, print_json, print_sheet
+from pbdist.cli.parser import NUMBER, Option, command
 
 if TYPE_CHECKING:
     from pbdist.query import Study
-    from pbdist.results import CompositionBounds, DeltaBounds, EpsilonBounds
 
 _EXITS = """\
 exit codes:
@@ -36,12 +23,7 @@ exit codes:
 """
 
 
-class _Factor(Number):
-    """A number, or auto."""
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return what a text is."""
-        return value if value == "auto" else super().convert(value, param, ctx)
+_NOISE = "Noise settings, the columns of a store (pbdist query STORE lists those that it has)"
 
 
 def noise_options(taken: frozenset[str]) -> list[Option]:
@@ -53,42 +35,23 @@ def noise_options(taken: frozenset[str]) -> list[Option]:
         if name in ("mechanism", "factor"):
             continue
         # A mechanism of others may have a parameter that is called like another option.
-        flag = f"--{name.replace('_', '-')}"
-        found.append(
-            Option(
-                flag if flag not in taken else f"--pair-{flag[2:]}",
-                f"noise_{name}",
-                metavar="NAME" if column.text else "X",
-                type=str if column.text else NUMBER,
-                several=not column.text,
-                help=f"{column.what}: a list such as 0,1" if column.listed else column.what,
-                section="Noise settings, the columns of a store (pbdist query STORE lists those that it has)",
-                brief=True,
-            )
-        )
+        usage = flag(name) if flag(name) not in taken else flag(f"pair_{name}")
+        value, kind = ("NAME", None) if column.text else ("X..", NUMBER)
+        what = f"{column.what}: a list such as 0,1" if column.listed else column.what
+        found.append(Option(f"{usage} {value}", what, kind, name=f"noise_{name}", section=_NOISE, brief=True))
     return found
-
-
-def factor_option() -> Option:
-    """Return the option that names the factor of noise settings."""
-    what = "factor between buckets, or auto"
-    return Option("--factor", "noise_factor", metavar="F", type=_Factor(), help=what)
 
 
 @command(
     "query",
-    store_argument(),
-    Option(
-        "--mechanism", metavar="LABEL", help="the label of the mechanism in the study; not needed where only one can be"
-    ),
-    Option("--compositions", metavar="R", type=WHOLE, several=True, help="numbers of compositions"),
-    *point_options(several=True),
-    Option("--delta", metavar="D", type=NUMBER, several=True, help="delta"),
-    factor_option(),
-    direction_option("both directions together, or each, of several answers (default: as in the study)"),
-    Option("--refine", is_flag=True, help="compute the points that are missing and add them to the store"),
-    *format_options(),
-    strict_option("an answer is wider than the study's tolerance"),
+    STORE,
+    Option("--mechanism LABEL", "the label of the mechanism in the study; not needed where only one can be"),
+    *QUESTION,
+    FACTOR,
+    direction("both directions together, or each, of several answers (default: as in the study)"),
+    Option("--refine", "compute the points that are missing and add them to the store"),
+    *FORMAT,
+    strict("an answer is wider than the study's tolerance"),
     example="query data/quickstart.zarr --mechanism Laplace --scale 200 --compositions 512 --epsilon 0.1",
     exits=_EXITS,
     exclusive=[("epsilon", "exp_epsilon")],
@@ -98,20 +61,14 @@ def query(options: Options) -> int:
     """Bound delta, epsilon or rounds by what a store holds.
 
     Of the number of compositions, epsilon and delta two are given, and the third is bounded from both sides. All three
-    are a target: which settings meet it, and which are refuted. Each of
-    them, and each parameter of the noise that is a number, may be several values: all combinations are answered. A
-    stored point is answered as it is stored; any other one by what is proved from the stored ones, or not at all. A
-    line on stderr says which answers are wider than the study's tolerance. Without any question what the store holds is
-    listed.
+    are a target: which settings meet it, and which are refuted. Each of them, and each parameter of the noise that is a
+    number, may be several values: all combinations are answered. A stored point is answered as it is stored; any other
+    one by what is proved from the stored ones, or not at all. A line on stderr says which answers are wider than the
+    study's tolerance. Without any question what the store holds is listed.
     """
-    with printed_warnings() as missed, sign_of_life():
-        if not options.refine:
-            code = _answer(options)
-        else:
-            # It holds the store while it adds points.
-            with in_good_order():
-                code = _answer(options)
-    return MISSED if options.strict and missed and not code else code
+    # With --refine it holds the store while it adds points.
+    with in_good_order() if options.refine else nullcontext():
+        return answered(lambda _: _answer(options), strict=options.strict)
 
 
 def given_noise(options: Options) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -140,7 +97,7 @@ def _answer(options: Options) -> int:
     if len(asked) == 3:
         return _target(options, asked, form)
     if len(asked) != 2:
-        got = ", ".join("--" + name.replace("_", "-") for name in asked) or "none"
+        got = ", ".join(map(flag, asked)) or "none"
         refuse("--delta", f"expected two of --compositions, --epsilon (or --exp-epsilon) and --delta, got {got}")
     if options.direction == "each" and "compositions" not in asked:
         refuse("--direction", "expected both where rounds are asked for, got each")
@@ -161,15 +118,14 @@ def _target(options: Options, asked: dict[str, Any], form: str) -> int:
     from pbdist.query import open_study
     from pbdist.query.noise_choice import target_sheet
 
-    given = given_noise(options)
-    for name in (*given[0], *given[1]):
-        refuse(f"--{name.replace('_', '-')}", "expected none beside a target, which is for all settings, got one")
-    for name in ("refine", "direction", "strict"):
-        if getattr(options, name):
-            refuse(f"--{name}", "expected none beside a target, got one: settings are judged by what is stored")
+    numbers, texts = given_noise(options)
+    for name in (*numbers, *texts):
+        refuse(flag(name), "expected none beside a target, which is for all settings, got one")
+    needless = "expected none beside a target, got one: settings are judged by what is stored"
+    refuse_given(options, ("refine", "direction", "strict"), needless)
     for name, values in asked.items():
         if len(values) != 1:
-            refuse(f"--{name.replace('_', '-')}", f"expected one value in a target, got {len(values)}")
+            refuse(flag(name), f"expected one value in a target, got {len(values)}")
     point = {name: values[0] for name, values in asked.items()}
     print_sheet(target_sheet(open_study(options.store), **point, mechanism=options.mechanism), form)
     return 0
@@ -180,25 +136,20 @@ def _list(options: Options, form: str) -> int:
     from pbdist.query import open_study
     from pbdist.query.status import contents_sheet
 
-    for name in ("refine", "direction", "strict"):
-        if getattr(options, name):
-            refuse(f"--{name}", "expected a question beside it, got none: --compositions, --epsilon, ..")
+    needless = "expected a question beside it, got none: --compositions, --epsilon, .."
+    refuse_given(options, ("refine", "direction", "strict"), needless)
     found = open_study(options.store).contents().of(options.mechanism)
     if form == "json":
-        print(json.dumps(found.as_json(), indent=2, allow_nan=False))
+        print_json(found.as_json())
     else:
         print_sheet(contents_sheet(found), form)
     return 0
 
 
-def _found(
-    study: "Study", options: Options, columns: dict[str, Any], texts: dict[str, Any]
-) -> "DeltaBounds | EpsilonBounds | CompositionBounds":
+def _found(study: "Study", options: Options, columns: dict[str, Any], texts: dict[str, Any]) -> Any:
     """Return the answers to questions given as columns."""
-    settings: dict[str, Any] = {**texts, "refine": options.refine}
-    direction: dict[str, Any] = {"direction": options.direction} if options.direction else {}
-    if "delta" not in columns:
-        return study.delta(options.mechanism, **columns, **settings, **direction)
-    if "compositions" in columns:
-        return study.epsilon(options.mechanism, **columns, **settings, **direction)
-    return study.compositions(options.mechanism, **columns, **settings)
+    settings = {**columns, **texts, "refine": options.refine}
+    if "compositions" not in columns:
+        return study.compositions(options.mechanism, **settings)
+    ask = study.epsilon if "delta" in columns else study.delta
+    return ask(options.mechanism, **settings, **given_options(options, ["direction"]))

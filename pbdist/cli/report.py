@@ -1,83 +1,46 @@
 """``pbdist report``: one page on a store or a system, for a person who decides on noise."""
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pbdist.cli.output import EXIT_CODES, FAILED, sign_of_life, tell
-from pbdist.cli.parser import (
-    NUMBER,
-    WHOLE,
-    Argument,
-    Number,
-    Option,
-    Options,
-    Word,
-    choice,
-    command,
-    file_type,
-    point_options,
-    refuse,
-)
-from pbdist.cli.size import system_names, systems_option
-from pbdist.cli.study import study_names
+from pbdist.cli.given import Options, given_options, given_target, refuse, refuse_given
+from pbdist.cli.options import STUDY_OR_FILE, SYSTEM_OR_FILE, SYSTEMS
+from pbdist.cli.output import EXIT_CODES, sign_of_life, tell, whole
+from pbdist.cli.parser import FOLDER, NUMBER, PATH, WHOLE, Argument, Number, Option, choice, command
+from pbdist.cli.study import study_file
 from pbdist.errors import printable
 
 if TYPE_CHECKING:
     from pbdist.report.pages.document import Report
-    from pbdist.study import StudySpec, Target
+    from pbdist.study import Target
 
 _FORMATS = ("html", "md", "pdf")
-_TARGET = ("compositions", "epsilon", "exp_epsilon", "delta")
 
 
 @command(
     "report",
-    Argument(
-        "store", "a store: a path or s3://BUCKET/PREFIX", metavar="[STORE]", required=False, type=Word(path="dir")
-    ),
+    Argument("[STORE]", "a store: a path or s3://BUCKET/PREFIX", FOLDER),
     Option(
-        "--system",
-        metavar="NAME|FILE",
-        type=Word(system_names, path="file"),
-        help="in place of a store: a system of data/systems.yaml, or a file of your own",
+        "--system NAME|FILE",
+        "in place of a store: a system of data/systems.yaml, or a file of your own",
+        SYSTEM_OR_FILE,
     ),
-    Option("-o", "--output", metavar="FILE", type=file_type(Path), required=True, help="the file to write"),
+    Option("-o --output FILE", "the file to write", PATH, required=True),
+    Option("--format FORMAT", "default: by the end of the file's name", choice(*_FORMATS)),
+    Option("--study FILE", "the targets of a study file, or of a study by name", STUDY_OR_FILE),
+    Option("--compositions R", "a target: number of compositions", WHOLE),
+    Option("--epsilon E", "a target: epsilon, in nats", NUMBER),
+    Option("--exp-epsilon Y", "a target: e to the power of epsilon", NUMBER),
+    Option("--delta D", "a target: the largest delta", NUMBER),
     Option(
-        "--format",
-        metavar="FORMAT",
-        type=choice(*_FORMATS),
-        help="default: by the end of the file's name",
+        "--verify K", "recompute K points of the store in exact integers (default: none)", Number(0, 10_000, whole=True)
     ),
+    SYSTEMS,
+    Option("--tolerance T", "of --system: how much less is refuted (0.01)", NUMBER),
     Option(
-        "--study",
-        metavar="FILE",
-        type=Word(study_names, path="file"),
-        help="the targets of a study file, or of a study by name",
+        "--sizes FILE", "of --system: keeps answers, so that no noise is sized twice (default: beside the page)", PATH
     ),
-    Option("--compositions", metavar="R", type=WHOLE, help="a target: number of compositions"),
-    *point_options("a target: "),
-    Option("--delta", metavar="D", type=NUMBER, help="a target: the largest delta"),
-    Option(
-        "--verify",
-        metavar="K",
-        type=Number(0, 10_000, whole=True),
-        help="recompute K points of the store in exact integers (default: none)",
-    ),
-    systems_option(),
-    Option("--tolerance", metavar="T", type=NUMBER, help="of --system: how much less is refuted (0.01)"),
-    Option(
-        "--sizes",
-        metavar="FILE",
-        type=file_type(Path),
-        help="of --system: keeps answers, so that no noise is sized twice (default: beside the page)",
-    ),
-    Option(
-        "--size-store",
-        metavar="STORE",
-        type=Word(path="dir"),
-        help="of --system: a store to ask first; what it lacks is added to it",
-    ),
+    Option("--size-store STORE", "of --system: a store to ask first; what it lacks is added to it", FOLDER),
     example="report data/quickstart.zarr -o report.html",
     exits=EXIT_CODES,
     exclusive=[("epsilon", "exp_epsilon")],
@@ -100,9 +63,7 @@ def report(options: Options) -> int:
     _told("writing")
     for path in write_report(made.document, options.output, kind):
         print(printable(str(path)))
-    if not made.whole:
-        print("pbdist: warning: not everything is there or sound: the page begins with what is not", file=sys.stderr)
-    return 0 if made.whole else FAILED
+    return whole(made.whole)
 
 
 def _refuse_ignored(options: Options) -> None:
@@ -110,11 +71,10 @@ def _refuse_ignored(options: Options) -> None:
     if (options.store is None) == (options.system is None):
         got = "neither" if options.store is None else "both"
         refuse("STORE", f"expected a store or --system NAME, got {got}")
-    only = ("study", "verify") if options.store is None else ("systems", "tolerance", "sizes", "size_store")
-    for name in only:
-        if getattr(options, name) is not None:
-            what = "a system" if options.store is None else "a store"
-            refuse(f"--{name.replace('_', '-')}", f"expected none for {what}, got one")
+    if options.store is None:
+        refuse_given(options, ("study", "verify"), "expected none for a system, got one")
+    else:
+        refuse_given(options, ("systems", "tolerance", "sizes", "size_store"), "expected none for a store, got one")
 
 
 def _told(text: str) -> None:
@@ -124,28 +84,13 @@ def _told(text: str) -> None:
 def _of_store(options: Options) -> "Report":
     from pbdist.report.pages.store_report import store_report
     from pbdist.report.pages.words import targets_of
-
-    spec = _study(options)
-    targets = [] if spec is None else [*targets_of(spec)]
-    asked = _asked_target(options)
-    if asked is not None:
-        targets.append(asked)
-    return store_report(
-        options.store,
-        targets=tuple(dict.fromkeys(targets)),
-        study_file=spec,
-        verify=options.verify or 0,
-        told=_told,
-    )
-
-
-def _study(options: Options) -> "StudySpec | None":
-    if options.study is None:
-        return None
-    from pbdist.cli.study import study_file
     from pbdist.study import load_study
 
-    return load_study(study_file(options.study))
+    spec = None if options.study is None else load_study(study_file(options.study))
+    asked = _asked_target(options)
+    targets = [*(targets_of(spec) if spec else ()), *([asked] if asked else ())]
+    kept = tuple(dict.fromkeys(targets))
+    return store_report(options.store, targets=kept, study_file=spec, verify=options.verify or 0, told=_told)
 
 
 def _of_system(options: Options) -> "Report":
@@ -156,28 +101,21 @@ def _of_system(options: Options) -> "Report":
     systems = load_systems(options.system if own else options.systems)
     if own and len(systems) > 1:
         names = ", ".join(one.name for one in systems)
-        refuse(
-            "--system", f"expected a file of one system, got {names}: choose one, and give --systems {options.system}"
-        )
+        more = f"choose one, and give --systems {options.system}"
+        refuse("--system", f"expected a file of one system, got {names}: {more}")
     system = systems[0] if own else find_system(systems, options.system)
     asked = _asked_target(options)
-    targets = system.targets
-    if asked is not None:
-        targets = (SystemTarget(**vars(asked), origin="asked for"),)
-    settings: dict[str, Any] = {} if options.tolerance is None else {"tolerance": options.tolerance}
+    targets = (SystemTarget(**vars(asked), origin="asked for"),) if asked else system.targets
+    settings = given_options(options, ["tolerance"])
     sizes = options.sizes or options.output.with_suffix(".sizes.json")
     return system_report(system, targets, sizes=sizes, store=options.size_store, told=_told, **settings)
 
 
 def _asked_target(options: Options) -> "Target | None":
     """Return the target of the options, None without one."""
-    given = {name: getattr(options, name) for name in _TARGET}
-    if all(value is None for value in given.values()):
+    given = given_target(options, "expected a value with the rest of a target, got none")
+    if not given:
         return None
-    missing = [name for name in ("compositions", "delta") if given[name] is None]
-    missing += ["epsilon"] if given["epsilon"] is None and given["exp_epsilon"] is None else []
-    if missing:
-        refuse(f"--{missing[0]}", "expected a value with the rest of a target, got none")
     from pbdist.sizing.target import checked_target
 
-    return checked_target(**given)
+    return checked_target(**{"epsilon": None, "exp_epsilon": None, **given})

@@ -1,51 +1,20 @@
 """``pbdist size``: the smallest noise that provably meets a target."""
 
-import json
-from collections.abc import Callable
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from pbdist.cli.given import Options, chosen_format, flag, given_options, given_target, refuse, refuse_given
 from pbdist.cli.interrupts import begins_anew
-from pbdist.cli.output import (
-    EXIT_CODES,
-    MISSED,
-    chosen_format,
-    print_sheet,
-    printed_warnings,
-    sign_of_life,
-)
-from pbdist.cli.parser import (
-    NUMBER,
-    WHOLE,
-    Option,
-    Options,
-    Word,
-    command,
-    file_type,
-    format_options,
-    given_options,
-    point_options,
-    refuse,
-    strict_option,
-)
+from pbdist.cli.options import FORMAT, QUESTION, SYSTEM, SYSTEMS, strict
+from pbdist.cli.output import EXIT_CODES, answered, print_json, print_sheet
+from pbdist.cli.parser import FOLDER, NUMBER, Option, Word, command
+from pbdist.progress import Hearer
 
 if TYPE_CHECKING:
+    from pbdist.errors import PbdistError
     from pbdist.mechanisms import Parameter
-    from pbdist.sizing.sized import Answer
+    from pbdist.sizing.sized import Answer, SizedNoise
     from pbdist.study import Target
-
-
-def system_names() -> list[str]:
-    """Return the names of the systems that come with pbdist."""
-    from pbdist.sizing.systems import load_systems
-
-    return [system.name for system in load_systems()]
-
-
-def systems_option() -> Option:
-    """Return the option that names a file of systems."""
-    what = "the systems, in place of those that come with pbdist"
-    return Option("--systems", metavar="FILE", type=file_type(), help=what)
 
 
 class _Families(Word):
@@ -79,20 +48,17 @@ def _parameter_options(_: frozenset[str]) -> list[Option]:
 
     found = []
     for name, of_kinds in _parameters().items():
-        told = next(iter(of_kinds.values()))
-        settings: dict[str, Any] = {"metavar": "X", "type": NUMBER}
-        if told.domain.form is Form.LIMITS:
-            settings |= {"metavar": "LOW HIGH", "nargs": 2}
-        elif told.domain.form in (Form.NUMBERS, Form.TWO_NUMBERS):
-            settings["several"] = True
-        elif told.domain.form is Form.MECHANISM:
+        domain = next(iter(of_kinds.values())).domain
+        kind: Any = NUMBER
+        value = {Form.LIMITS: "LOW HIGH", Form.NUMBERS: "X..", Form.TWO_NUMBERS: "X.."}.get(domain.form, "X")
+        if domain.form is Form.MECHANISM:
             # Poisson noise is no noise about a mean, and sized by its mean alone.
-            settings = {"metavar": "KIND", "type": Word((*told.domain.kinds, "Poisson"), only=True)}
-        elif told.domain.form is not Form.NUMBER:
-            settings = {"metavar": "NAME", "type": Word(told.domain.names, only=bool(told.domain.names))}
-        what = described({kind: one.described for kind, one in of_kinds.items()})
+            value, kind = "KIND", Word((*domain.kinds, "Poisson"), only=True)
+        elif domain.form not in (Form.NUMBER, Form.LIMITS, Form.NUMBERS, Form.TWO_NUMBERS):
+            value, kind = "NAME", Word(domain.names, only=bool(domain.names))
+        what = described({family: one.described for family, one in of_kinds.items()})
         section = "Parameters of the mechanism"
-        found.append(Option(f"--{name.replace('_', '-')}", name, help=what, section=section, **settings))
+        found.append(Option(f"{flag(name)} {value}", what, kind, name=name, section=section))
     return found
 
 
@@ -111,33 +77,21 @@ def _parameters() -> "dict[str, dict[str, Parameter]]":
 
 @command(
     "size",
+    Option("--family KIND", "the mechanism whose noise is sized; A,B or all compares", _Families()),
+    Option("--system NAME", "a system of data/systems.yaml; its own targets if none is given", SYSTEM),
+    SYSTEMS,
+    *QUESTION,
+    Option("--tolerance T", "how much smaller the refuted noise is (0.01)", NUMBER, default=0.01),
+    Option("--scale-limits LOW HIGH", "smallest and largest scale looked at", NUMBER),
     Option(
-        "--family", metavar="KIND", type=_Families(), help="the mechanism whose noise is sized; A,B or all compares"
+        "--adjacency NAME",
+        "for which neighbours the sensitivity or shift is stated; of a mechanism that says it itself, no other",
+        Word(_adjacencies, only=True),
     ),
-    Option(
-        "--system",
-        metavar="NAME",
-        type=Word(system_names),
-        help="a system of data/systems.yaml; its own targets if none is given",
-    ),
-    systems_option(),
-    Option("--compositions", metavar="R", type=WHOLE, several=True, help="numbers of compositions"),
-    *point_options(several=True),
-    Option("--delta", metavar="D", type=NUMBER, several=True, help="the target's delta"),
-    Option("--tolerance", metavar="T", type=NUMBER, default=0.01, help="how much smaller the refuted noise is (0.01)"),
-    Option("--scale-limits", metavar="LOW HIGH", nargs=2, type=NUMBER, help="smallest and largest scale looked at"),
-    Option(
-        "--adjacency",
-        metavar="NAME",
-        type=Word(_adjacencies, only=True),
-        help="for which neighbours the sensitivity or shift is stated; of a mechanism that says it itself, no other",
-    ),
-    Option(
-        "--store", metavar="STORE", type=Word(path="dir"), help="a store to ask first: a path or s3://BUCKET/PREFIX"
-    ),
-    Option("--message-bytes", metavar="N", type=NUMBER, help="the size of a message, to compare families in bytes"),
-    *format_options(),
-    strict_option("what is refuted is smaller by more than the tolerance"),
+    Option("--store STORE", "a store to ask first: a path or s3://BUCKET/PREFIX", FOLDER),
+    Option("--message-bytes N", "the size of a message, to compare families in bytes", NUMBER),
+    *FORMAT,
+    strict("what is refuted is smaller by more than the tolerance"),
     resumes=True,
     example="size --family Gaussian --compositions 100 --epsilon 1 --delta 1e-6",
     exits=EXIT_CODES,
@@ -155,28 +109,27 @@ def size(options: Options) -> int:
     """
     if options.store is None:
         begins_anew()
-    with printed_warnings() as missed, sign_of_life() as count:
-        code = _sized(options, count)
-    return MISSED if options.strict and missed and not code else code
+    return answered(lambda count: _sized(options, count), strict=options.strict)
 
 
-def _sized(options: Options, count: Callable[[str, int, int], None]) -> int:
+def _sized(options: Options, count: Hearer) -> int:
     _refuse_ignored(options)
     form = chosen_format(options)
     if _several(options):
         return _print_families(options, form, count)
+    from pbdist.errors import BatchError
+    from pbdist.sizing.sized import Answer
+
     family, parameters, targets = _asked(options)
     answers = []
-    for index, target in enumerate(targets):
+    for index, (target, exp_epsilon) in enumerate(targets):
         count("target", index, len(targets))
-        answers.append(_answer(options, family, parameters, *target))
+        answers.append(Answer(target, exp_epsilon, _answer(options, family, parameters, target)))
     problems = [answer.sized for answer in answers if isinstance(answer.sized, Exception)]
     if len(problems) == len(answers):
         raise problems[0]
     _print(options, answers, form)
     if problems:
-        from pbdist.errors import BatchError
-
         number = "one target" if len(problems) == 1 else f"{len(problems)} targets"
         raise BatchError(f"size: expected an answer to each target, got none to {number}: {problems[0]}")
     return 0
@@ -187,7 +140,7 @@ def _several(options: Options) -> bool:
     return options.family is not None and (options.family == "all" or "," in options.family)
 
 
-def _print_families(options: Options, form: str, count: Callable[[str, int, int], None]) -> int:
+def _print_families(options: Options, form: str, count: Hearer) -> int:
     """Print the families side by side, a table for each target; in CSV and JSON all targets together."""
     import pbdist
     from pbdist.errors import BatchError
@@ -197,23 +150,17 @@ def _print_families(options: Options, form: str, count: Callable[[str, int, int]
     parameters, targets = given_options(options, _parameters()), _targets(options)
     for index, (target, exp_epsilon) in enumerate(targets):
         count("target", index, len(targets))
-        compared = pbdist.size_families(
-            options.family,
-            compositions=target.compositions,
-            epsilon=target.epsilon if exp_epsilon is None else None,
-            exp_epsilon=exp_epsilon,
-            delta=target.delta,
-            tolerance=options.tolerance,
-            message_bytes=options.message_bytes,
-            adjacency=options.adjacency,
-            **parameters,
-        )
+        # As it was given: ε of an e^ε is rounded.
+        epsilon = ("epsilon", target.epsilon) if exp_epsilon is None else ("exp_epsilon", exp_epsilon)
+        asked: dict[str, Any] = dict([("compositions", target.compositions), ("delta", target.delta), epsilon])
+        settings = given_options(options, ("tolerance", "message_bytes", "adjacency"))
+        compared = pbdist.size_families(options.family, **asked, **settings, **parameters)
         found += compared.answers
         if form not in ("csv", "json"):
             print(end="\n" if index else "")
             print_sheet(compared.sheet, form)
     if form == "json":
-        print(json.dumps(answers_as_json(found), indent=2, allow_nan=False))
+        print_json(answers_as_json(found))
     elif form == "csv":
         print_sheet(answers_sheet("", found, exactly=True), form)
     if not any(isinstance(one.sized, SizedNoise) for one in found):
@@ -225,11 +172,9 @@ def _targets(options: Options) -> "list[tuple[Target, float | None]]":
     """Return the targets that are given, each with the e^ε that was given for it; all checked."""
     from pbdist.sizing.target import checked_target
 
-    given = given_options(options, ("compositions", "epsilon", "exp_epsilon", "delta"))
-    if (given and len(given) < 3) or (options.family and not given):
-        epsilon = [] if "exp_epsilon" in given else ["epsilon"]
-        missing = [name for name in ("compositions", *epsilon, "delta") if name not in given]
-        refuse(f"--{missing[0]}", "expected a value, got none")
+    given = given_target(options)
+    if options.family and not given:
+        refuse("--compositions", "expected a value, got none")
     targets: list[tuple[Target, float | None]] = []
     for values in product(*given.values()) if given else ():
         asked = {"epsilon": None, "exp_epsilon": None, **dict(zip(given, values, strict=True))}
@@ -252,41 +197,28 @@ def _asked(options: Options) -> "tuple[Any, dict[str, Any], list[tuple[Target, f
     return family, parameters, targets or [(target, None) for target in system.targets]
 
 
-def _answer(
-    options: Options, family: Any, parameters: dict[str, Any], target: "Target", exp_epsilon: float | None
-) -> "Answer":
-    """Return the answer to one target; where none is found it is the error, also that of a wrong parameter."""
+def _answer(options: Options, family: Any, parameters: dict[str, Any], target: "Target") -> "SizedNoise | PbdistError":
+    """Return the noise for one target; where none is found it is the error, also that of a wrong parameter."""
     import pbdist
     from pbdist.errors import InvalidInputError, PrecisionError
-    from pbdist.sizing.sized import Answer
 
+    asked = {name: getattr(target, name) for name in ("compositions", "epsilon", "delta")}
+    settings = given_options(options, ("tolerance", "scale_limits", "store", "adjacency"))
     try:
-        sized = pbdist.size(
-            family,
-            compositions=target.compositions,
-            epsilon=target.epsilon,
-            delta=target.delta,
-            tolerance=options.tolerance,
-            scale_limits=options.scale_limits,
-            store=options.store,
-            adjacency=options.adjacency,
-            **parameters,
-        )
+        return pbdist.size(family, **asked, **settings, **parameters)
     except (InvalidInputError, PrecisionError) as error:
-        return Answer(target, exp_epsilon, error)
-    return Answer(target, exp_epsilon, sized)
+        return error
 
 
 def _print(options: Options, answers: "list[Answer]", form: str) -> None:
     from pbdist.sizing.sized import SizedNoise, answers_as_json, answers_sheet, sized_sheet
 
-    alone = answers[0]
     if form == "json":
         # The targets of a system are a list, however many there are.
         found = answers_as_json(answers)
-        print(json.dumps(found[0] if len(found) == 1 and options.delta else found, indent=2, allow_nan=False))
-    elif form == "table" and len(answers) == 1 and isinstance(alone.sized, SizedNoise):
-        print_sheet(sized_sheet(alone.sized), form)
+        print_json(found[0] if len(found) == 1 and options.delta else found)
+    elif form == "table" and len(answers) == 1 and isinstance(alone := answers[0].sized, SizedNoise):
+        print_sheet(sized_sheet(alone), form)
     else:
         told = given_options(options, _parameters())
         what = options.family or f"system {options.system}"
@@ -298,12 +230,9 @@ def _refuse_ignored(options: Options) -> None:
     """Refuse options that would be ignored."""
     if options.family is None and options.system is None:
         refuse("--family", "expected a kind of mechanism, or --system, got none")
-    if options.family:
-        unused = {"systems", *(("store", "scale_limits") if _several(options) else ("message_bytes",))}
+    if options.family is None:
+        unused = sorted({*_parameters(), "message_bytes"} - {"noise", "reading"})
     else:
-        unused = {*_parameters(), "message_bytes"} - {"noise", "reading"}
+        unused = ["scale_limits", "store", "systems"] if _several(options) else ["message_bytes", "systems"]
     what = "--family" if options.family else "--system"
-    for name in sorted(unused):
-        value = getattr(options, name)
-        if value is not None and value is not False:
-            refuse(f"--{name.replace('_', '-')}", f"expected none with {what}, got one")
+    refuse_given(options, unused, f"expected none with {what}, got one")

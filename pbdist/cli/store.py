@@ -1,17 +1,18 @@
 """``pbdist status``, ``verify`` and ``export``: how far a store is, whether it is sound, and a copy for others."""
 
-import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from pbdist.cli.given import Options
 from pbdist.cli.interrupts import ANEW, in_good_order
-from pbdist.cli.output import EXIT_CODES, FAILED, sign_of_life
-from pbdist.cli.parser import WHOLE, Argument, Option, Options, command, file_type, store_argument
-from pbdist.errors import PbdistError, StoreDamagedError, printable
+from pbdist.cli.options import STORE
+from pbdist.cli.output import EXIT_CODES, FAILED, print_json, sign_of_life
+from pbdist.cli.parser import FILE, WHOLE, Argument, Option, command
+from pbdist.errors import StoreDamagedError, printable
 
 if TYPE_CHECKING:
-    from pbdist.query.status import StoreStatus
+    from pbdist.query.status import PartStatus, StoreStatus
     from pbdist.store import StoreCheck
 
 _MOST_PRINTED = 20
@@ -19,9 +20,9 @@ _MOST_PRINTED = 20
 
 @command(
     "status",
-    store_argument(),
-    Option("--check", is_flag=True, help="read every file and compare it with its checksum"),
-    Option("--json", is_flag=True, help="print JSON, with lists of any length"),
+    STORE,
+    Option("--check", "read every file and compare it with its checksum"),
+    Option("--json", "print JSON, with lists of any length"),
     example="status data/quickstart.zarr --check",
     exits=EXIT_CODES,
 )
@@ -37,14 +38,21 @@ def status(options: Options) -> int:
             found = store_status(options.store, check=options.check)
     except StoreDamagedError as error:
         # It is a store that cannot be read, not wrong input.
-        print(json.dumps({"healthy": False, "problem": str(error)}, indent=2) if options.json else f"damaged: {error}")
+        if options.json:
+            print_json({"healthy": False, "problem": str(error)})
+        else:
+            print(f"damaged: {error}")
         return FAILED
+    return _report(options, found.passed, found.as_json, lambda: _lines(found))
+
+
+def _report(options: Options, passed: bool, as_json: Callable[[], object], lines: Callable[[], Iterable[str]]) -> int:
+    """Print what was found, as JSON or in lines, and return the exit code; causes and names of files stay on lines."""
     if options.json:
-        print(json.dumps(found.as_json(), indent=2, allow_nan=False))
+        print_json(as_json())
     else:
-        # `PbdistError` removes line breaks and control characters from causes and names of files.
-        print(*(PbdistError(line) for line in _lines(found)), sep="\n")
-    return 0 if found.passed else FAILED
+        print(*map(printable, lines()), sep="\n")
+    return 0 if passed else FAILED
 
 
 def _lines(found: "StoreStatus") -> Iterator[str]:
@@ -59,18 +67,15 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
         for part in found.parts:
             grid = f"{len(part.stored.study.compositions):,} r, {len(part.stored.study.epsilon):,} ε"
             yield f"  {part.stored.part or 'first'}: {part.cells:,} cells, {grid}, {part.cells_missing:,} missing"
-    yield from (
-        f"missing: {part}, a part of the store: put it back, or run the study again" for part in found.parts_missing
-    )
-    if len(found.parts) > 1:
-        # What extends a study has the same cells again, at other r or ε.
-        points = found.points
-        counts = f"{points['missing']:,} missing, {points['failed']:,} failed"
-        yield f"points (cell, r, ε): {points['computed']:,} of {points['all']:,} committed, {counts}"
-    else:
-        committed = found.cells - found.cells_missing - found.cells_failed
-        counts = f"{found.cells_missing:,} missing, {found.cells_failed:,} failed"
-        yield f"cells: {committed:,} of {found.cells:,} committed, {counts}"
+    for name in found.parts_missing:
+        yield f"missing: {name}, a part of the store: put it back, or run the study again"
+    # What extends a study has the same cells again, at other r or ε.
+    what, points = "points (cell, r, ε)", found.points
+    if len(found.parts) == 1:
+        what, points = "cells", {"all": found.cells, "missing": found.cells_missing, "failed": found.cells_failed}
+    committed = points["all"] - points["missing"] - points["failed"]
+    counts = f"{points['missing']:,} missing, {points['failed']:,} failed"
+    yield f"{what}: {committed:,} of {points['all']:,} committed, {counts}"
     yield f"batches: {found.batches - found.batches_missing:,} of {found.batches:,} committed"
     if found.refinements:
         added = counted(found.refined_points, "point")
@@ -82,15 +87,8 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
         if found.precision.unreadable:
             yield f"tolerance: not known of {found.precision.unreadable:,} cells, whose bounds cannot be read"
     yield f"driver: {found.driver or 'none at work'}"
-    failed = [(part, item) for part in found.parts for item in part.failed]
-    for part, cell in failed[:_MOST_PRINTED]:
-        yield f"failed: {part.setting(cell.cell)}{_of(part.stored.part)}: {cell.cause}"
-    yield from _more(failed, "failed cells")
-    missing = [(part, item) for part in found.parts for item in part.missing]
-    for part, batch in missing[:_MOST_PRINTED]:
-        last = f" to {part.setting(batch.stop - 1)}" if batch.stop - batch.first > 1 else ""
-        yield f"missing: batch {batch.batch}{_of(part.stored.part)}, {part.setting(batch.first)}{last}"
-    yield from _more(missing, "missing batches")
+    yield from _first("failed cells", [line for part in found.parts for line in _failed(part)])
+    yield from _first("missing batches", [line for part in found.parts for line in _missing(part)])
     if found.check is not None:
         yield from _check_lines(found.check)
 
@@ -98,12 +96,8 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
 def _check_lines(check: "StoreCheck") -> Iterator[str]:
     from pbdist.study.plan import counted
 
-    for name, what in check.damaged[:_MOST_PRINTED]:
-        yield f"damaged: {name}: {what}"
-    yield from _more(check.damaged, "damaged files")
-    for name in check.strays[:_MOST_PRINTED]:
-        yield f"stray, no harm: {name}"
-    yield from _more(check.strays, "strays")
+    yield from _first("damaged files", [f"damaged: {name}: {what}" for name, what in check.damaged])
+    yield from _first("strays", [f"stray, no harm: {name}" for name in check.strays])
     if check.damaged:
         count = len(check.damaged)
         yield f"checked: {counted(count, 'damaged file')}: run the study again with --check to restore the store"
@@ -113,22 +107,34 @@ def _check_lines(check: "StoreCheck") -> Iterator[str]:
         yield "checked: every file is unchanged"
 
 
-def _of(part: str) -> str:
-    return f" ({part})" if part else ""
+def _failed(part: "PartStatus") -> Iterator[str]:
+    for cell in part.failed:
+        yield f"failed: {part.setting(cell.cell)}{_of(part)}: {cell.cause}"
 
 
-def _more(found: Sequence[object], what: str) -> Iterator[str]:
-    if len(found) > _MOST_PRINTED:
-        yield f"and {len(found) - _MOST_PRINTED:,} more {what}: --json has all"
+def _missing(part: "PartStatus") -> Iterator[str]:
+    for batch in part.missing:
+        last = f" to {part.setting(batch.stop - 1)}" if batch.stop - batch.first > 1 else ""
+        yield f"missing: batch {batch.batch}{_of(part)}, {part.setting(batch.first)}{last}"
+
+
+def _of(part: "PartStatus") -> str:
+    return f" ({part.stored.part})" if part.stored.part else ""
+
+
+def _first(what: str, lines: Sequence[str]) -> Iterator[str]:
+    yield from lines[:_MOST_PRINTED]
+    if len(lines) > _MOST_PRINTED:
+        yield f"and {len(lines) - _MOST_PRINTED:,} more {what}: --json has all"
 
 
 @command(
     "verify",
-    store_argument(),
-    Option("--sample", metavar="K", type=WHOLE, default=20, help="points to recompute (default: 20)"),
-    Option("--seed", metavar="S", type=WHOLE, default=0, help="seed of the choice of points (default: 0)"),
-    Option("--cells", metavar="N", type=WHOLE, help="cells of the exact arithmetic (default: 100,000)"),
-    Option("--json", is_flag=True, help="print JSON, unrounded"),
+    STORE,
+    Option("--sample K", "points to recompute (default: 20)", WHOLE, default=20),
+    Option("--seed S", "seed of the choice of points (default: 0)", WHOLE, default=0),
+    Option("--cells N", "cells of the exact arithmetic (default: 100,000)", WHOLE),
+    Option("--json", "print JSON, unrounded"),
     example="verify data/quickstart.zarr --sample 5",
     exits=EXIT_CODES,
 )
@@ -142,22 +148,14 @@ def verify(options: Options) -> int:
     cells = DEFAULT_CELLS if options.cells is None else options.cells
     with sign_of_life():
         found = verify_store(options.store, sample=options.sample, seed=options.seed, max_cells=cells)
-    if options.json:
-        print(json.dumps(found.as_json(), indent=2, allow_nan=False))
-    else:
-        print(*map(printable, found.lines()), sep="\n")
-    return 0 if found.passed else FAILED
+    return _report(options, found.passed, found.as_json, found.lines)
 
 
 @command(
     "export",
-    store_argument(),
-    Argument("out", "a new path that ends in .zarr, .nc, .parquet or .csv", metavar="OUT", type=file_type()),
-    Option(
-        "--allow-incomplete",
-        is_flag=True,
-        help="export a store that lacks results too; it says so in the export",
-    ),
+    STORE,
+    Argument("OUT", "a new path that ends in .zarr, .nc, .parquet or .csv", FILE),
+    Option("--allow-incomplete", "export a store that lacks results too; it says so in the export"),
     example="export data/quickstart.zarr quickstart.csv",
     exits=EXIT_CODES,
 )
@@ -167,7 +165,7 @@ def export(options: Options) -> int:
     The table has all parts of the store. Exit code 1 if it is not complete and sound; --allow-incomplete
     exports what there is.
     """
-    from pbdist.errors import PbdistError, StoreDamagedError, StoreIncompleteError
+    from pbdist.errors import StoreIncompleteError
     from pbdist.export import export_study
     from pbdist.study.plan import counted
 
@@ -177,7 +175,7 @@ def export(options: Options) -> int:
     except (StoreDamagedError, StoreIncompleteError) as error:
         print(f"pbdist: error: {error}", file=sys.stderr)
         return FAILED
-    print(PbdistError(f"{found.path}: {found.cells:,} cells, {found.points:,} points (cell, r, ε)"))
+    print(printable(f"{found.path}: {found.cells:,} cells, {found.points:,} points (cell, r, ε)"))
     if found.lacking:
         print(f"incomplete: {found.lacking} points are without bounds")
     if found.refinements:

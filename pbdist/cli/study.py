@@ -1,28 +1,26 @@
 """``pbdist studies``, ``new``, ``plan`` and ``run``: find or write a study, tell what it will take, compute it."""
 
-import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pbdist.cli.given import Options, given_options, refuse
 from pbdist.cli.interrupts import in_good_order
-from pbdist.cli.output import EXIT_CODES, MISSED, page, print_sheet, printed_warnings
-from pbdist.cli.parser import Argument, Number, Option, Options, Word, command, file_type, refuse
-from pbdist.errors import InvalidInputError, PbdistError, printable
+from pbdist.cli.options import STUDY, STUDY_OR_FILE
+from pbdist.cli.output import EXIT_CODES, MISSED, print_json, print_sheet, printed_warnings, warn
+from pbdist.cli.parser import FILE, FOLDER, PATH, Argument, Number, Option, Word, command
+from pbdist.errors import InvalidInputError, printable
 from pbdist.input_files import check_outside
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pbdist.run import Executor
     from pbdist.run.events import Event
-    from pbdist.run.listeners import RunLog
     from pbdist.store import Place
     from pbdist.study import Plan, StudySpec
     from pbdist.study.load import Addition
-    from pbdist.types import JsonValue
+    from pbdist.tables import Sheet
 
 #: Workers take about so long to start, in seconds.
 _SERIAL_SECONDS = 3.0
@@ -31,31 +29,21 @@ _ADDRESS_SPACE = 2**30
 _WORKERS = Number(1, 4096, whole=True)
 
 
-def study_names() -> tuple[str, ...]:
-    """Return the names of the studies that come with pbdist."""
-    from pbdist.study.starter import shipped_names
-
-    return shipped_names()
-
-
-def _study_argument() -> Argument:
-    what = "a study file, or the name of a study that comes with pbdist, such as quickstart"
-    return Argument("study", what, metavar="FILE", type=Word(study_names, path="file"))
-
-
-def _store_option(what: str) -> Option:
-    return Option("--store", metavar="STORE", type=Word(path="dir"), help=what)
+_WHAT = "a study file, or the name of a study that comes with pbdist, such as quickstart"
+_STUDY = Argument("FILE", _WHAT, STUDY_OR_FILE, name="study")
 
 
 @command(
     "plan",
-    _study_argument(),
-    Option("--json", is_flag=True, help="print JSON, unrounded, with the grids"),
-    _store_option(
+    _STUDY,
+    Option("--json", "print JSON, unrounded, with the grids"),
+    Option(
+        "--store STORE",
         "show what a run would add to this store: a path or s3://BUCKET/PREFIX (default, with extend: true in the"
-        " file: data/NAME.zarr)"
+        " file: data/NAME.zarr)",
+        FOLDER,
     ),
-    Option("--workers", metavar="N", type=_WORKERS, default=1, help="project the time on so many workers (default: 1)"),
+    Option("--workers N", "project the time on so many workers (default: 1)", _WORKERS, default=1),
     example="plan quickstart --workers 4",
     exits=EXIT_CODES,
 )
@@ -65,25 +53,20 @@ def plan(options: Options) -> int:
     from pbdist.study.load import load_asked
 
     asked, workers = load_asked(study_file(options.study)), options.workers
-    if options.store is None and isinstance(asked, StudySpec):
-        planned = plan_study(asked)
-        if not options.json:
-            _print_plan(planned, workers)
-        found = _plan_as_json(planned, workers)
-    else:
-        store = _store(options, asked)
-        plans = _additions(asked, store)
-        if not options.json:
-            _print_additions(store, plans, workers)
-        found = _additions_as_json(store, plans, workers)
+    store = _store(options, asked)
+    whole = plan_study(asked) if options.store is None and isinstance(asked, StudySpec) else None
+    plans = [] if whole else _additions(asked, store)
     if options.json:
-        print(json.dumps(found, indent=2, allow_nan=False))
+        print_json(_plan_as_json(whole, workers) if whole else _additions_as_json(store, plans, workers))
+    elif whole or plans:
+        print_sheet(_plan_sheet(whole, workers) if whole else _additions_sheet(store, plans, workers), "table")
+    else:
+        print(printable(f"{store}: has all points of the file, nothing would be added"))
     return 0
 
 
 def _store(options: Options, asked: "StudySpec | Addition") -> str:
-    store: str = f"data/{asked.name}.zarr" if options.store is None else options.store
-    return store
+    return f"data/{asked.name}.zarr" if options.store is None else options.store
 
 
 def study_file(given: str) -> Path:
@@ -92,43 +75,27 @@ def study_file(given: str) -> Path:
 
     path = find_study(given)
     if given in shipped_names() and path == Path(given):
-        print(
-            f"pbdist: the file {given} in this folder is taken, not the study that comes with pbdist", file=sys.stderr
-        )
+        taken = f"the file {given} in this folder is taken, not the study that comes with pbdist"
+        print(f"pbdist: {taken}", file=sys.stderr)
     return path
 
 
 @command(
     "run",
-    _study_argument(),
-    _store_option("the store: a path or s3://BUCKET/PREFIX (default: data/NAME.zarr)"),
-    Option("--workers", metavar="N", type=_WORKERS, help="worker processes (default: one a core)"),
+    _STUDY,
+    Option("--store STORE", "the store: a path or s3://BUCKET/PREFIX (default: data/NAME.zarr)", FOLDER),
+    Option("--workers N", "worker processes (default: one a core)", _WORKERS),
+    Option("--scheduler ADDRESS|FILE", "use a running Dask scheduler: its address or its scheduler file", FILE),
+    Option("--cluster FILE", "start the Dask cluster of a file, such as cluster/slurm.yaml", PATH),
+    Option("--serial", "compute in this process, without Dask"),
     Option(
-        "--scheduler",
-        metavar="ADDRESS|FILE",
-        type=file_type(),
-        help="use a running Dask scheduler: its address or its scheduler file",
+        "--patience SECONDS",
+        "how long to wait for an object store that cannot be reached any more (default: 900)",
+        Number(1, 1_000_000, "seconds"),
     ),
-    Option(
-        "--cluster",
-        metavar="FILE",
-        type=file_type(Path),
-        help="start the Dask cluster of a file, such as cluster/slurm.yaml",
-    ),
-    Option("--serial", is_flag=True, help="compute in this process, without Dask"),
-    Option(
-        "--patience",
-        metavar="SECONDS",
-        type=Number(1, 1_000_000, "seconds"),
-        help="how long to wait for an object store that cannot be reached any more (default: 900)",
-    ),
-    Option(
-        "--check",
-        is_flag=True,
-        help="before, read every file of the store and compare it with its checksum, and not only its size",
-    ),
-    Option("--log", metavar="PATH", type=file_type(Path), help="append what happens, one JSON object a line"),
-    Option("--strict", is_flag=True, help="exit with code 3 if the tolerance is missed at a point that was asked for"),
+    Option("--check", "before, read every file of the store and compare it with its checksum, and not only its size"),
+    Option("--log PATH", "append what happens, one JSON object a line", PATH),
+    Option("--strict", "exit with code 3 if the tolerance is missed at a point that was asked for"),
     example="run quickstart",
     resumes=True,
     exits=EXIT_CODES,
@@ -160,7 +127,7 @@ def run(options: Options) -> int:
         listeners: list[Callable[[Event], None]] = []
         if options.log is not None:
             log = stack.enter_context(RunLog(options.log))
-            stack.callback(_warn_of_log, log)
+            stack.callback(lambda: warn(log.problem) if log.problem else None)
             listeners.append(log)
         listeners.append(stack.enter_context(ProgressDisplay(Console(stderr=True))))
 
@@ -168,32 +135,14 @@ def run(options: Options) -> int:
             for listener in listeners:
                 listener(event)
 
-        patience = OUTAGE_SECONDS if options.patience is None else options.patience
         stack.enter_context(printed_warnings())
-        stored = run_study(
-            asked,
-            store,
-            executor,
-            notify,
-            patience=patience,
-            check=options.check,
-            serial_seconds=_serial_seconds(options),
-        )
-    _print_targets(study, stored.place)
-    missed = _print_precision(study, stored.place)
+        named = given_options(options, ("workers", "cluster", "scheduler"))
+        patience, serial = options.patience or OUTAGE_SECONDS, 0.0 if named else _SERIAL_SECONDS
+        settings = {"patience": patience, "check": options.check, "serial_seconds": serial}
+        stored = run_study(asked, store, executor, notify, **settings)
+    missed = _print_results(study, stored.place)
     print(printable(f"store: {store}"))
     return MISSED if options.strict and missed else 0
-
-
-def _serial_seconds(options: Options) -> float:
-    """Return how much projected work is computed without workers: some, where none are named."""
-    named = (options.workers, options.cluster, options.scheduler)
-    return _SERIAL_SECONDS if all(option is None for option in named) else 0.0
-
-
-def _warn_of_log(log: "RunLog") -> None:
-    if log.problem:
-        print(f"pbdist: warning: {PbdistError(log.problem)}", file=sys.stderr)
 
 
 def _check_address_space() -> None:
@@ -202,10 +151,8 @@ def _check_address_space() -> None:
 
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     if soft != resource.RLIM_INFINITY and soft < _ADDRESS_SPACE:
-        raise InvalidInputError(
-            f"memory: this process may use {soft / 2**20:.0f} MiB of addresses, and a run needs 1024 MiB: "
-            "raise the limit (ulimit -v unlimited)"
-        )
+        has = f"this process may use {soft / 2**20:.0f} MiB of addresses, and a run needs 1024 MiB"
+        refuse("memory", f"{has}: raise the limit (ulimit -v unlimited)")
 
 
 def _executor(options: Options) -> "Executor":
@@ -225,33 +172,27 @@ def _executor(options: Options) -> "Executor":
     return DaskExecutor(cluster, options.scheduler)
 
 
-def _print_targets(study: "StudySpec", store: "Place") -> None:
-    if not study.targets:
-        return
-    from pbdist.query import open_study
+def _print_results(study: "StudySpec", store: "Place") -> int:
+    """Print what meets the targets, and how far the tolerance was reached; return at how many points it was missed."""
+    if not study.targets and not study.seeks_some:
+        return 0
+    from pbdist.query import open_study, reached_precision
+    from pbdist.query.judging import precision_line
     from pbdist.query.noise_choice import target_sheet
 
     opened = open_study(store)
     for target in study.targets:
-        r, epsilon, delta = target.compositions, target.epsilon, target.delta
-        print_sheet(target_sheet(opened, compositions=r, epsilon=epsilon, delta=delta, cells=study.cells), "table")
-
-
-def _print_precision(study: "StudySpec", store: "Place") -> int:
-    """Print how far the tolerance was reached; return at how many points it was missed."""
+        print_sheet(target_sheet(opened, **vars(target), cells=study.cells), "table")
     if study.sought is None or not study.seeks_some:
         return 0
-    from pbdist.query import open_study, reached_precision
-    from pbdist.query.judging import precision_line
-
-    found = reached_precision(open_study(store), study, recorded=True)
+    found = reached_precision(opened, study, recorded=True)
     print(printable(precision_line(study.sought, found)))
     return found.missed
 
 
 @command(
     "studies",
-    Option("--show", "study", metavar="STUDY", type=Word(study_names), help="print the file of one of them"),
+    Option("--show STUDY", "print the file of one of them", STUDY, name="study"),
     example="studies --show quickstart",
 )
 def studies(options: Options) -> int:
@@ -261,21 +202,17 @@ def studies(options: Options) -> int:
     if options.study is not None:
         print(shipped_study(options.study).read_text(encoding="utf-8"), end="")
         return 0
-    from rich.table import Table
-
     from pbdist.study import load_study
+    from pbdist.tables import Column, Sheet
 
-    table = Table(expand=False)
-    table.add_column("study")
-    table.add_column("about")
-    table.add_column("cells", justify="right", no_wrap=True)
     # First the one that strangers should try.
-    for name in sorted(shipped_names(), key=lambda name: name != "quickstart"):
-        study = load_study(shipped_study(name))
-        table.add_row(name, study.description or "", f"{len(study.cells):,}")
-    page().print(table)
-    print("pbdist plan STUDY says how long one takes, and pbdist run STUDY computes it")
-    print("pbdist studies --show STUDY prints its file")
+    names = sorted(shipped_names(), key=lambda name: name != "quickstart")
+    found = [load_study(shipped_study(name)) for name in names]
+    rows = [(study.name, f"{len(study.cells):,}", study.description) for study in found]
+    takes = "pbdist plan STUDY says how long one takes, and pbdist run STUDY computes it"
+    notes = (takes, "pbdist studies --show STUDY prints its file")
+    columns = Column("study", "study", number=False), Column("cells", "cells"), Column("about", "about", number=False)
+    print_sheet(Sheet(columns, tuple(rows), notes=notes), "table")
     return 0
 
 
@@ -287,13 +224,9 @@ def _starter_kinds() -> tuple[str, ...]:
 
 @command(
     "new",
-    Argument("file", "the new study file; its name becomes that of the study", metavar="FILE", type=file_type(Path)),
-    Option(
-        "--family", "kind", metavar="KIND", type=Word(_starter_kinds), help="the kind of mechanism (default: Gaussian)"
-    ),
-    Option(
-        "--like", "study", metavar="STUDY", type=Word(study_names), help="copy one of the studies that come with pbdist"
-    ),
+    Argument("FILE", "the new study file; its name becomes that of the study", PATH),
+    Option("--family KIND", "the kind of mechanism (default: Gaussian)", Word(_starter_kinds), name="kind"),
+    Option("--like STUDY", "copy one of the studies that come with pbdist", STUDY, name="study"),
     example="new my-study.yaml --family Laplace",
     exclusive=[("kind", "study")],
 )
@@ -315,16 +248,18 @@ def new(options: Options) -> int:
 #: So many values that targets added are listed.
 _MOST_LISTED = 6
 #: What is told of each part that a run would add to a store.
-_OF_PARTS = ("cells", "compositions", "epsilon", "points", "batches", "cells_per_batch")
+_SIZES = ("seconds", "worker_bytes", "store_bytes")
+_OF_PARTS = ("cells", "compositions", "epsilon", "points", "batches", "cells_per_batch", *_SIZES)
 
 
-def _plan_lines(plan: "Plan", workers: int) -> dict[str, str]:
-    """Return what is printed of a plan."""
-    from pbdist.study.plan import duration, size
+def _plan_sheet(plan: "Plan", workers: int) -> "Sheet":
+    """Return a plan as it is printed, with what targets add."""
+    from pbdist.study.plan import counted, duration, size
+    from pbdist.tables import Column, Sheet
 
     study, seconds = plan.study, plan.batch_seconds
     aim = f"tolerance {study.tolerance:g}" if study.buckets is None else f"{study.buckets:,} buckets"
-    return {
+    rows = {
         "cells (noise settings)": f"{len(study.cells):,}",
         "numbers of compositions": f"{len(study.compositions):,}, up to {study.compositions[-1]:,}",
         "values of epsilon": f"{len(study.epsilon):,}, {study.epsilon[0]:.6g} to {study.epsilon[-1]:.6g}",
@@ -332,41 +267,32 @@ def _plan_lines(plan: "Plan", workers: int) -> dict[str, str]:
         "method": f"{study.method}, {aim}",
         "batches": f"{seconds.size:,}, cells in each: {plan.cells_per_batch:,}",
         "projected time of a batch, one core": f"{seconds.min():.3g} to {seconds.max():.3g} s",
-        f"projected time of the study, {_workers(workers)}": duration(_elapsed([plan], workers)),
+        f"projected time of the study, {counted(workers, 'worker')}": duration(_elapsed([plan], workers)),
         "projected peak memory of a worker": size(plan.worker_bytes),
         "projected size of the store, at most": size(plan.store_bytes),
         "bucket states": "kept" if study.keep_states else "not kept",
         "study digest": study.digest[:16],
     }
+    columns = Column("what", "what", number=False), Column("how_much", "how much")
+    caption = f"{study.name}: {study.description}" if study.description else study.name
+    return Sheet(columns, tuple(rows.items()), (caption,), tuple(_added(study)))
 
 
-def _print_plan(plan: "Plan", workers: int) -> None:
-    from rich.table import Table
-
-    study = plan.study
-    print(printable(f"{study.name}: {study.description}" if study.description else study.name))
-    table = Table(show_header=False)
-    table.add_column("what")
-    table.add_column("how much", justify="right")
-    for row in _plan_lines(plan, workers).items():
-        table.add_row(*row)
-    page().print(table)
-    rounds, epsilon = ([f"{r:,}" for r in study.target_compositions], [f"{e:.6g}" for e in study.target_epsilon])
-    added = [f"{name} {_listed(one)}" for name, one in (("compositions", rounds), ("epsilon", epsilon)) if one]
-    if added:
-        before = f"{_points_without_targets(study):,} points become {_points(study):,}"
-        print(
-            f"targets off the grids add {' and '.join(added)}: {before}, since every r is computed with every epsilon"
-        )
+def _added(study: "StudySpec") -> "Iterator[str]":
+    """Yield what targets add to the grids, in one line, if anything."""
+    added = {
+        "compositions": [f"{r:,}" for r in study.target_compositions],
+        "epsilon": [f"{epsilon:.6g}" for epsilon in study.target_epsilon],
+    }
+    listed = " and ".join(f"{name} {_listed(texts)}" for name, texts in added.items() if texts)
+    if listed:
+        points = f"{_points(study) - _points_of_targets(study):,} points become {_points(study):,}"
+        yield f"targets off the grids add {listed}: {points}, since every r is computed with every epsilon"
 
 
 def _listed(texts: list[str]) -> str:
     more = len(texts) - _MOST_LISTED
     return ", ".join(texts[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _workers(count: int) -> str:
-    return "1 worker" if count == 1 else f"{count:,} workers"
 
 
 def _elapsed(plans: "Sequence[Plan]", workers: int) -> float:
@@ -376,7 +302,7 @@ def _elapsed(plans: "Sequence[Plan]", workers: int) -> float:
     return elapsed([seconds for plan in plans for seconds in plan.batch_seconds.tolist()], workers)
 
 
-def _plan_as_json(plan: "Plan", workers: int) -> "dict[str, JsonValue]":
+def _plan_as_json(plan: "Plan", workers: int) -> dict[str, Any]:
     """Return a plan as JSON values, unrounded, with the grids."""
     from pbdist.study.cells import known
 
@@ -389,13 +315,11 @@ def _plan_as_json(plan: "Plan", workers: int) -> "dict[str, JsonValue]":
         "compositions": list(study.compositions),
         "epsilon": list(study.epsilon),
         "points": _points(study),
-        "targets": [
-            {name: getattr(target, name) for name in ("epsilon", "delta", "compositions")} for target in study.targets
-        ],
+        "targets": [vars(target) for target in study.targets],
         "added_by_targets": {
             "compositions": list(study.target_compositions),
             "epsilon": list(study.target_epsilon),
-            "points": _points(study) - _points_without_targets(study),
+            "points": _points_of_targets(study),
         },
         "batches": seconds.size,
         "cells_per_batch": plan.cells_per_batch,
@@ -406,27 +330,20 @@ def _plan_as_json(plan: "Plan", workers: int) -> "dict[str, JsonValue]":
     }
 
 
-_SIZES = ("seconds", "worker_bytes", "store_bytes")
-
-
 def _points(study: "StudySpec") -> int:
     """Return the number of points, both directions."""
     return 2 * len(study.cells) * len(study.compositions) * len(study.epsilon)
 
 
-def _points_without_targets(study: "StudySpec") -> int:
+def _points_of_targets(study: "StudySpec") -> int:
+    """Return the number of points that targets off the grids add."""
     rounds = len(study.compositions) - len(study.target_compositions)
-    return 2 * len(study.cells) * rounds * (len(study.epsilon) - len(study.target_epsilon))
+    epsilon = len(study.epsilon) - len(study.target_epsilon)
+    return _points(study) - 2 * len(study.cells) * rounds * epsilon
 
 
 def _additions(asked: "StudySpec | Addition", store: str) -> "list[Plan]":
-    """Return the plans of the parts that a run would add to a store; none where it has all points.
-
-    Raises
-    ------
-    PbdistError
-        What lies there is no store, or one of another study.
-    """
+    """Return the plans of the parts that a run would add to a store; none where it has all points."""
     from pbdist.run.run import asked_of
     from pbdist.store import is_there, open_parts, place_at
     from pbdist.study import plan_study
@@ -437,29 +354,24 @@ def _additions(asked: "StudySpec | Addition", store: str) -> "list[Plan]":
     return [plan_study(part) for part in missing]
 
 
-def _print_additions(store: str, plans: "Sequence[Plan]", workers: int) -> None:
-    """Print what a run would add to a store: a row for each part, and all together."""
-    from rich.table import Table
+def _additions_sheet(store: str, plans: "Sequence[Plan]", workers: int) -> "Sheet":
+    """Return what a run would add to a store: a row for each part, and all together."""
+    from pbdist.study.plan import counted, duration, size
+    from pbdist.tables import Column, Sheet
 
-    from pbdist.study.plan import duration, size
-
-    if not plans:
-        print(printable(f"{store}: has all points of the file, nothing would be added"))
-        return
-    table = Table()
-    for head in ("cells", "compositions", "epsilon", "points, both directions", "batches", "time, one core", "store"):
-        table.add_column(head, justify="right")
+    heads = ("cells", "compositions", "epsilon", "points, both directions", "batches", "time, one core", "store")
+    rows = []
     for plan in plans:
         study = plan.study
         row = (len(study.cells), len(study.compositions), len(study.epsilon), _points(study), plan.batch_seconds.size)
-        table.add_row(*(f"{count:,}" for count in row), duration(plan.seconds), f"up to {size(plan.store_bytes)}")
-    page().print(table)
+        rows.append((*(f"{count:,}" for count in row), duration(plan.seconds), f"up to {size(plan.store_bytes)}"))
     points, memory = sum(_points(plan.study) for plan in plans), max(plan.worker_bytes for plan in plans)
-    takes = f"{duration(_elapsed(plans, workers))} on {_workers(workers)} and up to {size(memory)} a worker"
-    print(printable(f"{store}: {points:,} points would be added, projected {takes}"))
+    takes = f"{duration(_elapsed(plans, workers))} on {counted(workers, 'worker')} and up to {size(memory)} a worker"
+    note = f"{store}: {points:,} points would be added, projected {takes}"
+    return Sheet(tuple(Column(head, head) for head in heads), tuple(rows), notes=(note,))
 
 
-def _additions_as_json(store: str, plans: "Sequence[Plan]", workers: int) -> "dict[str, JsonValue]":
+def _additions_as_json(store: str, plans: "Sequence[Plan]", workers: int) -> dict[str, Any]:
     """Return what a run would add as JSON values, unrounded, with the grids."""
     parts = [_plan_as_json(plan, workers) for plan in plans]
     return {
@@ -468,5 +380,5 @@ def _additions_as_json(store: str, plans: "Sequence[Plan]", workers: int) -> "di
         "seconds": sum(plan.seconds for plan in plans),
         "workers": workers,
         "elapsed_seconds": _elapsed(plans, workers),
-        "parts": [{name: part[name] for name in (*_OF_PARTS, *_SIZES)} for part in parts],
+        "parts": [{name: part[name] for name in _OF_PARTS} for part in parts],
     }

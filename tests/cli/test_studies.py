@@ -28,7 +28,7 @@ def test_all_studies_are_listed(
     assert main(["studies"]) == 0
     out = capsys.readouterr().out
     rows = [re.split(r"\s*│\s*", line) for line in out.splitlines() if line.startswith("│ ")]
-    found = {name: (about, cells) for _, name, about, cells, _ in rows if name}
+    found = {name: (about, cells) for _, name, cells, about, _ in rows if name}
     assert tuple(found) == ("quickstart", *(name for name in shipped_names() if name != "quickstart"))
     for name, (about, cells) in found.items():
         study = load_study(shipped_study(name))

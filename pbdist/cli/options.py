@@ -1,0 +1,58 @@
+"""Options and arguments that several commands have."""
+
+from typing import Any
+
+from pbdist.cli.output import FORMATS
+from pbdist.cli.parser import FILE, FOLDER, NUMBER, WHOLE, Argument, Number, Option, Word, choice
+
+
+class _Factor(Number):
+    """A number, or auto."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return what a text is."""
+        return value if value == "auto" else super().convert(value, param, ctx)
+
+
+def _system_names() -> list[str]:
+    from pbdist.sizing.systems import load_systems
+
+    return [system.name for system in load_systems()]
+
+
+def _study_names() -> tuple[str, ...]:
+    from pbdist.study.starter import shipped_names
+
+    return shipped_names()
+
+
+#: The names of the systems and of the studies that come with pbdist, or files like theirs.
+SYSTEM, SYSTEM_OR_FILE = Word(_system_names), Word(_system_names, path="file")
+STUDY, STUDY_OR_FILE = Word(_study_names), Word(_study_names, path="file")
+
+STORE = Argument("STORE", "a store: a path or s3://BUCKET/PREFIX", FOLDER)
+COMPOSITIONS = Option("--compositions R..", "numbers of compositions", WHOLE)
+#: Of these two one gives ε.
+EPSILONS = (
+    Option("--epsilon E..", "epsilon, in nats", NUMBER),
+    Option("--exp-epsilon Y..", "e to the power of epsilon", NUMBER),
+)
+#: Two of these are a question, and three a target.
+QUESTION = (COMPOSITIONS, *EPSILONS, Option("--delta D..", "delta", NUMBER))
+FACTOR = Option("--factor F", "factor between buckets, or auto", _Factor(), name="noise_factor")
+SYSTEMS = Option("--systems FILE", "the systems, in place of those that come with pbdist", FILE)
+_FORMAT = "how answers are printed (default: table); csv and json are unrounded"
+FORMAT = (
+    Option("--format FORMAT", _FORMAT, choice(*FORMATS), section="Output"),
+    Option("--json", "the same as --format json", section="Output"),
+)
+
+
+def strict(what: str) -> Option:
+    """Return the option that makes wide bounds an exit code."""
+    return Option("--strict", f"exit with code 3 if {what}", section="Output")
+
+
+def direction(what: str, default: str | None = None) -> Option:
+    """Return the option that asks for both directions together, or for each."""
+    return Option("--direction NAME", what, choice("both", "each"), default=default)
