@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pbdist.mechanisms import Pair
 
 #: How the bounds are to be read: from above; and from below where some neighbours follow a pair exactly.
-_READ = "The mechanism is (ε, δ)-private with the upper {}."
-_READ_LOWER = " For its worst-case pair no analysis can prove {} below the lower one."
+_READ = "The mechanism is (ε, δ)-private with the {}upper {}."
+_READ_LOWER = " For its worst-case pair no analysis can prove {} below the {}lower one."
 _NAMED = {"epsilon": ("ε", "an ε"), "delta": ("δ", "a δ")}
 _PREFIX = "parameter_"
 #: So many kinds are listed beside a parameter; it is one of most where there are more.
@@ -147,7 +147,8 @@ def _print(question: _Question, options: Options, found: Any, form: str) -> None
     texts = {key: " ".join(map(str, one)) if isinstance(one, list) else one for key, one in parameters.items()}
     sheet = replace(found, asked={"mechanism": options.family, **texts, **asked}).sheet()
     bound, some = _NAMED[question.name]
-    read = _READ.format(bound) + (_READ_LOWER.format(some) if known else "")
+    larger = "larger " if options.direction == "each" else ""
+    read = _READ.format(larger, bound) + (_READ_LOWER.format(some, larger) if known else "")
     notes = (*sheet.notes, read) if np.isfinite(found.upper).any() and not found.unknown.all() else sheet.notes
     print_sheet(replace(sheet, notes=notes), form)
 

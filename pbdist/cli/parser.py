@@ -200,7 +200,8 @@ class Command(Spelt):
             known = " ".join(field_of(one) for one in self.params if isinstance(one, Argument)) or "options alone"
             refuse("arguments", f"expected {known}, got also {shown(rest[0])}: see {ctx.command_path} --help")
         for names in self._exclusive:
-            given = [name for name in names if ctx.params.get(name) not in (None, (), False)]
+            values = {name: ctx.params.get(name) for name in names}
+            given = [name for name, value in values.items() if value is not None and value is not False and value != ()]
             among = [one for one in self.params if one.name in given]
             if len(among) > 1 and not ctx.resilient_parsing:
                 first, second = map(field_of, among[:2])
@@ -211,11 +212,17 @@ class Command(Spelt):
         """Repeat an option before each of its values, as click has it; one without a value is refused."""
         options = {name: one for one in self.get_params(ctx) if isinstance(one, click.Option) for name in one.opts}
         found: list[str] = []
-        rest = list(words)
+        rest, seen = list(words), set[str]()
         while rest:
             word = rest.pop(0)
             if word == "--":
                 return [*found, word, *rest]
+            name = word.partition("=")[0] if word.startswith("--") else word
+            once = options.get(name)
+            if once is not None and not once.multiple and not once.is_flag:
+                if name in seen:
+                    refuse(name, "expected it once, got it again")
+                seen.add(name)
             option = options.get(word)
             if option is None or option.is_flag or option.is_eager:
                 found.append(word)

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pbdist.cli.given import Options, given_options, given_target, refuse, refuse_given
+from pbdist.cli.interrupts import begins_anew
 from pbdist.cli.options import STUDY_OR_FILE, SYSTEM_OR_FILE, SYSTEMS
 from pbdist.cli.output import EXIT_CODES, sign_of_life, tell, whole
 from pbdist.cli.parser import FOLDER, NUMBER, PATH, WHOLE, Argument, Number, Option, choice, command
@@ -44,6 +45,7 @@ _FORMATS = ("html", "md", "pdf")
     example="report data/quickstart.zarr -o report.html",
     exits=EXIT_CODES,
     exclusive=[("epsilon", "exp_epsilon")],
+    resumes=True,
 )
 def report(options: Options) -> int:
     """Write a page on a store or a system, to hand on.
@@ -53,6 +55,9 @@ def report(options: Options) -> int:
     is 1.
     """
     _refuse_ignored(options)
+    if options.system is None:
+        # Sizes of systems are kept, the page of a store is not.
+        begins_anew()
     from pbdist.report.pages.files import check_place, format_of, write_report
 
     kind = format_of(options.output, options.format)
@@ -108,7 +113,8 @@ def _of_system(options: Options) -> "Report":
     targets = (SystemTarget(**vars(asked), origin="asked for"),) if asked else system.targets
     settings = given_options(options, ["tolerance"])
     sizes = options.sizes or options.output.with_suffix(".sizes.json")
-    return system_report(system, targets, sizes=sizes, store=options.size_store, told=_told, **settings)
+    file = options.system if own else options.systems
+    return system_report(system, targets, sizes=sizes, store=options.size_store, file=file, told=_told, **settings)
 
 
 def _asked_target(options: Options) -> "Target | None":

@@ -88,7 +88,7 @@ def _parameters() -> "dict[str, dict[str, Parameter]]":
         "for which neighbours the sensitivity or shift is stated; of a mechanism that says it itself, no other",
         Word(_adjacencies, only=True),
     ),
-    Option("--store STORE", "a store to ask first: a path or s3://BUCKET/PREFIX", FOLDER),
+    Option("--store STORE", "a store to ask first; what it lacks is added to it: a path or s3://BUCKET/PREFIX", FOLDER),
     Option("--message-bytes N", "the size of a message, to compare families in bytes", NUMBER),
     *FORMAT,
     strict("what is refuted is smaller by more than the tolerance"),

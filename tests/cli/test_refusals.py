@@ -167,6 +167,12 @@ REFUSED = [
     ("plot epsilon-delt s.zarr -o a.svg", "KIND: expected one of epsilon-delta,"),
     ("plot epsilon-delta -o a.svg", "STORE..: expected a value, got none"),
     ("size", "--family: expected a kind of mechanism, or --system, got none"),
+    ("delta --family Gaussian --family Laplace --scale 4 --compositions 1 --epsilon 1", "--family: expected it once"),
+    ("delta --family Gaussian --family=Laplace --scale 4 --compositions 1 --epsilon 1", "--family: expected it once"),
+    (
+        "delta --family Gaussian --scale 4 --compositions 1 --epsilon 0 --exp-epsilon 2",
+        "--exp-epsilon: expected none beside",
+    ),
     (
         f"size --family NoisyCount --noise Poison --shift 1 {GOAL}",
         "--noise: expected one of Laplace, Gaussian, Discrete",
