@@ -1,7 +1,7 @@
 """Read the points of some cells from all parts of a store, and say of each point why it is not there."""
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.query.lookup import told_apart
-from pbdist.query.stored import Union
+from pbdist.query.stored import Parts
 from pbdist.store import StoredStudy
 from pbdist.store.layout import BOUNDS, COMPUTED, GRIDS, WITHIN
 from pbdist.study import Cell, StudySpec
@@ -50,14 +50,10 @@ class Block:
 
 
 class BlockReader:
-    """Reads blocks of a study's cells. Of each part the batch that was read last stays in memory.
+    """Reads blocks of a study's cells. Of each part the batch that was read last stays in memory."""
 
-    `committed` says whether a cell of a part is committed and sound.
-    """
-
-    def __init__(self, union: Union, committed: Callable[[StoredStudy, int], bool]) -> None:
-        self._union, self._committed = union, committed
-        study = union.study
+    def __init__(self, parts: Parts) -> None:
+        self._parts, study = parts, parts.spec
         self._shape = (len(Direction), len(study.compositions), len(study.epsilon))
         self.names = (*BOUNDS, *([WITHIN] if study.sought is not None else []), *COMPUTED)
         r, e = ({value: index for index, value in enumerate(grid)} for grid in (study.compositions, study.epsilon))
@@ -65,7 +61,7 @@ class BlockReader:
             stored.part: np.ix_(
                 [r[value] for value in stored.study.compositions], [e[value] for value in stored.study.epsilon]
             )
-            for stored in union.parts
+            for stored in parts.parts
         }
         self._batches: dict[str, tuple[int, dict[str, Any] | None, frozenset[int]]] = {}
 
@@ -76,8 +72,8 @@ class BlockReader:
             values[WITHIN] = np.zeros((len(cells), *self._shape), dtype=bool)
         values |= {name: np.full(len(cells), np.nan) for name in COMPUTED}
         block = Block(cells, values, np.full((len(cells), *self._shape[1:]), PointState.MISSING, dtype=np.uint8))
-        for stored in self._union.parts:
-            places, rows = self._union.rows_in(stored, cells)
+        for stored in self._parts.parts:
+            places, rows = self._parts.rows_in(stored, cells)
             for batch in np.unique(rows // stored.cells_per_batch).tolist():
                 mine = rows // stored.cells_per_batch == batch
                 self._fill(block, stored, batch, places[mine], rows[mine])
@@ -109,7 +105,7 @@ class BlockReader:
             cells = stored.cells_of(batch)
             found: dict[str, Any] | None = None
             failed: frozenset[int] = frozenset()
-            read = stored.read(batch) if self._committed(stored, cells.start) else None
+            read = stored.read(batch) if self._parts.is_committed(stored, cells.start) else None
             if read is not None:
                 found = {name: read.values(name) for name in self.names}
                 failed = frozenset(cells.start + row for row in np.flatnonzero(read.failed).tolist())

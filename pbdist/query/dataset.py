@@ -21,7 +21,7 @@ from pbdist.query.blocks import (
 )
 from pbdist.query.lookup import Selection
 from pbdist.query.settings import neighbours_by_label, neighbours_of_cells, neighbours_text
-from pbdist.query.stored import Union
+from pbdist.query.stored import Parts
 from pbdist.store import StoredStudy
 from pbdist.store.layout import BOUNDS, CELL, COMPUTED, GRIDS, WITHIN, described
 from pbdist.study import StudySpec
@@ -30,22 +30,21 @@ from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction
 
 
-def bounds_of(union: Union) -> xr.Dataset:
+def bounds_of(parts: Parts) -> xr.Dataset:
     """Return the bounds of a study, loaded when they are used; those of an extended store at once.
 
     Where they cannot be read: an `OSError`, `ValueError`, `RuntimeError` or `KeyError`. What no part has, and what is
     not committed, is NaN. Where several parts have a cell, ``factor_used`` and ``loss_width`` are the smallest.
     """
-    study = union.study
-    reader = BlockReader(union, lambda stored, cell: stored.is_sound(cell // stored.cells_per_batch))
+    study, reader = parts.spec, BlockReader(parts)
     dims = (CELL, DIRECTION, COMPOSITIONS, EPSILON)
     sizes = (len(study.cells), len(Direction), len(study.compositions), len(study.epsilon))
-    if len(union.parts) > 1:
+    if len(parts.parts) > 1:
         values: dict[str, Any] = dict(reader.read(np.arange(len(study.cells))).values)
     else:
         shapes = {name: sizes[:1] if name in COMPUTED else sizes for name in reader.names}
         values = {
-            name: indexing.LazilyIndexedArray(_Results(union.parts[0], name, shape)) for name, shape in shapes.items()
+            name: indexing.LazilyIndexedArray(_Results(parts.parts[0], name, shape)) for name, shape in shapes.items()
         }
     about: dict[str, Any] = {name: described(what) for name, what in {**BOUNDS, **COMPUTED}.items()}
     about[WITHIN] = {"long_name": ABOUT[WITHIN]}

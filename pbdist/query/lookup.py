@@ -267,8 +267,8 @@ def check_flag(name: str, value: Any) -> bool:
 
 
 def check_strict(study: StudySpec, strict: Any) -> None:
-    """Refuse what is no truth value, and True for a study without a tolerance."""
-    if check_flag("strict", strict) and study.sought is None:
+    """Refuse what is neither a truth value nor ``"silent"``, and True for a study without a tolerance."""
+    if strict != "silent" and check_flag("strict", strict) and study.sought is None:
         instead = "method buckets" if study.method == "buckets" else "a number of buckets"
         raise InvalidInputError(f"strict: expected a study with a tolerance, got one with {instead}")
 

@@ -1,9 +1,11 @@
 """Which tabulated noise meets a target, which is refuted, and the least that meets it; nothing is said between them."""
 
+import itertools
 import json
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -78,12 +80,7 @@ class NoiseChoice:
     label, what, fixed
         As of `NoiseGroup`.
     tried
-        The settings, by increasing noise.
-    smallest
-        The setting with the least noise whose upper bound is at most the target's δ; None where there is none.
-    refuted
-        Of the settings with less noise than `smallest`, or of all where that is None: the one with the most noise whose
-        lower bound exceeds the target's δ; None where there is none. Of noise between the two nothing is said.
+        The settings, by increasing noise. Of noise between `refuted` and `smallest` nothing is said.
     adjacency
         For which neighbours the settings are. Choices for different neighbours do not compare.
     """
@@ -92,9 +89,18 @@ class NoiseChoice:
     what: str
     fixed: Mapping[str, float | str]
     tried: tuple[TabulatedNoise, ...]
-    smallest: TabulatedNoise | None
-    refuted: TabulatedNoise | None
     adjacency: Adjacency = Adjacency.AS_STATED
+
+    @property
+    def smallest(self) -> TabulatedNoise | None:
+        """The setting with the least noise whose upper bound is at most the target's δ."""
+        return next((one for one in self.tried if one.verdict is Verdict.MEETS), None)
+
+    @property
+    def refuted(self) -> TabulatedNoise | None:
+        """Of the settings with less noise than `smallest`, the noisiest whose lower bound exceeds the target's δ."""
+        below = itertools.takewhile(lambda one: one.verdict is not Verdict.MEETS, self.tried)
+        return next((one for one in reversed([*below]) if one.verdict is Verdict.REFUTED), None)
 
 
 def noise_groups(columns: Mapping[str, Sequence[Any]]) -> tuple[NoiseGroup, ...]:
@@ -156,11 +162,11 @@ def noise_choices(
         epsilon = float(checked_epsilon(one_number("epsilon", epsilon))[0])
     elif not 1.0 <= one_number("exp_epsilon", exp_epsilon) < math.inf:
         raise InvalidInputError(f"exp_epsilon: expected a finite number of at least 1, got {shown(exp_epsilon)}")
-    cells = study.spec.cells
-    if mechanism is not None and all(cell.label != mechanism for cell in cells):
-        labels = ", ".join(dict.fromkeys(cell.label for cell in cells))
+    every = noise_groups(cell_columns(study.spec.cells))
+    groups = [group for group in every if mechanism in (None, group.label)]
+    if not groups:
+        labels = ", ".join(dict.fromkeys(group.label for group in every))
         raise InvalidInputError(f"mechanism: expected one of {labels}, got {shown(mechanism)}")
-    groups = [group for group in noise_groups(cell_columns(cells)) if mechanism in (None, group.label)]
     lower, upper = _bounds(study, [cell for group in groups for cell in group.cells], rounds, epsilon, exp_epsilon)
     return tuple(_judged(study, group, lower, upper, wanted) for group in groups)
 
@@ -190,8 +196,8 @@ def target_sheet(
     choices = noise_choices(study, **point, delta=delta, mechanism=mechanism)  # type: ignore[arg-type]
     if cells is not None and len(cells) != len(study.spec.cells):
         wanted = set(cells)
-        choices = tuple(_of_cells(one, study, wanted) for one in choices)
-        choices = tuple(one for one in choices if one.tried)
+        kept = [[each for each in one.tried if study.spec.cells[each.cell] in wanted] for one in choices]
+        choices = tuple(replace(one, tried=tuple(tried)) for one, tried in zip(choices, kept, strict=True) if tried)
     # Parameters in which the groups of one label differ.
     pairs = {name: {(one.label, one.fixed.get(name)) for one in choices} for name in known_columns()}
     labels = {one.label for one in choices}
@@ -245,11 +251,6 @@ def _boundary(one: TabulatedNoise | None, side: str) -> tuple[TableCell, TableCe
     bound = rounded_up(one.upper) if side == "upper" else rounded_down(one.lower)
     amount = Shown(one.setting, one.setting) if math.isnan(one.amount) else one.amount
     return amount, Shown(bound, one.upper if side == "upper" else one.lower)
-
-
-def _of_cells(choice: NoiseChoice, study: Study, cells: Collection[Cell]) -> NoiseChoice:
-    """Return the same of some cells alone."""
-    return _chosen(replace(choice, tried=tuple(one for one in choice.tried if study.spec.cells[one.cell] in cells)))
 
 
 @dataclass(frozen=True)
@@ -330,33 +331,16 @@ def _bounds(
     study: Study, cells: Sequence[int], compositions: int, epsilon: float | None, exp_epsilon: float | None
 ) -> tuple[FloatArray, FloatArray]:
     """Return bounds on δ of all cells of the study, NaN where nothing is known, or a cell is not asked for."""
-    spec = study.spec
+    spec, point = study.spec, {"compositions": compositions, "epsilon": epsilon, "exp_epsilon": exp_epsilon}
     # As in `Study.delta`: e^ε means a stored ε if that is the float nearest to its logarithm.
     loss = epsilon if exp_epsilon is None else math.log(exp_epsilon)
     if compositions in spec.compositions and loss in spec.epsilon:
         return study.maxima(spec.compositions.index(compositions), spec.epsilon.index(loss))
-    return _bounds_between(study, cells, compositions, epsilon, exp_epsilon)
-
-
-def _bounds_between(
-    study: Study, cells: Sequence[int], compositions: int, epsilon: float | None, exp_epsilon: float | None
-) -> tuple[FloatArray, FloatArray]:
-    """Return the same at an r and ε that are not stored."""
-    lower, upper = (np.full(len(study.spec.cells), np.nan) for _ in range(2))
+    lower, upper = (np.full(len(spec.cells), np.nan) for _ in range(2))
     for cell in cells:
-        try:
-            found, _ = study.queries.delta(
-                study.spec.cells[cell].pair,
-                {},
-                compositions=compositions,
-                epsilon=epsilon,
-                exp_epsilon=exp_epsilon,
-                direction="both",
-                refine=False,
-            )
-        except OffGridError:
-            continue
-        lower[cell], upper[cell] = np.nan_to_num(float(found.lower), nan=0.0), float(found.upper)
+        with suppress(OffGridError):
+            found = study.delta(spec.cells[cell].pair, **point, strict="silent")  # type: ignore[arg-type]
+            lower[cell], upper[cell] = np.nan_to_num(float(found.lower), nan=0.0), float(found.upper)
     return lower, upper
 
 
@@ -369,13 +353,4 @@ def _judged(study: Study, group: NoiseGroup, lower: FloatArray, upper: FloatArra
         known = low if cell.pair.attained_by_some else math.nan
         tried.append(TabulatedNoise(index, cell.describe(), amount, known, high, verdict))
     relations = alike(study.spec.neighbours_of(study.spec.cells[one.cell]) for one in tried)
-    return _chosen(NoiseChoice(group.label, group.what, group.fixed, tuple(tried), None, None, relations))
-
-
-def _chosen(choice: NoiseChoice) -> NoiseChoice:
-    """Return a choice with the boundary of its settings."""
-    tried = choice.tried
-    smallest = next((one for one in tried if one.verdict is Verdict.MEETS), None)
-    below = tried if smallest is None else tried[: tried.index(smallest)]
-    refuted = next((one for one in reversed(below) if one.verdict is Verdict.REFUTED), None)
-    return replace(choice, smallest=smallest, refuted=refuted)
+    return NoiseChoice(group.label, group.what, group.fixed, tuple(tried), relations)

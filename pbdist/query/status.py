@@ -5,18 +5,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError, OffGridError, StoreDamagedError, shown
 from pbdist.mechanisms.columns import known_columns
-from pbdist.query.judging import Precision, precision_as_json, precision_of, total_precision
+from pbdist.query.judging import Precision, precision_as_json, recorded_precision
 from pbdist.query.lookup import is_set
 from pbdist.query.settings import neighbours_by_label
 from pbdist.query.study import Study
 from pbdist.store import (
-    Refinement,
     StoreCheck,
     StoredStudy,
     check_store,
@@ -33,9 +32,6 @@ from pbdist.study.spec import exponential
 from pbdist.suggestions import did_you_mean
 from pbdist.tables import Cell, Column, Sheet, Shown, Value, text_of
 from pbdist.types import Adjacency, JsonValue
-
-if TYPE_CHECKING:
-    from pbdist.query.stored import Union
 
 
 class MissingBatch(NamedTuple):
@@ -63,11 +59,8 @@ class PartStatus:
     missing: tuple[MissingBatch, ...]
     #: Cells that could not be computed.
     failed: tuple[FailedCell, ...]
-    #: At how many points the tolerance was sought, and at how many of them it was missed.
-    points: int
-    missed: int
-    #: The batches in which it was missed.
-    wide: tuple[int, ...]
+    #: Of each committed batch, at how many points the tolerance was sought, and at how many of them it was missed.
+    judged: Mapping[int, tuple[int, int]]
 
     @property
     def cells(self) -> int:
@@ -257,22 +250,14 @@ def store_status(where: str | Path, *, check: bool = False) -> StoreStatus:
         check=check_store(place) if check else None,
         refinements=len(refinements),
         refined_points=sum(one.points for one in refinements),
-        precision=None if parts[0].study.sought is None else _precision(found),
+        precision=None
+        if parts[0].study.sought is None
+        else recorded_precision(
+            (part.stored, part.stored.cells_of(index), *counts)
+            for part in found
+            for index, counts in part.judged.items()
+        ),
     )
-
-
-def _precision(parts: Sequence[PartStatus]) -> Precision:
-    """Return how far the tolerance was reached in what is committed.
-
-    Of most batches only the details are read; checksums are not compared.
-    """
-    counted = Precision(sum(part.points for part in parts), sum(part.missed for part in parts), None)
-    wide = total_precision(
-        precision_of([(part.stored, part.stored.cells_of(index))], lenient=True)
-        for part in parts
-        for index in part.wide
-    )
-    return replace(counted, widest=wide.widest, unreadable=wide.unreadable)
 
 
 def part_status(stored: StoredStudy, sizes: Mapping[str, int] | None = None) -> PartStatus:
@@ -284,10 +269,7 @@ def part_status(stored: StoredStudy, sizes: Mapping[str, int] | None = None) -> 
         MissingBatch(index, cells.start, cells.stop) for index in progress.missing for cells in [stored.cells_of(index)]
     )
     failed = tuple(FailedCell(cell, cause) for cell, cause in sorted(progress.failed.items()))
-    judged = stored.judged(progress) if stored.study.seeks_some else {}
-    points, missed = (sum(counts[axis] for counts in judged.values()) for axis in (0, 1))
-    wide = tuple(index for index, counts in judged.items() if counts[1])
-    return PartStatus(stored, missing, failed, points, missed, wide)
+    return PartStatus(stored, missing, failed, stored.judged(progress) if stored.study.seeks_some else {})
 
 
 @dataclass(frozen=True)
@@ -435,21 +417,19 @@ class StudyContents:
         }
 
 
-def contents_of(
-    union: "Union", where: str, parts: Sequence[PartStatus], refinements: Sequence[Refinement]
-) -> StudyContents:
+def contents_of(opened: Study) -> StudyContents:
     """Return what a store holds, by its parts as one study, how far each part is, and what queries have added."""
-    study = union.study
-    lacking = missing_parts([stored.study for stored in union.parts], study) if len(union.parts) > 1 else ()
+    study, refinements = opened.spec, read_refinements(opened.parts[0])
     absent, failed = np.zeros(len(study.cells), dtype=bool), np.zeros(len(study.cells), dtype=bool)
-    if lacking:
+    if len(opened.parts) > 1:
         index = {cell: number for number, cell in enumerate(study.cells)}
-        absent[[index[cell] for part in lacking for cell in part.cells]] = True
-    for part in parts:
-        for batch in part.missing:
-            absent[union.rows(part.stored, range(batch.first, batch.stop))] = True
-        for item in part.failed:
-            failed[union.rows(part.stored, range(item.cell, item.cell + 1))] = True
+        for part in missing_parts([stored.study for stored in opened.parts], study):
+            absent[[index[cell] for cell in part.cells]] = True
+    for each in map(part_status, opened.parts):
+        for batch in each.missing:
+            absent[opened.numbers(each.stored, range(batch.first, batch.stop))] = True
+        for item in each.failed:
+            failed[opened.numbers(each.stored, range(item.cell, item.cell + 1))] = True
     columns = columns_of(study.cells)
     groups: dict[tuple[str, str], list[int]] = {}
     for row, key in enumerate(zip(columns["mechanism"], columns["kind"], strict=True)):
@@ -468,11 +448,11 @@ def contents_of(
         for (label, kind), rows in groups.items()
     )
     return StudyContents(
-        store=where,
+        store=opened.where,
         name=study.name,
         study=study,
         mechanisms=mechanisms,
-        parts=len(parts),
+        parts=len(opened.parts),
         refinements=len(refinements),
         refined_points=sum(one.points for one in refinements),
         refined_settings=tuple(dict.fromkeys(one.cell.describe() for one in refinements)),
@@ -608,7 +588,7 @@ def _can_answer(study: Study, label: str, noise: Mapping[str, Sequence[Any]], *,
     """Whether a label has a setting of these parameters, or one that bounds it; doubtful cases count."""
     for values in product(*noise.values()):
         try:
-            setting = study.queries.setting(label, dict(zip(noise, values, strict=True)))
+            setting = study.setting(label, dict(zip(noise, values, strict=True)))
         except OffGridError:
             continue
         except InvalidInputError:
