@@ -33,22 +33,28 @@ class Questions:
         """Return the cell, of the study or not, that a question is about."""
         return self.settings[int(self.setting[index])].cell
 
+    def of_each(self, known: Callable[[Setting], bool]) -> BoolArray:
+        """Return for each question what is known of its setting."""
+        return np.array([known(setting) for setting in self.settings], dtype=bool)[self.setting]
+
     @property
     def sought(self) -> BoolArray:
         """Which questions the study's tolerance is for: a cell with a factor of its own has none."""
-        return np.array([setting.cell.factor is None for setting in self.settings], dtype=bool)[self.setting]
+        return self.of_each(lambda setting: setting.cell.factor is None)
 
     @property
     def attained(self) -> BoolArray:
         """For which questions a lower bound can be known: see `Pair.attained_by_some`."""
-        known = [setting.attained for setting in self.settings]
-        return np.array(known, dtype=bool)[self.setting]
+        return self.of_each(lambda setting: setting.cell.pair.attained_by_some)
 
     @property
     def enclosed(self) -> BoolArray:
         """For which questions bounds come from two pairs, so that none are closer than these."""
-        known = [any(not there for _, there in setting.cell.pair.choices) for setting in self.settings]
-        return np.array(known, dtype=bool)[self.setting]
+        return self.of_each(lambda setting: any(not there for _, there in setting.cell.pair.choices))
+
+    def point(self, index: int, epsilon: float) -> tuple[Cell, int, float]:
+        """Return the cell, r and an ε of a question."""
+        return self.cell(index), int(self.compositions[index]), epsilon
 
 
 def bound_delta(
@@ -81,16 +87,8 @@ def bound_delta(
         stored[indices] = found
         exact[:, :, indices[found]] = values[:, :, found]
 
-    def take_upper(curves: Sequence[Curve], indices: IntArray) -> None:
-        for axis, values in enumerate(_each(curves, lambda curve: curve.log_upper(below[indices]))):
-            log_upper[axis, indices] = np.minimum(log_upper[axis, indices], values)
-
-    def take_lower(curves: Sequence[Curve], indices: IntArray) -> None:
-        for axis, values in enumerate(_each(curves, lambda curve: curve.log_lower(above[indices]))):
-            log_lower[axis, indices] = np.maximum(log_lower[axis, indices], values)
-
-    bounded = stored | _visit(asked, take_upper, ~stored, above=True)
-    _visit(asked, take_lower, ~stored, above=False)
+    bounded = stored | _tighten(log_upper, asked, lambda curve, at: curve.log_upper(below[at]), ~stored, above=True)
+    _tighten(log_lower, asked, lambda curve, at: curve.log_lower(above[at]), ~stored, above=False)
     with np.errstate(over="ignore"):
         upper = delta_above(log_upper)
     bounds = {
@@ -120,17 +118,9 @@ def bound_epsilon(asked: Questions, delta: FloatArray) -> tuple[FloatArray, Floa
     lower, upper = np.zeros((_DIRECTIONS, delta.size)), np.full((_DIRECTIONS, delta.size), np.inf)
     low, high = log_below(delta), log_above(delta)
 
-    def take_upper(curves: Sequence[Curve], indices: IntArray) -> None:
-        for axis, values in enumerate(_each(curves, lambda curve: curve.epsilon_upper(low[indices]))):
-            upper[axis, indices] = np.minimum(upper[axis, indices], values)
-
-    def take_lower(curves: Sequence[Curve], indices: IntArray) -> None:
-        for axis, values in enumerate(_each(curves, lambda curve: curve.epsilon_lower(high[indices]))):
-            lower[axis, indices] = np.maximum(lower[axis, indices], values)
-
     everywhere = np.ones(delta.size, dtype=bool)
-    bounded = _visit(asked, take_upper, everywhere, above=True)
-    _visit(asked, take_lower, everywhere, above=False)
+    bounded = _tighten(upper, asked, lambda curve, at: curve.epsilon_upper(low[at]), everywhere, above=True)
+    _tighten(lower, asked, lambda curve, at: curve.epsilon_lower(high[at]), everywhere, above=False)
     return lower, upper, bounded
 
 
@@ -166,21 +156,18 @@ def bound_compositions(
 _UPPER = list(BOUNDS).index("delta_upper")
 
 
-def _each(curves: Sequence[Curve], ask: Callable[[Curve], FloatArray]) -> Iterator[FloatArray]:
-    """Yield an answer for each direction; a curve that both share is evaluated once."""
-    first = ask(curves[0])
-    for curve in curves:
-        yield first if curve is curves[0] else ask(curve)
-
-
-def _visit(
-    asked: Questions, take: Callable[[Sequence[Curve], IntArray], None], wanted: BoolArray, *, above: bool
+def _tighten(
+    best: FloatArray, asked: Questions, ask: Callable[[Curve, IntArray], FloatArray], wanted: BoolArray, *, above: bool
 ) -> BoolArray:
-    """Call `take` with the curves that bound each wanted question, nearest first; return which questions had any."""
-    bounded = np.zeros(wanted.size, dtype=bool)
+    """Better some bounds of both directions, in place, by the curves nearest to each question; return which had any."""
+    better, bounded = np.minimum if above else np.maximum, np.zeros(wanted.size, dtype=bool)
     for points, group, rows in _nearest(asked, wanted, above=above):
         for row in np.unique(rows[rows >= 0]).tolist():
-            take(points.curves(row), group[rows == row])
+            at, curves = group[rows == row], points.curves(row)
+            first = ask(curves[0], at)
+            for axis, curve in enumerate(curves):
+                # A curve that both directions share is evaluated once.
+                best[axis, at] = better(best[axis, at], first if curve is curves[0] else ask(curve, at))
         bounded[group[rows >= 0]] = True
     return bounded
 
@@ -194,9 +181,15 @@ def _nearest(
     read as are enough: those without a row do not count, but where `any_rounds` holds, as callers take each stored r
     by itself.
     """
-    open_, enough, depth = wanted.copy(), np.array([_enough(setting) for setting in asked.settings]), 0
+    # Its own cell is enough for a setting that the study has computed.
+    own = [setting.equal is not None and setting.equal.gridded for setting in asked.settings]
+    enough = np.where(own, 1, [setting.near for setting in asked.settings])
+    open_, depth = wanted.copy(), 0
     while open_.any():
-        candidates = _candidates(asked, open_, depth, above=above)
+        candidates: list[PairPoints | None] = [None] * len(asked.settings)
+        for number in np.unique(asked.setting[open_]).tolist():
+            side = asked.settings[number].above if above else asked.settings[number].below
+            candidates[number] = side[depth] if depth < len(side) else None
         open_ &= np.array([one is not None for one in candidates], dtype=bool)[asked.setting]
         for points, whole in _grouped(candidates, asked.setting):
             group = whole[open_[whole]]
@@ -209,32 +202,11 @@ def _nearest(
         depth += 1
 
 
-def _enough(setting: Setting) -> int:
-    """Return how many cells to read for a setting: its own one is enough where the study has computed it."""
-    return 1 if setting.equal is not None and setting.equal.gridded else setting.near
-
-
-def _candidates(asked: Questions, open_: BoolArray, depth: int, *, above: bool) -> list[PairPoints | None]:
-    """Return for each setting with an open question the points that come at that depth, None where there are none."""
-    found: list[PairPoints | None] = [None] * len(asked.settings)
-    for number in np.unique(asked.setting[open_]).tolist():
-        side = asked.settings[number].above if above else asked.settings[number].below
-        found[number] = side[depth] if depth < len(side) else None
-    return found
-
-
 def _grouped(points: Sequence[PairPoints | None], setting: IntArray) -> Iterator[tuple[PairPoints, IntArray]]:
     """Yield each of the points once, with the indices of the questions that they are for."""
-    numbers: dict[int, int] = {}
-    distinct: list[PairPoints] = []
-    of_setting = np.full(len(points), -1)
-    for index, one in enumerate(points):
-        if one is None:
-            continue
-        if id(one) not in numbers:
-            numbers[id(one)] = len(distinct)
-            distinct.append(one)
-        of_setting[index] = numbers[id(one)]
+    distinct = list({id(one): one for one in points if one is not None}.values())
+    numbers = {id(one): number for number, one in enumerate(distinct)}
+    of_setting = np.array([-1 if one is None else numbers[id(one)] for one in points])
     group = of_setting[setting]
     order = np.argsort(group, kind="stable")
     starts = np.searchsorted(group[order], np.arange(len(distinct) + 1))

@@ -183,8 +183,7 @@ class Queries(Parts):
         answers, stored, bounded = bound_delta(asked, losses, around)
         if refine and not stored.all():
             missing = np.flatnonzero(~stored).tolist()
-            points = ((asked.cell(n), int(asked.compositions[n]), float(losses[n])) for n in missing)
-            asked = self._asking_again(given, asked)(points)
+            asked = self._asking_again(given, asked)(asked.point(n, float(losses[n])) for n in missing)
             answers, stored, bounded = bound_delta(asked, losses, around)
         self._refuse_unbounded(asked, bounded, losses)
         answers = answers.max(axis=1) if direction == "both" else answers

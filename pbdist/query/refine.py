@@ -148,9 +148,9 @@ def narrow_epsilon(
     failed: Failures = {}
     reach = np.full(delta.size, np.inf)
     # Without lower bounds there is nothing to close in on from below.
-    attained = np.array([setting.attained for setting in asked.settings], dtype=bool)[asked.setting]
+    attained = asked.attained
     for index in np.flatnonzero(open_).tolist():
-        cell, r = asked.settings[int(asked.setting[index])].cell, int(asked.compositions[index])
+        cell, r, _ = asked.point(index, 0.0)
         try:
             found = epsilon_table_of(
                 [(cell.pair, 1)], compositions=r, delta=delta[index], tolerance=max(0.5 * close, SMALLEST_TOLERANCE)
@@ -184,10 +184,7 @@ def narrow_epsilon(
             width = 0.6 * np.minimum(first[_LOG_UPPER] - first[_LOG_LOWER], last[_LOG_UPPER] - last[_LOG_LOWER])
             tried = [lower + (np.log(delta) + sign * width - middle) / slope for sign in (1.0, -1.0)]
         points = [
-            (
-                index,
-                (asked.settings[int(asked.setting[index])].cell, int(asked.compositions[index]), float(values[index])),
-            )
+            (index, asked.point(index, float(values[index])))
             for values, there in [
                 *((values, open_ & (values > lower) & (values < upper)) for values in tried),
                 (reach, beyond),
@@ -210,7 +207,7 @@ def narrow_compositions(
     """Have points computed until the largest number of rounds that meets (ε, δ) is known, or cannot be decided."""
     settled: BoolArray = np.zeros(delta.size, dtype=bool)
     # Without lower bounds nothing is refuted: up to where the upper bounds allow is sought, between these r.
-    attained = np.array([setting.attained for setting in asked.settings], dtype=bool)[asked.setting]
+    attained = asked.attained
     not_allowed = np.full(delta.size, np.inf)
     tried: set[tuple[int, int]] = set()
     failed: Failures = {}
@@ -229,7 +226,7 @@ def narrow_compositions(
                 settled[index] = True
                 continue
             tried.add((index, r))
-            points.append((index, (asked.settings[int(asked.setting[index])].cell, r, float(epsilon[index]))))
+            points.append((index, (asked.cell(index), r, float(epsilon[index]))))
         if not points:
             break
         asked = _asked_with(asked, points, again, failed)

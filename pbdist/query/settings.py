@@ -49,11 +49,6 @@ class Setting:
     #: The cells of the study that have its pair, by their numbers.
     stored: Sequence[int] = ()
 
-    @property
-    def attained(self) -> bool:
-        """Whether a lower bound can be known."""
-        return self.cell.pair.attained_by_some
-
 
 class Settings:
     """The settings of a study's cells, and the cells that bound any other setting."""
