@@ -11,7 +11,7 @@ import numpy as np
 from pbdist.errors import InvalidInputError, StoreDamagedError, StoreUnreachableError, shown
 from pbdist.mechanisms.columns import known_columns
 from pbdist.notebook import html_of_fields
-from pbdist.query.blocks import BOTH, BlockReader, about_rows, grid_of, rows_of
+from pbdist.query.blocks import BOTH, BlockReader, about_rows, rows_of
 from pbdist.query.lookup import Selection, selected
 from pbdist.query.queries import Queries
 from pbdist.store import Place, open_parts
@@ -173,9 +173,8 @@ class Study(Queries):
         _check_direction(direction)
         chosen = selected(self.spec, labels)
         kept = [name for name in labels if name in known_columns() and name not in chosen.scalar]
-        grid = grid_of([self.spec.cells[cell] for cell in chosen.cells.tolist()], kept)
         make = import_module("pbdist.query.dataset").selected_dataset
-        dataset: xr.Dataset = make(self.blocks, self.spec, chosen, direction, grid)
+        dataset: xr.Dataset = make(self.blocks, self.spec, chosen, direction, kept)
         return dataset
 
     @cached_property
