@@ -60,16 +60,7 @@ class Questions:
 def bound_delta(
     asked: Questions, epsilon: FloatArray, around: tuple[FloatArray, FloatArray] | None = None
 ) -> tuple[FloatArray, BoolArray, BoolArray]:
-    """Bound δ.
-
-    Parameters
-    ----------
-    asked
-        Settings and r.
-    epsilon : ndarray, shape (n,)
-        ε, nats.
-    around : (ndarray, ndarray), optional
-        Floats below and above the ε that is meant, where that is no float.
+    """Bound δ at some ε in nats; `around` has floats below and above the ε that is meant, where that is no float.
 
     Returns
     -------

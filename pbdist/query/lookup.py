@@ -41,15 +41,7 @@ class Selection:
 
 
 def selected(study: StudySpec, labels: Mapping[str, Any]) -> Selection:
-    """Return the points that have all the labels; of a list of values any one of them.
-
-    Raises
-    ------
-    OffGridError
-        No cell has the labels, or an r or an ε is not stored; the text names what is.
-    InvalidInputError
-        A label is unknown, or its value is none that a label can have.
-    """
+    """Return the points that have all the labels, of a list of values any one of them; errors as `Study.frame`."""
     check_names(labels, (*known_columns(), *_GRIDS))
     if EPSILON in labels and "exp_epsilon" in labels:
         check_either(epsilon=labels[EPSILON], exp_epsilon=labels["exp_epsilon"])
@@ -183,20 +175,18 @@ def matches(name: str, stored: Any, wanted: float | str | None) -> BoolArray:
 def ambiguous(mechanism: str, found: Sequence[Cell]) -> str:
     """Return the text of an error: several cells match, and these parameters tell them apart."""
     undetermined = told_apart(found)
-    start = f"mechanism: expected one noise setting of {mechanism!r}, got {len(found)}"
-    if not undetermined:
-        return f"{start} that differ in no parameter: give them labels of their own in the study"
-    return f"{start}: also give {', '.join(undetermined)}"
+    more = f": also give {', '.join(undetermined)}"
+    more = more if undetermined else " that differ in no parameter: give them labels of their own in the study"
+    return f"mechanism: expected one noise setting of {mechanism!r}, got {len(found)}{more}"
 
 
 def told_apart(found: Sequence[Cell]) -> list[str]:
     """Return the parameters in which cells differ, each with its values as text."""
-    undetermined = []
     columns = cell_columns(found)
-    for name in telling(columns, len(found)):
-        texts = list(dict.fromkeys(_text(value, name) for value in columns[name]))
-        undetermined.append(f"{name} ({_listed(texts)})")
-    return undetermined
+    return [
+        f"{name} ({_listed(list(dict.fromkeys(_text(value, name) for value in columns[name])))})"
+        for name in telling(columns, len(found))
+    ]
 
 
 def telling(columns: Mapping[str, Sequence[Any]], count: int) -> list[str]:

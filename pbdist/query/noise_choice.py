@@ -30,17 +30,17 @@ from pbdist.types import Adjacency, FloatArray
 
 @dataclass(frozen=True)
 class NoiseGroup:
-    """Cells of a study that differ in their amount of noise alone."""
+    """Cells of a study that differ in their amount of noise alone.
 
-    #: The label of the mechanism.
+    `what` is the amount with its unit, empty for mechanisms without one, such as histograms; `fixed` are the other
+    parameters, by the names of `pbdist query`. `cells` are indices in the study, by increasing noise; `amounts` theirs,
+    NaN without an amount.
+    """
+
     label: str
-    #: What the amount is, with its unit; empty for mechanisms without one, such as histograms.
     what: str
-    #: The other parameters, by the names of `pbdist query`.
     fixed: Mapping[str, float | str]
-    #: Indices in the study, by increasing noise.
     cells: tuple[int, ...]
-    #: Of these cells; NaN without an amount.
     amounts: tuple[float, ...]
 
 
@@ -106,7 +106,7 @@ class NoiseChoice:
 def noise_groups(columns: Mapping[str, Sequence[Any]]) -> tuple[NoiseGroup, ...]:
     """Return the cells of a study grouped by all their parameters but the amount of noise, in their first order.
 
-    `columns` is as from `pbdist.store.columns.cell_columns`: one value a cell in each. What is made of others has
+    `columns` is as from `pbdist.study.columns.cell_columns`: one value a cell in each. What is made of others has
     an amount if all its factors with that amount have the same: of products of sums and counts that of the sums.
     """
     found: dict[tuple[Any, ...], list[tuple[int, _Noise | None]]] = {}

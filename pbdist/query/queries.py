@@ -25,8 +25,8 @@ from pbdist.query.lookup import check_flag, check_strict, given_array, noise_par
 from pbdist.query.refine import Failures, Point, narrow_compositions, narrow_epsilon, next_rounds
 from pbdist.query.refine import refine as compute_points
 from pbdist.query.settings import Setting, Settings, neighbours_of_settings
-from pbdist.query.stored import DAMAGED, FAILED, NOT_COMPUTED, Parts, PointReader
-from pbdist.query.stored_curves import pair_renyi, state_renyi, stored_total_variation, stored_tradeoff
+from pbdist.query.stored import DAMAGED, NOT_COMPUTED, Parts, PointReader
+from pbdist.query.stored_curves import frozen, pair_renyi, state_renyi, stored_total_variation, stored_tradeoff
 from pbdist.results import (
     ENCLOSED,
     NO_LOWER,
@@ -453,7 +453,7 @@ class Queries(Parts):
         """Return the fields of an answer: read-only arrays in the shape of the question."""
         shape = (2, *given.shape) if direction == "each" else given.shape
         fields = dict(zip((*names, "within_tolerance", "why_wide"), arrays, strict=True))
-        found = {name: None if one is None else _frozen(one.reshape(shape)) for name, one in fields.items()}
+        found = {name: None if one is None else frozen(one.reshape(shape)) for name, one in fields.items()}
 
         def settings() -> TextArray:
             """Return each setting in words."""
@@ -492,11 +492,8 @@ class Queries(Parts):
         gap = next((text for text in map(self._gap, setting.stored) if text), None)
         if gap is not None:
             raise OffGridError(f"{self.where}: {name} {gap}, or let refine=True (pbdist query --refine) compute it")
-        why = (
-            "no stored setting is provably less noisy"
-            if setting.ordered
-            else "no order is known between noise settings of its kind"
-        )
+        why = "no order is known between noise settings of its kind"
+        why = "no stored setting is provably less noisy" if setting.ordered else why
         raise OffGridError(
             f"{self.where}: expected a stored noise setting, got {name}: {why}: add it to the study's mechanisms and"
             " run it again, or let refine=True (pbdist query --refine) compute it"
@@ -505,12 +502,15 @@ class Queries(Parts):
     def _gap(self, cell: int) -> str | None:
         """Return in words why a cell has no bounds, and what to do; None where it has."""
         why = self.gaps([cell]).get(cell)
-        if why == FAILED:
-            causes = (stored.failures(row // stored.cells_per_batch).get(row) for stored, row in self.rows_of(cell))
-            return f"could not be computed: {next(filter(None, causes), 'its cause is lost')}"
-        again = {NOT_COMPUTED: "is not computed yet: run the study again"}
-        again[DAMAGED] = "was computed, but its files have changed or are missing: run the study again with --check"
-        return None if why is None else again[why]
+        if why is None:
+            return None
+        if why == NOT_COMPUTED:
+            return "is not computed yet: run the study again"
+        if why == DAMAGED:
+            return "was computed, but its files have changed or are missing: run the study again with --check"
+        failures = (stored.failures(row // stored.cells_per_batch).get(row) for stored, row in self.rows_of(cell))
+        cause = next(filter(None, failures), "its cause is lost")
+        return f"could not be computed: {cause}"
 
     def _about(self, found: CurveBounds, mechanism: str | Pair, noise: Mapping[str, Any]) -> CurveBounds:
         """Return bounds with what they are about."""
@@ -656,8 +656,3 @@ def _losses(given: _Asked) -> tuple[FloatArray, tuple[FloatArray, FloatArray] | 
     inner = losses > 0.0
     below = np.where(inner, np.nextafter(losses, 0.0), losses)
     return losses, (below, np.where(inner, np.nextafter(losses, np.inf), losses))
-
-
-def _frozen(values: Any) -> Any:
-    values.setflags(write=False)
-    return values

@@ -1,6 +1,6 @@
-"""All that queries compute: points that a store lacks, which of them an ε or r needs, and Rényi divergences.
+"""All that queries compute of δ: points that a store lacks, and which of them an ε or r needs.
 
-What is computed of δ is added to the store. Which points are chosen decides how close the bounds are, never whether
+What is computed is added to the store. Which points are chosen decides how close the bounds are, never whether
 they hold. A point that cannot be computed is left out; its question is answered by what is known without it.
 """
 
@@ -11,9 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from pbdist.arguments import MAX_COMPOSITIONS, SMALLEST_TOLERANCE
-from pbdist.curves.renyi import renyi_table
 from pbdist.errors import InvalidInputError, PbdistError, PrecisionError
-from pbdist.mechanisms import Pair
 from pbdist.query.answers import Questions, bound_compositions, bound_delta, bound_epsilon
 from pbdist.store import Refinement, StoredStudy, add_refinement, hold, read_refinements
 from pbdist.store.layout import BOUNDS
@@ -52,16 +50,7 @@ def refine(
     Guaranteed: whenever this process ends, each group of points that is computed together is in the store as a whole or
     not at all. Several processes may add the same points: then one of them does, or all. No other file is changed.
 
-    Parameters
-    ----------
-    stored
-        The first part of the store.
-    study
-        The study in it: its method, tolerance and buckets count.
-    points
-        Points that it lacks.
-    known
-        The store's refinements that were read before.
+    `stored` is the first part of the store, `known` what was read of its refinements before.
 
     Raises
     ------
@@ -262,9 +251,3 @@ def _open(asked: Questions, delta: FloatArray, close: float) -> tuple[FloatArray
     lower, upper = both_lower.max(axis=0), both_upper.max(axis=0)
     with np.errstate(invalid="ignore"):
         return lower, upper, ~bounded | np.isinf(upper) | ~(upper - lower <= close * lower)
-
-
-def computed_renyi(pair: Pair, compositions: int, order: FloatArray, tolerance: float) -> tuple[FloatArray, FloatArray]:
-    """Compute lower and upper bounds on the Rényi divergence of a pair, shape (2, orders); nothing is stored."""
-    table = renyi_table([(pair, 1)], compositions=compositions, order=order, tolerance=tolerance)
-    return table.lower[:, 0], table.upper[:, 0]

@@ -287,14 +287,14 @@ def neighbours_of_settings(study: StudySpec, mechanism: str | Pair, settings: Se
     What is asked by its label is as the study says of that label. A mechanism that is asked for itself is as it says,
     or as the study says of a stored one that is equal.
     """
-    if isinstance(mechanism, str):
-        return alike(study.neighbours_of(setting.cell) for setting in settings)
-    return alike(_of_pair(study, setting) for setting in settings)
 
+    def relation(setting: Setting) -> Adjacency:
+        own = setting.cell.pair.adjacency
+        if isinstance(mechanism, str):
+            return study.neighbours_of(setting.cell)
+        return own if own.definite else alike(study.neighbours_of(study.cells[number]) for number in setting.stored)
 
-def _of_pair(study: StudySpec, setting: Setting) -> Adjacency:
-    own = setting.cell.pair.adjacency
-    return own if own.definite else alike(study.neighbours_of(study.cells[number]) for number in setting.stored)
+    return alike(map(relation, settings))
 
 
 def neighbours_text(found: Mapping[str, Adjacency]) -> str:

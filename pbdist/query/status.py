@@ -72,11 +72,6 @@ class PartStatus:
         """Cells of the missing batches."""
         return sum(batch.stop - batch.first for batch in self.missing)
 
-    @property
-    def points_of_a_cell(self) -> int:
-        """The points (r, ε) that the part has of each cell."""
-        return len(self.stored.study.compositions) * len(self.stored.study.epsilon)
-
     def setting(self, cell: int) -> str:
         """Return the setting of a cell as text, also of one that is damaged."""
         try:
@@ -127,13 +122,14 @@ class StoreStatus:
 
         Of a study that was extended by an ε these count what is there; its cells are in several parts.
         """
-        found = {"all": 0, "computed": 0, "missing": 0, "failed": 0}
-        for part in self.parts:
-            computed = part.cells - part.cells_missing - len(part.failed)
-            counts = (part.cells, computed, part.cells_missing, len(part.failed))
-            for name, count in zip(found, counts, strict=True):
-                found[name] += count * part.points_of_a_cell
-        return found
+        counts = [
+            np.multiply(
+                [one.cells, one.cells - one.cells_missing - len(one.failed), one.cells_missing, len(one.failed)],
+                len(one.stored.study.compositions) * len(one.stored.study.epsilon),
+            )
+            for one in self.parts
+        ]
+        return dict(zip(("all", "computed", "missing", "failed"), np.sum(counts, axis=0).tolist(), strict=True))
 
     @property
     def batches(self) -> int:
@@ -173,13 +169,9 @@ class StoreStatus:
             "complete": self.complete,
             "healthy": None if self.check is None else self.check.healthy,
             "driver": self.driver,
-            "points": dict(self.points),
-            "cells": {
-                "all": self.cells,
-                "committed": self.cells - missing - failed,
-                "missing": missing,
-                "failed": failed,
-            },
+            "points": self.points,
+            "cells": {"all": self.cells, "committed": self.cells - missing - failed}
+            | {"missing": missing, "failed": failed},
             "batches": {"all": self.batches, "missing": self.batches_missing},
             "refinements": {"all": self.refinements, "points": self.refined_points},
             "precision": None
@@ -305,6 +297,10 @@ class MechanismContents:
         return self.settings - self.missing - self.failed
 
 
+#: What a study says of all its cells.
+_FACTS = ("method", "tolerance", "buckets", "floor", "direction", "keep_states")
+
+
 @dataclass(frozen=True)
 class StudyContents:
     """What the store of a study holds.
@@ -379,24 +375,21 @@ class StudyContents:
         kept = tuple(one for one in self.mechanisms if one.label == label)
         return replace(self, mechanisms=kept, complete=all(one.computed == one.settings for one in kept))
 
+    @property
+    def _grids(self) -> dict[str, Sequence[float]]:
+        powers = [exponential(value) for value in self.study.epsilon]
+        return {"compositions": self.study.compositions, "epsilon": self.study.epsilon, "exp_epsilon": powers}
+
     def as_json(self) -> dict[str, JsonValue]:
         """Return everything, with all values, in the types of JSON; None for an e^ε that no float holds."""
-        study = self.study
-        powers = [exponential(value) for value in study.epsilon]
+        grids = {name: [one if math.isfinite(one) else None for one in values] for name, values in self._grids.items()}
         return {
             "store": self.store,
             "study": self.name,
-            "digest": study.digest,
+            "digest": self.study.digest,
             "complete": self.complete,
-            "method": study.method,
-            "tolerance": study.tolerance,
-            "buckets": study.buckets,
-            "floor": study.floor,
-            "direction": study.direction,
-            "keep_states": study.keep_states,
-            "compositions": list(study.compositions),
-            "epsilon": list(study.epsilon),
-            "exp_epsilon": [power if math.isfinite(power) else None for power in powers],
+            **{name: getattr(self.study, name) for name in _FACTS},
+            **grids,
             "settings": {"all": self.settings, "missing": self.missing, "failed": self.failed},
             "parts": self.parts,
             "refinements": {
@@ -482,18 +475,13 @@ _MOST_LISTED = 8
 def contents_sheet(contents: StudyContents) -> Sheet:
     """Return what a store holds as a sheet: rows of the study first, which have no mechanism; in CSV all values."""
     study = contents.study
-    facts: dict[str, Value] = {"study": contents.name, "complete": contents.complete, "method": study.method}
-    facts |= {"tolerance": study.tolerance, "buckets": study.buckets}
-    facts |= {} if study.sought is None else {"floor": study.floor, "direction": study.direction}
-    facts["keep_states"] = study.keep_states
-    lists: dict[str, Sequence[Any]] = {
-        "compositions": study.compositions,
-        "epsilon": study.epsilon,
-        "exp_epsilon": [exponential(value) for value in study.epsilon],
-    }
+    # Only a tolerance has a floor, and is sought in some direction.
+    names = [name for name in _FACTS if study.sought is not None or name not in ("floor", "direction")]
+    facts: dict[str, Value] = {"study": contents.name, "complete": contents.complete}
+    facts |= {name: getattr(study, name) for name in names}
     rows: list[tuple[str, str, int | None, Cell]] = [
         *(("", name, None, Shown(text_of(fact), _plain(fact))) for name, fact in facts.items() if fact is not None),
-        *(("", name, len(values), _values(values, name)) for name, values in lists.items()),
+        *(("", name, len(values), _values(values, name)) for name, values in contents._grids.items()),
         ("", "settings", contents.settings, _progress(contents)),
         ("", "parts", contents.parts, None),
         ("", "refined_points", contents.refined_points, _values(contents.refined_settings, "refined")),

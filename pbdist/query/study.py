@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pbdist.arguments import check_direction
 from pbdist.errors import InvalidInputError, StoreDamagedError, StoreUnreachableError, shown
 from pbdist.mechanisms.columns import known_columns
 from pbdist.notebook import html_of_fields
@@ -145,7 +146,7 @@ class Study(Queries):
         StoreDamagedError
             The stored values cannot be read.
         """
-        _check_direction(direction)
+        check_direction(direction)
         known = self.row_columns
         names = tuple(known) if columns is None else tuple(columns)
         for name in names:
@@ -170,7 +171,7 @@ class Study(Queries):
         Arguments, errors and what is not known are as for `frame`, with ``status`` as a variable. Cells that are no
         grid over parameters are an `InvalidInputError`, whose text says what to give too.
         """
-        _check_direction(direction)
+        check_direction(direction)
         chosen = selected(self.spec, labels)
         kept = [name for name in labels if name in known_columns() and name not in chosen.scalar]
         make = import_module("pbdist.query.dataset").selected_dataset
@@ -210,8 +211,3 @@ def open_study(where: str | Path | Place) -> Study:
         The study in it cannot be read.
     """
     return Study(open_parts(where))
-
-
-def _check_direction(direction: str) -> None:
-    if direction not in (BOTH, "each"):
-        raise InvalidInputError(f"direction: expected 'both' or 'each', got {shown(direction)}")
