@@ -313,18 +313,13 @@ def _noise_of_factors(form: Mapping[str, Any]) -> _Noise | None:
 
 def _group(rows: Sequence[tuple[int, _Noise | None]], columns: Mapping[str, Sequence[Any]]) -> NoiseGroup:
     ordered = sorted(rows, key=lambda row: (() if row[1] is None else row[1].order, row[0]))
-    cells = tuple(cell for cell, _ in ordered)
-    noise = ordered[0][1]
-    told = {name: columns[name][cells[0]] for name in known_columns() if name in columns}
+    first, noise = ordered[0]
     # What a pair is made of tells its amount too.
     varying = ("mechanism",) if noise is None else ("mechanism", "made_of", *noise.columns)
-    fixed = {
-        column: value if isinstance(value, str) else float(value)
-        for column, value in told.items()
-        if column not in varying and is_set(value)
-    }
-    amounts = tuple(math.nan if one is None else one.amount for _, one in ordered)
-    return NoiseGroup(str(told["mechanism"]), "" if noise is None else noise.what, fixed, cells, amounts)
+    told = {name: columns[name][first] for name in known_columns() if name in columns and name not in varying}
+    fixed = {name: value if isinstance(value, str) else float(value) for name, value in told.items() if is_set(value)}
+    cells, amounts = zip(*((cell, math.nan if one is None else one.amount) for cell, one in ordered), strict=True)
+    return NoiseGroup(str(columns["mechanism"][first]), "" if noise is None else noise.what, fixed, cells, amounts)
 
 
 def _bounds(
@@ -346,11 +341,11 @@ def _bounds(
 
 def _judged(study: Study, group: NoiseGroup, lower: FloatArray, upper: FloatArray, delta: float) -> NoiseChoice:
     tried = []
-    for index, amount in zip(group.cells, group.amounts, strict=True):
-        cell, low, high = study.spec.cells[index], float(lower[index]), float(upper[index])
-        verdict = verdict_of(low, high, delta)
+    cells = [study.spec.cells[index] for index in group.cells]
+    for index, cell, amount in zip(group.cells, cells, group.amounts, strict=True):
+        low, high = float(lower[index]), float(upper[index])
         # Where no change attains the pair, the store has 0 in place of a bound that is not known.
         known = low if cell.pair.attained_by_some else math.nan
-        tried.append(TabulatedNoise(index, cell.describe(), amount, known, high, verdict))
-    relations = alike(study.spec.neighbours_of(study.spec.cells[one.cell]) for one in tried)
+        tried.append(TabulatedNoise(index, cell.describe(), amount, known, high, verdict_of(low, high, delta)))
+    relations = alike(map(study.spec.neighbours_of, cells))
     return NoiseChoice(group.label, group.what, group.fixed, tuple(tried), relations)

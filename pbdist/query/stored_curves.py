@@ -72,7 +72,7 @@ def stored_total_variation(
         lower, upper = variation_of(known.lower[:, 0], known.upper[:, 0], wholes_of([(pair, 1)], r))
         return lower[:, None] + 0.0 * points, upper[:, None] + 0.0 * points
 
-    axis = _Axis("compositions", 0.0, _as_it_is, np.max)
+    axis = _Axis("compositions", 0.0, lambda zeros: zeros, np.max)
     return _judged(_answered(bounds, compositions, axis, direction), study, axis, pair)
 
 
@@ -133,10 +133,6 @@ def _kept_state(kept: list[tuple[StoredStudy, int]], direction: Direction, compo
         f"compositions: expected a number of compositions whose state is kept, got {compositions}: a study with"
         " keep_states: true keeps those of its own"
     )
-
-
-def _as_it_is(values: Any) -> FloatArray:
-    return np.asarray(values, dtype=np.float64)
 
 
 @dataclass(frozen=True)
