@@ -1,89 +1,23 @@
-"""Judge bounds against a study's tolerance and its targets, and tell which answers miss the tolerance."""
+"""How far the bounds in a store reach the tolerance of its study."""
 
 import math
-import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from pbdist.errors import PrecisionError, PrecisionWarning, StoreDamagedError
+from pbdist.errors import StoreDamagedError
 from pbdist.results import Bracket, log_relative_width
 from pbdist.rounding import rounded_down, rounded_up
 from pbdist.store import StoredStudy
 from pbdist.store.layout import BOUNDS, WITHIN
 from pbdist.study import Cell, StudySpec
 from pbdist.study.spec import log_floor
-from pbdist.types import BoolArray, Direction, FloatArray, JsonValue
+from pbdist.types import Direction, FloatArray, JsonValue
 
 if TYPE_CHECKING:
     from pbdist.query.stored import Parts
-
-#: Why an answer is wide: `DeltaBounds.why_wide`.
-BETWEEN = "between stored points"
-MISSED = "the study missed its tolerance there"
-FACTOR = "a factor takes the place of the tolerance"
-
-
-def delta_within(
-    study: StudySpec, log_lower: FloatArray, log_upper: FloatArray, stored: BoolArray
-) -> tuple[BoolArray, FloatArray] | None:
-    """Return which answers on δ are within the tolerance, and upper / lower - 1; None where the study has none.
-
-    The bounds have the shape (directions, n), or (n,) of the larger direction. `stored`, shape (2, n), says which
-    points the store holds as within; it may know that no closer bounds can be computed.
-    """
-    if study.sought is None:
-        return None
-    width = log_relative_width(log_lower, log_upper)
-    if log_lower.ndim == 1:
-        known = stored.all(axis=0)
-    elif study.direction == "each":
-        known = stored
-    else:
-        # The study judged the larger direction alone. That says something of the other one only where both lower bounds
-        # are 0, as no closer bounds can be computed there.
-        known = stored & (log_lower.max(axis=0) == -np.inf)
-    return (width <= study.sought) | (log_upper <= log_floor(study)) | known, width
-
-
-def between(name: str, lower: float, upper: float) -> str:
-    """Return the bounds on a quantity in words, rounded outwards; a lower one that is not known is no number."""
-    if math.isnan(lower):
-        return f"{name} is at most {_told(upper, rounded_up)}, and no lower bound is known"
-    return f"{name} is between {_told(lower, rounded_down)} and {_told(upper, rounded_up)}"
-
-
-def _told(value: float, rounded: Callable[[float], str]) -> str:
-    return str(int(value)) if value.is_integer() else rounded(value)
-
-
-def missed_by(
-    missed: BoolArray, width: FloatArray, study: StudySpec, what: str, worst: Callable[[tuple[int, ...]], str]
-) -> str | None:
-    """Return in a sentence how many answers are wider than the tolerance, and which is the widest; None for none.
-
-    `what` names the width that is to be at most the tolerance; `worst` describes the answer at an index.
-    """
-    if not missed.any():
-        return None
-    index = tuple(int(at) for at in np.unravel_index(int(np.argmax(np.where(missed, width, -1.0))), missed.shape))
-    count = int(np.count_nonzero(missed))
-    by = "the answer" if missed.size == 1 else f"{count:,} of {missed.size:,} answers, most"
-    return f"tolerance: expected {what} <= {study.sought:g}, missed by {by} at {worst(index)}"
-
-
-def tell(missed: str | None, *, strict: bool | Literal["silent"], depth: int = 3) -> None:
-    """Warn of wide answers, raise `PrecisionError` if `strict`, or say nothing if it is ``"silent"``.
-
-    The warning names the line `depth` frames up: by default the caller of the function that calls this.
-    """
-    if missed is None or strict == "silent":
-        return
-    if strict:
-        raise PrecisionError(missed)
-    warnings.warn(missed, PrecisionWarning, stacklevel=depth)
 
 
 @dataclass(frozen=True)

@@ -18,15 +18,28 @@ from pbdist.arguments import (
 )
 from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.mechanisms import Pair
-from pbdist.query.answers import Questions, bound_compositions, bound_delta, bound_epsilon, stored_within
+from pbdist.query.answers import (
+    BETWEEN,
+    FACTOR,
+    MISSED,
+    Questions,
+    between,
+    bound_compositions,
+    bound_delta,
+    bound_epsilon,
+    delta_within,
+    frozen,
+    missed_by,
+    stored_within,
+    tell,
+)
 from pbdist.query.convex_delta import StateAt
-from pbdist.query.judging import BETWEEN, FACTOR, MISSED, between, delta_within, missed_by, tell
 from pbdist.query.lookup import check_flag, check_strict, given_array, noise_parameter, one_setting
 from pbdist.query.refine import Failures, Point, narrow_compositions, narrow_epsilon, next_rounds
 from pbdist.query.refine import refine as compute_points
 from pbdist.query.settings import Setting, Settings, neighbours_of_settings
 from pbdist.query.stored import DAMAGED, NOT_COMPUTED, Parts, PointReader
-from pbdist.query.stored_curves import frozen, pair_renyi, state_renyi, stored_total_variation, stored_tradeoff
+from pbdist.query.stored_curves import pair_renyi, state_renyi, stored_total_variation, stored_tradeoff
 from pbdist.results import (
     ENCLOSED,
     NO_LOWER,

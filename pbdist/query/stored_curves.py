@@ -13,8 +13,8 @@ from pbdist.curves.tradeoff import SupportCurve, state_tradeoff, wholes_of
 from pbdist.curves.tradeoff_table import checked_errors, variation_of
 from pbdist.errors import InvalidInputError, OffGridError, StoreFormatError
 from pbdist.mechanisms import Pair
+from pbdist.query.answers import between, frozen, missed_by
 from pbdist.query.convex_delta import StateAt
-from pbdist.query.judging import between, missed_by
 from pbdist.query.lookup import given_array
 from pbdist.results import CurveBounds, DeltaBounds, relative_width
 from pbdist.store import StoredStudy, read_state
@@ -200,10 +200,3 @@ def _judged(found: CurveBounds, study: StudySpec, axis: _Axis, pair: Pair) -> tu
     what = "type_two_error_upper - type_two_error_lower" if errors else what
     missed = missed_by(np.asarray(~within), width, study, what, worst)
     return replace(found, within_tolerance=frozen(np.asarray(within))), missed
-
-
-def frozen(values: Any) -> Any:
-    """Return an array that is read-only."""
-    values = np.asarray(values)
-    values.setflags(write=False)
-    return values

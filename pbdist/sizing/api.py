@@ -17,7 +17,7 @@ from pbdist.mechanisms import (
     noise_parameter,
     stated,
 )
-from pbdist.query.judging import tell
+from pbdist.query.answers import tell
 from pbdist.query.lookup import check_flag
 from pbdist.query.study import Study, open_study
 from pbdist.results import NOTHING_KNOWN, Bracket
