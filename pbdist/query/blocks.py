@@ -47,7 +47,7 @@ class Block:
 
 
 class BlockReader:
-    """Reads blocks of a study's cells. Of each part the batch that was read last stays in memory."""
+    """Reads blocks of a study's cells."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts, study = parts, parts.spec
@@ -60,7 +60,6 @@ class BlockReader:
             )
             for stored in parts.parts
         }
-        self._batches: dict[str, tuple[int, dict[str, Any] | None, frozenset[int]]] = {}
 
     def read(self, cells: IntArray) -> Block:
         """Return the points of some cells; a `StoreDamagedError` where the bytes of a batch cannot be read."""
@@ -78,36 +77,22 @@ class BlockReader:
 
     def _fill(self, block: Block, stored: StoredStudy, batch: int, places: IntArray, rows: IntArray) -> None:
         """Put the points of one batch of a part into a block."""
-        start = stored.cells_of(batch).start
-        found, failed = self._batch(stored, batch)
-        r, e = self._grids[stored.part]
+        cells, (r, e) = stored.cells_of(batch), self._grids[stored.part]
+        found = stored.read(batch) if self._parts.is_committed(stored, cells.start) else None
+        points = (places[:, None, None], r, e)
         if found is None:
             lost = PointState.DAMAGED if stored.known_progress.committed[batch] else PointState.MISSING
-            block.states[places[:, None, None], r, e] = lost
+            block.states[points] = lost
             return
         directions = np.arange(len(Direction))[:, None, None]
         for name in self.names:
-            values = found[name][rows - start]
+            values = found.values(name)[rows - cells.start]
             if name in COMPUTED:
                 block.values[name][places] = np.fmin(block.values[name][places], values)
             else:
                 block.values[name][places[:, None, None, None], directions, r, e] = values
-        states = [PointState.FAILED if row in failed else PointState.COMPUTED for row in rows.tolist()]
-        block.states[places[:, None, None], r, e] = np.array(states, dtype=np.uint8)[:, None, None]
-
-    def _batch(self, stored: StoredStudy, batch: int) -> tuple[dict[str, Any] | None, frozenset[int]]:
-        """Return the arrays of a batch, None where it is not committed, and the rows of cells that failed."""
-        kept = self._batches.get(stored.part)
-        if kept is None or kept[0] != batch:
-            cells = stored.cells_of(batch)
-            found: dict[str, Any] | None = None
-            failed: frozenset[int] = frozenset()
-            read = stored.read(batch) if self._parts.is_committed(stored, cells.start) else None
-            if read is not None:
-                found = {name: read.values(name) for name in self.names}
-                failed = frozenset(cells.start + row for row in np.flatnonzero(read.failed).tolist())
-            kept = self._batches[stored.part] = batch, found, failed
-        return kept[1], kept[2]
+        states = np.where(found.failed[rows - cells.start], PointState.FAILED, PointState.COMPUTED)
+        block.states[points] = states[:, None, None]
 
 
 #: The direction of a bound on the larger δ of the two.

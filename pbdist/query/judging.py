@@ -3,11 +3,12 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from pbdist.errors import StoreDamagedError
+from pbdist.query.stored import Parts
 from pbdist.results import Bracket, log_relative_width
 from pbdist.rounding import rounded_down, rounded_up
 from pbdist.store import StoredStudy
@@ -15,9 +16,6 @@ from pbdist.store.layout import BOUNDS, WITHIN
 from pbdist.study import Cell, StudySpec
 from pbdist.study.spec import log_floor
 from pbdist.types import Direction, FloatArray, JsonValue
-
-if TYPE_CHECKING:
-    from pbdist.query.stored import Parts
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ class Precision:
     unreadable: int = 0
 
 
-def reached_precision(study: "Parts", wanted: StudySpec | None = None, *, recorded: bool = False) -> Precision:
+def reached_precision(study: Parts, wanted: StudySpec | None = None, *, recorded: bool = False) -> Precision:
     """Compare the brackets of a stored study with its tolerance; without one, no point counts.
 
     Parameters

@@ -11,7 +11,7 @@ import numpy as np
 from pbdist.mechanisms import ElementaryPair, Histogram, Pair, Reversed
 from pbdist.query.convex_delta import Curve, StateAt, StateReader, with_state
 from pbdist.store import Refinement, StoredStudy, check_skeleton
-from pbdist.store.layout import BOUNDS, WITHIN
+from pbdist.store.layout import BOUNDS, QUANTITIES, WITHIN
 from pbdist.study import StudySpec
 from pbdist.study.extension import union_of
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
@@ -143,8 +143,6 @@ class Parts:
 #: Some points: numbers of rounds and ε, both increasing; the arrays of `BOUNDS` over (bound, direction, r, ε), NaN
 #: where there is no point; and where the tolerance is met, over (direction, r, ε).
 Source = tuple[tuple[int, ...], tuple[float, ...], FloatArray, BoolArray]
-#: Batches whose values are kept in memory.
-_MOST_BATCHES = 256
 
 
 class PairPoints:
@@ -270,14 +268,13 @@ class PointReader:
         self._refined: dict[Pair, list[Source]] = {}
         for one in refinements:
             self._refined.setdefault(one.cell.pair, []).append((one.compositions, one.epsilon, one.values, one.within))
-        self._batches: dict[tuple[str, int], tuple[FloatArray, BoolArray]] = {}
         self._known: dict[tuple[Pair, tuple[int, ...]], PairPoints] = {}
         self._states = StateReader()
 
     def with_refinements(self, refinements: Sequence[Refinement]) -> "PointReader":
         """Return a reader of the same study with other refinements; what was read is not read again."""
         reader = PointReader(self._parts, refinements)
-        reader._batches, reader._states = self._batches, self._states
+        reader._states = self._states
         return reader
 
     @property
@@ -307,25 +304,13 @@ class PointReader:
         for cell in cells:
             yield from (each for each in self._parts.rows_of(cell) if self._parts.is_committed(*each))
 
-    def _of_cell(self, cell: int) -> list[Source]:
-        found = []
+    def _of_cell(self, cell: int) -> Iterator[Source]:
         for stored, row in self._rows([cell]):
-            batch = row // stored.cells_per_batch
-            values, within = self._values(stored, batch)
-            index = row - batch * stored.cells_per_batch
-            found.append((stored.study.compositions, stored.study.epsilon, values[:, index], within[index]))
-        return found
-
-    def _values(self, stored: StoredStudy, batch: int) -> tuple[FloatArray, BoolArray]:
-        key = (stored.part, batch)
-        if key not in self._batches:
-            while len(self._batches) >= _MOST_BATCHES:
-                del self._batches[next(iter(self._batches))]
-            cells = stored.cells_of(batch)
-            selection = slice(cells.start, cells.stop)
-            values = np.stack([stored.values(name, selection) for name in BOUNDS])
-            self._batches[key] = values, stored.values(WITHIN, selection)
-        return self._batches[key]
+            batch = stored.read(row // stored.cells_per_batch)
+            if batch is not None:
+                bounds = batch.bounds[row % stored.cells_per_batch]
+                values, within = bounds[[QUANTITIES.index(name) for name in BOUNDS]], bounds[QUANTITIES.index(WITHIN)]
+                yield stored.study.compositions, stored.study.epsilon, values, within == 1.0
 
 
 def _masses(factor: ElementaryPair) -> tuple[tuple[float, float], bool]:
