@@ -70,7 +70,7 @@ class Questions:
 
 def bound_delta(
     asked: Questions, epsilon: FloatArray, around: tuple[FloatArray, FloatArray] | None = None
-) -> tuple[FloatArray, BoolArray, BoolArray]:
+) -> tuple[FloatArray, BoolArray, BoolArray, BoolArray]:
     """Bound δ at some ε in nats; `around` has floats below and above the ε that is meant, where that is no float.
 
     Returns
@@ -79,14 +79,17 @@ def bound_delta(
         In the order of `BOUNDS`.
     stored, bounded : ndarray of bool, shape (n,)
         Which questions are stored points, and which have an upper bound at all.
+    within : ndarray of bool, shape (2, n)
+        Which are stored as within the tolerance: the store may know that no closer bounds can be computed.
     """
     size = epsilon.size
     below, above = (epsilon, epsilon) if around is None else around
     log_lower, log_upper = np.full((_DIRECTIONS, size), -np.inf), np.full((_DIRECTIONS, size), np.inf)
+    within = np.zeros((_DIRECTIONS, size), dtype=bool)
     stored, exact = np.zeros(size, dtype=bool), np.empty((len(BOUNDS), _DIRECTIONS, size))
     for points, indices in _grouped([setting.equal for setting in asked.settings], asked.setting):
-        found, values = points.stored(asked.compositions[indices], epsilon[indices])
-        stored[indices] = found
+        found, values, met = points.stored(asked.compositions[indices], epsilon[indices])
+        stored[indices], within[:, indices] = found, met
         exact[:, :, indices[found]] = values[:, :, found]
 
     bounded = stored | _tighten(log_upper, asked, lambda curve, at: curve.log_upper(below[at]), ~stored, above=True)
@@ -101,18 +104,7 @@ def bound_delta(
     }
     result = np.stack([bounds[name] for name in BOUNDS])
     result[:, :, stored] = exact[:, :, stored]
-    return result, stored, bounded
-
-
-def stored_within(asked: Questions, epsilon: FloatArray) -> BoolArray:
-    """Return which questions are stored points that the store holds as within the tolerance, shape (2, n).
-
-    The store knows more than the bounds: where no closer bounds can be computed.
-    """
-    within = np.zeros((_DIRECTIONS, epsilon.size), dtype=bool)
-    for points, indices in _grouped([setting.equal for setting in asked.settings], asked.setting):
-        within[:, indices] = points.within(asked.compositions[indices], epsilon[indices])
-    return within
+    return result, stored, bounded, within
 
 
 def bound_epsilon(asked: Questions, delta: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
@@ -140,7 +132,7 @@ def bound_compositions(
     for points, indices, _ in _nearest(asked, everywhere, above=True, any_rounds=True):
         for row, r in enumerate(points.compositions.tolist()):
             found = [curve.log_upper(below[indices]) for curve in points.curves(row)]
-            known, values = points.stored(np.full(indices.size, r), epsilon[indices])
+            known, values, _ = points.stored(np.full(indices.size, r), epsilon[indices])
             held = np.maximum(*found) <= low[indices]
             held |= known & (values[_UPPER].max(axis=0) <= delta[indices])
             allowed[indices] = np.maximum(allowed[indices], np.where(held, r, 0))

@@ -30,7 +30,6 @@ from pbdist.query.answers import (
     delta_within,
     frozen,
     missed_by,
-    stored_within,
     tell,
 )
 from pbdist.query.convex_delta import StateAt
@@ -193,15 +192,15 @@ class Queries(Parts):
         given = _asked(mechanism, noise, compositions=compositions, **_given_epsilon(epsilon, exp_epsilon))
         losses, around = _losses(given)
         asked = self._questions(given, checked_compositions(given.arguments["compositions"]))
-        answers, stored, bounded = bound_delta(asked, losses, around)
+        answers, stored, bounded, met = bound_delta(asked, losses, around)
         if refine and not stored.all():
             missing = np.flatnonzero(~stored).tolist()
             asked = self._asking_again(given, asked)(asked.point(n, float(losses[n])) for n in missing)
-            answers, stored, bounded = bound_delta(asked, losses, around)
+            answers, stored, bounded, met = bound_delta(asked, losses, around)
         self._refuse_unbounded(asked, bounded, losses)
         answers = answers.max(axis=1) if direction == "both" else answers
         values = dict(zip(BOUNDS, answers, strict=True))
-        judged = delta_within(self.spec, values[_LOGS[0]], values[_LOGS[1]], stored_within(asked, losses))
+        judged = delta_within(self.spec, values[_LOGS[0]], values[_LOGS[1]], met)
         within, why, missed = None, None, None
         if judged is not None:
             within, width = judged

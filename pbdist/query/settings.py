@@ -141,7 +141,7 @@ class _Order:
 
     def __init__(self, study: StudySpec, reader: PointReader, cells: Sequence[int]) -> None:
         self._reader = reader
-        self._cells: dict[Pair, list[int]] = {pair: [] for pair in reader.refined}
+        self._cells: dict[Pair, list[int]] = {pair: [] for pair in (one.cell.pair for one in reader.refinements)}
         for cell in cells:
             self._cells.setdefault(study.cells[cell].pair, []).append(cell)
         self._own = [pair for pair, numbers in self._cells.items() if numbers]

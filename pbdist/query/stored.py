@@ -190,19 +190,18 @@ class PairPoints:
         self._curves: dict[int, tuple[Curve, ...]] = {}
         self._closed: FloatArray | None = None
 
-    def stored(self, compositions: IntArray, epsilon: FloatArray) -> tuple[BoolArray, FloatArray]:
-        """Return which of some points are stored, shape (n,), and their values, shape (bounds, directions, n)."""
-        if not self.compositions.size:
-            return np.zeros(epsilon.shape, dtype=bool), np.full((len(BOUNDS), len(Direction), epsilon.size), np.nan)
-        found, r, e = self._indices(compositions, epsilon)
-        return found, self._values[:, :, r, e]
+    def stored(self, compositions: IntArray, epsilon: FloatArray) -> tuple[BoolArray, FloatArray, BoolArray]:
+        """Return which of some points are stored, shape (n,), their values, and whether these meet the tolerance.
 
-    def within(self, compositions: IntArray, epsilon: FloatArray) -> BoolArray:
-        """Return which of some points are stored as within the tolerance, shape (directions, n)."""
+        The values have the shape (bounds, directions, n), and what meets the tolerance (directions, n).
+        """
         if not self.compositions.size:
-            return np.zeros((len(Direction), epsilon.size), dtype=bool)
-        found, r, e = self._indices(compositions, epsilon)
-        return np.asarray(self._within[:, r, e] & found)
+            shape = len(Direction), epsilon.size
+            return np.zeros(shape[1:], bool), np.full((len(BOUNDS), *shape), np.nan), np.zeros(shape, bool)
+        r = np.minimum(np.searchsorted(self.compositions, compositions), self.compositions.size - 1)
+        e = np.minimum(np.searchsorted(self._epsilon, epsilon), self._epsilon.size - 1)
+        found = (self.compositions[r] == compositions) & (self._epsilon[e] == epsilon) & self._there[r, e]
+        return found, self._values[:, :, r, e], self._within[:, r, e] & found
 
     def row_above(self, compositions: IntArray) -> IntArray:
         """Return for some r the index of the stored r whose upper bounds hold for it; -1 where there is none."""
@@ -228,12 +227,6 @@ class PairPoints:
                 curves = with_state(curves, self.states, int(self.compositions[row]))
             self._curves[row] = curves
         return self._curves[row]
-
-    def _indices(self, compositions: IntArray, epsilon: FloatArray) -> tuple[BoolArray, IntArray, IntArray]:
-        """Return which of some points are stored, and the indices of r and ε that they have or would have."""
-        r = np.minimum(np.searchsorted(self.compositions, compositions), self.compositions.size - 1)
-        e = np.minimum(np.searchsorted(self._epsilon, epsilon), self._epsilon.size - 1)
-        return (self.compositions[r] == compositions) & (self._epsilon[e] == epsilon) & self._there[r, e], r, e
 
     def _checked(self, row: IntArray, compositions: IntArray) -> IntArray:
         if self.ordered or not self.compositions.size:
@@ -276,11 +269,6 @@ class PointReader:
         reader = PointReader(self._parts, refinements)
         reader._states = self._states
         return reader
-
-    @property
-    def refined(self) -> Sequence[Pair]:
-        """The pairs of the refinements."""
-        return tuple(self._refined)
 
     def points(self, pair: Pair, cells: Sequence[int]) -> PairPoints:
         """Return the points of a pair: those of `cells`, all of which have that pair, and of the refinements.
