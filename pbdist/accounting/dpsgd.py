@@ -344,7 +344,7 @@ def dpsgd(
         How long the run is: one of both, one number or several. An epoch is 1 / sampling rate steps, rounded up, and
         the steps of all epochs are rounded up too.
     phases : sequence of mapping, optional
-        In place of `epochs` and `steps`, where the noise or the batch changes: for each phase its ``epochs`` or
+        In place of ``epochs`` and ``steps``, where the noise or the batch changes: for each phase its ``epochs`` or
         ``steps``, and its ``batch`` or ``sample_rate`` and ``noise_multiplier`` where they differ from those above. ε
         is bounded after each phase.
     delta : float or array_like of float, optional

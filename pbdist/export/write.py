@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 #: The attribute by which an export is known, and its version.
 MARK, EXPORT_FORMAT = "pbdist_export", 1
-#: The forms of an export, by the end of its name.
-SUFFIXES = (".zarr", ".nc", ".parquet", ".csv")
 #: The end of the name of the file that says what a CSV file holds, as in the W3C's model for tabular data.
 METADATA = "-metadata.json"
 #: About so many bytes of one array of bounds are in memory, and are a chunk of an export; so many points are rows.
@@ -101,17 +99,19 @@ def export_study(store: str | Path | Place, out: str | Path, *, allow_incomplete
         As `open_study`; or metadata or coordinates of the store have changed.
     """
     path = checked_target(out)
-    form = _writer_of(path.suffix)
+    _check_packages(path.suffix)
     study = open_study(store)
     check_outside(path, study.where, "out")
     if not study.complete and not allow_incomplete:
         raise _incomplete(study, "some of its results are missing or failed")
     with written_beside(path) as temporary:
-        length = _cells_at_once(study)
-        writer, points = form(study, temporary, length), Points()
+        spec = study.spec
+        of_cell = len(Direction) * len(spec.compositions) * len(spec.epsilon)
+        length = min(len(spec.cells), max(1, _CHUNK_BYTES // (8 * of_cell)))
+        writer, points = _FORMS[path.suffix](study, temporary, length), Points()
         try:
-            for start in range(0, len(study.spec.cells), length):
-                block = study.blocks.read(np.arange(start, min(start + length, len(study.spec.cells))))
+            for start in range(0, len(spec.cells), length):
+                block = study.blocks.read(np.arange(start, min(start + length, len(spec.cells))))
                 points.count(study, block)
                 if points.lacking and not allow_incomplete:
                     raise _incomplete(study, f"{points.lacking} points")
@@ -120,7 +120,7 @@ def export_study(store: str | Path | Place, out: str | Path, *, allow_incomplete
             writer.finish(about)
         finally:
             writer.close()
-    return Exported(path, len(study.spec.cells), points.all, points.lacking, int(about["refinements_left_out"]))
+    return Exported(path, len(spec.cells), points.all, points.lacking, int(about["refinements_left_out"]))
 
 
 def _incomplete(study: Study, what: str) -> StoreIncompleteError:
@@ -130,35 +130,20 @@ def _incomplete(study: Study, what: str) -> StoreIncompleteError:
     )
 
 
-def _cells_at_once(study: Study) -> int:
-    points = len(Direction) * len(study.spec.compositions) * len(study.spec.epsilon)
-    return int(min(len(study.spec.cells), max(1, _CHUNK_BYTES // (8 * points))))
-
-
 class Points:
     """How many points (cell, r, ε) an export has, and how many of them there are no bounds of, and why."""
 
     def __init__(self) -> None:
-        self.counts = dict.fromkeys(PointState, 0)
-        self.upper_only = 0
+        self.all = self.upper_only = 0
+        self.without = {state.name.lower(): 0 for state in PointState if state is not PointState.COMPUTED}
 
     def count(self, study: Study, block: Block) -> None:
         """Add the points of a block."""
-        for state in PointState:
-            self.counts[state] += int(np.count_nonzero(block.states == state))
+        self.all += block.states.size
+        for name in self.without:
+            self.without[name] += int(np.count_nonzero(block.states == PointState[name.upper()]))
         attained = attained_of([study.spec.cells[cell] for cell in block.cells.tolist()])
         self.upper_only += int(np.count_nonzero(block.states[~attained] == PointState.COMPUTED))
-
-    @property
-    def all(self) -> int:
-        """All of them."""
-        return sum(self.counts.values())
-
-    @property
-    def without(self) -> dict[str, int]:
-        """How many have no bounds, by the reason."""
-        states = (PointState.MISSING, PointState.FAILED, PointState.DAMAGED)
-        return {state.name.lower(): self.counts[state] for state in states}
 
     @property
     def lacking(self) -> str:
@@ -218,8 +203,8 @@ def checked_target(out: str | Path) -> Path:
             f"out: expected a path on this machine, got {str(out)!r}: export to a folder, and copy it there"
         )
     path = Path(os.path.abspath(out))
-    if path.suffix not in SUFFIXES or path.name == path.suffix:
-        raise InvalidInputError(f"out: expected a name that ends in {', '.join(SUFFIXES)}, got {path.name!r}")
+    if path.suffix not in _FORMS or path.name == path.suffix:
+        raise InvalidInputError(f"out: expected a name that ends in {', '.join(_FORMS)}, got {path.name!r}")
     _check_free(path)
     if not path.parent.is_dir():
         raise InvalidInputError(f"out: expected a path in a folder that exists, got {path}")
@@ -242,33 +227,22 @@ def written_beside(path: Path) -> Iterator[Path]:
     folder.mkdir()
     try:
         yield folder / path.name
-        _publish(folder, path)
+        for file in (each for each in folder.iterdir() if each.is_file()):
+            with file.open("rb+") as opened:
+                os.fsync(opened.fileno())
+        _check_free(path)
+        # The bounds come last.
+        for each in sorted(folder.iterdir(), key=lambda each: each.name == path.name):
+            each.rename(path.with_name(each.name))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _publish(folder: Path, path: Path) -> None:
-    """Move what is in a folder to its place, the bounds last; what is written is on the disk before."""
-    for file in (each for each in folder.iterdir() if each.is_file()):
-        with file.open("rb+") as opened:
-            os.fsync(opened.fileno())
-    _check_free(path)
-    for each in sorted(folder.iterdir(), key=lambda each: each.name == path.name):
-        each.rename(path.with_name(each.name))
-
-
-def _writer_of(suffix: str) -> Callable[[Study, Path, int], "_Writer"]:
-    """Return what makes the writer of a form; netCDF and Parquet need packages of the extra ``export``."""
+def _check_packages(suffix: str) -> None:
+    """Refuse a form whose packages, of the extra ``export``, are not installed."""
     for package in {".nc": ("h5netcdf", "h5py"), ".parquet": ("pyarrow",)}.get(suffix, ()):
         if importlib.util.find_spec(package) is None:
             raise MissingDependencyError(f"an export as {suffix} needs {package}: pip install 'pbdist[export]'")
-    forms: dict[str, Callable[[Study, Path, int], _Writer]] = {
-        ".zarr": _ZarrWriter,
-        ".nc": _NetcdfWriter,
-        ".parquet": _ParquetWriter,
-        ".csv": _CsvWriter,
-    }
-    return forms[suffix]
 
 
 class _Writer(ABC):
@@ -277,16 +251,13 @@ class _Writer(ABC):
     _file: Any
 
     @abstractmethod
-    def _open(self, path: Path) -> None:
-        """Begin to write."""
+    def _open(self, path: Path) -> None: ...
 
     @abstractmethod
-    def write(self, block: Block) -> None:
-        """Write the points of the next cells."""
+    def write(self, block: Block) -> None: ...
 
     @abstractmethod
-    def finish(self, about: Mapping[str, JsonValue]) -> None:
-        """Write what is said of all."""
+    def finish(self, about: Mapping[str, JsonValue]) -> None: ...
 
     def close(self) -> None:
         """Close all files, also after an error."""
@@ -316,7 +287,6 @@ class _Arrays(_Writer):
             self._results[name] = self._array(name, dims, chunks, kind, about)
 
     def write(self, block: Block) -> None:
-        """Write the points of the next cells."""
         cells = slice(int(block.cells[0]), int(block.cells[-1]) + 1)
         for name, values in block.values.items():
             self._results[name][cells] = values
@@ -324,8 +294,7 @@ class _Arrays(_Writer):
     @abstractmethod
     def _array(
         self, name: str, dims: Mapping[str, int], chunks: tuple[int, ...], dtype: Any, about: Mapping[str, JsonValue]
-    ) -> Any:
-        """Create an array."""
+    ) -> Any: ...
 
     def _text(self, values: Any) -> Any:
         """Return values as this form takes them."""
@@ -404,14 +373,12 @@ class _Rows(_Writer):
         self._open(path)
 
     def write(self, block: Block) -> None:
-        """Write the points of the next cells."""
         every = range(len(self._spec.compositions)), range(len(self._spec.epsilon))
         for piece in block.pieces(_ROWS_AT_ONCE):
             self._write(rows_of(piece, self._spec, *every, "each", names=self._names))
 
     @abstractmethod
-    def _write(self, rows: Mapping[str, Any]) -> None:
-        """Write rows."""
+    def _write(self, rows: Mapping[str, Any]) -> None: ...
 
 
 class _ParquetWriter(_Rows):
@@ -474,6 +441,15 @@ def _texts(name: str, values: Sequence[Any]) -> Iterator[Any]:
             yield value
 
 
+#: The forms of an export, by the end of its name.
+_FORMS: Mapping[str, Callable[[Study, Path, int], _Writer]] = {
+    ".zarr": _ZarrWriter,
+    ".nc": _NetcdfWriter,
+    ".parquet": _ParquetWriter,
+    ".csv": _CsvWriter,
+}
+
+
 def open_export(where: str | Path) -> "xr.Dataset":
     """Open an export that ends in ``.zarr`` or ``.nc``, with the parameters of the cells as one index.
 
@@ -494,10 +470,7 @@ def open_export(where: str | Path) -> "xr.Dataset":
     if not path.exists() or path.suffix not in (".zarr", ".nc"):
         got = path.name if path.exists() else f"nothing at {path}"
         raise InvalidInputError(f"export: expected an export that ends in .zarr or .nc, got {got}")
-    if path.suffix == ".nc" and (
-        importlib.util.find_spec("h5netcdf") is None or importlib.util.find_spec("h5py") is None
-    ):
-        raise MissingDependencyError("an export as .nc needs h5netcdf and h5py: pip install 'pbdist[export]'")
+    _check_packages(path.suffix)
     try:
         dataset: xr.Dataset = (
             xarray.open_zarr(path, chunks=None, consolidated=True)

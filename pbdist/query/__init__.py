@@ -1,12 +1,6 @@
 """Answer questions from a store. What it lacks is computed, and added to it, only by `pbdist.query.refine`."""
 
-from pbdist.query.judging import (
-    Precision,
-    TargetResult,
-    WidestBracket,
-    judge_target,
-    reached_precision,
-)
+from pbdist.query.judging import Precision, WidestBracket, reached_precision
 from pbdist.query.noise_choice import NoiseChoice, TabulatedNoise, noise_choices
 from pbdist.query.study import Study, open_study
 from pbdist.results import Verdict
@@ -16,10 +10,8 @@ __all__ = [
     "Precision",
     "Study",
     "TabulatedNoise",
-    "TargetResult",
     "Verdict",
     "WidestBracket",
-    "judge_target",
     "noise_choices",
     "open_study",
     "reached_precision",

@@ -1,17 +1,14 @@
 """Read the points of some cells from all parts of a store, and say of each point why it is not there."""
 
-import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
-from pbdist.errors import InvalidInputError
 from pbdist.mechanisms.columns import is_text, known_columns
-from pbdist.query.lookup import told_apart
-from pbdist.query.stored import Union
+from pbdist.query.stored import Parts
 from pbdist.store import StoredStudy
 from pbdist.store.layout import BOUNDS, COMPUTED, GRIDS, WITHIN
 from pbdist.study import Cell, StudySpec
@@ -50,14 +47,10 @@ class Block:
 
 
 class BlockReader:
-    """Reads blocks of a study's cells. Of each part the batch that was read last stays in memory.
+    """Reads blocks of a study's cells."""
 
-    `committed` says whether a cell of a part is committed and sound.
-    """
-
-    def __init__(self, union: Union, committed: Callable[[StoredStudy, int], bool]) -> None:
-        self._union, self._committed = union, committed
-        study = union.study
+    def __init__(self, parts: Parts) -> None:
+        self._parts, study = parts, parts.spec
         self._shape = (len(Direction), len(study.compositions), len(study.epsilon))
         self.names = (*BOUNDS, *([WITHIN] if study.sought is not None else []), *COMPUTED)
         r, e = ({value: index for index, value in enumerate(grid)} for grid in (study.compositions, study.epsilon))
@@ -65,9 +58,8 @@ class BlockReader:
             stored.part: np.ix_(
                 [r[value] for value in stored.study.compositions], [e[value] for value in stored.study.epsilon]
             )
-            for stored in union.parts
+            for stored in parts.parts
         }
-        self._batches: dict[str, tuple[int, dict[str, Any] | None, frozenset[int]]] = {}
 
     def read(self, cells: IntArray) -> Block:
         """Return the points of some cells; a `StoreDamagedError` where the bytes of a batch cannot be read."""
@@ -76,8 +68,8 @@ class BlockReader:
             values[WITHIN] = np.zeros((len(cells), *self._shape), dtype=bool)
         values |= {name: np.full(len(cells), np.nan) for name in COMPUTED}
         block = Block(cells, values, np.full((len(cells), *self._shape[1:]), PointState.MISSING, dtype=np.uint8))
-        for stored in self._union.parts:
-            places, rows = self._union.rows_in(stored, cells)
+        for stored in self._parts.parts:
+            places, rows = self._parts.rows_in(stored, cells)
             for batch in np.unique(rows // stored.cells_per_batch).tolist():
                 mine = rows // stored.cells_per_batch == batch
                 self._fill(block, stored, batch, places[mine], rows[mine])
@@ -85,36 +77,22 @@ class BlockReader:
 
     def _fill(self, block: Block, stored: StoredStudy, batch: int, places: IntArray, rows: IntArray) -> None:
         """Put the points of one batch of a part into a block."""
-        start = stored.cells_of(batch).start
-        found, failed = self._batch(stored, batch)
-        r, e = self._grids[stored.part]
+        cells, (r, e) = stored.cells_of(batch), self._grids[stored.part]
+        found = stored.read(batch) if self._parts.is_committed(stored, cells.start) else None
+        points = (places[:, None, None], r, e)
         if found is None:
             lost = PointState.DAMAGED if stored.known_progress.committed[batch] else PointState.MISSING
-            block.states[places[:, None, None], r, e] = lost
+            block.states[points] = lost
             return
         directions = np.arange(len(Direction))[:, None, None]
         for name in self.names:
-            values = found[name][rows - start]
+            values = found.values(name)[rows - cells.start]
             if name in COMPUTED:
                 block.values[name][places] = np.fmin(block.values[name][places], values)
             else:
                 block.values[name][places[:, None, None, None], directions, r, e] = values
-        states = [PointState.FAILED if row in failed else PointState.COMPUTED for row in rows.tolist()]
-        block.states[places[:, None, None], r, e] = np.array(states, dtype=np.uint8)[:, None, None]
-
-    def _batch(self, stored: StoredStudy, batch: int) -> tuple[dict[str, Any] | None, frozenset[int]]:
-        """Return the arrays of a batch, None where it is not committed, and the rows of cells that failed."""
-        kept = self._batches.get(stored.part)
-        if kept is None or kept[0] != batch:
-            cells = stored.cells_of(batch)
-            found: dict[str, Any] | None = None
-            failed: frozenset[int] = frozenset()
-            read = stored.read(batch) if self._committed(stored, cells.start) else None
-            if read is not None:
-                found = {name: read.values(name) for name in self.names}
-                failed = frozenset(cells.start + row for row in np.flatnonzero(read.failed).tolist())
-            kept = self._batches[stored.part] = batch, found, failed
-        return kept[1], kept[2]
+        states = np.where(found.failed[rows - cells.start], PointState.FAILED, PointState.COMPUTED)
+        block.states[points] = states[:, None, None]
 
 
 #: The direction of a bound on the larger δ of the two.
@@ -219,108 +197,3 @@ def _text(values: Sequence[Any]) -> Any:
     found = np.empty(len(values), dtype=object)
     found[:] = values
     return found
-
-
-@dataclass(frozen=True, eq=False)
-class Grid:
-    """Cells over the axes of a grid."""
-
-    #: The parameters that tell the cells apart, and the values of each: numbers increase, texts are in the order of the
-    #: study.
-    axes: Mapping[str, Sequence[Any]]
-    #: The places of the cells in the order of the grid, whose last axis changes fastest.
-    order: IntArray
-    #: All parameters that the cells have: the axis that each belongs to, None for one that all cells share, and its
-    #: values along it.
-    columns: Mapping[str, tuple[str | None, Any]]
-
-
-def grid_of(cells: Sequence[Cell], kept: Sequence[str]) -> Grid:
-    """Return some cells as a grid; `kept` are parameters that are an axis also where all cells share the value.
-
-    Raises
-    ------
-    InvalidInputError
-        There is no such grid: cells differ in no parameter, or some combinations of parameters have no cell.
-    """
-    columns = {name: values for name, values in cell_columns(cells, kept).items() if name in known_columns()}
-    codes = {name: _codes(name, values) for name, values in columns.items()}
-    axes: list[str] = []
-    belongs: dict[str, str | None] = {}
-    for name in sorted(columns, key=lambda name: name not in kept):
-        number = len(codes[name][0])
-        if number == 1 and name not in kept:
-            belongs[name] = None
-            continue
-        # A parameter that follows from another one is no axis.
-        before = axes if number > 1 else []
-        source = next((axis for axis in before if _follows(codes[name][1], codes[axis][1])), None)
-        belongs[name] = source
-        if source is None:
-            axes.append(name)
-            belongs[name] = name
-    # What a pair is made of follows from the others, where they tell the cells apart.
-    others = [axis for axis in axes if axis != "made_of"]
-    if "made_of" not in kept and _differ([codes[axis][1] for axis in others], len(cells)):
-        axes = others
-        belongs = {column: axis for column, axis in belongs.items() if axis != "made_of"}
-    axes.sort(key=list(known_columns()).index)
-    shape = tuple(len(codes[name][0]) for name in axes)
-    place = np.ravel_multi_index(tuple(codes[name][1] for name in axes), shape) if axes else np.zeros(len(cells), int)
-    if len(set(place.tolist())) < len(cells) or len(cells) != int(np.prod(shape)):
-        raise InvalidInputError(_no_grid(cells, axes))
-    order = np.argsort(place)
-    found: dict[str, tuple[str | None, Any]] = {}
-    for name, axis in belongs.items():
-        values = _array(name, columns[name])
-        if axis is not None:
-            # The first cell with each value of the axis.
-            firsts = np.unique(codes[axis][1], return_index=True)[1]
-            found[name] = axis, values[firsts]
-        elif not _is_absent(name, columns[name][0]):
-            found[name] = None, values[0]
-    return Grid({name: codes[name][0] for name in axes}, order, found)
-
-
-def _codes(name: str, values: Sequence[Any]) -> tuple[list[Any], IntArray]:
-    """Return the different values of a column in their order, and the number of each entry's among them."""
-    # One name for all NaN, which differ from themselves.
-    plain = [None if _is_absent(name, value) and not is_text(name) else value for value in values]
-    different = list(dict.fromkeys(plain))
-    if not is_text(name):
-        different.sort(key=lambda value: (value is None, value or 0.0))
-    number = {value: index for index, value in enumerate(different)}
-    return different, np.array([number[value] for value in plain])
-
-
-def _differ(codes: Sequence[IntArray], count: int) -> bool:
-    """Whether so many cells are told apart by some parameters."""
-    return len(set(zip(*(one.tolist() for one in codes), strict=True))) == count
-
-
-def _follows(codes: IntArray, axis: IntArray) -> bool:
-    """Whether one parameter follows from another one."""
-    pairs = np.unique(np.stack([axis, codes]), axis=1)
-    return bool(pairs.shape[1] == len(np.unique(axis)))
-
-
-def _is_absent(name: str, value: Any) -> bool:
-    """Whether a mechanism does not have the parameter."""
-    return not value if is_text(name) else math.isnan(value)
-
-
-def _array(name: str, values: Sequence[Any]) -> Any:
-    return np.array(values, dtype=str if is_text(name) else np.float64)
-
-
-def _no_grid(cells: Sequence[Cell], axes: Sequence[str]) -> str:
-    labels = list(dict.fromkeys(cell.label for cell in cells))
-    several = f"{len(cells)} noise settings of {', '.join(map(repr, labels[:4]))}{', ..' if len(labels) > 4 else ''}"
-    different = told_apart(cells)
-    if not different:
-        return f"selection: expected settings that differ in a parameter, got {several} that differ in none"
-    if len(axes) == 1:
-        reason = f"some of which have the same {axes[0]}"
-    else:
-        reason = f"that do not have all combinations of {', '.join(axes)}"
-    return f"selection: expected a grid of noise settings, got {several} {reason}: also give {', '.join(different)}"

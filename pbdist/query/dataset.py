@@ -1,126 +1,179 @@
 """The bounds of a study as a Dataset; the only file of the room that imports xarray, which takes half a second."""
 
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
+from pbdist.errors import InvalidInputError
 from pbdist.mechanisms.columns import is_text, known_columns
-from pbdist.query.blocks import (
-    ABOUT,
-    BOTH,
-    STATUS,
-    UNATTAINED,
-    BlockReader,
-    Grid,
-    attained_of,
-    bounds_of_block,
-    status_of,
-)
-from pbdist.query.lookup import Selection
+from pbdist.query.blocks import ABOUT, BOTH, STATUS, UNATTAINED, BlockReader, attained_of, bounds_of_block, status_of
+from pbdist.query.lookup import Selection, is_set, told_apart
 from pbdist.query.settings import neighbours_by_label, neighbours_of_cells, neighbours_text
-from pbdist.query.stored import Union
+from pbdist.query.stored import Parts
 from pbdist.store import StoredStudy
 from pbdist.store.layout import BOUNDS, CELL, COMPUTED, GRIDS, WITHIN, described
-from pbdist.study import StudySpec
-from pbdist.study.columns import column_descriptions, column_of
+from pbdist.study import Cell, StudySpec
+from pbdist.study.columns import cell_columns, column_descriptions, column_of
 from pbdist.study.spec import exponential
-from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction
+from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Adjacency, Direction, IntArray
 
 
-def bounds_of(union: Union) -> xr.Dataset:
+def bounds_of(parts: Parts) -> xr.Dataset:
     """Return the bounds of a study, loaded when they are used; those of an extended store at once.
 
     Where they cannot be read: an `OSError`, `ValueError`, `RuntimeError` or `KeyError`. What no part has, and what is
     not committed, is NaN. Where several parts have a cell, ``factor_used`` and ``loss_width`` are the smallest.
     """
-    study = union.study
-    reader = BlockReader(union, lambda stored, cell: stored.is_sound(cell // stored.cells_per_batch))
+    study, reader = parts.spec, BlockReader(parts)
     dims = (CELL, DIRECTION, COMPOSITIONS, EPSILON)
     sizes = (len(study.cells), len(Direction), len(study.compositions), len(study.epsilon))
-    if len(union.parts) > 1:
+    if len(parts.parts) > 1:
         values: dict[str, Any] = dict(reader.read(np.arange(len(study.cells))).values)
     else:
         shapes = {name: sizes[:1] if name in COMPUTED else sizes for name in reader.names}
         values = {
-            name: indexing.LazilyIndexedArray(_Results(union.parts[0], name, shape)) for name, shape in shapes.items()
+            name: indexing.LazilyIndexedArray(_Results(parts.parts[0], name, shape)) for name, shape in shapes.items()
         }
-    about: dict[str, Any] = {name: described(what) for name, what in {**BOUNDS, **COMPUTED}.items()}
-    about[WITHIN] = {"long_name": ABOUT[WITHIN]}
     variables = {
-        name: xr.Variable(dims[:1] if name in COMPUTED else dims, found, about[name]) for name, found in values.items()
+        name: xr.Variable(dims[:1] if name in COMPUTED else dims, found, attributes_of(name))
+        for name, found in values.items()
     }
-    told = neighbours_text(neighbours_by_label(study))
-    attributes = {"title": study.name, "study_digest": study.digest, "adjacency": told}
-    dataset = xr.Dataset(variables, coordinates_of(study), attributes)
+    dataset = _dataset(study, variables, coordinates_of(study), neighbours_by_label(study))
     index = [name for name in known_columns() if name in dataset]
     return dataset.set_xindex(index).set_xindex("exp_epsilon")
 
 
+def attributes_of(name: str) -> dict[str, Any]:
+    """Return the CF attributes of an array of results."""
+    return {"long_name": ABOUT[name]} if name == WITHIN else described({**BOUNDS, **COMPUTED}[name])
+
+
+def _dataset(
+    study: StudySpec, variables: Mapping[str, Any], coordinates: Mapping[str, Any], neighbours: Mapping[str, Adjacency]
+) -> xr.Dataset:
+    about = {"title": study.name, "study_digest": study.digest, "adjacency": neighbours_text(neighbours)}
+    return xr.Dataset(variables, coordinates, about)
+
+
 def coordinates_of(study: StudySpec) -> dict[str, tuple[str, Any, dict[str, str]]]:
     """Return the coordinates of a study's bounds: the columns of its cells, and its grids."""
-    text = np.dtypes.StringDType()
-    grids: dict[str, tuple[str, Any]] = {
-        COMPOSITIONS: (COMPOSITIONS, np.array(study.compositions, dtype=np.int64)),
-        EPSILON: (EPSILON, np.array(study.epsilon)),
-        "exp_epsilon": (EPSILON, np.array([exponential(value) for value in study.epsilon])),
-        DIRECTION: (DIRECTION, np.array([one.value for one in Direction], dtype=text)),
-    }
     columns = {**column_descriptions(study.cells), "pair": "canonical form of the pair, as JSON"}
     found: dict[str, tuple[str, Any, dict[str, str]]] = {}
     for name, what in columns.items():
-        texts = is_text(name)
-        values = np.array(column_of(study.cells, name), dtype=text if texts else np.float64)
-        found[name] = (CELL, values, {"long_name": what} | ({} if texts else {"units": "1"}))
-    for name, (along, values) in grids.items():
-        about = {"long_name": GRIDS[name]} | ({} if name == DIRECTION else {"units": "1"})
-        found[name] = (along, values, about)
-    return found
+        dtype = np.dtypes.StringDType() if is_text(name) else np.float64
+        values = np.array(column_of(study.cells, name), dtype=dtype)
+        found[name] = (CELL, values, {"long_name": what} if is_text(name) else described(what))
+    directions = np.array([one.value for one in Direction], dtype=np.dtypes.StringDType())
+    return {**found, **_grids(study), DIRECTION: (DIRECTION, directions, {"long_name": GRIDS[DIRECTION]})}
+
+
+def _grids(study: StudySpec) -> dict[str, tuple[str, Any, dict[str, str]]]:
+    powers = np.array([exponential(value) for value in study.epsilon])
+    return {
+        COMPOSITIONS: (COMPOSITIONS, np.array(study.compositions, dtype=np.int64), described(GRIDS[COMPOSITIONS])),
+        EPSILON: (EPSILON, np.array(study.epsilon), described(GRIDS[EPSILON])),
+        "exp_epsilon": (EPSILON, powers, described(GRIDS["exp_epsilon"])),
+    }
 
 
 def selected_dataset(
-    reader: BlockReader, study: StudySpec, chosen: Selection, direction: str, layout: Grid
+    reader: BlockReader, study: StudySpec, chosen: Selection, direction: str, kept: Sequence[str]
 ) -> xr.Dataset:
     """Return chosen points over plain dimensions: those parameters that tell the cells apart, r and ε.
 
-    `layout` says which parameters these are. Bounds that are not known are NaN, and ``status`` says why.
+    `kept` are parameters that are a dimension also where all cells share the value. Bounds that are not known are NaN,
+    and ``status`` says why. Cells that are no grid over parameters are an `InvalidInputError`.
     """
-    block = reader.read(chosen.cells)
-    take = (slice(None), slice(None), *np.ix_(chosen.compositions, chosen.epsilon))
-    about: dict[str, dict[str, Any]] = {name: described(what) for name, what in BOUNDS.items()}
-    about[WITHIN] = {"long_name": ABOUT[WITHIN]}
     cells = [study.cells[cell] for cell in chosen.cells.tolist()]
-    attained = attained_of(cells)
-    inner = (DIRECTION, COMPOSITIONS, EPSILON)
-    dims, shape = tuple(layout.axes), tuple(map(len, layout.axes.values()))
+    axes, order, columns = _grid_of(cells, kept)
+    block, attained = reader.read(chosen.cells), attained_of(cells)
+    inner, shape = (DIRECTION, COMPOSITIONS, EPSILON), tuple(axes.values())
     variables: dict[str, Any] = {}
     for name, values in bounds_of_block(block, attained, direction).items():
-        found = values[take][layout.order]
         note = {"comment": UNATTAINED} if not attained.all() and name.endswith("lower") else {}
-        variables[name] = ((*dims, *inner), found.reshape(*shape, *found.shape[1:]), {**about[name], **note})
-    status = status_of(block, attained)[(take[0], *take[2:])][layout.order]
-    variables[STATUS] = ((*dims, *inner[1:]), status.reshape(*shape, *status.shape[1:]), {"long_name": ABOUT[STATUS]})
-    epsilon = np.array([study.epsilon[index] for index in chosen.epsilon])
-    grids: dict[str, tuple[str, Any]] = {
-        COMPOSITIONS: (COMPOSITIONS, np.array([study.compositions[index] for index in chosen.compositions])),
-        EPSILON: (EPSILON, epsilon),
-        "exp_epsilon": (EPSILON, np.array([exponential(value) for value in epsilon.tolist()])),
-        DIRECTION: (DIRECTION, [BOTH] if direction == BOTH else [one.value for one in Direction]),
-    }
-    coords: dict[str, Any] = {
-        name: (dim, values, {"long_name": GRIDS[name]} | ({} if name == DIRECTION else {"units": "1"}))
-        for name, (dim, values) in grids.items()
-    }
-    known = known_columns()
-    for name, (dim, values) in layout.columns.items():
-        units = {} if is_text(name) else {"units": "1"}
-        coords[name] = (() if dim is None else dim, values, {"long_name": known[name].what, **units})
-    told = neighbours_text(neighbours_of_cells(study, cells))
-    dataset = xr.Dataset(variables, coords, {"title": study.name, "study_digest": study.digest, "adjacency": told})
-    single = [name for name in (*dims, COMPOSITIONS, EPSILON) if name in chosen.scalar]
+        found = values[order].reshape(*shape, *values.shape[1:])
+        variables[name] = ((*axes, *inner), found, {**attributes_of(name), **note})
+    status = status_of(block, attained)[order].reshape(*shape, *block.states.shape[1:])
+    variables[STATUS] = ((*axes, *inner[1:]), status, {"long_name": ABOUT[STATUS]})
+    directions = [BOTH] if direction == BOTH else [one.value for one in Direction]
+    coordinates: dict[str, Any] = {**_grids(study), DIRECTION: (DIRECTION, directions, {"long_name": GRIDS[DIRECTION]})}
+    for name, (axis, values) in columns.items():
+        what = known_columns()[name].what
+        about = {"long_name": what} if is_text(name) else described(what)
+        coordinates[name] = (() if axis is None else axis, values, about)
+    dataset = _dataset(study, variables, coordinates, neighbours_of_cells(study, cells))
+    dataset = dataset.isel({COMPOSITIONS: list(chosen.compositions), EPSILON: list(chosen.epsilon)})
+    single = [name for name in (*axes, COMPOSITIONS, EPSILON) if name in chosen.scalar]
     return dataset.squeeze([*single, *([DIRECTION] if direction == BOTH else [])])
+
+
+def _grid_of(
+    cells: Sequence[Cell], kept: Sequence[str]
+) -> tuple[dict[str, int], IntArray, dict[str, tuple[str | None, Any]]]:
+    """Return some cells as a grid.
+
+    First its axes with their lengths: the parameters that tell the cells apart. The values of an axis increase, and
+    texts are in the order of the study. Then the places of the cells in the order of the grid, whose last axis changes
+    fastest. Then all parameters that the cells have: the axis that each follows from, None for one that all cells
+    share, and its values along it.
+    """
+    columns = {
+        name: np.array(values, dtype=str if is_text(name) else np.float64)
+        for name, values in cell_columns(cells, kept).items()
+        if name in known_columns()
+    }
+    codes: dict[str, IntArray] = {
+        name: pd.factorize(values, sort=not is_text(name), use_na_sentinel=False)[0] for name, values in columns.items()
+    }
+
+    def different(names: Iterable[str]) -> int:
+        return len(set(zip(*(codes[name].tolist() for name in names), strict=True)))
+
+    follows: dict[str, str | None] = {}
+    for name in sorted(columns, key=lambda name: name not in kept):
+        if codes[name].any():
+            # A parameter that follows from another one is no axis.
+            axes = [axis for axis, own in follows.items() if axis == own]
+            follows[name] = next((axis for axis in axes if different([axis, name]) == different([axis])), name)
+        else:
+            follows[name] = name if name in kept else None
+    axes = [axis for axis, own in follows.items() if axis == own]
+    # What a pair is made of follows from the others, where they tell the cells apart.
+    others = [axis for axis in axes if axis != "made_of"]
+    if "made_of" not in kept and different(others) == len(cells):
+        axes, follows = others, {name: axis for name, axis in follows.items() if axis != "made_of"}
+    axes.sort(key=list(known_columns()).index)
+    sizes = {name: int(codes[name].max()) + 1 for name in axes}
+    shape = tuple(sizes.values())
+    place = np.ravel_multi_index(tuple(codes[name] for name in axes), shape) if axes else np.zeros(len(cells), int)
+    if not len(set(place.tolist())) == len(cells) == math.prod(shape):
+        raise InvalidInputError(_no_grid(cells, axes))
+    found: dict[str, tuple[str | None, Any]] = {}
+    for name, axis in follows.items():
+        if axis is not None:
+            # The first cell with each value of the axis.
+            found[name] = axis, columns[name][np.unique(codes[axis], return_index=True)[1]]
+        elif is_set(columns[name][0]):
+            found[name] = None, columns[name][0]
+    return sizes, np.argsort(place), found
+
+
+def _no_grid(cells: Sequence[Cell], axes: Sequence[str]) -> str:
+    labels = list(dict.fromkeys(cell.label for cell in cells))
+    several = f"{len(cells)} noise settings of {', '.join(map(repr, labels[:4]))}{', ..' if len(labels) > 4 else ''}"
+    different = told_apart(cells)
+    if not different:
+        return f"selection: expected settings that differ in a parameter, got {several} that differ in none"
+    reason = f"that do not have all combinations of {', '.join(axes)}"
+    if len(axes) == 1:
+        reason = f"some of which have the same {axes[0]}"
+    return f"selection: expected a grid of noise settings, got {several} {reason}: also give {', '.join(different)}"
 
 
 class _Results(BackendArray):

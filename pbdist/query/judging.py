@@ -1,89 +1,21 @@
-"""Judge bounds against a study's tolerance and its targets, and tell which answers miss the tolerance."""
+"""How far the bounds in a store reach the tolerance of its study."""
 
 import math
-import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import numpy as np
 
-from pbdist.errors import PrecisionError, PrecisionWarning, StoreDamagedError
-from pbdist.results import Bracket, Verdict, log_relative_width, verdict_of
+from pbdist.errors import StoreDamagedError
+from pbdist.query.stored import Parts
+from pbdist.results import Bracket, log_relative_width
 from pbdist.rounding import rounded_down, rounded_up
 from pbdist.store import StoredStudy
 from pbdist.store.layout import BOUNDS, WITHIN
-from pbdist.study import Cell, StudySpec, Target
+from pbdist.study import Cell, StudySpec
 from pbdist.study.spec import log_floor
-from pbdist.types import Adjacency, BoolArray, Direction, FloatArray, JsonValue
-
-if TYPE_CHECKING:
-    from pbdist.query.study import Study
-
-#: Why an answer is wide: `DeltaBounds.why_wide`.
-BETWEEN = "between stored points"
-MISSED = "the study missed its tolerance there"
-FACTOR = "a factor takes the place of the tolerance"
-
-
-def delta_within(
-    study: StudySpec, log_lower: FloatArray, log_upper: FloatArray, stored: BoolArray
-) -> tuple[BoolArray, FloatArray] | None:
-    """Return which answers on δ are within the tolerance, and upper / lower - 1; None where the study has none.
-
-    The bounds have the shape (directions, n), or (n,) of the larger direction. `stored`, shape (2, n), says which
-    points the store holds as within; it may know that no closer bounds can be computed.
-    """
-    if study.sought is None:
-        return None
-    width = log_relative_width(log_lower, log_upper)
-    if log_lower.ndim == 1:
-        known = stored.all(axis=0)
-    elif study.direction == "each":
-        known = stored
-    else:
-        # The study judged the larger direction alone. That says something of the other one only where both lower bounds
-        # are 0, as no closer bounds can be computed there.
-        known = stored & (log_lower.max(axis=0) == -np.inf)
-    return (width <= study.sought) | (log_upper <= log_floor(study)) | known, width
-
-
-def between(name: str, lower: float, upper: float) -> str:
-    """Return the bounds on a quantity in words, rounded outwards; a lower one that is not known is no number."""
-    if math.isnan(lower):
-        return f"{name} is at most {_told(upper, rounded_up)}, and no lower bound is known"
-    return f"{name} is between {_told(lower, rounded_down)} and {_told(upper, rounded_up)}"
-
-
-def _told(value: float, rounded: Callable[[float], str]) -> str:
-    return str(int(value)) if value.is_integer() else rounded(value)
-
-
-def missed_by(
-    missed: BoolArray, width: FloatArray, study: StudySpec, what: str, worst: Callable[[tuple[int, ...]], str]
-) -> str | None:
-    """Return in a sentence how many answers are wider than the tolerance, and which is the widest; None for none.
-
-    `what` names the width that is to be at most the tolerance; `worst` describes the answer at an index.
-    """
-    if not missed.any():
-        return None
-    index = tuple(int(at) for at in np.unravel_index(int(np.argmax(np.where(missed, width, -1.0))), missed.shape))
-    count = int(np.count_nonzero(missed))
-    by = "the answer" if missed.size == 1 else f"{count:,} of {missed.size:,} answers, most"
-    return f"tolerance: expected {what} <= {study.sought:g}, missed by {by} at {worst(index)}"
-
-
-def tell(missed: str | None, *, strict: bool, depth: int = 3) -> None:
-    """Warn of wide answers, or raise `PrecisionError` if `strict`.
-
-    The warning names the line `depth` frames up: by default the caller of the function that calls this.
-    """
-    if missed is None:
-        return
-    if strict:
-        raise PrecisionError(missed)
-    warnings.warn(missed, PrecisionWarning, stacklevel=depth)
+from pbdist.types import Direction, FloatArray, JsonValue
 
 
 @dataclass(frozen=True)
@@ -125,7 +57,7 @@ class Precision:
     unreadable: int = 0
 
 
-def reached_precision(study: "Study", wanted: StudySpec | None = None, *, recorded: bool = False) -> Precision:
+def reached_precision(study: Parts, wanted: StudySpec | None = None, *, recorded: bool = False) -> Precision:
     """Compare the brackets of a stored study with its tolerance; without one, no point counts.
 
     Parameters
@@ -136,7 +68,7 @@ def reached_precision(study: "Study", wanted: StudySpec | None = None, *, record
         A study that the store contains, to which the comparison is confined. By default all of it.
     recorded
         Whether to take the numbers of points from the details of the batches, without reading bounds that have not
-        missed the tolerance. Only where all of the study is wanted.
+        missed the tolerance. Only where all of the study is wanted. What cannot be read is counted.
 
     Raises
     ------
@@ -146,46 +78,35 @@ def reached_precision(study: "Study", wanted: StudySpec | None = None, *, record
     if wanted is not None and wanted.digest == study.spec.digest:
         wanted = None
     if recorded and wanted is None:
-        return _recorded(study.recorded_points())
-    return precision_of(study.committed_batches(), wanted)
+        return recorded_precision(study.recorded_points())
+    own = None if wanted is None else (set(wanted.cells), set(wanted.compositions), set(wanted.epsilon))
+    return _total(_of_batch(stored, cells, own) for stored, cells in study.committed_batches())
 
 
-def _recorded(batches: Iterable[tuple[StoredStudy, range, int, int]]) -> Precision:
-    """Return the precision by the details of batches; only bounds that have missed the tolerance are read."""
-    points = missed = 0
-    wide = []
+def recorded_precision(batches: Iterable[tuple[StoredStudy, range, int, int]]) -> Precision:
+    """Return the precision by the details of batches, as `Parts.recorded_points` yields them.
+
+    Only bounds that have missed the tolerance are read; what cannot be read is counted.
+    """
+    points = missed = unreadable = 0
+    found = []
     for stored, cells, sought, wider in batches:
         points, missed = points + sought, missed + wider
-        if wider:
-            wide.append((stored, cells))
-    return replace(precision_of(wide), points=points, missed=missed)
+        try:
+            found += [_of_batch(stored, cells)] if wider else []
+        except StoreDamagedError:
+            unreadable += len(cells)
+    return replace(_total(found), points=points, missed=missed, unreadable=unreadable)
 
 
-def precision_of(
-    batches: Iterable[tuple[StoredStudy, range]], wanted: StudySpec | None = None, *, lenient: bool = False
-) -> Precision:
-    """Return how far the tolerance was reached in committed batches, given by their part and their cells.
-
-    What cannot be read is counted if `lenient`, else a `StoreDamagedError`.
-    """
-    own = None if wanted is None else _Wanted(wanted)
-    return total_precision(_of_batch(stored, cells, own, lenient=lenient) for stored, cells in batches)
-
-
-def total_precision(parts: Iterable[Precision]) -> Precision:
+def _total(found: Iterable[Precision]) -> Precision:
     """Return the precision of several batches together."""
-    points = missed = unreadable = 0
+    points = missed = 0
     wide = []
-    for found in parts:
-        points, missed, unreadable = points + found.points, missed + found.missed, unreadable + found.unreadable
-        wide += [] if found.widest is None else [found.widest]
-    widest = max(wide, key=lambda one: one.bracket.relative_width, default=None)
-    return Precision(points, missed, widest, unreadable)
-
-
-def neighbours_line(adjacency: Adjacency) -> str:
-    """Return in a line for which neighbours answers are."""
-    return f"neighbours: {adjacency.in_words}"
+    for one in found:
+        points, missed = points + one.points, missed + one.missed
+        wide += [] if one.widest is None else [one.widest]
+    return Precision(points, missed, max(wide, key=lambda one: one.bracket.relative_width, default=None))
 
 
 def precision_line(tolerance: float, precision: Precision) -> str:
@@ -227,27 +148,16 @@ def precision_as_json(tolerance: float, precision: Precision) -> dict[str, JsonV
     }
 
 
-class _Wanted:
-    """The points of a study, for look-up."""
-
-    def __init__(self, study: StudySpec) -> None:
-        self.cells, self.compositions, self.epsilon = set(study.cells), set(study.compositions), set(study.epsilon)
+#: Cells, r and ε for look-up.
+_Wanted: TypeAlias = tuple[set[Cell], set[int], set[float]]
 
 
-def _of_batch(stored: StoredStudy, cells: range, wanted: _Wanted | None, *, lenient: bool) -> Precision:
-    try:
-        return _judged(stored, cells, wanted)
-    except StoreDamagedError:
-        if not lenient:
-            raise
-        return Precision(0, 0, None, len(cells))
-
-
-def _judged(stored: StoredStudy, cells: range, wanted: _Wanted | None) -> Precision:
+def _of_batch(stored: StoredStudy, cells: range, wanted: _Wanted | None = None) -> Precision:
+    """Return the precision of one batch, or of those of its points that are wanted."""
     part, failed = stored.study, stored.failures(cells.start // stored.cells_per_batch)
     sought = [cell for cell in cells if cell not in failed and part.seeks_tolerance(part.cells[cell])]
     if wanted is not None:
-        sought = [cell for cell in sought if part.cells[cell] in wanted.cells]
+        sought = [cell for cell in sought if part.cells[cell] in wanted[0]]
     if not sought:
         return Precision(0, 0, None)
     rows, whole = np.array(sought) - cells.start, slice(cells.start, cells.stop)
@@ -261,8 +171,8 @@ def _judged(stored: StoredStudy, cells: range, wanted: _Wanted | None) -> Precis
     upper = judged("log_delta_upper")
     asked = upper > log_floor(part)
     if wanted is not None:
-        asked &= np.array([r in wanted.compositions for r in part.compositions])[:, None]
-        asked &= np.array([epsilon in wanted.epsilon for epsilon in part.epsilon])
+        asked &= np.array([r in wanted[1] for r in part.compositions])[:, None]
+        asked &= np.array([epsilon in wanted[2] for epsilon in part.epsilon])
     wide = asked & ~stored.values(WITHIN, whole)[rows][:, : upper.shape[1]]
     points, missed = (int(np.count_nonzero(which.any(axis=1))) for which in (asked, wide))
     if not missed:
@@ -279,24 +189,3 @@ def _judged(stored: StoredStudy, cells: range, wanted: _Wanted | None) -> Precis
         bracket=Bracket(**{name.replace("delta_", ""): float(one[largest]) for name, one in values.items()}),
     )
     return Precision(points, missed, widest)
-
-
-@dataclass(frozen=True)
-class TargetResult:
-    """A cell's bounds on δ at a target's r and ε, the larger of the two directions, and the verdict."""
-
-    cell: Cell
-    delta_lower: float
-    delta_upper: float
-    verdict: Verdict
-
-
-def judge_target(study: "Study", target: Target) -> tuple[TargetResult, ...]:
-    """Return the result of every cell of the study, in the study's order."""
-    lower, upper = study.maxima(
-        study.spec.compositions.index(target.compositions), study.spec.epsilon.index(target.epsilon)
-    )
-    return tuple(
-        TargetResult(cell, low, high, verdict_of(low, high, target.delta))
-        for cell, low, high in zip(study.spec.cells, lower.tolist(), upper.tolist(), strict=True)
-    )

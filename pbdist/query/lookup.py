@@ -3,7 +3,7 @@
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -41,15 +41,7 @@ class Selection:
 
 
 def selected(study: StudySpec, labels: Mapping[str, Any]) -> Selection:
-    """Return the points that have all the labels; of a list of values any one of them.
-
-    Raises
-    ------
-    OffGridError
-        No cell has the labels, or an r or an ε is not stored; the text names what is.
-    InvalidInputError
-        A label is unknown, or its value is none that a label can have.
-    """
+    """Return the points that have all the labels, of a list of values any one of them; errors as `Study.frame`."""
     check_names(labels, (*known_columns(), *_GRIDS))
     if EPSILON in labels and "exp_epsilon" in labels:
         check_either(epsilon=labels[EPSILON], exp_epsilon=labels["exp_epsilon"])
@@ -58,32 +50,45 @@ def selected(study: StudySpec, labels: Mapping[str, Any]) -> Selection:
         scalar.add(EPSILON)
     r: Sequence[int] = range(len(study.compositions))
     if COMPOSITIONS in labels:
-        r = [find_composition(study, one_number(COMPOSITIONS, value)) for value in _each(labels, COMPOSITIONS)]
+        r = [_composition(study, value) for value in _each(labels, COMPOSITIONS)]
     e: Sequence[int] = range(len(study.epsilon))
     for name in {EPSILON, "exp_epsilon"} & set(labels):
-        e = [find_epsilon(study, name, one_number(name, value)) for value in _each(labels, name)]
-    return Selection(_cells(study, labels), tuple(dict.fromkeys(r)), tuple(dict.fromkeys(e)), frozenset(scalar))
+        e = [_epsilon(study, name, value) for value in _each(labels, name)]
+    cells = cells_with(lambda name: column_array(study, name), labels)
+    return Selection(cells, tuple(dict.fromkeys(r)), tuple(dict.fromkeys(e)), frozenset(scalar))
 
 
-def _cells(study: StudySpec, labels: Mapping[str, Any]) -> IntArray:
-    """Return the cells that have all the labels."""
-    found = np.arange(len(study.cells))
+def cells_with(column: Callable[[str], Any], labels: Mapping[str, Any]) -> IntArray:
+    """Return the cells that have all the labels; `column` returns a column of all cells as an array.
+
+    Raises
+    ------
+    OffGridError
+        There are none; the text names the values nearest to the first label that fails.
+    InvalidInputError
+        A value is none that a label can have.
+    """
+    found = np.arange(len(column("mechanism")))
     for name in known_columns():
         if name not in labels:
             continue
-        text = is_text(name)
-        column = np.array(column_of(study.cells, name), dtype=object if text else np.float64)[found]
+        values = column(name)[found]
         matching = np.zeros(len(found), dtype=bool)
         for value in _each(labels, name):
             wanted = _wanted(name, value)
-            hits = matches(name, column, wanted)
+            hits = matches(name, values, wanted)
             if not hits.any():
-                near = did_you_mean(wanted, dict.fromkeys(column.tolist())) if text else ""
-                stored = nearest_text(name, column.tolist(), wanted)
+                near = did_you_mean(wanted, dict.fromkeys(values.tolist())) if is_text(name) else ""
+                stored = nearest_text(name, values.tolist(), wanted)
                 raise OffGridError(f"{name}: expected {stored}, got {_text(wanted, name)}{near}")
             matching |= hits
         found = found[matching]
     return found
+
+
+def column_array(study: StudySpec, name: str) -> Any:
+    """Return a column of all cells of a study as an array."""
+    return np.array(column_of(study.cells, name), dtype=object if is_text(name) else np.float64)
 
 
 def _wanted(name: str, value: Any) -> float | str | None:
@@ -119,23 +124,6 @@ def other_names() -> dict[str, str]:
     return {alias: columns.most_common(1)[0][0] for alias, columns in meant.items()}
 
 
-def find_cell(study: StudySpec, mechanism: str, noise: Mapping[str, float | str | None]) -> int:
-    """Return the index of the one cell with that label and those parameters.
-
-    Raises
-    ------
-    OffGridError
-        There is none; the text names the values nearest to the first parameter that fails.
-    InvalidInputError
-        There are several, or a parameter is unknown.
-    """
-    check_names(noise, [name for name in known_columns() if name != "mechanism"])
-    found = _cells(study, {"mechanism": mechanism, **noise})
-    if len(found) > 1:
-        raise InvalidInputError(ambiguous(mechanism, [study.cells[cell] for cell in found.tolist()]))
-    return int(found[0])
-
-
 def check_names(given: Iterable[str], known: Sequence[str]) -> None:
     """Refuse parameters of noise that are not known."""
     for name in given:
@@ -144,40 +132,36 @@ def check_names(given: Iterable[str], known: Sequence[str]) -> None:
             raise InvalidInputError(f"{name}: expected one of {', '.join(known)}, got an unknown parameter{near}")
 
 
-def find_composition(study: StudySpec, compositions: int) -> int:
-    """Return the index of `compositions` in the study's grid; an `OffGridError` names the neighbours."""
-    if compositions not in study.compositions:
-        near = _neighbours(study.compositions, compositions, "{}")
-        raise OffGridError(f"compositions: expected a stored number of compositions, {near}, got {shown(compositions)}")
-    return study.compositions.index(compositions)
+def _composition(study: StudySpec, value: Any) -> int:
+    """Return the index of an r in the study's grid."""
+    r = one_number(COMPOSITIONS, value)
+    if r not in study.compositions:
+        near = _neighbours(study.compositions, r, "{}")
+        raise OffGridError(f"compositions: expected a stored number of compositions, {near}, got {shown(r)}")
+    return study.compositions.index(r)
 
 
-def find_epsilon(study: StudySpec, name: str, value: float) -> int:
-    """Return the index of an ε, or of the logarithm of an e^ε, as `name` says, in the study's grid.
-
-    Raises
-    ------
-    OffGridError
-        It is more than 4 ulp from every ε of the grid; the text names the neighbours.
-    InvalidInputError
-        It is not finite.
-    """
-    if not math.isfinite(value):
-        raise InvalidInputError(f"{name}: expected a finite number, got {value!r}")
+def _epsilon(study: StudySpec, name: str, value: Any) -> int:
+    """Return the index in the study's grid of an ε, or of the logarithm of an e^ε, as `name` says; to 4 ulp."""
+    number = one_number(name, value)
+    if not math.isfinite(number):
+        raise InvalidInputError(f"{name}: expected a finite number, got {number!r}")
     find, stored = nearest_match, study.epsilon
     if name != EPSILON:
         find, stored = nearest_exponential, tuple(exponential(each) for each in study.epsilon)
-    index = find(study.epsilon, value)
+    index = find(study.epsilon, number)
     if index is None:
-        near = _neighbours(stored, value, "{:.10g}")
-        raise OffGridError(f"{name}: expected a stored value, {near}, got {value!r}")
+        near = _neighbours(stored, number, "{:.10g}")
+        raise OffGridError(f"{name}: expected a stored value, {near}, got {number!r}")
     return index
 
 
 def matches(name: str, stored: Any, wanted: float | str | None) -> BoolArray:
-    """Return where a column, an array, has a value, by the rules of `find_cell`."""
+    """Return where a column, an array, has a value, to 4 ulp; None and ``"auto"`` where there is none."""
     if is_text(name):
-        return np.asarray(stored == _stored_text(name, wanted), dtype=bool)
+        # Of a list of numbers a column has the one way in which it is written.
+        text = as_list_text(wanted) if isinstance(wanted, str) and known_columns()[name].listed else wanted
+        return np.asarray(stored == text, dtype=bool)
     if wanted is None or wanted == "auto":
         return np.asarray(np.isnan(stored))
     if isinstance(wanted, str):
@@ -191,20 +175,18 @@ def matches(name: str, stored: Any, wanted: float | str | None) -> BoolArray:
 def ambiguous(mechanism: str, found: Sequence[Cell]) -> str:
     """Return the text of an error: several cells match, and these parameters tell them apart."""
     undetermined = told_apart(found)
-    start = f"mechanism: expected one noise setting of {mechanism!r}, got {len(found)}"
-    if not undetermined:
-        return f"{start} that differ in no parameter: give them labels of their own in the study"
-    return f"{start}: also give {', '.join(undetermined)}"
+    more = f": also give {', '.join(undetermined)}"
+    more = more if undetermined else " that differ in no parameter: give them labels of their own in the study"
+    return f"mechanism: expected one noise setting of {mechanism!r}, got {len(found)}{more}"
 
 
 def told_apart(found: Sequence[Cell]) -> list[str]:
     """Return the parameters in which cells differ, each with its values as text."""
-    undetermined = []
     columns = cell_columns(found)
-    for name in telling(columns, len(found)):
-        texts = list(dict.fromkeys(_text(value, name) for value in columns[name]))
-        undetermined.append(f"{name} ({_listed(texts)})")
-    return undetermined
+    return [
+        f"{name} ({_listed(list(dict.fromkeys(_text(value, name) for value in columns[name])))})"
+        for name in telling(columns, len(found))
+    ]
 
 
 def telling(columns: Mapping[str, Sequence[Any]], count: int) -> list[str]:
@@ -217,11 +199,6 @@ def telling(columns: Mapping[str, Sequence[Any]], count: int) -> list[str]:
     others = [name for name in found if name != "made_of"]
     apart = len(set(zip(*(texts[name] for name in others), strict=True))) == count
     return others if apart else found
-
-
-def _stored_text(name: str, wanted: float | str | None) -> float | str | None:
-    """Return a text as a column has it: of a list of numbers the one way in which it is written."""
-    return as_list_text(wanted) if isinstance(wanted, str) and known_columns()[name].listed else wanted
 
 
 def nearest_text(name: str, stored: Sequence[float | str], wanted: float | str | None) -> str:
@@ -267,8 +244,8 @@ def check_flag(name: str, value: Any) -> bool:
 
 
 def check_strict(study: StudySpec, strict: Any) -> None:
-    """Refuse what is no truth value, and True for a study without a tolerance."""
-    if check_flag("strict", strict) and study.sought is None:
+    """Refuse what is neither a truth value nor ``"silent"``, and True for a study without a tolerance."""
+    if strict != "silent" and check_flag("strict", strict) and study.sought is None:
         instead = "method buckets" if study.method == "buckets" else "a number of buckets"
         raise InvalidInputError(f"strict: expected a study with a tolerance, got one with {instead}")
 

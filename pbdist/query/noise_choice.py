@@ -1,9 +1,11 @@
 """Which tabulated noise meets a target, which is refuted, and the least that meets it; nothing is said between them."""
 
+import itertools
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +19,7 @@ from pbdist.query.lookup import is_set, one_number
 from pbdist.query.settings import neighbours_words
 from pbdist.query.study import Study
 from pbdist.results import Verdict, verdict_of
-from pbdist.rounding import rounded_down, rounded_up
+from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.study import Cell
 from pbdist.study.columns import cell_columns
 from pbdist.study.spec import exponential
@@ -28,17 +30,17 @@ from pbdist.types import Adjacency, FloatArray
 
 @dataclass(frozen=True)
 class NoiseGroup:
-    """Cells of a study that differ in their amount of noise alone."""
+    """Cells of a study that differ in their amount of noise alone; no two have the same amount.
 
-    #: The label of the mechanism.
+    `what` is the amount with its unit, empty for mechanisms without one, such as histograms; `fixed` are the other
+    parameters, by the names of `pbdist query`. `cells` are indices in the study, by increasing noise; `amounts` theirs,
+    NaN without an amount.
+    """
+
     label: str
-    #: What the amount is, with its unit; empty for mechanisms without one, such as histograms.
     what: str
-    #: The other parameters, by the names of `pbdist query`.
     fixed: Mapping[str, float | str]
-    #: Indices in the study, by increasing noise.
     cells: tuple[int, ...]
-    #: Of these cells; NaN without an amount.
     amounts: tuple[float, ...]
 
 
@@ -78,12 +80,7 @@ class NoiseChoice:
     label, what, fixed
         As of `NoiseGroup`.
     tried
-        The settings, by increasing noise.
-    smallest
-        The setting with the least noise whose upper bound is at most the target's δ; None where there is none.
-    refuted
-        Of the settings with less noise than `smallest`, or of all where that is None: the one with the most noise whose
-        lower bound exceeds the target's δ; None where there is none. Of noise between the two nothing is said.
+        The settings, by increasing noise. Of noise between `refuted` and `smallest` nothing is said.
     adjacency
         For which neighbours the settings are. Choices for different neighbours do not compare.
     """
@@ -92,15 +89,24 @@ class NoiseChoice:
     what: str
     fixed: Mapping[str, float | str]
     tried: tuple[TabulatedNoise, ...]
-    smallest: TabulatedNoise | None
-    refuted: TabulatedNoise | None
     adjacency: Adjacency = Adjacency.AS_STATED
+
+    @property
+    def smallest(self) -> TabulatedNoise | None:
+        """The setting with the least noise whose upper bound is at most the target's δ."""
+        return next((one for one in self.tried if one.verdict is Verdict.MEETS), None)
+
+    @property
+    def refuted(self) -> TabulatedNoise | None:
+        """Of the settings with less noise than `smallest`, the noisiest whose lower bound exceeds the target's δ."""
+        below = itertools.takewhile(lambda one: one.verdict is not Verdict.MEETS, self.tried)
+        return next((one for one in reversed([*below]) if one.verdict is Verdict.REFUTED), None)
 
 
 def noise_groups(columns: Mapping[str, Sequence[Any]]) -> tuple[NoiseGroup, ...]:
     """Return the cells of a study grouped by all their parameters but the amount of noise, in their first order.
 
-    `columns` is as from `pbdist.store.columns.cell_columns`: one value a cell in each. What is made of others has
+    `columns` is as from `pbdist.study.columns.cell_columns`: one value a cell in each. What is made of others has
     an amount if all its factors with that amount have the same: of products of sums and counts that of the sums.
     """
     found: dict[tuple[Any, ...], list[tuple[int, _Noise | None]]] = {}
@@ -111,7 +117,19 @@ def noise_groups(columns: Mapping[str, Sequence[Any]]) -> tuple[NoiseGroup, ...]
         # What has no amount is compared with nothing.
         key = (label, told, index) if noise is None else (label, told, noise.rest)
         found.setdefault(key, []).append((index, noise))
-    return tuple(_group(rows, columns) for rows in found.values())
+    return tuple(_group(part, columns) for rows in found.values() for part in _comparable(rows))
+
+
+def _comparable(rows: Sequence[tuple[int, "_Noise | None"]]) -> Iterator[Sequence[tuple[int, "_Noise | None"]]]:
+    """Yield the rows of a group; those of one amount that differ in another one, as counts of one mean, apart."""
+    known = [(index, noise) for index, noise in rows if noise is not None]
+    if not known or len({noise.order[0] for _, noise in known}) == len(known):
+        yield rows
+        return
+    apart: dict[tuple[float, ...], list[tuple[int, _Noise | None]]] = {}
+    for index, noise in known:
+        apart.setdefault(noise.order[1:], []).append((index, replace(noise, columns=noise.columns[: noise.first])))
+    yield from apart.values()
 
 
 def noise_choices(
@@ -156,11 +174,11 @@ def noise_choices(
         epsilon = float(checked_epsilon(one_number("epsilon", epsilon))[0])
     elif not 1.0 <= one_number("exp_epsilon", exp_epsilon) < math.inf:
         raise InvalidInputError(f"exp_epsilon: expected a finite number of at least 1, got {shown(exp_epsilon)}")
-    cells = study.spec.cells
-    if mechanism is not None and all(cell.label != mechanism for cell in cells):
-        labels = ", ".join(dict.fromkeys(cell.label for cell in cells))
+    every = noise_groups(cell_columns(study.spec.cells))
+    groups = [group for group in every if mechanism in (None, group.label)]
+    if not groups:
+        labels = ", ".join(dict.fromkeys(group.label for group in every))
         raise InvalidInputError(f"mechanism: expected one of {labels}, got {shown(mechanism)}")
-    groups = [group for group in noise_groups(cell_columns(cells)) if mechanism in (None, group.label)]
     lower, upper = _bounds(study, [cell for group in groups for cell in group.cells], rounds, epsilon, exp_epsilon)
     return tuple(_judged(study, group, lower, upper, wanted) for group in groups)
 
@@ -183,48 +201,55 @@ def target_sheet(
 
     A row for each group of settings that differ in their noise alone: the least noise that meets the target and the
     upper bound on its δ, the most noise that is refuted and the lower bound on its δ, and how many settings meet it,
-    are refuted, undecided, and not computed. Parameters and errors are those of `noise_choices`; `cells` are those of
-    the study that count, by default all.
+    are refuted, undecided, and not computed. Where no order of noise is proved, more than the least may be refuted.
+    Parameters and errors are those of `noise_choices`; `cells` are those of the study that count, by default all.
     """
     point = {"compositions": compositions, "epsilon": epsilon, "exp_epsilon": exp_epsilon}
     choices = noise_choices(study, **point, delta=delta, mechanism=mechanism)  # type: ignore[arg-type]
     if cells is not None and len(cells) != len(study.spec.cells):
         wanted = set(cells)
-        choices = tuple(_of_cells(one, study, wanted) for one in choices)
-        choices = tuple(one for one in choices if one.tried)
+        kept = [[each for each in one.tried if study.spec.cells[each.cell] in wanted] for one in choices]
+        choices = tuple(replace(one, tried=tuple(tried)) for one, tried in zip(choices, kept, strict=True) if tried)
     # Parameters in which the groups of one label differ.
     pairs = {name: {(one.label, one.fixed.get(name)) for one in choices} for name in known_columns()}
     labels = {one.label for one in choices}
     names = [name for name in known_columns() if len(pairs[name]) > len(labels)]
     varying = [name for name in names if name not in ("kind", "made_of") or names == [name]]
     counts = [Counter(each.verdict for each in one.tried) for one in choices]
+    loss = math.log(exp_epsilon) if exp_epsilon is not None else epsilon or 0.0
     columns = (
+        *(Column(name, name, printed=False, shared=True) for name in ("compositions", "epsilon", "delta")),
         Column("mechanism", "mechanism", number=False),
         *(Column(name, name, number=not is_text(name)) for name in varying),
         Column("noise", "noise", number=False, printed=False),
-        Column("least_that_meets", "meets from"),
+        Column("least_that_meets", "least that meets"),
         Column("delta_upper", "δ upper"),
-        Column("most_refuted", "refuted up to"),
+        Column("most_refuted", "most refuted"),
         Column("delta_lower", "δ lower"),
         *(
             Column(verdict.value.replace(" ", "_"), verdict.value, printed=any(one[verdict] for one in counts))
             for verdict in Verdict
         ),
+        Column("adjacency", "neighbours", number=False, printed=False),
     )
     rows = [
         (
+            *(compositions, loss, delta),
             one.label,
             *(one.fixed.get(name) for name in varying),
             one.what,
             *_boundary(one.smallest, "upper"),
-            *_boundary(one.refuted, "lower"),
+            *_boundary(_last(one.tried, Verdict.REFUTED), "lower"),
             *(count[verdict] for verdict in Verdict),
+            one.adjacency.value,
         )
         for one, count in zip(choices, counts, strict=True)
     ]
     relations = [(one.label, one.adjacency) for one in choices]
-    loss = math.log(exp_epsilon) if exp_epsilon is not None else epsilon or 0.0
-    at = f"r = {compositions}, ε = {loss:.6g}, e^ε = {exponential(loss):.6g}"
+    power = exponential(loss)
+    # One of both is exact.
+    short = float(f"{power:.6g}") == power and math.log(power) == loss
+    at = f"r = {compositions}, ε = {f'{loss:.6g}' if short else exact(loss)}, e^ε = {power:.6g}"
     amounts = dict.fromkeys(one.what for one in choices if one.what)
     notes = [f"noise: {'; '.join(amounts)}"] if amounts else []
     if len(rows) > _MOST_GROUPS:
@@ -232,7 +257,7 @@ def target_sheet(
     return Sheet(
         columns,
         tuple(rows),
-        (f"target: δ <= {delta:g} at {at}", *([neighbours_words(relations)] if relations else [])),
+        (f"target: δ <= {delta!r} at {at}", *([neighbours_words(relations)] if relations else [])),
         tuple(notes),
         _MOST_GROUPS,
     )
@@ -241,15 +266,15 @@ def target_sheet(
 def _boundary(one: TabulatedNoise | None, side: str) -> tuple[TableCell, TableCell]:
     """Return an amount of noise, and the bound on its δ, as cells."""
     if one is None:
-        return "none", None
+        return Shown("none", None), None
     bound = rounded_up(one.upper) if side == "upper" else rounded_down(one.lower)
     amount = Shown(one.setting, one.setting) if math.isnan(one.amount) else one.amount
     return amount, Shown(bound, one.upper if side == "upper" else one.lower)
 
 
-def _of_cells(choice: NoiseChoice, study: Study, cells: Collection[Cell]) -> NoiseChoice:
-    """Return the same of some cells alone."""
-    return _chosen(replace(choice, tried=tuple(one for one in choice.tried if study.spec.cells[one.cell] in cells)))
+def _last(tried: Sequence[TabulatedNoise], verdict: Verdict) -> TabulatedNoise | None:
+    """Return the noisiest setting with a verdict."""
+    return next((one for one in reversed(tried) if one.verdict is verdict), None)
 
 
 @dataclass(frozen=True)
@@ -261,8 +286,9 @@ class _Noise:
     what: str
     #: What rises with the noise: the amount, and what varies with it.
     order: tuple[float, ...]
-    #: Those that they fill.
+    #: Those that they fill; so many of them are of the amount itself.
     columns: tuple[str, ...]
+    first: int
     #: All else of the canonical form.
     rest: str
 
@@ -285,7 +311,7 @@ def _noise(form: Mapping[str, Any]) -> _Noise | None:
         order += [float(form[name])] if inner is None else inner.order
         columns += parameters_of(kind)[name].columns if inner is None else inner.columns
         rest[name] = None if inner is None else inner.rest
-    return _Noise(amount, what, tuple(order), tuple(columns), json.dumps(rest, sort_keys=True))
+    return _Noise(amount, what, tuple(order), tuple(columns), len(one.columns), json.dumps(rest, sort_keys=True))
 
 
 def _noise_of_factors(form: Mapping[str, Any]) -> _Noise | None:
@@ -312,70 +338,39 @@ def _noise_of_factors(form: Mapping[str, Any]) -> _Noise | None:
 
 def _group(rows: Sequence[tuple[int, _Noise | None]], columns: Mapping[str, Sequence[Any]]) -> NoiseGroup:
     ordered = sorted(rows, key=lambda row: (() if row[1] is None else row[1].order, row[0]))
-    cells = tuple(cell for cell, _ in ordered)
-    noise = ordered[0][1]
-    told = {name: columns[name][cells[0]] for name in known_columns() if name in columns}
+    first, noise = ordered[0]
     # What a pair is made of tells its amount too.
     varying = ("mechanism",) if noise is None else ("mechanism", "made_of", *noise.columns)
-    fixed = {
-        column: value if isinstance(value, str) else float(value)
-        for column, value in told.items()
-        if column not in varying and is_set(value)
-    }
-    amounts = tuple(math.nan if one is None else one.amount for _, one in ordered)
-    return NoiseGroup(str(told["mechanism"]), "" if noise is None else noise.what, fixed, cells, amounts)
+    told = {name: columns[name][first] for name in known_columns() if name in columns and name not in varying}
+    fixed = {name: value if isinstance(value, str) else float(value) for name, value in told.items() if is_set(value)}
+    cells, amounts = zip(*((cell, math.nan if one is None else one.amount) for cell, one in ordered), strict=True)
+    return NoiseGroup(str(columns["mechanism"][first]), "" if noise is None else noise.what, fixed, cells, amounts)
 
 
 def _bounds(
     study: Study, cells: Sequence[int], compositions: int, epsilon: float | None, exp_epsilon: float | None
 ) -> tuple[FloatArray, FloatArray]:
     """Return bounds on δ of all cells of the study, NaN where nothing is known, or a cell is not asked for."""
-    spec = study.spec
+    spec, point = study.spec, {"compositions": compositions, "epsilon": epsilon, "exp_epsilon": exp_epsilon}
     # As in `Study.delta`: e^ε means a stored ε if that is the float nearest to its logarithm.
     loss = epsilon if exp_epsilon is None else math.log(exp_epsilon)
     if compositions in spec.compositions and loss in spec.epsilon:
         return study.maxima(spec.compositions.index(compositions), spec.epsilon.index(loss))
-    return _bounds_between(study, cells, compositions, epsilon, exp_epsilon)
-
-
-def _bounds_between(
-    study: Study, cells: Sequence[int], compositions: int, epsilon: float | None, exp_epsilon: float | None
-) -> tuple[FloatArray, FloatArray]:
-    """Return the same at an r and ε that are not stored."""
-    lower, upper = (np.full(len(study.spec.cells), np.nan) for _ in range(2))
+    lower, upper = (np.full(len(spec.cells), np.nan) for _ in range(2))
     for cell in cells:
-        try:
-            found, _ = study.queries.delta(
-                study.spec.cells[cell].pair,
-                {},
-                compositions=compositions,
-                epsilon=epsilon,
-                exp_epsilon=exp_epsilon,
-                direction="both",
-                refine=False,
-            )
-        except OffGridError:
-            continue
-        lower[cell], upper[cell] = np.nan_to_num(float(found.lower), nan=0.0), float(found.upper)
+        with suppress(OffGridError):
+            found = study.delta(spec.cells[cell].pair, **point, strict="silent")  # type: ignore[arg-type]
+            lower[cell], upper[cell] = np.nan_to_num(float(found.lower), nan=0.0), float(found.upper)
     return lower, upper
 
 
 def _judged(study: Study, group: NoiseGroup, lower: FloatArray, upper: FloatArray, delta: float) -> NoiseChoice:
     tried = []
-    for index, amount in zip(group.cells, group.amounts, strict=True):
-        cell, low, high = study.spec.cells[index], float(lower[index]), float(upper[index])
-        verdict = verdict_of(low, high, delta)
+    cells = [study.spec.cells[index] for index in group.cells]
+    for index, cell, amount in zip(group.cells, cells, group.amounts, strict=True):
+        low, high = float(lower[index]), float(upper[index])
         # Where no change attains the pair, the store has 0 in place of a bound that is not known.
         known = low if cell.pair.attained_by_some else math.nan
-        tried.append(TabulatedNoise(index, cell.describe(), amount, known, high, verdict))
-    relations = alike(study.spec.neighbours_of(study.spec.cells[one.cell]) for one in tried)
-    return _chosen(NoiseChoice(group.label, group.what, group.fixed, tuple(tried), None, None, relations))
-
-
-def _chosen(choice: NoiseChoice) -> NoiseChoice:
-    """Return a choice with the boundary of its settings."""
-    tried = choice.tried
-    smallest = next((one for one in tried if one.verdict is Verdict.MEETS), None)
-    below = tried if smallest is None else tried[: tried.index(smallest)]
-    refuted = next((one for one in reversed(below) if one.verdict is Verdict.REFUTED), None)
-    return replace(choice, smallest=smallest, refuted=refuted)
+        tried.append(TabulatedNoise(index, cell.describe(), amount, known, high, verdict_of(low, high, delta)))
+    relations = alike(map(study.spec.neighbours_of, cells))
+    return NoiseChoice(group.label, group.what, group.fixed, tuple(tried), relations)

@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,20 +18,38 @@ from pbdist.arguments import (
 )
 from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.mechanisms import Pair
-from pbdist.query.answers import Questions, bound_compositions, bound_delta, bound_epsilon, stored_within
-from pbdist.query.judging import BETWEEN, FACTOR, MISSED, between, delta_within, missed_by
-from pbdist.query.lookup import check_flag, given_array, noise_parameter, one_setting
+from pbdist.query.answers import (
+    BETWEEN,
+    FACTOR,
+    MISSED,
+    Questions,
+    between,
+    bound_compositions,
+    bound_delta,
+    bound_epsilon,
+    delta_within,
+    frozen,
+    missed_by,
+    tell,
+)
+from pbdist.query.convex_delta import StateAt
+from pbdist.query.lookup import check_flag, check_strict, given_array, noise_parameter, one_setting
 from pbdist.query.refine import Failures, Point, narrow_compositions, narrow_epsilon, next_rounds
+from pbdist.query.refine import refine as compute_points
 from pbdist.query.settings import Setting, Settings, neighbours_of_settings
+from pbdist.query.stored import DAMAGED, NOT_COMPUTED, Parts, PointReader
+from pbdist.query.stored_curves import pair_renyi, state_renyi, stored_total_variation, stored_tradeoff
 from pbdist.results import (
     ENCLOSED,
     NO_LOWER,
     CompositionBounds,
+    CurveBounds,
     DeltaBounds,
     EpsilonBounds,
     log_relative_width,
     relative_width,
 )
+from pbdist.store import read_refinements
 from pbdist.store.layout import BOUNDS
 from pbdist.study import StudySpec
 from pbdist.study.spec import log_floor
@@ -97,57 +116,98 @@ def _check_mechanism(mechanism: Any, noise: Mapping[str, Any]) -> None:
         raise InvalidInputError(f"{next(iter(noise))}: expected none beside a mechanism, got one")
 
 
-class Queries:
-    """Answers questions to one store, each with a sentence on those answers that miss the study's tolerance, if any do.
+class Queries(Parts):
+    """The questions that a store answers at any point, stored or not."""
 
-    `where` is the store's path or URL, for messages; `refine` computes points, adds them to the store, and returns the
-    settings with them; `gap` says why a cell of the study has no bounds, None where it has.
-    """
+    @cached_property
+    def _reader(self) -> PointReader:
+        return PointReader(self.checked, read_refinements(self.parts[0]))
 
-    def __init__(
-        self,
-        where: str,
-        study: StudySpec,
-        settings: Settings,
-        refine: Callable[[Iterable[Point]], Settings],
-        gap: Callable[[int], str | None],
-    ) -> None:
-        self._where, self._study, self._settings, self._refine, self._gap = where, study, settings, refine, gap
+    @cached_property
+    def _settings(self) -> Settings:
+        return Settings(self.spec, self._reader)
 
     def delta(
         self,
         mechanism: str | Pair,
-        noise: Mapping[str, Any],
         *,
         compositions: Any,
-        epsilon: Any,
-        exp_epsilon: Any,
-        direction: str,
-        refine: bool,
-    ) -> tuple[DeltaBounds, str | None]:
-        """As `Study.delta`."""
-        check_direction(direction)
-        refine = check_flag("refine", refine)
+        epsilon: Any = None,
+        exp_epsilon: Any = None,
+        direction: str = "both",
+        refine: bool = False,
+        strict: bool | Literal["silent"] = False,
+        **noise: Any,
+    ) -> DeltaBounds:
+        """Bound δ at any points, stored or not, by what is stored.
+
+        Guaranteed: ``lower <= δ <= upper``. As a function of e^ε, δ is convex and does not rise; it does not fall with
+        r; and it does not rise with noise where more noise is proved to be post-processing of less. Nothing else is
+        assumed. A point that is stored has its stored bounds. Where states are kept (method tight,
+        ``keep_states: true``) every ε up to the largest one of the study, and every δ that is met there, is answered
+        from them at each stored r, about as closely as the study's tolerance.
+
+        Parameters
+        ----------
+        mechanism
+            The label that the study gives the mechanism, or a mechanism itself, such as ``pbdist.Gaussian(210.0)``.
+        compositions
+            Numbers r of compositions, at most the largest stored one.
+        epsilon, exp_epsilon
+            Exactly one of ε in nats and e^ε; ε is at least 0.
+        direction
+            ``"both"``: the larger of the two directions. ``"each"``: both, along a leading axis: A||B and B||A.
+        refine
+            Whether to compute the points that are not stored, as the study would, and add them to the store, for every
+            process that opens it later. The study itself stays as it is.
+        strict
+            Whether an answer that is wider than the study's tolerance is an error; with ``"silent"`` it is not even a
+            warning.
+        **noise
+            Beside a label, as many parameters as tell one setting from the others: ``scale``, ``reading``, ``factor``,
+            ..; a ``factor`` of None or ``"auto"`` is the automatic one. Those that are numbers may differ from all
+            stored ones where an order of noise is proved.
+
+        Numbers may be scalars or arrays; all of them broadcast. `print` shows an answer as `pbdist query` does, and its
+        method ``frame`` returns it as a table of pandas.
+
+        Raises
+        ------
+        OffGridError
+            Nothing stored bounds δ from above there; the text names the point, and what to add to the study.
+        InvalidInputError
+            A parameter is unknown or out of its range, or several settings are meant.
+        StoreDamagedError
+            The stored values cannot be read.
+        PrecisionError
+            If `strict`, and an answer is wider than the tolerance.
+
+        Warns
+        -----
+        PrecisionWarning
+            If answers are wider than the tolerance, unless `strict` is ``"silent"``; the text says how many, names the
+            widest, and why it is.
+        """
+        self._check_options(direction, refine, strict)
         given = _asked(mechanism, noise, compositions=compositions, **_given_epsilon(epsilon, exp_epsilon))
         losses, around = _losses(given)
         asked = self._questions(given, checked_compositions(given.arguments["compositions"]))
-        answers, stored, bounded = bound_delta(asked, losses, around)
+        answers, stored, bounded, met = bound_delta(asked, losses, around)
         if refine and not stored.all():
             missing = np.flatnonzero(~stored).tolist()
-            points = ((asked.cell(n), int(asked.compositions[n]), float(losses[n])) for n in missing)
-            asked = self._asking_again(given, asked)(points)
-            answers, stored, bounded = bound_delta(asked, losses, around)
+            asked = self._asking_again(given, asked)(asked.point(n, float(losses[n])) for n in missing)
+            answers, stored, bounded, met = bound_delta(asked, losses, around)
         self._refuse_unbounded(asked, bounded, losses)
         answers = answers.max(axis=1) if direction == "both" else answers
         values = dict(zip(BOUNDS, answers, strict=True))
-        judged = delta_within(self._study, values[_LOGS[0]], values[_LOGS[1]], stored_within(asked, losses))
+        judged = delta_within(self.spec, values[_LOGS[0]], values[_LOGS[1]], met)
         within, why, missed = None, None, None
         if judged is not None:
             within, width = judged
             # Directions apart: the larger of them alone is judged, and nothing that is computed is meant to be closer.
             alone = np.zeros(stored.shape, dtype=bool)
-            if within.ndim > 1 and self._study.direction == "both":
-                alone = (stored | _larger_is_close(self._study, values)) & asked.attained
+            if within.ndim > 1 and self.spec.direction == "both":
+                alone = (stored | _larger_is_close(self.spec, values)) & asked.attained
             # Without a lower bound only the study itself can tell how closely a point was computed.
             cases = {
                 NO_LOWER: ~asked.attained,
@@ -158,7 +218,7 @@ class Queries:
                 FACTOR: ~asked.sought,
             }
             why, missed = _explained(
-                self._study,
+                self.spec,
                 asked,
                 "delta",
                 (values["delta_lower"], values["delta_upper"]),
@@ -169,34 +229,41 @@ class Queries:
         for name in ("delta_lower", "log_delta_lower"):
             values[name][..., ~asked.attained] = np.nan
         arrays = (values[name] for name in ("delta_lower", "delta_upper", *_LOGS))
-        return DeltaBounds(**self._result(given, asked, (*arrays, within, why), direction, _LOGS_TOO)), missed
+        tell(missed, strict=strict)
+        return DeltaBounds(**self._result(given, asked, (*arrays, within, why), direction, _LOGS_TOO))
 
     def epsilon(
         self,
         mechanism: str | Pair,
-        noise: Mapping[str, Any],
         *,
         compositions: Any,
         delta: Any,
-        direction: str,
-        refine: bool,
-    ) -> tuple[EpsilonBounds, str | None]:
-        """As `Study.epsilon`."""
-        check_direction(direction)
-        refine = check_flag("refine", refine)
+        direction: str = "both",
+        refine: bool = False,
+        strict: bool | Literal["silent"] = False,
+        **noise: Any,
+    ) -> EpsilonBounds:
+        """Bound the smallest ε with which δ is met, by what is stored; arguments and errors as for `delta`.
+
+        Guaranteed: at ``upper`` the upper bound on δ is at most `delta`; it is infinite where no stored upper bound is.
+        Just below ``lower``, if that is above 0, the lower bound on δ exceeds `delta`. With `refine` some points next
+        to it are computed and stored where the two are further apart than the tolerance, or than 0.2 %; they then are
+        about as close as the brackets. Points that cannot be computed are left out: the bounds are those without them.
+        """
+        self._check_options(direction, refine, strict)
         given = _asked(mechanism, noise, compositions=compositions, delta=delta)
         asked = self._questions(given, checked_compositions(given.arguments["compositions"]))
         targets = checked_delta(given.arguments["delta"])
         failed: Failures = {}
         if refine:
-            asked, failed = narrow_epsilon(asked, targets, self._asking_again(given, asked), self._study.sought)
+            asked, failed = narrow_epsilon(asked, targets, self._asking_again(given, asked), self.spec.sought)
         lower, upper, bounded = bound_epsilon(asked, targets)
         _raise_first(failed, ~bounded)
         self._refuse_unbounded(asked, bounded, None)
         if direction == "both":
             lower, upper = lower.max(axis=0), upper.max(axis=0)
         within, why, missed = _indirect(
-            self._study,
+            self.spec,
             asked,
             "epsilon",
             (lower, upper),
@@ -204,20 +271,28 @@ class Queries:
             place=lambda n: f"r = {int(asked.compositions[n])}, δ = {float(targets[n]):g}",
         )
         lower[..., ~asked.attained] = np.nan
-        return EpsilonBounds(**self._result(given, asked, (lower, upper, within, why), direction)), missed
+        tell(missed, strict=strict)
+        return EpsilonBounds(**self._result(given, asked, (lower, upper, within, why), direction))
 
     def compositions(
         self,
         mechanism: str | Pair,
-        noise: Mapping[str, Any],
         *,
-        epsilon: Any,
-        exp_epsilon: Any,
+        epsilon: Any = None,
+        exp_epsilon: Any = None,
         delta: Any,
-        refine: bool,
-    ) -> tuple[CompositionBounds, str | None]:
-        """As `Study.compositions`."""
-        refine = check_flag("refine", refine)
+        refine: bool = False,
+        strict: bool | Literal["silent"] = False,
+        **noise: Any,
+    ) -> CompositionBounds:
+        """Bound how many compositions meet (ε, δ) in both directions, by what is stored; as for `delta`.
+
+        Guaranteed: ``lower`` rounds do, 0 if none is known to; more than ``upper`` do not, which is infinite where
+        no stored lower bound exceeds `delta`. With `refine` points of other r are computed and stored, halving the
+        interval between the two, until they meet, the bounds at an r are on both sides of `delta`, or that r cannot be
+        computed.
+        """
+        self._check_options("both", refine, strict)
         given = _asked(mechanism, noise, **_given_epsilon(epsilon, exp_epsilon), delta=delta)
         losses, around = _losses(given)
         targets = checked_delta(given.arguments["delta"])
@@ -231,14 +306,114 @@ class Queries:
             self._refuse_unknown(setting)
         lower, upper = bound_compositions(asked, losses, targets, around)
         within, why, missed = _indirect(
-            self._study,
+            self.spec,
             asked,
             "compositions",
             (lower, upper),
             closest=np.full(targets.size, refine) | _next_is_stored(asked, losses, lower, upper),
             place=lambda n: f"ε = {float(losses[n]):.6g}, δ = {float(targets[n]):g}",
         )
-        return CompositionBounds(**self._result(given, asked, (lower, upper, within, why), "both")), missed
+        tell(missed, strict=strict)
+        return CompositionBounds(**self._result(given, asked, (lower, upper, within, why), "both"))
+
+    def tradeoff(
+        self,
+        mechanism: str | Pair,
+        *,
+        compositions: Any,
+        type_one_error: Any,
+        direction: str = "both",
+        refine: bool = False,
+        strict: bool | Literal["silent"] = False,
+        **noise: Any,
+    ) -> CurveBounds:
+        """Bound the smallest type II error of a test at a type I error (f-DP), by what is stored.
+
+        Parameters as for `delta` and `pbdist.tradeoff_bounds`; `noise` names one setting. The bounds rest on those on
+        δ at the ε of the study and at ε = 0: how close they are depends on these ε. With `refine` the missing ones are
+        computed and stored. Where a state is kept (method tight, ``keep_states: true``) the whole curve is read off
+        it, and nothing is refined. The tolerance of the study counts for ``upper - lower``.
+        """
+        check_strict(self.spec, strict)
+        found, missed = stored_tradeoff(
+            self._delta_at(mechanism, noise, refine=refine),
+            self._states(mechanism, noise),
+            self._one_pair(mechanism, noise),
+            np.unique([0.0, *self.spec.epsilon]),
+            compositions=compositions,
+            type_one_error=type_one_error,
+            direction=direction,
+            study=self.spec,
+        )
+        tell(missed, strict=strict)
+        return self._about(found, mechanism, noise)
+
+    def total_variation(
+        self,
+        mechanism: str | Pair,
+        *,
+        compositions: Any,
+        direction: str = "both",
+        refine: bool = False,
+        strict: bool | Literal["silent"] = False,
+        **noise: Any,
+    ) -> CurveBounds:
+        """Bound the total variation distance, δ at ε = 0, by what is stored; arguments as for `tradeoff`.
+
+        The tolerance of the study counts for ``upper / lower - 1``.
+        """
+        check_strict(self.spec, strict)
+        found, missed = stored_total_variation(
+            self._delta_at(mechanism, noise, refine=refine),
+            self._one_pair(mechanism, noise),
+            compositions=compositions,
+            direction=direction,
+            study=self.spec,
+        )
+        tell(missed, strict=strict)
+        return self._about(found, mechanism, noise)
+
+    def renyi(
+        self,
+        mechanism: str | Pair,
+        *,
+        compositions: Any,
+        order: Any,
+        tolerance: float = 1e-3,
+        from_states: bool = False,
+        direction: str = "both",
+        **noise: Any,
+    ) -> CurveBounds:
+        """Bound the Rényi divergence of one setting by a computation, as `pbdist.renyi_bounds` does.
+
+        With ``from_states`` it is read off the kept states instead, those of a study with ``keep_states: true``, at
+        stored r, and `tolerance` does not count. States with mass at infinity, as unbounded losses have, prove no upper
+        bound.
+
+        Raises
+        ------
+        OffGridError
+            No such setting, or no state of that r is stored.
+        PrecisionError
+            The tolerance cannot be reached.
+        """
+        pair = self.setting(mechanism, noise).cell.pair
+        asked = {"compositions": compositions, "order": order, "direction": direction}
+        if from_states:
+            cells = [cell for cell, one in enumerate(self.spec.cells) if one.pair == pair]
+            kept = [row for cell in cells for row in self.rows_of(cell)]
+            found = state_renyi(kept, self._states(mechanism, noise), pair, **asked)
+        else:
+            found = pair_renyi(pair, tolerance=tolerance, **asked)
+        return self._about(found, mechanism, noise)
+
+    def describe(self, mechanism: str | Pair, **noise: Any) -> str:
+        """Return the one setting that a mechanism, or a label with parameters, names, as text; errors as `delta`."""
+        return self.setting(mechanism, noise).cell.describe()
+
+    def neighbours(self, mechanism: str | Pair, **noise: Any) -> Adjacency:
+        """Return for which neighbours the bounds of one setting are, named as for `describe`; errors as there."""
+        return neighbours_of_settings(self.spec, mechanism, [self.setting(mechanism, noise)])
 
     def setting(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> Setting:
         """Return the one setting that a mechanism, or a label with parameters, names."""
@@ -247,9 +422,11 @@ class Queries:
             return self._settings.of_pair(mechanism)
         return self._settings.of_label(mechanism, one_setting(noise))
 
-    def neighbours(self, mechanism: str | Pair, settings: Sequence[Setting]) -> Adjacency:
-        """Return for which neighbours the answers about some settings are; as stated where they differ."""
-        return neighbours_of_settings(self._study, mechanism, settings)
+    def _check_options(self, direction: str, refine: Any, strict: Any) -> None:
+        check_strict(self.spec, strict)
+        check_direction(direction)
+        # Nothing else is taken for a truth value, as a query that refines writes to the store.
+        check_flag("refine", refine)
 
     def _questions(self, given: _Asked, compositions: IntArray) -> Questions:
         """Return questions with the settings that they name, each setting once."""
@@ -270,7 +447,9 @@ class Queries:
         """Return what has points computed, and then returns the same questions to the store that holds them."""
 
         def again(points: Iterable[Point]) -> Questions:
-            self._settings = self._refine(points)
+            more = compute_points(self.parts[0], self.spec, points, self._reader.refinements)
+            self._reader = self._reader.with_refinements(more)
+            self._settings = Settings(self.spec, self._reader)
             return self._questions(given, asked.compositions)
 
         return again
@@ -286,15 +465,16 @@ class Queries:
         """Return the fields of an answer: read-only arrays in the shape of the question."""
         shape = (2, *given.shape) if direction == "each" else given.shape
         fields = dict(zip((*names, "within_tolerance", "why_wide"), arrays, strict=True))
-        found = {name: None if one is None else _frozen(one.reshape(shape)) for name, one in fields.items()}
+        found = {name: None if one is None else frozen(one.reshape(shape)) for name, one in fields.items()}
 
         def settings() -> TextArray:
             """Return each setting in words."""
             texts = np.array([setting.cell.describe() for setting in asked.settings], dtype=object)
             return texts[asked.setting].reshape(given.shape)
 
+        adjacency = neighbours_of_settings(self.spec, given.mechanism, asked.settings)
         columns = {"setting": settings, **given.columns}
-        return {**found, "adjacency": self.neighbours(given.mechanism, asked.settings), "asked": columns}
+        return {**found, "adjacency": adjacency, "asked": columns}
 
     def _refuse_unbounded(self, asked: Questions, bounded: BoolArray, epsilon: FloatArray | None) -> None:
         """Raise the error of the first question without an upper bound, if there is one."""
@@ -312,7 +492,7 @@ class Queries:
             # Of a histogram whose masses do not sum to exactly 1.
             expected = f"compositions: expected a stored number, as δ need not rise with r for such masses, got {r}"
         raise OffGridError(
-            f"{self._where}: {expected}: {setting.cell.describe()}, r = {r}{at}{others}: add {r} to the study's"
+            f"{self.where}: {expected}: {setting.cell.describe()}, r = {r}{at}{others}: add {r} to the study's"
             " compositions and run it again, or let refine=True (pbdist query --refine) compute it"
         )
 
@@ -323,16 +503,60 @@ class Queries:
         name = setting.cell.describe()
         gap = next((text for text in map(self._gap, setting.stored) if text), None)
         if gap is not None:
-            raise OffGridError(f"{self._where}: {name} {gap}, or let refine=True (pbdist query --refine) compute it")
-        why = (
-            "no stored setting is provably less noisy"
-            if setting.ordered
-            else "no order is known between noise settings of its kind"
-        )
+            raise OffGridError(f"{self.where}: {name} {gap}, or let refine=True (pbdist query --refine) compute it")
+        why = "no order is known between noise settings of its kind"
+        why = "no stored setting is provably less noisy" if setting.ordered else why
         raise OffGridError(
-            f"{self._where}: expected a stored noise setting, got {name}: {why}: add it to the study's mechanisms and"
+            f"{self.where}: expected a stored noise setting, got {name}: {why}: add it to the study's mechanisms and"
             " run it again, or let refine=True (pbdist query --refine) compute it"
         )
+
+    def _gap(self, cell: int) -> str | None:
+        """Return in words why a cell has no bounds, and what to do; None where it has."""
+        why = self.gaps([cell]).get(cell)
+        if why is None:
+            return None
+        if why == NOT_COMPUTED:
+            return "is not computed yet: run the study again"
+        if why == DAMAGED:
+            return "was computed, but its files have changed or are missing: run the study again with --check"
+        failures = (stored.failures(row // stored.cells_per_batch).get(row) for stored, row in self.rows_of(cell))
+        cause = next(filter(None, failures), "its cause is lost")
+        return f"could not be computed: {cause}"
+
+    def _about(self, found: CurveBounds, mechanism: str | Pair, noise: Mapping[str, Any]) -> CurveBounds:
+        """Return bounds with what they are about."""
+        setting = self.describe(mechanism, **noise)
+        label = mechanism if isinstance(mechanism, str) else type(mechanism).__name__
+        asked = {"mechanism": label, "setting": np.array(setting, dtype=object), **found.asked}
+        return replace(found, adjacency=self.neighbours(mechanism, **noise), asked=asked)
+
+    def _states(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> StateAt:
+        """Return what reads the kept states of a setting."""
+        equal = self.setting(mechanism, noise).equal
+        states = None if equal is None else equal.states
+        return (lambda _: None) if states is None else states
+
+    def _one_pair(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> Pair:
+        pair = self.setting(mechanism, noise).cell.pair.alone
+        if pair is None:
+            raise InvalidInputError(
+                "mechanism: expected one worst-case pair, got the worst of several: delta tells their δ at any epsilon"
+            )
+        return pair
+
+    def _delta_at(
+        self, mechanism: str | Pair, noise: Mapping[str, Any], *, refine: bool
+    ) -> Callable[[int, FloatArray], DeltaBounds]:
+        """Return what bounds δ in both directions after r compositions at some ε; it warns of nothing."""
+        state_at = self._states(mechanism, noise)
+
+        def delta_at(r: int, epsilon: FloatArray) -> DeltaBounds:
+            more = refine and state_at(r) is None
+            point = {"compositions": r, "epsilon": epsilon}
+            return self.delta(mechanism, **point, direction="each", refine=more, strict="silent", **noise)
+
+        return delta_at
 
 
 _LOGS_TOO = ("lower", "upper", "log_lower", "log_upper")
@@ -444,8 +668,3 @@ def _losses(given: _Asked) -> tuple[FloatArray, tuple[FloatArray, FloatArray] | 
     inner = losses > 0.0
     below = np.where(inner, np.nextafter(losses, 0.0), losses)
     return losses, (below, np.where(inner, np.nextafter(losses, np.inf), losses))
-
-
-def _frozen(values: Any) -> Any:
-    values.setflags(write=False)
-    return values

@@ -1,6 +1,6 @@
-"""All that queries compute: points that a store lacks, which of them an ε or r needs, and Rényi divergences.
+"""All that queries compute of δ: points that a store lacks, and which of them an ε or r needs.
 
-What is computed of δ is added to the store. Which points are chosen decides how close the bounds are, never whether
+What is computed is added to the store. Which points are chosen decides how close the bounds are, never whether
 they hold. A point that cannot be computed is left out; its question is answered by what is known without it.
 """
 
@@ -11,9 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from pbdist.arguments import MAX_COMPOSITIONS, SMALLEST_TOLERANCE
-from pbdist.curves.renyi import renyi_table
 from pbdist.errors import InvalidInputError, PbdistError, PrecisionError
-from pbdist.mechanisms import Pair
 from pbdist.query.answers import Questions, bound_compositions, bound_delta, bound_epsilon
 from pbdist.store import Refinement, StoredStudy, add_refinement, hold, read_refinements
 from pbdist.store.layout import BOUNDS
@@ -52,16 +50,7 @@ def refine(
     Guaranteed: whenever this process ends, each group of points that is computed together is in the store as a whole or
     not at all. Several processes may add the same points: then one of them does, or all. No other file is changed.
 
-    Parameters
-    ----------
-    stored
-        The first part of the store.
-    study
-        The study in it: its method, tolerance and buckets count.
-    points
-        Points that it lacks.
-    known
-        The store's refinements that were read before.
+    `stored` is the first part of the store, `known` what was read of its refinements before.
 
     Raises
     ------
@@ -148,9 +137,9 @@ def narrow_epsilon(
     failed: Failures = {}
     reach = np.full(delta.size, np.inf)
     # Without lower bounds there is nothing to close in on from below.
-    attained = np.array([setting.attained for setting in asked.settings], dtype=bool)[asked.setting]
+    attained = asked.attained
     for index in np.flatnonzero(open_).tolist():
-        cell, r = asked.settings[int(asked.setting[index])].cell, int(asked.compositions[index])
+        cell, r, _ = asked.point(index, 0.0)
         try:
             found = epsilon_table_of(
                 [(cell.pair, 1)], compositions=r, delta=delta[index], tolerance=max(0.5 * close, SMALLEST_TOLERANCE)
@@ -184,10 +173,7 @@ def narrow_epsilon(
             width = 0.6 * np.minimum(first[_LOG_UPPER] - first[_LOG_LOWER], last[_LOG_UPPER] - last[_LOG_LOWER])
             tried = [lower + (np.log(delta) + sign * width - middle) / slope for sign in (1.0, -1.0)]
         points = [
-            (
-                index,
-                (asked.settings[int(asked.setting[index])].cell, int(asked.compositions[index]), float(values[index])),
-            )
+            (index, asked.point(index, float(values[index])))
             for values, there in [
                 *((values, open_ & (values > lower) & (values < upper)) for values in tried),
                 (reach, beyond),
@@ -210,7 +196,7 @@ def narrow_compositions(
     """Have points computed until the largest number of rounds that meets (ε, δ) is known, or cannot be decided."""
     settled: BoolArray = np.zeros(delta.size, dtype=bool)
     # Without lower bounds nothing is refuted: up to where the upper bounds allow is sought, between these r.
-    attained = np.array([setting.attained for setting in asked.settings], dtype=bool)[asked.setting]
+    attained = asked.attained
     not_allowed = np.full(delta.size, np.inf)
     tried: set[tuple[int, int]] = set()
     failed: Failures = {}
@@ -229,7 +215,7 @@ def narrow_compositions(
                 settled[index] = True
                 continue
             tried.add((index, r))
-            points.append((index, (asked.settings[int(asked.setting[index])].cell, r, float(epsilon[index]))))
+            points.append((index, (asked.cell(index), r, float(epsilon[index]))))
         if not points:
             break
         asked = _asked_with(asked, points, again, failed)
@@ -265,9 +251,3 @@ def _open(asked: Questions, delta: FloatArray, close: float) -> tuple[FloatArray
     lower, upper = both_lower.max(axis=0), both_upper.max(axis=0)
     with np.errstate(invalid="ignore"):
         return lower, upper, ~bounded | np.isinf(upper) | ~(upper - lower <= close * lower)
-
-
-def computed_renyi(pair: Pair, compositions: int, order: FloatArray, tolerance: float) -> tuple[FloatArray, FloatArray]:
-    """Compute lower and upper bounds on the Rényi divergence of a pair, shape (2, orders); nothing is stored."""
-    table = renyi_table([(pair, 1)], compositions=compositions, order=order, tolerance=tolerance)
-    return table.lower[:, 0], table.upper[:, 0]

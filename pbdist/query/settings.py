@@ -13,16 +13,14 @@ from fractions import Fraction
 from operator import ge, le
 from typing import Any
 
-import numpy as np
-
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import MECHANISMS, Adjacency, Pair, WorstOf, alike, pair_from_canonical
 from pbdist.mechanisms.columns import is_text, known_columns, places_of, value_at
 from pbdist.mechanisms.pair import noise_order
-from pbdist.query.lookup import ambiguous, find_cell, matches
+from pbdist.query.lookup import ambiguous, cells_with, check_names, column_array, matches
 from pbdist.query.stored import PairPoints, PointReader
 from pbdist.study import Cell, StudySpec
-from pbdist.study.columns import DescribedCells, column_of
+from pbdist.study.columns import DescribedCells
 from pbdist.types import IntArray, JsonValue
 
 #: Settings that are remembered.
@@ -48,11 +46,6 @@ class Setting:
     ordered: bool
     #: The cells of the study that have its pair, by their numbers.
     stored: Sequence[int] = ()
-
-    @property
-    def attained(self) -> bool:
-        """Whether a lower bound can be known."""
-        return self.cell.pair.attained_by_some
 
 
 class Settings:
@@ -99,6 +92,7 @@ class Settings:
             self._known.clear()
 
     def _of_label(self, mechanism: str, noise: Mapping[str, float | str | None]) -> Setting:
+        check_names(noise, [name for name in known_columns() if name != "mechanism"])
         # These may differ from those of all stored cells of the label.
         given = {
             name: value
@@ -106,8 +100,7 @@ class Settings:
             if isinstance(value, int | float) and name != "factor" and not is_text(name)
         }
         fixed = {name: value for name, value in noise.items() if name not in given}
-        alike, order = self._alike(mechanism, fixed, noise)
-        exact = alike
+        exact, order = self._alike(mechanism, fixed)
         for name, value in given.items():
             exact = exact[matches(name, self._column(name)[exact], value)]
         if exact.size:
@@ -116,44 +109,30 @@ class Settings:
                 raise InvalidInputError(ambiguous(mechanism, cells))
             return order.setting(cells[0])
         templates = order.templates(tuple(given))
+        if not templates:
+            # No cell has all of these parameters; raises.
+            cells_with(self._column, {"mechanism": mechanism, **noise})
         if len(templates) != 1:
-            self._refuse(mechanism, noise, templates)
+            raise InvalidInputError(
+                f"mechanism: expected one noise setting of {mechanism!r}, got {len(templates)} that have these"
+                " parameters: give the others too"
+            )
         form = _replaced(templates[0], given)
         factor = noise.get("factor")
         pair = pair_from_canonical({} if form is None else form)
         return order.setting(Cell(mechanism, pair, float(factor) if isinstance(factor, int | float) else None))
 
-    def _alike(
-        self, mechanism: str, fixed: Mapping[str, float | str | None], noise: Mapping[str, float | str | None]
-    ) -> "tuple[IntArray, _Order]":
+    def _alike(self, mechanism: str, fixed: Mapping[str, float | str | None]) -> "tuple[IntArray, _Order]":
         """Return the cells of a label that have some parameters, and their order."""
         key = (mechanism, tuple(fixed.items()))
         if key not in self._labelled:
-            unknown = any(name not in known_columns() or name == "mechanism" for name in noise)
-            found = np.flatnonzero(self._column("mechanism") == mechanism)
-            for name, value in () if unknown else fixed.items():
-                found = found[matches(name, self._column(name)[found], value)]
-            if unknown or not found.size:
-                # Raises: its text says what is wrong, and which values there are.
-                find_cell(self._study, mechanism, noise if unknown else fixed)
+            found = cells_with(self._column, {"mechanism": mechanism, **fixed})
             self._labelled[key] = found, _Order(self._study, self._reader, found.tolist())
         return self._labelled[key]
 
-    def _refuse(
-        self, mechanism: str, noise: Mapping[str, float | str | None], templates: Sequence[Mapping[str, JsonValue]]
-    ) -> None:
-        if not templates:
-            # No cell has all of these parameters; raises.
-            find_cell(self._study, mechanism, noise)
-        raise InvalidInputError(
-            f"mechanism: expected one noise setting of {mechanism!r}, got {len(templates)} that have these parameters:"
-            " give the others too"
-        )
-
     def _column(self, name: str) -> Any:
         if name not in self._columns:
-            values = column_of(self._study.cells, name)
-            self._columns[name] = np.array(values, dtype=object if is_text(name) else np.float64)
+            self._columns[name] = column_array(self._study, name)
         return self._columns[name]
 
 
@@ -162,7 +141,7 @@ class _Order:
 
     def __init__(self, study: StudySpec, reader: PointReader, cells: Sequence[int]) -> None:
         self._reader = reader
-        self._cells: dict[Pair, list[int]] = {pair: [] for pair in reader.refined}
+        self._cells: dict[Pair, list[int]] = {pair: [] for pair in (one.cell.pair for one in reader.refinements)}
         for cell in cells:
             self._cells.setdefault(study.cells[cell].pair, []).append(cell)
         self._own = [pair for pair, numbers in self._cells.items() if numbers]
@@ -308,14 +287,14 @@ def neighbours_of_settings(study: StudySpec, mechanism: str | Pair, settings: Se
     What is asked by its label is as the study says of that label. A mechanism that is asked for itself is as it says,
     or as the study says of a stored one that is equal.
     """
-    if isinstance(mechanism, str):
-        return alike(study.neighbours_of(setting.cell) for setting in settings)
-    return alike(_of_pair(study, setting) for setting in settings)
 
+    def relation(setting: Setting) -> Adjacency:
+        own = setting.cell.pair.adjacency
+        if isinstance(mechanism, str):
+            return study.neighbours_of(setting.cell)
+        return own if own.definite else alike(study.neighbours_of(study.cells[number]) for number in setting.stored)
 
-def _of_pair(study: StudySpec, setting: Setting) -> Adjacency:
-    own = setting.cell.pair.adjacency
-    return own if own.definite else alike(study.neighbours_of(study.cells[number]) for number in setting.stored)
+    return alike(map(relation, settings))
 
 
 def neighbours_text(found: Mapping[str, Adjacency]) -> str:

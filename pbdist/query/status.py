@@ -5,18 +5,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError, OffGridError, StoreDamagedError, shown
 from pbdist.mechanisms.columns import known_columns
-from pbdist.query.judging import Precision, precision_as_json, precision_of, total_precision
+from pbdist.query.judging import Precision, precision_as_json, recorded_precision
 from pbdist.query.lookup import is_set
 from pbdist.query.settings import neighbours_by_label
 from pbdist.query.study import Study
 from pbdist.store import (
-    Refinement,
     StoreCheck,
     StoredStudy,
     check_store,
@@ -33,9 +32,6 @@ from pbdist.study.spec import exponential
 from pbdist.suggestions import did_you_mean
 from pbdist.tables import Cell, Column, Sheet, Shown, Value, text_of
 from pbdist.types import Adjacency, JsonValue
-
-if TYPE_CHECKING:
-    from pbdist.query.stored import Union
 
 
 class MissingBatch(NamedTuple):
@@ -63,11 +59,8 @@ class PartStatus:
     missing: tuple[MissingBatch, ...]
     #: Cells that could not be computed.
     failed: tuple[FailedCell, ...]
-    #: At how many points the tolerance was sought, and at how many of them it was missed.
-    points: int
-    missed: int
-    #: The batches in which it was missed.
-    wide: tuple[int, ...]
+    #: Of each committed batch, at how many points the tolerance was sought, and at how many of them it was missed.
+    judged: Mapping[int, tuple[int, int]]
 
     @property
     def cells(self) -> int:
@@ -78,11 +71,6 @@ class PartStatus:
     def cells_missing(self) -> int:
         """Cells of the missing batches."""
         return sum(batch.stop - batch.first for batch in self.missing)
-
-    @property
-    def points_of_a_cell(self) -> int:
-        """The points (r, ε) that the part has of each cell."""
-        return len(self.stored.study.compositions) * len(self.stored.study.epsilon)
 
     def setting(self, cell: int) -> str:
         """Return the setting of a cell as text, also of one that is damaged."""
@@ -134,13 +122,14 @@ class StoreStatus:
 
         Of a study that was extended by an ε these count what is there; its cells are in several parts.
         """
-        found = {"all": 0, "computed": 0, "missing": 0, "failed": 0}
-        for part in self.parts:
-            computed = part.cells - part.cells_missing - len(part.failed)
-            counts = (part.cells, computed, part.cells_missing, len(part.failed))
-            for name, count in zip(found, counts, strict=True):
-                found[name] += count * part.points_of_a_cell
-        return found
+        counts = [
+            np.multiply(
+                [one.cells, one.cells - one.cells_missing - len(one.failed), one.cells_missing, len(one.failed)],
+                len(one.stored.study.compositions) * len(one.stored.study.epsilon),
+            )
+            for one in self.parts
+        ]
+        return dict(zip(("all", "computed", "missing", "failed"), np.sum(counts, axis=0).tolist(), strict=True))
 
     @property
     def batches(self) -> int:
@@ -180,13 +169,9 @@ class StoreStatus:
             "complete": self.complete,
             "healthy": None if self.check is None else self.check.healthy,
             "driver": self.driver,
-            "points": dict(self.points),
-            "cells": {
-                "all": self.cells,
-                "committed": self.cells - missing - failed,
-                "missing": missing,
-                "failed": failed,
-            },
+            "points": self.points,
+            "cells": {"all": self.cells, "committed": self.cells - missing - failed}
+            | {"missing": missing, "failed": failed},
             "batches": {"all": self.batches, "missing": self.batches_missing},
             "refinements": {"all": self.refinements, "points": self.refined_points},
             "precision": None
@@ -257,22 +242,14 @@ def store_status(where: str | Path, *, check: bool = False) -> StoreStatus:
         check=check_store(place) if check else None,
         refinements=len(refinements),
         refined_points=sum(one.points for one in refinements),
-        precision=None if parts[0].study.sought is None else _precision(found),
+        precision=None
+        if parts[0].study.sought is None
+        else recorded_precision(
+            (part.stored, part.stored.cells_of(index), *counts)
+            for part in found
+            for index, counts in part.judged.items()
+        ),
     )
-
-
-def _precision(parts: Sequence[PartStatus]) -> Precision:
-    """Return how far the tolerance was reached in what is committed.
-
-    Of most batches only the details are read; checksums are not compared.
-    """
-    counted = Precision(sum(part.points for part in parts), sum(part.missed for part in parts), None)
-    wide = total_precision(
-        precision_of([(part.stored, part.stored.cells_of(index))], lenient=True)
-        for part in parts
-        for index in part.wide
-    )
-    return replace(counted, widest=wide.widest, unreadable=wide.unreadable)
 
 
 def part_status(stored: StoredStudy, sizes: Mapping[str, int] | None = None) -> PartStatus:
@@ -284,10 +261,7 @@ def part_status(stored: StoredStudy, sizes: Mapping[str, int] | None = None) -> 
         MissingBatch(index, cells.start, cells.stop) for index in progress.missing for cells in [stored.cells_of(index)]
     )
     failed = tuple(FailedCell(cell, cause) for cell, cause in sorted(progress.failed.items()))
-    judged = stored.judged(progress) if stored.study.seeks_some else {}
-    points, missed = (sum(counts[axis] for counts in judged.values()) for axis in (0, 1))
-    wide = tuple(index for index, counts in judged.items() if counts[1])
-    return PartStatus(stored, missing, failed, points, missed, wide)
+    return PartStatus(stored, missing, failed, stored.judged(progress) if stored.study.seeks_some else {})
 
 
 @dataclass(frozen=True)
@@ -321,6 +295,10 @@ class MechanismContents:
     def computed(self) -> int:
         """The settings that are computed at all their points."""
         return self.settings - self.missing - self.failed
+
+
+#: What a study says of all its cells.
+_FACTS = ("method", "tolerance", "buckets", "floor", "direction", "keep_states")
 
 
 @dataclass(frozen=True)
@@ -397,24 +375,21 @@ class StudyContents:
         kept = tuple(one for one in self.mechanisms if one.label == label)
         return replace(self, mechanisms=kept, complete=all(one.computed == one.settings for one in kept))
 
+    @property
+    def _grids(self) -> dict[str, Sequence[float]]:
+        powers = [exponential(value) for value in self.study.epsilon]
+        return {"compositions": self.study.compositions, "epsilon": self.study.epsilon, "exp_epsilon": powers}
+
     def as_json(self) -> dict[str, JsonValue]:
         """Return everything, with all values, in the types of JSON; None for an e^ε that no float holds."""
-        study = self.study
-        powers = [exponential(value) for value in study.epsilon]
+        grids = {name: [one if math.isfinite(one) else None for one in values] for name, values in self._grids.items()}
         return {
             "store": self.store,
             "study": self.name,
-            "digest": study.digest,
+            "digest": self.study.digest,
             "complete": self.complete,
-            "method": study.method,
-            "tolerance": study.tolerance,
-            "buckets": study.buckets,
-            "floor": study.floor,
-            "direction": study.direction,
-            "keep_states": study.keep_states,
-            "compositions": list(study.compositions),
-            "epsilon": list(study.epsilon),
-            "exp_epsilon": [power if math.isfinite(power) else None for power in powers],
+            **{name: getattr(self.study, name) for name in _FACTS},
+            **grids,
             "settings": {"all": self.settings, "missing": self.missing, "failed": self.failed},
             "parts": self.parts,
             "refinements": {
@@ -435,21 +410,19 @@ class StudyContents:
         }
 
 
-def contents_of(
-    union: "Union", where: str, parts: Sequence[PartStatus], refinements: Sequence[Refinement]
-) -> StudyContents:
+def contents_of(opened: Study) -> StudyContents:
     """Return what a store holds, by its parts as one study, how far each part is, and what queries have added."""
-    study = union.study
-    lacking = missing_parts([stored.study for stored in union.parts], study) if len(union.parts) > 1 else ()
+    study, refinements = opened.spec, read_refinements(opened.parts[0])
     absent, failed = np.zeros(len(study.cells), dtype=bool), np.zeros(len(study.cells), dtype=bool)
-    if lacking:
+    if len(opened.parts) > 1:
         index = {cell: number for number, cell in enumerate(study.cells)}
-        absent[[index[cell] for part in lacking for cell in part.cells]] = True
-    for part in parts:
-        for batch in part.missing:
-            absent[union.rows(part.stored, range(batch.first, batch.stop))] = True
-        for item in part.failed:
-            failed[union.rows(part.stored, range(item.cell, item.cell + 1))] = True
+        for part in missing_parts([stored.study for stored in opened.parts], study):
+            absent[[index[cell] for cell in part.cells]] = True
+    for each in map(part_status, opened.parts):
+        for batch in each.missing:
+            absent[opened.numbers(each.stored, range(batch.first, batch.stop))] = True
+        for item in each.failed:
+            failed[opened.numbers(each.stored, range(item.cell, item.cell + 1))] = True
     columns = columns_of(study.cells)
     groups: dict[tuple[str, str], list[int]] = {}
     for row, key in enumerate(zip(columns["mechanism"], columns["kind"], strict=True)):
@@ -468,11 +441,11 @@ def contents_of(
         for (label, kind), rows in groups.items()
     )
     return StudyContents(
-        store=where,
+        store=opened.where,
         name=study.name,
         study=study,
         mechanisms=mechanisms,
-        parts=len(parts),
+        parts=len(opened.parts),
         refinements=len(refinements),
         refined_points=sum(one.points for one in refinements),
         refined_settings=tuple(dict.fromkeys(one.cell.describe() for one in refinements)),
@@ -502,18 +475,13 @@ _MOST_LISTED = 8
 def contents_sheet(contents: StudyContents) -> Sheet:
     """Return what a store holds as a sheet: rows of the study first, which have no mechanism; in CSV all values."""
     study = contents.study
-    facts: dict[str, Value] = {"study": contents.name, "complete": contents.complete, "method": study.method}
-    facts |= {"tolerance": study.tolerance, "buckets": study.buckets}
-    facts |= {} if study.sought is None else {"floor": study.floor, "direction": study.direction}
-    facts["keep_states"] = study.keep_states
-    lists: dict[str, Sequence[Any]] = {
-        "compositions": study.compositions,
-        "epsilon": study.epsilon,
-        "exp_epsilon": [exponential(value) for value in study.epsilon],
-    }
+    # Only a tolerance has a floor, and is sought in some direction.
+    names = [name for name in _FACTS if study.sought is not None or name not in ("floor", "direction")]
+    facts: dict[str, Value] = {"study": contents.name, "complete": contents.complete}
+    facts |= {name: getattr(study, name) for name in names}
     rows: list[tuple[str, str, int | None, Cell]] = [
         *(("", name, None, Shown(text_of(fact), _plain(fact))) for name, fact in facts.items() if fact is not None),
-        *(("", name, len(values), _values(values, name)) for name, values in lists.items()),
+        *(("", name, len(values), _values(values, name)) for name, values in contents._grids.items()),
         ("", "settings", contents.settings, _progress(contents)),
         ("", "parts", contents.parts, None),
         ("", "refined_points", contents.refined_points, _values(contents.refined_settings, "refined")),
@@ -608,7 +576,7 @@ def _can_answer(study: Study, label: str, noise: Mapping[str, Sequence[Any]], *,
     """Whether a label has a setting of these parameters, or one that bounds it; doubtful cases count."""
     for values in product(*noise.values()):
         try:
-            setting = study.queries.setting(label, dict(zip(noise, values, strict=True)))
+            setting = study.setting(label, dict(zip(noise, values, strict=True)))
         except OffGridError:
             continue
         except InvalidInputError:

@@ -1,15 +1,17 @@
 """The points that a store holds: its parts as one study, and the points of a pair in all of them."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
+from functools import cached_property
+from typing import Self
 
 import numpy as np
 
 from pbdist.mechanisms import ElementaryPair, Histogram, Pair, Reversed
 from pbdist.query.convex_delta import Curve, StateAt, StateReader, with_state
-from pbdist.store import Refinement, StoredStudy
-from pbdist.store.layout import BOUNDS, WITHIN
+from pbdist.store import Refinement, StoredStudy, check_skeleton
+from pbdist.store.layout import BOUNDS, QUANTITIES, WITHIN
 from pbdist.study import StudySpec
 from pbdist.study.extension import union_of
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
@@ -18,19 +20,99 @@ from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 NOT_COMPUTED, FAILED, DAMAGED = "not computed", "failed", "damaged"
 
 
-class Union:
-    """The study that all parts of a store make up, and the indices of its points in the parts."""
+class Parts:
+    """The parts of a store as one study: which of their batches are sound, and where its cells are in them.
 
-    def __init__(self, parts: Sequence[StoredStudy]) -> None:
-        self.parts = parts
-        self.study: StudySpec = union_of([stored.study for stored in parts])
-        self._cells: dict[str, IntArray] = {}
+    Attributes
+    ----------
+    where
+        The path or URL of the store.
+    parts
+        The parts, in the order in which they were added.
+    """
+
+    def __init__(self, parts: tuple[StoredStudy, ...]) -> None:
+        self.parts, self.where = parts, parts[0].where
+        self._committed: dict[tuple[str, int], bool] = {}
         self._rows: dict[str, IntArray] = {}
-        if len(parts) > 1:
-            index = {cell: number for number, cell in enumerate(self.study.cells)}
-            self._cells = {stored.part: np.array([index[cell] for cell in stored.study.cells]) for stored in parts}
 
-    def rows(self, stored: StoredStudy, cells: range) -> IntArray:
+    @cached_property
+    def spec(self) -> StudySpec:
+        """What the study computes, without description and targets."""
+        return union_of([stored.study for stored in self.parts])
+
+    @cached_property
+    def _cells(self) -> dict[str, IntArray]:
+        """Of each part, if there are several, the numbers that its cells have in the whole study."""
+        if len(self.parts) == 1:
+            return {}
+        index = {cell: number for number, cell in enumerate(self.spec.cells)}
+        return {stored.part: np.array([index[cell] for cell in stored.study.cells]) for stored in self.parts}
+
+    @cached_property
+    def checked(self) -> Self:
+        """The same, once the store's metadata and coordinates are those of the study; others make bytes mislead."""
+        for stored in self.parts:
+            check_skeleton(stored)
+        return self
+
+    def is_committed(self, stored: StoredStudy, cell: int) -> bool:
+        """Whether the batch of a cell of a part is committed and sound."""
+        key = stored.part, cell // stored.cells_per_batch
+        if key not in self._committed:
+            self._committed[key] = stored.is_sound(key[1])
+        return self._committed[key]
+
+    def committed_batches(self) -> Iterator[tuple[StoredStudy, range]]:
+        """Yield part and cells of each batch that is committed and sound; a cell that failed has NaN there."""
+        for stored in self.parts:
+            for index in range(stored.batches):
+                cells = stored.cells_of(index)
+                if self.is_committed(stored, cells.start):
+                    yield stored, cells
+
+    def recorded_points(self) -> Iterator[tuple[StoredStudy, range, int, int]]:
+        """Yield part and cells of each committed batch, and at how many points the tolerance was sought and missed.
+
+        Bounds are not read, and checksums are not compared.
+        """
+        for stored in self.parts:
+            for index, (sought, missed) in stored.judged(stored.known_progress).items():
+                yield stored, stored.cells_of(index), sought, missed
+
+    def maxima(self, compositions: int, epsilon: int) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper bounds of every cell at one point, the larger of the two directions.
+
+        `compositions` and `epsilon` are indices in the study's grids. The bounds, of shape (cells,), are NaN where a
+        cell is not committed, or its files are damaged.
+        """
+        lower, upper = (np.full(len(self.spec.cells), np.nan) for _ in range(2))
+        r, value = self.spec.compositions[compositions], self.spec.epsilon[epsilon]
+        for stored, cells in self.checked.committed_batches():
+            part = stored.study
+            if r not in part.compositions or value not in part.epsilon:
+                continue
+            at = slice(cells.start, cells.stop), slice(None), part.compositions.index(r), part.epsilon.index(value)
+            for name, maxima in (("delta_lower", lower), ("delta_upper", upper)):
+                # NaN in either direction is NaN in the maximum.
+                maxima[self.numbers(stored, cells)] = stored.values(name, at).max(axis=1)
+        return lower, upper
+
+    def gaps(self, cells: Iterable[int]) -> dict[int, str]:
+        """Return why cells lack bounds, some or all: not computed, failed, or damaged; other cells are left out."""
+        found: dict[int, str] = {}
+        for cell in cells:
+            for stored, row in self.checked.rows_of(cell):
+                batch = row // stored.cells_per_batch
+                if not stored.known_progress.committed[batch]:
+                    found[cell] = NOT_COMPUTED
+                elif not self.is_committed(stored, row):
+                    found[cell] = DAMAGED
+                elif row in stored.failures(batch):
+                    found[cell] = FAILED
+        return found
+
+    def numbers(self, stored: StoredStudy, cells: range) -> IntArray:
         """Return the indices in the whole study of consecutive cells of a part."""
         if stored.part not in self._cells:
             return np.arange(cells.start, cells.stop)
@@ -41,18 +123,11 @@ class Union:
         if stored.part not in self._cells:
             return np.arange(len(cells)), cells
         if stored.part not in self._rows:
-            rows = np.full(len(self.study.cells), -1)
+            rows = np.full(len(self.spec.cells), -1)
             rows[self._cells[stored.part]] = np.arange(len(stored.study.cells))
             self._rows[stored.part] = rows
         found = self._rows[stored.part][cells]
         return np.flatnonzero(found >= 0), found[found >= 0]
-
-    def grid_indices(self, stored: StoredStudy, compositions: int, epsilon: int) -> tuple[int, int] | None:
-        """Return the indices in a part of an r and an ε of the whole study; None where the part lacks one."""
-        r, value = self.study.compositions[compositions], self.study.epsilon[epsilon]
-        if r not in stored.study.compositions or value not in stored.study.epsilon:
-            return None
-        return stored.study.compositions.index(r), stored.study.epsilon.index(value)
 
     def rows_of(self, cell: int) -> Iterator[tuple[StoredStudy, int]]:
         """Yield each part that has a cell of the whole study, and the cell's row in it."""
@@ -68,8 +143,6 @@ class Union:
 #: Some points: numbers of rounds and ε, both increasing; the arrays of `BOUNDS` over (bound, direction, r, ε), NaN
 #: where there is no point; and where the tolerance is met, over (direction, r, ε).
 Source = tuple[tuple[int, ...], tuple[float, ...], FloatArray, BoolArray]
-#: Batches whose values are kept in memory.
-_MOST_BATCHES = 256
 
 
 class PairPoints:
@@ -117,19 +190,18 @@ class PairPoints:
         self._curves: dict[int, tuple[Curve, ...]] = {}
         self._closed: FloatArray | None = None
 
-    def stored(self, compositions: IntArray, epsilon: FloatArray) -> tuple[BoolArray, FloatArray]:
-        """Return which of some points are stored, shape (n,), and their values, shape (bounds, directions, n)."""
-        if not self.compositions.size:
-            return np.zeros(epsilon.shape, dtype=bool), np.full((len(BOUNDS), len(Direction), epsilon.size), np.nan)
-        found, r, e = self._indices(compositions, epsilon)
-        return found, self._values[:, :, r, e]
+    def stored(self, compositions: IntArray, epsilon: FloatArray) -> tuple[BoolArray, FloatArray, BoolArray]:
+        """Return which of some points are stored, shape (n,), their values, and whether these meet the tolerance.
 
-    def within(self, compositions: IntArray, epsilon: FloatArray) -> BoolArray:
-        """Return which of some points are stored as within the tolerance, shape (directions, n)."""
+        The values have the shape (bounds, directions, n), and what meets the tolerance (directions, n).
+        """
         if not self.compositions.size:
-            return np.zeros((len(Direction), epsilon.size), dtype=bool)
-        found, r, e = self._indices(compositions, epsilon)
-        return np.asarray(self._within[:, r, e] & found)
+            shape = len(Direction), epsilon.size
+            return np.zeros(shape[1:], bool), np.full((len(BOUNDS), *shape), np.nan), np.zeros(shape, bool)
+        r = np.minimum(np.searchsorted(self.compositions, compositions), self.compositions.size - 1)
+        e = np.minimum(np.searchsorted(self._epsilon, epsilon), self._epsilon.size - 1)
+        found = (self.compositions[r] == compositions) & (self._epsilon[e] == epsilon) & self._there[r, e]
+        return found, self._values[:, :, r, e], self._within[:, r, e] & found
 
     def row_above(self, compositions: IntArray) -> IntArray:
         """Return for some r the index of the stored r whose upper bounds hold for it; -1 where there is none."""
@@ -155,12 +227,6 @@ class PairPoints:
                 curves = with_state(curves, self.states, int(self.compositions[row]))
             self._curves[row] = curves
         return self._curves[row]
-
-    def _indices(self, compositions: IntArray, epsilon: FloatArray) -> tuple[BoolArray, IntArray, IntArray]:
-        """Return which of some points are stored, and the indices of r and ε that they have or would have."""
-        r = np.minimum(np.searchsorted(self.compositions, compositions), self.compositions.size - 1)
-        e = np.minimum(np.searchsorted(self._epsilon, epsilon), self._epsilon.size - 1)
-        return (self.compositions[r] == compositions) & (self._epsilon[e] == epsilon) & self._there[r, e], r, e
 
     def _checked(self, row: IntArray, compositions: IntArray) -> IntArray:
         if self.ordered or not self.compositions.size:
@@ -188,33 +254,21 @@ class PairPoints:
 
 
 class PointReader:
-    """Reads the points of cells of a study from the parts of its store, batch by batch.
+    """Reads the points of cells of a study from the parts of its store, batch by batch: what is committed and sound."""
 
-    `committed` says whether the batch of a row of a part is committed and sound; others are not read.
-    """
-
-    def __init__(
-        self, union: Union, committed: Callable[[StoredStudy, int], bool], refinements: Sequence[Refinement]
-    ) -> None:
-        self._union, self._committed = union, committed
-        self.refinements = tuple(refinements)
+    def __init__(self, parts: Parts, refinements: Sequence[Refinement]) -> None:
+        self._parts, self.refinements = parts, tuple(refinements)
         self._refined: dict[Pair, list[Source]] = {}
         for one in refinements:
             self._refined.setdefault(one.cell.pair, []).append((one.compositions, one.epsilon, one.values, one.within))
-        self._batches: dict[tuple[str, int], tuple[FloatArray, BoolArray]] = {}
         self._known: dict[tuple[Pair, tuple[int, ...]], PairPoints] = {}
         self._states = StateReader()
 
     def with_refinements(self, refinements: Sequence[Refinement]) -> "PointReader":
         """Return a reader of the same study with other refinements; what was read is not read again."""
-        reader = PointReader(self._union, self._committed, refinements)
-        reader._batches, reader._states = self._batches, self._states
+        reader = PointReader(self._parts, refinements)
+        reader._states = self._states
         return reader
-
-    @property
-    def refined(self) -> Sequence[Pair]:
-        """The pairs of the refinements."""
-        return tuple(self._refined)
 
     def points(self, pair: Pair, cells: Sequence[int]) -> PairPoints:
         """Return the points of a pair: those of `cells`, all of which have that pair, and of the refinements.
@@ -236,27 +290,15 @@ class PointReader:
     def _rows(self, cells: Sequence[int]) -> Iterator[tuple[StoredStudy, int]]:
         """Yield part and row of each of the cells that is committed."""
         for cell in cells:
-            yield from ((stored, row) for stored, row in self._union.rows_of(cell) if self._committed(stored, row))
+            yield from (each for each in self._parts.rows_of(cell) if self._parts.is_committed(*each))
 
-    def _of_cell(self, cell: int) -> list[Source]:
-        found = []
+    def _of_cell(self, cell: int) -> Iterator[Source]:
         for stored, row in self._rows([cell]):
-            batch = row // stored.cells_per_batch
-            values, within = self._values(stored, batch)
-            index = row - batch * stored.cells_per_batch
-            found.append((stored.study.compositions, stored.study.epsilon, values[:, index], within[index]))
-        return found
-
-    def _values(self, stored: StoredStudy, batch: int) -> tuple[FloatArray, BoolArray]:
-        key = (stored.part, batch)
-        if key not in self._batches:
-            while len(self._batches) >= _MOST_BATCHES:
-                del self._batches[next(iter(self._batches))]
-            cells = stored.cells_of(batch)
-            selection = slice(cells.start, cells.stop)
-            values = np.stack([stored.values(name, selection) for name in BOUNDS])
-            self._batches[key] = values, stored.values(WITHIN, selection)
-        return self._batches[key]
+            batch = stored.read(row // stored.cells_per_batch)
+            if batch is not None:
+                bounds = batch.bounds[row % stored.cells_per_batch]
+                values, within = bounds[[QUANTITIES.index(name) for name in BOUNDS]], bounds[QUANTITIES.index(WITHIN)]
+                yield stored.study.compositions, stored.study.epsilon, values, within == 1.0
 
 
 def _masses(factor: ElementaryPair) -> tuple[tuple[float, float], bool]:

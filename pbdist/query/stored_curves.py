@@ -8,15 +8,14 @@ import numpy as np
 
 from pbdist.arguments import check_direction, checked_compositions
 from pbdist.buckets.state import BucketState
-from pbdist.curves.renyi import checked_orders, pair_state_renyi_bounds, state_renyi_bounds
+from pbdist.curves.renyi import checked_orders, pair_state_renyi_bounds, renyi_table, state_renyi_bounds
 from pbdist.curves.tradeoff import SupportCurve, state_tradeoff, wholes_of
 from pbdist.curves.tradeoff_table import checked_errors, variation_of
 from pbdist.errors import InvalidInputError, OffGridError, StoreFormatError
 from pbdist.mechanisms import Pair
+from pbdist.query.answers import between, frozen, missed_by
 from pbdist.query.convex_delta import StateAt
-from pbdist.query.judging import between, missed_by
 from pbdist.query.lookup import given_array
-from pbdist.query.refine import computed_renyi
 from pbdist.results import CurveBounds, DeltaBounds, relative_width
 from pbdist.store import StoredStudy, read_state
 from pbdist.study import StudySpec
@@ -57,7 +56,7 @@ def stored_tradeoff(
         return lower, upper
 
     axis = _Axis("type_one_error", type_one_error, checked_errors, np.min)
-    return _judged(_answered(bounds, compositions, axis, direction), study, compositions, axis, pair)
+    return _judged(_answered(bounds, compositions, axis, direction), study, axis, pair)
 
 
 def stored_total_variation(
@@ -73,19 +72,20 @@ def stored_total_variation(
         lower, upper = variation_of(known.lower[:, 0], known.upper[:, 0], wholes_of([(pair, 1)], r))
         return lower[:, None] + 0.0 * points, upper[:, None] + 0.0 * points
 
-    axis = _Axis("compositions", 0.0, _as_it_is, np.max)
-    return _judged(_answered(bounds, compositions, axis, direction), study, compositions, axis, pair)
+    axis = _Axis("compositions", 0.0, lambda zeros: zeros, np.max)
+    return _judged(_answered(bounds, compositions, axis, direction), study, axis, pair)
 
 
 def pair_renyi(pair: Pair, *, compositions: Any, order: Any, tolerance: float, direction: str) -> CurveBounds:
     """Bound the Rényi divergence of a pair, by a computation of its own; as `Study.renyi`."""
 
     def bounds(r: int, orders: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return computed_renyi(pair, r, orders, tolerance)
+        table = renyi_table([(pair, 1)], compositions=r, order=orders, tolerance=tolerance)
+        return table.lower[:, 0], table.upper[:, 0]
 
     found = _answered(bounds, compositions, _Axis("order", order, checked_orders, np.max), direction)
     # A tolerance that cannot be reached is an error.
-    return replace(found, within_tolerance=_frozen(np.ones(found.lower.shape, dtype=bool)))
+    return replace(found, within_tolerance=frozen(np.ones(found.lower.shape, dtype=bool)))
 
 
 def state_renyi(
@@ -135,10 +135,6 @@ def _kept_state(kept: list[tuple[StoredStudy, int]], direction: Direction, compo
     )
 
 
-def _as_it_is(values: Any) -> FloatArray:
-    return np.asarray(values, dtype=np.float64)
-
-
 @dataclass(frozen=True)
 class _Axis:
     """The argument beside r: its name, its values, what checks them, and what picks the worse of the two directions."""
@@ -172,12 +168,10 @@ def _answered(
     else:
         lower, upper = (side.reshape((len(Direction), *shape)) for side in (lower, upper))
     asked = {axis.name: given[1], "compositions": given[0]}
-    return CurveBounds(_frozen(lower), _frozen(upper), asked=dict(sorted(asked.items())))
+    return CurveBounds(frozen(lower), frozen(upper), asked=dict(sorted(asked.items())))
 
 
-def _judged(
-    found: CurveBounds, study: StudySpec, compositions: Any, axis: _Axis, pair: Pair
-) -> tuple[CurveBounds, str | None]:
+def _judged(found: CurveBounds, study: StudySpec, axis: _Axis, pair: Pair) -> tuple[CurveBounds, str | None]:
     """Return bounds with whether they are within the study's tolerance, and a sentence on those that miss it.
 
     Of errors the difference counts, of the total variation the ratio, as in `pbdist.bounds.curves`.
@@ -190,26 +184,19 @@ def _judged(
     if not errors:
         with np.errstate(divide="ignore"):
             within |= np.log(found.upper) <= log_floor(study)
-    rounds, points = np.broadcast_arrays(given_array("compositions", compositions), given_array(axis.name, axis.points))
+    rounds, points = found.asked["compositions"], found.asked[axis.name]
+    name = "the type II error" if errors else "the total variation"
 
     def worst(index: tuple[int, ...]) -> str:
         at = index[len(index) - rounds.ndim :]
         point = f", α = {float(points[at]):g}" if errors else ""
-        name = "the type II error" if errors else "the total variation"
         known = between(name, float(found.lower[index]), float(found.upper[index]))
         return (
             f"{pair}, r = {int(rounds[at])}{point}: {known}: this r, or ε = 0, is not stored (refine=True computes it),"
             " or the ε of the study lie too far apart"
         )
 
-    what = (
-        "type_two_error_upper - type_two_error_lower" if errors else "total_variation_upper / total_variation_lower - 1"
-    )
+    what = "total_variation_upper / total_variation_lower - 1"
+    what = "type_two_error_upper - type_two_error_lower" if errors else what
     missed = missed_by(np.asarray(~within), width, study, what, worst)
-    return replace(found, within_tolerance=_frozen(np.asarray(within))), missed
-
-
-def _frozen(values: Any) -> Any:
-    values = np.asarray(values)
-    values.setflags(write=False)
-    return values
+    return replace(found, within_tolerance=frozen(np.asarray(within))), missed

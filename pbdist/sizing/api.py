@@ -17,7 +17,7 @@ from pbdist.mechanisms import (
     noise_parameter,
     stated,
 )
-from pbdist.query.judging import tell
+from pbdist.query.answers import tell
 from pbdist.query.lookup import check_flag
 from pbdist.query.study import Study, open_study
 from pbdist.results import NOTHING_KNOWN, Bracket
@@ -65,15 +65,8 @@ class _StoredSource:
 
     def _answer(self, pair: Pair, *, refine: bool) -> Bracket:
         # Without the warning of wide answers: `size` warns where they decide.
-        answer, _ = self._study.queries.delta(
-            pair,
-            {},
-            compositions=self._target.compositions,
-            epsilon=self._target.epsilon,
-            exp_epsilon=None,
-            direction="both",
-            refine=refine,
-        )
+        r, epsilon = self._target.compositions, self._target.epsilon
+        answer = self._study.delta(pair, compositions=r, epsilon=epsilon, refine=refine, strict="silent")
         # Where no lower bound is known, 0 is one.
         return NOTHING_KNOWN.narrowed(answer.bracket())
 

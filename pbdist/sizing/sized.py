@@ -8,7 +8,6 @@ from typing import Any
 
 from pbdist.errors import InvalidInputError, PbdistError, PrecisionError
 from pbdist.mechanisms import Pair, at_least_as_noisy
-from pbdist.query.judging import neighbours_line
 from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.sizing.counts import mean_below
 from pbdist.sizing.families import CountFamily, expected_messages, family_of
@@ -248,7 +247,7 @@ def sized_sheet(sized: SizedNoise) -> Sheet:
         ("meets", meets.scale, meets.mean, shown, None, rounded_up(meets.bound)),
         ("refuted", refuted.scale, refuted.mean, None, rounded_down(refuted.bound), None),
     )
-    about = target, str(meets.mechanism), neighbours_line(sized.adjacency)
+    about = target, str(meets.mechanism), f"neighbours: {sized.adjacency.in_words}"
     return Sheet(columns, rows, about, (_proved(sized) + _wide(sized),))
 
 
@@ -305,7 +304,7 @@ def answers_sheet(caption: str, answers: Sequence[Answer], *, exactly: bool = Fa
         "Where no order is proved, smaller noise is refuted one by one, and nothing is claimed of noise between:"
         " --format json has all of it.",
     )
-    neighbours = dict.fromkeys(neighbours_line(sized.adjacency) for sized in found)
+    neighbours = dict.fromkeys(f"neighbours: {sized.adjacency.in_words}" for sized in found)
     rows = tuple(_answer_row(answer, exactly=exactly) for answer in answers)
     return Sheet(columns, rows, (caption, *neighbours), claims if len(claims) < 2 else several_claims)
 

@@ -82,7 +82,7 @@ def test_a_killed_export_leaves_nothing_that_looks_whole(store: Path, tmp_path: 
     patch = (
         f"from pbdist.export import write; write.{kind}.finish = {killed}"
         if moment == "finish"
-        else f"from pbdist.export import write; write._publish = {killed}"
+        else f"os.fsync = {killed}"
     )
     out = tmp_path / f"out{form}"
     code = f"import os, signal, pbdist; {patch}; pbdist.export_study({str(store)!r}, {str(out)!r})"

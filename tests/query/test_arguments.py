@@ -122,3 +122,9 @@ def test_curves_compute_what_is_missing(store_copy: Finished) -> None:
     assert found.upper == study.delta("Laplace", scale=3.0, compositions=9, epsilon=0.0).upper
     curve = study.tradeoff("Laplace", scale=3.0, compositions=9, type_one_error=0.1, refine=True)
     assert 0 < curve.lower <= curve.upper < 0.9
+
+
+def test_an_unknown_parameter_is_refused_also_after_other_questions(study: Study) -> None:
+    assert study.describe("Laplace", scale=3.0)
+    with pytest.raises(InvalidInputError, match=r"colour: expected one of kind, .*, got an unknown parameter"):
+        study.describe("Laplace", scale=3.0, colour=1.0)

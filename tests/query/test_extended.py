@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pbdist.query import judge_target, open_study, reached_precision
+from pbdist.query import noise_choices, open_study, reached_precision
 from pbdist.store import BatchWriter, StoredStudy, create_or_open, extend
-from pbdist.study import StudySpec, Target, load_study, plan_study
+from pbdist.study import StudySpec, load_study, plan_study
 from pbdist.study.extension import missing_parts
 from pbdist.verify.store import verify_store
 from tests.store.test_store import write_batch
@@ -75,9 +75,15 @@ def test_all_points_are_there_with_the_same_bounds(stores: tuple[Path, Path, Stu
     for r, e in ((0, 0), (1, 1), (3, 2)):
         for found, expected in zip(study.maxima(r, e), whole.maxima(r, e), strict=True):
             np.testing.assert_array_equal(found[order], expected)
-    target = Target(epsilon=0.7, delta=0.3, compositions=5)
-    verdicts = {result.cell: result.verdict for result in judge_target(study, target)}
-    assert verdicts == {result.cell: result.verdict for result in judge_target(whole, target)}
+    verdicts = [
+        {
+            opened.spec.cells[one.cell]: one.verdict
+            for choice in noise_choices(opened, epsilon=0.7, delta=0.3, compositions=5)
+            for one in choice.tried
+        }
+        for opened in (study, whole)
+    ]
+    assert verdicts[0] == verdicts[1]
     assert reached_precision(study).points == reached_precision(whole).points == 0
 
 

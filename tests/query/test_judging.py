@@ -227,6 +227,13 @@ def test_without_a_tolerance_nothing_is_said(tiny_store: Path) -> None:
         assert str(caught.value) == "strict: expected a study with a tolerance, got one with method buckets"
 
 
+def test_a_silent_answer_is_wide_without_a_warning(path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    found = open_study(path).delta("Laplace", scale=2.5, compositions=16, epsilon=0.1, strict="silent")
+    assert found.within_tolerance is not None
+    assert not found.within_tolerance
+    assert not recwarn.list
+
+
 @pytest.mark.parametrize("strict", [1, "yes", None])
 def test_strict_is_true_or_false(path: Path, strict: bool) -> None:
     study = open_study(path)

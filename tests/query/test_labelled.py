@@ -90,7 +90,7 @@ def test_labels_columns_and_directions_of_a_frame(study: Study) -> None:
         ({"scale": []}, InvalidInputError, r"scale: expected one value or a list of values, got \[\]"),
         ({"scale": [[2], [3, 5]]}, InvalidInputError, "scale: expected one value or a list of values"),
         ({"scale": [True]}, InvalidInputError, "scale: expected numbers, got the truth value"),
-        ({"direction": "A||B"}, InvalidInputError, "direction: expected 'both' or 'each'"),
+        ({"direction": "A||B"}, InvalidInputError, "direction: expected one of both, each"),
     ],
 )
 def test_labels_that_are_refused(

@@ -7,11 +7,12 @@ import pytest
 
 import pbdist
 from pbdist.errors import InvalidInputError
-from pbdist.query.noise_choice import noise_choices, noise_groups
+from pbdist.query import open_study
+from pbdist.query.noise_choice import noise_choices, noise_groups, target_sheet
 from pbdist.results import Verdict
 from pbdist.study import Cell
 from pbdist.study.columns import cell_columns
-from tests.studies import compute_store
+from tests.studies import Finished, compute_store
 
 _SCALES = (20.0, 5.0, 10.0, 40.0)
 
@@ -107,10 +108,10 @@ def test_a_product_of_equal_scales_has_an_amount():
     assert (second.cells, second.what) == ((3,), "")
 
 
-def test_a_count_is_ordered_by_its_mean_and_then_its_scale():
+def test_counts_of_different_means_are_ordered_by_them():
     counts = [
         pbdist.NoisyCount(noise=pbdist.Laplace(scale), mean=mean, shift=2.0)
-        for mean, scale in ((200.0, 10.0), (100.0, 20.0), (100.0, 10.0))
+        for mean, scale in ((200.0, 10.0), (150.0, 20.0), (100.0, 10.0))
     ]
     (group,) = _grouped(*counts)
     assert group.cells == (2, 1, 0)
@@ -138,3 +139,37 @@ def test_less_epsilon_is_more_noise():
 def test_wrong_targets_are_named(study, wrong, text):
     with pytest.raises(InvalidInputError, match=text.replace("[", r"\[")):
         noise_choices(study, **{"compositions": 1, "epsilon": 0.5, "delta": 0.1, **wrong})
+
+
+COUNTS = """\
+format: 1
+name: counts
+mechanisms:
+  - {kind: NoisyCount, noise: {kind: Laplace, scale: [2, 9]}, mean: [10, 20], shift: 2}
+compositions: [10]
+epsilon: [1]
+"""
+
+
+def test_counts_of_one_mean_are_told_apart_by_their_scale(finished_store: Finished) -> None:
+    study, target = open_study(finished_store(COUNTS)), {"compositions": 10, "epsilon": 1.0, "delta": 0.37}
+    groups = noise_choices(study, **target)
+    assert [(one.fixed["scale"], [each.amount for each in one.tried]) for one in groups] == [
+        (2.0, [10.0, 20.0]),
+        (9.0, [10.0, 20.0]),
+    ]
+    frame = target_sheet(study, **target).frame()
+    assert frame.scale.tolist() == [2.0, 9.0]
+    for group, row in zip(groups, frame.itertuples(), strict=True):
+        verdicts = [one.verdict for one in group.tried]
+        assert (row.meets, row.refuted) == (verdicts.count(Verdict.MEETS), verdicts.count(Verdict.REFUTED))
+        refuted = [one.amount for one in group.tried if one.verdict is Verdict.REFUTED]
+        assert row.most_refuted == (max(refuted) if refuted else None)
+    assert (frame.compositions[0], frame.epsilon[0], frame.delta[0]) == (10, 1.0, 0.37)
+    assert frame.adjacency[0] == "as-stated"
+
+
+def test_the_target_is_printed_exactly(finished_store: Finished) -> None:
+    study = open_study(finished_store(COUNTS))
+    told = str(target_sheet(study, compositions=10, epsilon=1.0, delta=0.03602046769193556))
+    assert "target: δ <= 0.03602046769193556 at r = 10, ε = 1" in told

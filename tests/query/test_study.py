@@ -10,9 +10,9 @@ import zarr
 
 import pbdist
 from pbdist.errors import InvalidInputError, NotAStoreError, OffGridError, StoreDamagedError
-from pbdist.query import Precision, Study, Verdict, judge_target, open_study, reached_precision
+from pbdist.query import Precision, Study, TabulatedNoise, Verdict, noise_choices, open_study, reached_precision
 from pbdist.store.layout import bounds_file
-from pbdist.study import Target, load_study
+from pbdist.study import load_study
 from tests.batches import damage_batch, remove_batch
 from tests.studies import TIGHT, TINY, Finished, write_study
 
@@ -29,6 +29,12 @@ def finished(finished_store: Finished) -> Path:
 @pytest.fixture
 def copy(store_copy: Finished) -> Path:
     return store_copy(TWO_FACTORS)
+
+
+def judged(study: Study, *, compositions: int, epsilon: float, delta: float) -> list[TabulatedNoise]:
+    """Return what is proved of each setting at a target, in the order of the study."""
+    choices = noise_choices(study, compositions=compositions, epsilon=epsilon, delta=delta)
+    return sorted((one for choice in choices for one in choice.tried), key=lambda one: one.cell)
 
 
 def test_bounds_are_selected_by_any_parameter(finished: Path) -> None:
@@ -173,9 +179,13 @@ def test_the_larger_direction_counts(finished: Path) -> None:
     each, both = study.delta("clipped", **asked, direction="each"), study.delta("clipped", **asked)
     assert each.upper[0] != each.upper[1]
     assert (both.lower, both.upper) == (each.lower.max(), each.upper.max())
-    results = judge_target(study, Target(epsilon=math.log(2.0), delta=0.5, compositions=1))
-    [judged] = [result for result in results if result.cell.label == "clipped" and result.cell.factor is None]
-    assert (judged.delta_lower, judged.delta_upper) == (both.lower, both.upper)
+    results = judged(study, epsilon=math.log(2.0), delta=0.5, compositions=1)
+    [one] = [
+        result
+        for cell, result in zip(study.spec.cells, results, strict=True)
+        if cell.label == "clipped" and cell.factor is None
+    ]
+    assert (one.lower, one.upper) == (both.lower, both.upper)
 
 
 @pytest.mark.parametrize("column", ["scale", "mechanism"])
@@ -223,7 +233,7 @@ def test_results_of_another_batch_are_not_read(copy: Path) -> None:
     assert status_at(copy) == "damaged"
     remove_batch(copy, 0)
     assert status_at(copy) == "missing"
-    results = judge_target(open_study(copy), Target(epsilon=0.0, delta=0.5, compositions=4))
+    results = judged(open_study(copy), epsilon=0.0, delta=0.5, compositions=4)
     assert results[0].verdict is Verdict.MISSING
 
 
@@ -231,24 +241,18 @@ def test_verdicts_follow_the_bounds(finished: Path, copy: Path) -> None:
     study = open_study(finished)
     epsilon, compositions = study.spec.epsilon[2], 4
     for delta in (1e-9, 0.05, 0.2, 0.99):
-        results = judge_target(study, Target(epsilon=epsilon, delta=delta, compositions=compositions))
-        assert [result.cell for result in results] == list(study.spec.cells)
+        results = judged(study, epsilon=epsilon, delta=delta, compositions=compositions)
+        assert [result.cell for result in results] == list(range(len(study.spec.cells)))
         for result in results:
-            low, high = result.delta_lower, result.delta_upper
+            low, high = result.lower, result.upper
             expected = Verdict.MEETS if high <= delta else Verdict.REFUTED if low > delta else Verdict.UNDECIDED
             assert result.verdict is expected
-    one = judge_target(study, Target(epsilon=epsilon, delta=0.5, compositions=compositions))[0]
-    middle = (one.delta_lower + one.delta_upper) / 2
-    assert (
-        judge_target(study, Target(epsilon=epsilon, delta=middle, compositions=compositions))[0].verdict
-        is Verdict.UNDECIDED
-    )
+    one = judged(study, epsilon=epsilon, delta=0.5, compositions=compositions)[0]
+    middle = (one.lower + one.upper) / 2
+    assert judged(study, epsilon=epsilon, delta=middle, compositions=compositions)[0].verdict is Verdict.UNDECIDED
     damage_batch(copy, 3)
     damaged: Study = open_study(copy)
-    assert (
-        judge_target(damaged, Target(epsilon=epsilon, delta=0.5, compositions=compositions))[3].verdict
-        is Verdict.MISSING
-    )
+    assert judged(damaged, epsilon=epsilon, delta=0.5, compositions=compositions)[3].verdict is Verdict.MISSING
 
 
 def test_the_precision_of_a_tight_study_is_counted(finished_store: Finished, store_copy: Finished) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pbdist.cli import main
-from pbdist.query import judge_target, open_study
+from pbdist.query import noise_choices, open_study
 from pbdist.run import SerialExecutor, run_study
 from pbdist.study import StudySpec, load_study
 from pbdist.study.extension import missing_parts, union_of
@@ -82,9 +82,9 @@ def test_a_run_computes_only_what_a_target_adds(tmp_path: Path, capsys: pytest.C
     changed = {name for name in before if after[name] != before[name]}
     assert changed == {"zarr.json"}
     assert len(after) > len(before)
-    results = judge_target(open_study(store), load_study(path).targets[0])
-    assert len(results) == 2
-    assert all(0.0 < one.delta_lower <= one.delta_upper < 1.0 for one in results)
+    [choice] = noise_choices(open_study(store), compositions=5, exp_epsilon=1.75, delta=0.2)
+    assert len(choice.tried) == 2
+    assert all(0.0 < one.lower <= one.upper < 1.0 for one in choice.tried)
     # Nothing is left to compute, with the target or without it.
     for text in (study + target, f"{study}  []\n"):
         run_study(load_study(write_study(tmp_path, text)), store, SerialExecutor(), lambda _: None)

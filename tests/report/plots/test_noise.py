@@ -45,7 +45,7 @@ def test_noise_is_told_exactly_and_a_shortened_target_says_so():
     # Rounded, the noise would be less than what is proved.
     amount, delta = 3.1415924, 1.2345643e-5
     tried = (TabulatedNoise(0, "", amount, 0.0, 1e-6, Verdict.MEETS),)
-    choice = NoiseChoice("Laplace", "scale", {}, tried, tried[0], None)
+    choice = NoiseChoice("Laplace", "scale", {}, tried)
     axes = draw_choices([choice], new_sheet(8, 4).subplots(), delta=delta, at="r = 1")
     assert notes(axes)[0].startswith(f"{amount!r} is the least tabulated noise proved to meet the target")
     assert "target: δ ≈ 1.235e-5" in curves(axes)
@@ -58,7 +58,7 @@ def test_undecided_and_missing_settings_are_told_apart():
         TabulatedNoise(2, "", 3.0, math.nan, math.nan, Verdict.MISSING),
         TabulatedNoise(3, "", 4.0, 1e-8, 2e-8, Verdict.MEETS),
     )
-    choice = NoiseChoice("counts", "scale of the noise, in counts", {}, tried, tried[3], tried[0])
+    choice = NoiseChoice("counts", "scale of the noise, in counts", {}, tried)
     axes = draw_choices([choice], new_sheet(6.0, 4.0).subplots(), delta=1e-5, at="r = 1")
     undecided = curves(axes)["undecided (upper bound)"]
     assert (undecided.get_marker(), undecided.get_markerfacecolor()) == ("D", "white")
@@ -111,7 +111,7 @@ def test_a_delta_of_0_stands_on_the_lower_edge_and_is_told():
         TabulatedNoise(1, "b", 2.0, 0.0, 0.0, Verdict.MEETS),
         TabulatedNoise(2, "c", 3.0, 0.0, 0.0, Verdict.MEETS),
     )
-    choice = NoiseChoice("Laplace", "scale of the noise, in counts", {}, tried, tried[1], tried[0])
+    choice = NoiseChoice("Laplace", "scale of the noise, in counts", {}, tried)
     axes = draw_choices([choice], new_sheet(6.0, 4.0).subplots(), delta=1e-5, at="r = 1")
     meets, ring = (curves(axes)[label] for label in ("meets the target (upper bound)", "least noise that meets it"))
     assert meets.get_xdata().tolist() == [2.0, 3.0]
