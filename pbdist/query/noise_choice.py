@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -253,7 +254,9 @@ def target_sheet(
     amounts = dict.fromkeys(one.what for one in choices if one.what)
     notes = [f"noise: {'; '.join(amounts)}"] if amounts else []
     if len(rows) > _MOST_GROUPS:
-        notes.append(f"the first {_MOST_GROUPS} of {len(rows):,} groups of settings: csv and json have all")
+        words = ["pbdist", "query", study.where, "--compositions", f"{compositions}", "--epsilon", repr(loss)]
+        whole = shlex.join([*words, "--delta", repr(delta), "--format", "csv"])
+        notes.append(f"the first {_MOST_GROUPS} of {len(rows):,} groups of settings; all of them: {whole}")
     return Sheet(
         columns,
         tuple(rows),
