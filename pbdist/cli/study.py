@@ -186,6 +186,11 @@ def _print_results(study: "StudySpec", store: "Place") -> int:
     if study.sought is None or not study.seeks_some:
         return 0
     found = reached_precision(opened, study, recorded=True)
+    if found.unreadable:
+        # A run without --check has not read what was there before.
+        for part in opened.parts:
+            for index in range(part.batches):
+                part.read(index)
     print(printable(precision_line(study.sought, found)))
     return found.missed
 

@@ -223,9 +223,9 @@ def target_sheet(
         Column("mechanism", "mechanism", number=False),
         *(Column(name, name, number=not is_text(name)) for name in varying),
         Column("noise", "noise", number=False, printed=False),
-        Column("least_that_meets", "least that meets"),
+        Column("least_that_meets", "meets with"),
         Column("delta_upper", "δ upper"),
-        Column("most_refuted", "most refuted"),
+        Column("most_refuted", "refuted with"),
         Column("delta_lower", "δ lower"),
         *(
             Column(verdict.value.replace(" ", "_"), verdict.value, printed=any(one[verdict] for one in counts))
@@ -252,7 +252,8 @@ def target_sheet(
     short = float(f"{power:.6g}") == power and math.log(power) == loss
     at = f"r = {compositions}, ε = {f'{loss:.6g}' if short else exact(loss)}, e^ε = {power:.6g}"
     amounts = dict.fromkeys(one.what for one in choices if one.what)
-    notes = [f"noise: {'; '.join(amounts)}"] if amounts else []
+    notes = ["named are the least noise that meets the target and the most that is refuted"]
+    notes += [f"noise: {'; '.join(amounts)}"] if amounts else []
     if len(rows) > _MOST_GROUPS:
         words = ["pbdist", "query", study.where, "--compositions", f"{compositions}", "--epsilon", repr(loss)]
         whole = shlex.join([*words, "--delta", repr(delta), "--format", "csv"])

@@ -95,7 +95,7 @@ def test_the_answer_is_the_first_sentence_of_the_page(finished_store):
     assert page.text.index(lead.text[:20]) < page.text.index("What is assumed") < page.text.index("Appendix")
     words = re.fullmatch(
         r"Laplace noise of scale 2.00001 meets \(ε ln 2, δ 0.2\) after 4 rounds: δ is at most (\S+);"
-        r" scale 1, 50 % less, is refuted: δ is at least (\S+)\.",
+        r" scale 1, 50.0 % less, is refuted: δ is at least (\S+)\.",
         lead.text,
     )
     assert words, lead.text
