@@ -450,14 +450,16 @@ def start_sheltered(start: Callable[[], Thing], stop: Callable[[Thing], object])
 
 
 def _block_signals() -> None:
-    """Block the signals in this thread, after Python's tracker of resources has started, which unblocks them.
+    """Block the signals in this thread, after Python's tracker of resources has started, which unblocks them."""
+    _start_tracker()
+    signal.pthread_sigmask(signal.SIG_BLOCK, SHELTERED)
 
-    The tracker removes what a killed process leaves behind, and would warn of it.
-    """
+
+def _start_tracker() -> None:
+    """Start Python's tracker of resources, which removes what a killed process leaves behind, without its warning."""
     filters = [os.environ.get("PYTHONWARNINGS"), "ignore:resource_tracker:UserWarning"]
     with _environment({"PYTHONWARNINGS": ",".join(filter(None, filters))}):
         resource_tracker.ensure_running()
-    signal.pthread_sigmask(signal.SIG_BLOCK, SHELTERED)
 
 
 @contextmanager
@@ -481,6 +483,8 @@ def _check_machine() -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
             socket.create_connection(server.getsockname(), timeout=5).close()
         problem = "there is no shared memory for processes: mount /dev/shm, or make room (docker run --shm-size=64m)"
+        # The first lock would start a tracker that warns.
+        _start_tracker()
         get_context("spawn").Lock()
     except OSError as error:
         raise InvalidInputError(f"workers: {problem}, {_SERIAL} ({error.strerror or error})") from error
