@@ -179,8 +179,8 @@ def test_the_certificate_is_that_of_noise_choices(page, store):
         if choice.refuted is not None:
             found = choice.refuted
             assert f"refuted: scale {found.amount:g}. δ is at least {rounded_down(found.lower)}." in text
-        meeting = sum(one.verdict.value == "yes" for one in choice.tried)
-        refuted = sum(one.verdict.value == "no" for one in choice.tried)
+        meeting = sum(one.verdict.value == "meets" for one in choice.tried)
+        refuted = sum(one.verdict.value == "refuted" for one in choice.tried)
         assert f"Of these 6 settings: {meeting} meets, {refuted} refuted" in text
     page.locator("#certificate button").first.click()
     settled(page)
