@@ -1,4 +1,4 @@
-"""`dpsgd_noise`: the smallest noise multiplier of DP-SGD that provably keeps a promise, and one that does not."""
+"""`dpsgd_noise`: the smallest noise multiplier of DP-SGD that provably meets a target, and one that does not."""
 
 import json
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from pbdist.sizing.sized import SizedNoise, sized_as_json
 from pbdist.tables import Column, Sheet, Shown, head_of
 
 #: What the refuted noise proves of all that is smaller still.
-SMALLER = "No noise multiplier that is as small as the refuted one, or smaller, meets the promise."
+SMALLER = "At this sampling rate no noise multiplier at or below the refuted one meets the target."
 #: How much smaller the refuted noise multiplier is, if nobody says otherwise.
 DEFAULT_STEP = 1e-3
 
@@ -126,7 +126,7 @@ def dpsgd_noise(
     Raises
     ------
     InvalidInputError
-        An argument is out of its range; or no noise multiplier that `size` looks at meets the promise, or all do.
+        An argument is out of its range; or no noise multiplier that `size` looks at meets the target, or all do.
     PrecisionError
         As of `size`, and so are warnings.
 

@@ -397,7 +397,9 @@ def _bounded(training: Training, **asked: Any) -> DpsgdEpsilon:
     arrays: Any = {name: np.stack([getattr(one, name) for one in found], axis=-2) for name in names}
     for array in arrays.values():
         array.setflags(write=False)
-    return DpsgdEpsilon(training, replace(found[0], **arrays))
+    # Of the shape of the answers, so that no moment is taken for a direction.
+    steps, delta = np.meshgrid(np.array(training.steps, dtype=object), training.delta, indexing="ij")
+    return DpsgdEpsilon(training, replace(found[0], **arrays, asked={"steps": steps, "delta": delta}))
 
 
 def _pairs_of(run: Sequence[TrainingPhase]) -> EventPairs:

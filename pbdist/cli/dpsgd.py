@@ -1,4 +1,4 @@
-"""``pbdist dpsgd``: ε of a training run, or the noise multiplier that keeps a promise."""
+"""``pbdist dpsgd``: ε of a training run, or the noise multiplier that meets a target."""
 
 from typing import Any
 

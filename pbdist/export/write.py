@@ -3,6 +3,7 @@
 import csv
 import importlib.util
 import json
+import math
 import os
 import shutil
 import warnings
@@ -436,7 +437,7 @@ def _texts(name: str, values: Sequence[Any]) -> Iterator[Any]:
         if isinstance(value, bool):
             yield "true" if value else "false"
         elif isinstance(value, float):
-            yield digits(name, value) if value == value else ""  # noqa: PLR0124 -- NaN
+            yield digits(name, value) if not math.isnan(value) else ""
         else:
             yield value
 

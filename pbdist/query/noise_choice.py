@@ -252,7 +252,7 @@ def target_sheet(
     short = float(f"{power:.6g}") == power and math.log(power) == loss
     at = f"r = {compositions}, ε = {f'{loss:.6g}' if short else exact(loss)}, e^ε = {power:.6g}"
     amounts = dict.fromkeys(one.what for one in choices if one.what)
-    notes = ["named are the least noise that meets the target and the most that is refuted"]
+    notes = ["with the least noise that meets the target, and the most that is refuted"]
     notes += [f"noise: {'; '.join(amounts)}"] if amounts else []
     if len(rows) > _MOST_GROUPS:
         words = ["pbdist", "query", study.where, "--compositions", f"{compositions}", "--epsilon", repr(loss)]

@@ -282,3 +282,16 @@ def test_bad_phases_are_refused_by_the_field(phases: Any, problem: str) -> None:
 def test_no_epsilon_is_below_zero() -> None:
     with pytest.raises(InvalidInputError, match="epsilon: expected finite numbers of at least 0"):
         dpsgd_noise(**MNIST, epsilon=-1.0, epochs=1)
+
+
+@pytest.mark.parametrize("direction", ["both", "each"])
+def test_moments_are_not_taken_for_directions(direction: str) -> None:
+    run = dpsgd(examples=100, batch=10, noise_multiplier=2.0, steps=[5, 10], delta=[1e-3, 1e-4], direction=direction)
+    frame = run.epsilon.frame()
+    assert ("direction" in frame.columns) == (direction == "each")
+    for row in frame.itertuples():
+        alone = dpsgd(
+            examples=100, batch=10, noise_multiplier=2.0, steps=int(row.steps), delta=row.delta, direction=direction
+        )
+        axis = 0 if direction == "both" else ("A||B", "B||A").index(row.direction)
+        assert row.epsilon_upper == alone.epsilon.upper.reshape(-1)[axis]

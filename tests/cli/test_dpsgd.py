@@ -92,7 +92,7 @@ def test_noise_is_sized(capsys: pytest.CaptureFixture[str]) -> None:
         assert enough >= Decimal(sized.scale)
         assert less <= Decimal(sized.refuted_scale)
         assert lower > Decimal("1e-5") >= upper
-    assert "No noise multiplier that is as small as the refuted one, or smaller, meets the promise." in " ".join(
+    assert "At this sampling rate no noise multiplier at or below the refuted one meets the target." in " ".join(
         out.split()
     )
 

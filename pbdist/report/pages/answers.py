@@ -112,7 +112,7 @@ def order_sentence(study: Study, choices: Sequence[NoiseChoice]) -> str:
     ordered = [named(label) for label, found in order.items() if found is not None]
     if not ordered:
         return "The verdicts are about the tabulated settings alone: more noise is not proved to be better."
-    which = "More" if len(ordered) == len(order) else f"Of {', '.join(ordered)} more"
+    which = "More" if len(ordered) == len(order) else f"For {', '.join(ordered)}, more"
     return (
         f"{which} noise of the same kind provably hides at least as much, so that noise above one that meets the"
         " target meets it, and noise below one that is refuted is refuted."
