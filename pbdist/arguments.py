@@ -158,14 +158,14 @@ def checked_components(components: Any, *, worst_of: bool = False) -> list[tuple
             raise InvalidInputError(
                 f"mechanism[{position}]: expected a count of at least 1 and at most 2^62, got {shown(count)}"
             )
-        parts.append((pair.alone or pair, int(count)))
+        parts.append((pair.sole_pair or pair, int(count)))
     if not parts:
         raise InvalidInputError("mechanism: expected at least one pair, got none")
-    if not worst_of and any(pair.several for pair, _ in parts):
+    if not worst_of and any(pair.is_worst_of_several for pair, _ in parts):
         raise InvalidInputError(
             "mechanism: expected one worst-case pair, got the worst of several: ask for each of its pairs"
         )
-    if len(parts) > 1 and any(pair.sides is None for pair, _ in parts):
+    if len(parts) > 1 and any(pair.enclosing_pairs is None for pair, _ in parts):
         raise InvalidInputError("mechanism: expected the worst of several pairs alone, got it in a sequence")
     if len(parts) > 1:
         adjacency_together([pair for pair, _ in parts], "mechanism")
@@ -201,7 +201,7 @@ def checked_neighbours(components: Any, adjacency: Any) -> Neighbours:
     # As they were given: the worst of one pair may say of itself what the pair does not.
     pairs: list[Pair] = [pair for pair, _ in components]
     own = adjacency_together(pairs, "mechanism")
-    parts = [one for pair in pairs for one in ((pair,) if pair.several else pair.factors)]
+    parts = [one for pair in pairs for one in ((pair,) if pair.is_worst_of_several else pair.factors)]
     named = next((type(one).__name__ for one in parts if one.adjacency.definite), "the pair")
     told = pairs[0].removal if len(pairs) == 1 else Product(*pairs).removal
     return Neighbours(stated(own, given, "adjacency", named), told)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Self
 
 #: So many problems of a file are told in a traceback, beside the first.
-_MOST_NOTES = 19
+_MAX_NOTES = 19
 #: Whole numbers of more bits are not written out: Python refuses to.
-_MOST_BITS = 4096
+_MAX_BITS = 4096
 
 
 class _Short(reprlib.Repr):
@@ -19,7 +19,7 @@ class _Short(reprlib.Repr):
 
     def repr_int(self, x: int, level: int) -> str:
         """Return a whole number, or about how large it is."""
-        if x.bit_length() <= _MOST_BITS:
+        if x.bit_length() <= _MAX_BITS:
             return super().repr_int(x, level)
         return f"{'-' if x < 0 else ''}10^{int(x.bit_length() * 0.30103)} or so"
 
@@ -114,10 +114,10 @@ class StudyFileError(InvalidInputError):
         first, *others = found = sorted(fields.values(), key=lambda one: (one.source, one.line))
         more = "" if not others else f" (and {len(others)} more error{'s' if len(others) > 1 else ''})"
         error = cls(f"{first}{more}", tuple(found))
-        for problem in others[:_MOST_NOTES]:
+        for problem in others[:_MAX_NOTES]:
             error.add_note(str(problem))
-        if len(others) > _MOST_NOTES:
-            error.add_note(f"and {len(others) - _MOST_NOTES} more")
+        if len(others) > _MAX_NOTES:
+            error.add_note(f"and {len(others) - _MAX_NOTES} more")
         return error
 
 

@@ -7,7 +7,7 @@ from itertools import islice
 from pbdist.errors import printable, shown
 
 #: More rows and letters are left out, and it is said.
-_MOST_ROWS, _MOST_LETTERS = 20, 160
+_MAX_ROWS, _MAX_LETTERS = 20, 160
 #: A grey that can be seen on white and on black.
 _LINE = "border-top:1px solid rgba(128,128,128,.4)"
 _CELL = "text-align:left;vertical-align:top;padding:.15em .8em .15em 0"
@@ -32,8 +32,8 @@ def html_table(title: str, rows: Iterable[Sequence[object]], heads: Sequence[str
     if heads:
         lines.append(_row([*heads], "th"))
     taken = iter(rows)
-    lines += [_row(row, "td") for row in islice(taken, _MOST_ROWS)]
-    left = max(sum(1 for _ in taken), count - _MOST_ROWS)
+    lines += [_row(row, "td") for row in islice(taken, _MAX_ROWS)]
+    left = max(sum(1 for _ in taken), count - _MAX_ROWS)
     if left > 0:
         lines.append(f'<tr><td colspan="{columns}" style="{_CELL};{_LINE}">and {left:,} more</td></tr>')
     return f'<table style="border-collapse:collapse;color:inherit">{"".join(lines)}</table>'
@@ -56,4 +56,4 @@ def _text(value: object) -> str:
     if isinstance(value, float):
         return "not known" if value != value else repr(value)  # noqa: PLR0124 -- NaN
     text = str(value)
-    return escape(printable(text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 2]}.."))
+    return escape(printable(text if len(text) <= _MAX_LETTERS else f"{text[: _MAX_LETTERS - 2]}.."))

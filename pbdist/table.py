@@ -26,7 +26,7 @@ from pbdist.enclosures import delta_bounds, enclosed_epsilon_table, states_to_ke
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import Pair, choices_of, factor_counts, reveals_nothing
 from pbdist.pld import EpsilonTable, PairState, epsilon_table, kept_states, tight_bounds
-from pbdist.pld.engine import LEAST_FLOOR, TRIVIAL_WIDTH, delta_above, delta_below, log_above, log_below
+from pbdist.pld.engine import MIN_FLOOR, TRIVIAL_WIDTH, delta_above, delta_below, log_above, log_below
 from pbdist.results import log_relative_width
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
@@ -255,7 +255,7 @@ def _tight_table(
     kept_width = math.inf
     if keep_states:
         keep = states_to_keep if enclosed else kept_states
-        kept = keep(counts, rounds, losses, tolerance=request.tolerance, floor=max(request.floor, LEAST_FLOOR))
+        kept = keep(counts, rounds, losses, tolerance=request.tolerance, floor=max(request.floor, MIN_FLOOR))
         states = {(direction, r): state for r, state in kept.states.items() for direction in Direction}
         known, kept_width = (log_below(kept.lower), log_above(kept.upper)), kept.spacing
     solve = delta_bounds if enclosed else tight_bounds

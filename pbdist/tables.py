@@ -31,7 +31,7 @@ HEADS: Mapping[str, str] = {
     "type_one_error": "α",
 }
 #: A printed table is so wide at most, unless its numbers need more; its last column of text has so many letters.
-_WIDTH, _LEAST_TEXT = 100, 28
+_WIDTH, _MIN_TEXT = 100, 28
 
 
 class Shown(NamedTuple):
@@ -95,7 +95,7 @@ class Sheet:
         heads = [spelt(column.head) for column in columns]
         widths = [max(map(_width, texts)) for texts in zip(heads, *rows, strict=True)]
         if columns and not columns[-1].number:
-            widths[-1] = min(widths[-1], max(_LEAST_TEXT, _WIDTH - sum(widths[:-1]) - 3 * len(widths) - 1))
+            widths[-1] = min(widths[-1], max(_MIN_TEXT, _WIDTH - sum(widths[:-1]) - 3 * len(widths) - 1))
         lines = [
             _rule("┏━┳┓", widths),
             *_lines(heads, columns, widths, "┃"),

@@ -25,7 +25,7 @@ from tests.budget import ELSEWHERE, cpu_seconds
 __all__ = ["Running", "run_code", "run_command", "start_code", "start_command"]
 
 #: A guard against a process that hangs.
-_MOST_SECONDS = 240.0
+_MAX_SECONDS = 240.0
 #: pytest's own script is imported again by each process.
 _PRELOADED = (
     *("pbdist.cli", "pbdist.export", "pbdist.query", "pbdist.run", "pbdist.verify.store"),
@@ -70,10 +70,10 @@ class Running:
 
     def wait(self) -> "subprocess.CompletedProcess[str]":
         """Wait for its end."""
-        self._process.join(_MOST_SECONDS)
+        self._process.join(_MAX_SECONDS)
         out, err = self.printed("out"), self.printed("err")
         if self.code is None:
-            raise subprocess.TimeoutExpired(self._arguments, _MOST_SECONDS, out, err)
+            raise subprocess.TimeoutExpired(self._arguments, _MAX_SECONDS, out, err)
         return subprocess.CompletedProcess(self._arguments, self.code, out, err)
 
 

@@ -1,6 +1,6 @@
 """What hypothesis draws: finite pairs with rational masses, grids, composition trees and values of ε.
 
-Every size is bounded so that the exact truth of what is drawn stays cheap: at most ``MOST_OUTCOMES`` different
+Every size is bounded so that the exact truth of what is drawn stays cheap: at most ``MAX_OUTCOMES`` different
 outcomes after composition.
 """
 
@@ -20,8 +20,8 @@ from tests.oracles import exact, exact_truth
 
 Property = TypeVar("Property", bound=Callable[..., Any])
 
-MOST_OUTCOMES = 300
-MOST_LEAVES = 64
+MAX_OUTCOMES = 300
+MAX_LEAVES = 64
 #: Counts up to here are what a program holds in 64-bit integers.
 LARGEST_COUNT = 2**63 - 1
 
@@ -214,7 +214,7 @@ half_widths = st.one_of(st.integers(1, 4), st.integers(1, 20), st.integers(8, 32
 def most_compositions(outcomes: int, budget: int) -> int:
     """How often a pair may be composed so that no more than ``budget`` outcomes differ."""
     count = 1
-    while count < MOST_LEAVES and comb(count + outcomes, outcomes - 1) <= budget:
+    while count < MAX_LEAVES and comb(count + outcomes, outcomes - 1) <= budget:
         count += 1
     return count
 
@@ -254,11 +254,11 @@ def cases(draw: st.DrawFn) -> Case:
     half_width = draw(half_widths)
     any_pair = st.one_of(counted_pairs(), pairs_on_edges(factor, half_width))
     pairs = tuple(draw(st.lists(any_pair, min_size=1, max_size=2)))
-    budget = MOST_OUTCOMES if len(pairs) == 1 else int(MOST_OUTCOMES**0.5)
+    budget = MAX_OUTCOMES if len(pairs) == 1 else int(MAX_OUTCOMES**0.5)
     levels = draw(st.integers(0, 3))
     parts = []
     for position, pair in enumerate(pairs):
-        most_leaves = min(most_compositions(len(pair.p_counts), budget), MOST_LEAVES // len(pairs))
+        most_leaves = min(most_compositions(len(pair.p_counts), budget), MAX_LEAVES // len(pairs))
         parts.append(draw(trees(position, most_leaves, levels)))
     tree = parts[0]
     for part in parts[1:]:

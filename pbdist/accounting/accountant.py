@@ -78,10 +78,10 @@ def round_of(phases: Sequence[Phase]) -> tuple[Counted, int]:
         return ((NOTHING, 1),), 1
     # The factors of products one by one; what has two sides as a whole.
     counts: dict[Pair, int] = dict(
-        factor_counts([(one.pair, one.count) for one in phases if not one.pair.several]).items()
+        factor_counts([(one.pair, one.count) for one in phases if not one.pair.is_worst_of_several]).items()
     )
     for one in phases:
-        if one.pair.several:
+        if one.pair.is_worst_of_several:
             counts[one.pair] = counts.get(one.pair, 0) + one.count
     repeats = math.gcd(*counts.values())
     parts = [(pair, count // repeats) for pair, count in counts.items()]
@@ -102,13 +102,13 @@ def _what_it_says(pair: Pair) -> object:
 KIND, FORMAT = "accountant", 1
 _KEYS, _PHASE_KEYS = ("pbdist", "format", "adjacency", "phases"), ("pair", "count")
 #: The most bytes of a file, and levels in a document: what is done with a pair takes longer with every level.
-_MOST_BYTES, _MOST_LEVELS = 64 << 20, 16
+_MAX_BYTES, _MAX_LEVELS = 64 << 20, 16
 
 
 def phases_of(document: Any) -> Iterator[Phase]:
     """Yield the phases of a document, checked one by one; what they say together is not checked here."""
-    if _deeper(document, _MOST_LEVELS):
-        raise InvalidInputError(f"document: expected at most {_MOST_LEVELS} levels of nesting, got more")
+    if _deeper(document, _MAX_LEVELS):
+        raise InvalidInputError(f"document: expected at most {_MAX_LEVELS} levels of nesting, got more")
     check_keys("", document, _KEYS)
     if document["pbdist"] != KIND:
         raise InvalidInputError(f"pbdist: expected {KIND}, got {shown(document['pbdist'])}")
@@ -358,7 +358,7 @@ class Accountant:
         else:
             adjacency_together([*self._tellers.values(), pair], field)
             # The worst of several is the only phase, so that it is enough to look at the last one.
-            if last is not None and (last.sides is None or pair.sides is None):
+            if last is not None and (last.enclosing_pairs is None or pair.enclosing_pairs is None):
                 raise InvalidInputError(
                     f"{field}: expected the worst of several pairs alone, got {type(pair).__name__} after"
                     f" {type(last).__name__}: which pair is followed in the one says nothing of the other"
@@ -539,7 +539,7 @@ class Accountant:
             The file cannot be read, is too large, or holds no accountant; the text names the file and the field.
         """
         try:
-            return cls.from_document(json.loads(read_input(Path(path), _MOST_BYTES)))
+            return cls.from_document(json.loads(read_input(Path(path), _MAX_BYTES)))
         except OSError as error:
             problem = f"expected a readable file of an accountant, got: {error.strerror}"
         except InvalidInputError as error:

@@ -44,7 +44,7 @@ READ_EACH = READ.replace("the upper ε", "the larger of both upper ε").replace(
     "below the lower one", "below the larger lower one"
 )
 #: Records of a data set, at most.
-_MOST_EXAMPLES = 10**15
+_MAX_EXAMPLES = 10**15
 _PHASE_KEYS = ("epochs", "steps", "batch", "sample_rate", "noise_multiplier")
 
 
@@ -420,7 +420,7 @@ def checked_training(
 
     `given` holds those that a phase may have too. What is refused is refused by its name.
     """
-    records = _whole("examples", examples, _MOST_EXAMPLES)
+    records = _whole("examples", examples, _MAX_EXAMPLES)
     if phases is None:
         runs: list[tuple[TrainingPhase, ...]] = [(phase,) for phase in _lengths(records, given, sized=sized)]
     else:

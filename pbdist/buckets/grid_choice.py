@@ -25,7 +25,7 @@ _WIDEST_TAIL, _NARROWEST_TAIL, _CANDIDATES = 1e-22, 1e-2, 64
 #: against which a mass at ∞ is weighed at the latest.
 _OVERFLOW_BUDGET, _SMALL_DELTA = 1e-24, 1e-12
 #: Up to this many atoms are kept one by one, more are gathered in the probes' bins, ..
-_MOST_ATOMS = 256
+_MAX_ATOMS = 256
 #: .. the neighbouring of which lie this factor apart.
 _PROBE_RATIO = 1.06
 #: Width for pairs without any loss.
@@ -130,7 +130,7 @@ def _profile(pair: ElementaryPair, count: int, direction: Direction) -> _LossPro
     edges = np.concatenate((-_PROBES[::-1], _PROBES))
     masses = pair.directed_loss_masses(edges, direction)
     index = np.searchsorted(edges, masses.atom_loss, side="left")
-    binned = index if index.size > _MOST_ATOMS else index[:0]
+    binned = index if index.size > _MAX_ATOMS else index[:0]
     a = masses.bins_a.upper + np.bincount(binned, masses.atoms_a.upper[: binned.size], edges.size + 1)
     b = masses.bins_b.upper + np.bincount(binned, masses.atoms_b.upper[: binned.size], edges.size + 1)
     known = (a > 1e-200) & (b > 1e-200)

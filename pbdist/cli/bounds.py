@@ -22,7 +22,7 @@ _READ_LOWER = " For its worst-case pair no analysis can prove {} below the {}low
 _NAMED = {"epsilon": ("ε", "an ε"), "delta": ("δ", "a δ")}
 _PREFIX = "parameter_"
 #: So many kinds are listed beside a parameter; it is one of most where there are more.
-_MOST_LISTED = 5
+_MAX_LISTED = 5
 
 
 def _families() -> list[str]:
@@ -40,7 +40,7 @@ def _parameters(_: frozenset[str]) -> list[Option]:
     for name, kinds in family_parameters().items():
         what = described(kinds)
         if len(set(kinds.values())) == 1:
-            what += f" ({', '.join([*kinds][:_MOST_LISTED])}{', ..' if len(kinds) > _MOST_LISTED else ''})"
+            what += f" ({', '.join([*kinds][:_MAX_LISTED])}{', ..' if len(kinds) > _MAX_LISTED else ''})"
         value, kind = ("FILE..", FILE) if name == "file" else ("X..", None)
         section = "Parameters of the mechanism"
         found.append(Option(f"{option_of(name)} {value}", what, kind, name=_PREFIX + name, section=section))

@@ -15,7 +15,7 @@ from pbdist.cli.parser import SETTINGS, Argument, Group, choice, command, usage_
 from pbdist.errors import BatchError, InvalidInputError, PbdistError, StudyFileError
 
 #: So many errors of a file are printed.
-_MOST_PRINTED = 20
+_MAX_PRINTED = 20
 #: What a shell asks by when it completes a line.
 _COMPLETE = "_PBDIST_COMPLETE"
 
@@ -66,9 +66,9 @@ def _lines(error: PbdistError) -> list[str]:
     """Return an error as one line; where several things are wrong with a file, one line for each."""
     if not isinstance(error, StudyFileError) or len(error.problems) < 2:
         return [f"pbdist: error: {error}"]
-    more = len(error.problems) - _MOST_PRINTED
+    more = len(error.problems) - _MAX_PRINTED
     told = [f"pbdist: error: {len(error.problems)} errors in {PbdistError(error.problems[0].source)}:"]
-    told += map(str, error.problems[:_MOST_PRINTED])
+    told += map(str, error.problems[:_MAX_PRINTED])
     return [*told, f"and {more} more"] if more > 0 else told
 
 

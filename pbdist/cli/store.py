@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pbdist.query.status import PartStatus, StoreStatus
     from pbdist.store import StoreCheck
 
-_MOST_PRINTED = 20
+_MAX_PRINTED = 20
 
 
 @command(
@@ -80,10 +80,10 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
     if found.refinements:
         added = counted(found.refined_points, "point")
         yield f"added by queries: {added} in {counted(found.refinements, 'refinement')}"
-    if found.precision is not None and first.study.sought is not None:
+    if found.precision is not None and first.study.required_tolerance is not None:
         from pbdist.query.judging import precision_line
 
-        yield f"tolerance: {precision_line(first.study.sought, found.precision)}"
+        yield f"tolerance: {precision_line(first.study.required_tolerance, found.precision)}"
         if found.precision.unreadable:
             yield f"tolerance: not known of {found.precision.unreadable:,} cells, whose bounds cannot be read"
     yield f"driver: {found.driver or 'none at work'}"
@@ -123,9 +123,9 @@ def _of(part: "PartStatus") -> str:
 
 
 def _first(what: str, lines: Sequence[str]) -> Iterator[str]:
-    yield from lines[:_MOST_PRINTED]
-    if len(lines) > _MOST_PRINTED:
-        yield f"and {len(lines) - _MOST_PRINTED:,} more {what}: --json has all"
+    yield from lines[:_MAX_PRINTED]
+    if len(lines) > _MAX_PRINTED:
+        yield f"and {len(lines) - _MAX_PRINTED:,} more {what}: --json has all"
 
 
 @command(

@@ -113,7 +113,7 @@ def run(options: Options) -> int:
     asked = load_asked(study_file(options.study))
     store = _store(options, asked)
     study = asked_of(asked, store).study
-    if options.strict and not study.seeks_some:
+    if options.strict and not study.requires_tolerance:
         refuse("--strict", "expected a study with a tolerance, got one without")
     if options.log is not None:
         check_outside(options.log, store, "--log")
@@ -174,7 +174,7 @@ def _executor(options: Options) -> "Executor":
 
 def _print_results(study: "StudySpec", store: "Place") -> int:
     """Print what meets the targets, and how far the tolerance was reached; return at how many points it was missed."""
-    if not study.targets and not study.seeks_some:
+    if not study.targets and not study.requires_tolerance:
         return 0
     from pbdist.query import open_study, reached_precision
     from pbdist.query.judging import precision_line
@@ -183,7 +183,7 @@ def _print_results(study: "StudySpec", store: "Place") -> int:
     opened = open_study(store)
     for target in study.targets:
         print_sheet(target_sheet(opened, **vars(target), cells=study.cells), "table")
-    if study.sought is None or not study.seeks_some:
+    if study.required_tolerance is None or not study.requires_tolerance:
         return 0
     found = reached_precision(opened, study, recorded=True)
     if found.unreadable:
@@ -191,7 +191,7 @@ def _print_results(study: "StudySpec", store: "Place") -> int:
         for part in opened.parts:
             for index in range(part.batches):
                 part.read(index)
-    print(printable(precision_line(study.sought, found)))
+    print(printable(precision_line(study.required_tolerance, found)))
     return found.missed
 
 
@@ -251,7 +251,7 @@ def new(options: Options) -> int:
 
 
 #: So many values that targets added are listed.
-_MOST_LISTED = 6
+_MAX_LISTED = 6
 #: What is told of each part that a run would add to a store.
 _SIZES = ("seconds", "worker_bytes", "store_bytes")
 _OF_PARTS = ("cells", "compositions", "epsilon", "points", "batches", "cells_per_batch", *_SIZES)
@@ -296,8 +296,8 @@ def _added(study: "StudySpec") -> "Iterator[str]":
 
 
 def _listed(texts: list[str]) -> str:
-    more = len(texts) - _MOST_LISTED
-    return ", ".join(texts[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
+    more = len(texts) - _MAX_LISTED
+    return ", ".join(texts[:_MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _elapsed(plans: "Sequence[Plan]", workers: int) -> float:

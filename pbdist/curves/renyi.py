@@ -81,7 +81,7 @@ _U = UNIT_ROUNDOFF
 #: Masses below the normal floats lose less than this.
 _UNDERFLOW = 1e-290
 #: Events of labels below this, nats, are left out of both halves.
-_LEAST_LABEL = -1.0
+_MIN_LABEL = -1.0
 
 
 def state_renyi_bounds(state: BucketState, orders: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -188,7 +188,7 @@ def _events(state: PairState, direction: Direction) -> tuple[FloatArray, FloatAr
     masses = state.exact[direction]
     own, other, label = [np.array([masses.infinite[0]])], [np.array([masses.infinite[1]])], [np.zeros(1)]
     for row in masses.rows:
-        told = row.labels >= _LEAST_LABEL
+        told = row.labels >= _MIN_LABEL
         own.append(row.own[told])
         other.append(row.other[told])
         label.append(row.labels[told])

@@ -20,7 +20,7 @@ from pbdist.types import Direction, FloatArray, IntArray
 #: Elements of the matrices that are made at a time.
 _ELEMENTS = 1 << 21
 #: At most so many corners are used for one curve.
-_MOST_CORNERS = 20_000
+_MAX_CORNERS = 20_000
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ def _corners(state: PairState, test: Direction, alpha: FloatArray) -> FloatArray
     slopes = np.cumsum(masses[order])
     index = np.searchsorted(slopes, alpha)
     near = np.unique(np.clip((index[:, None] + np.arange(-2, 3)).ravel(), 0, losses.size - 1))
-    near = near[:: max(1, -(-near.size // _MOST_CORNERS))]
+    near = near[:: max(1, -(-near.size // _MAX_CORNERS))]
     corners = np.abs(losses[near])
     found = np.concatenate(([0.0], corners, corners + state.shift))
     return np.unique(found[found <= LARGEST_READ])

@@ -98,7 +98,7 @@ _TOLD = 0.5
 #: Part of it below which bounds need not be close.
 _BELOW = 0.02
 #: No mass smaller than this is told from none.
-_LEAST_LOST = 1e-130
+_MIN_LOST = 1e-130
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,8 @@ class Asked:
 
     def fineness(self, resolution: float, delta: float) -> Fineness:
         """The fineness for a δ of that size."""
-        matters = max(max(delta, self.floor) / self.leaves, _LEAST_LOST)
-        return Fineness(resolution, max(_OF_LOST * self.tolerance * matters, _LEAST_LOST), matters)
+        matters = max(max(delta, self.floor) / self.leaves, _MIN_LOST)
+        return Fineness(resolution, max(_OF_LOST * self.tolerance * matters, _MIN_LOST), matters)
 
 
 @dataclass(frozen=True)

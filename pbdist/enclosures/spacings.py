@@ -29,7 +29,7 @@ _TILTS: FloatArray = np.geomspace(1e-6, 1e12, 217)
 #: The spacing of a bottom level, in deviations, at most; and by how many doublings it is coarser than the finest one.
 _NEAR, _WORTH = 4.0, 3
 #: Levels finer than that of the usual sums are at most so many doublings finer.
-_MOST_FINER = 24
+_MAX_FINER = 24
 #: Part of what may be lost that rounding may add, and by what power of their number less to sums of fewer ratios, of
 #: which there are more.
 _OF_LOST, _EARLIER = 0.15, 0.75
@@ -154,7 +154,7 @@ def chosen_plan(ratio: float, steps: int, resolution: float, lost: float, matter
     # A spacing of 1 / (steepness) or less, times the step, is needed.
     steepness = tilt / rare
     steep: list[float] = []
-    while len(steep) < _MOST_FINER:
+    while len(steep) < _MAX_FINER:
         above = np.flatnonzero((steepness > step / spacing * 2.0 ** len(steep)) & (steps * rate <= depth))
         if above.size == 0:
             break

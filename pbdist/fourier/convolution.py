@@ -30,7 +30,7 @@ _DIRECT_PRODUCTS = 1 << 19
 
 #: The first and last elements of the result, sums of few products, are always summed directly: this part of the longer
 #: vector, between two limits.
-_ENDS_SHARE, _FEWEST_ENDS, _MOST_ENDS = 1024, 32, 256
+_ENDS_SHARE, _FEWEST_ENDS, _MAX_ENDS = 1024, 32, 256
 
 _Result: TypeAlias = tuple[FloatArray, FloatArray]
 #: Values and bounds of the first and of the last elements.
@@ -292,7 +292,7 @@ def add_towers(result: _Result, x: Vector, y: Vector, plan: ConvolutionPlan, sta
 
 def end_sums(x: Vector, y: Vector) -> Ends:
     """Sum the first and the last elements directly."""
-    count = min(x.size, y.size, max(_FEWEST_ENDS, min(_MOST_ENDS, max(x.size, y.size) // _ENDS_SHARE)))
+    count = min(x.size, y.size, max(_FEWEST_ENDS, min(_MAX_ENDS, max(x.size, y.size) // _ENDS_SHARE)))
     first = _direct_convolution(x[:count], y[:count])
     last = _direct_convolution(x[x.size - count : x.size], y[y.size - count : y.size])
     return (first[0][:count], first[1][:count]), (last[0][-count:], last[1][-count:])

@@ -193,7 +193,7 @@ Edge: TypeAlias = frozenset[Hashable]
 Graph: TypeAlias = tuple[frozenset[Hashable], frozenset[Edge]]
 
 #: The smallest cover of more differing edges is not looked for: the search may take exponentially long.
-_MOST_EDGES = 40
+_MAX_EDGES = 40
 
 
 def graph(nodes: Iterable[Hashable], edges: Iterable[Iterable[Hashable]] = ()) -> Graph:
@@ -233,9 +233,9 @@ def cover_number(edges: frozenset[Edge]) -> int:
 
     A node is in a smallest cover, or all its neighbours are; the neighbour of a node of one edge may always be taken.
     """
-    if len(edges) > _MOST_EDGES:
+    if len(edges) > _MAX_EDGES:
         raise InvalidInputError(
-            f"graph: expected at most {_MOST_EDGES} differing edges, for which a smallest cover is searched,"
+            f"graph: expected at most {_MAX_EDGES} differing edges, for which a smallest cover is searched,"
             f" got {len(edges)}"
         )
     return _cover_number(edges)

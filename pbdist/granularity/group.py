@@ -35,7 +35,7 @@ from pbdist.types import Adjacency, Direction
 #: A point (e^ε, δ): δ at that likelihood ratio is at most so large.
 Point: TypeAlias = tuple[Fraction, Fraction]
 #: Points of a curve, at most; steps of the grid of likelihood ratios in an octave.
-_MOST_POINTS, _PER_OCTAVE = 128, 4
+_MAX_POINTS, _PER_OCTAVE = 128, 4
 #: Octaves of the grid, and of likelihood ratios of a chain: larger ones are not told apart.
 _GRID_OCTAVES, _CHAIN_OCTAVES = 40, 4096
 #: An ε of one change from here on is taken for one that reveals about all.
@@ -43,11 +43,11 @@ _LARGEST_LOSS = 700.0
 #: Binary digits of likelihood ratios, of δ and of 1 - δ.
 _RATIO_BITS, _DELTA_BITS = 64, 200
 #: Outcomes of a histogram whose ratios are all looked at.
-_MOST_OUTCOMES = 1000
+_MAX_OUTCOMES = 1000
 #: Larger groups are refused.
 _LARGEST_GROUP = 10**9
 #: Longer chains are refused.
-_MOST_CHANGES = 1000
+_MAX_CHANGES = 1000
 
 
 def group(pair: Pair, size: int) -> Pair:
@@ -86,7 +86,7 @@ def group(pair: Pair, size: int) -> Pair:
     """
     times = checked_integer("group", "size", size, minimum=1, maximum=_LARGEST_GROUP)
     given: Any = pair
-    if not isinstance(given, Pair) or pair.several:
+    if not isinstance(given, Pair) or pair.is_worst_of_several:
         raise InvalidInputError(
             f"group.pair: expected one worst-case pair, not the worst of several: a group may follow several of them,"
             f" got {shown(pair)}"
@@ -99,7 +99,7 @@ def group(pair: Pair, size: int) -> Pair:
     if all(exact for _, exact in found):
         return whole
     # Of a factor that is known from both sides the pair that dominates it.
-    above = [one.sides[0] if one.sides else one for one, _ in found]
+    above = [one.enclosing_pairs[0] if one.enclosing_pairs else one for one, _ in found]
     neighbours = Adjacency.ADD_OR_REMOVE_GROUP if pair.adjacency is Adjacency.ADD_OR_REMOVE else None
     return WorstOf(Product(*above) if isinstance(pair, Product) else above[0], attained=(False,), neighbours=neighbours)
 
@@ -142,9 +142,9 @@ def group_pair(pair: Pair, removed: int, added: int) -> Pair:
     moved: Pair | None = pair.moved(removed + added) if isinstance(pair, ElementaryPair) else None
     if moved is not None:
         return moved
-    if removed + added > _MOST_CHANGES:
+    if removed + added > _MAX_CHANGES:
         raise InvalidInputError(
-            f"changes: expected at most {_MOST_CHANGES} records of one input removed or added, got {removed + added},"
+            f"changes: expected at most {_MAX_CHANGES} records of one input removed or added, got {removed + added},"
             f" for a pair whose shifts do not add up, {shown(pair)}"
         )
     return _chained(pair, removed, added)
@@ -308,7 +308,7 @@ def _finite_masses(pair: Pair) -> tuple[list[Fraction], list[Fraction]] | None:
         revealed = Fraction(pair.delta)
         told, lie = (1 - revealed) * odds / (1 + odds), (1 - revealed) / (1 + odds)
         return [revealed, told, lie, Fraction(0)], [Fraction(0), lie, told, revealed]
-    if isinstance(pair, Histogram) and pair.outcomes <= _MOST_OUTCOMES and not any(pair.mass_excess):
+    if isinstance(pair, Histogram) and pair.outcomes <= _MAX_OUTCOMES and not any(pair.mass_excess):
         p, q = (sum(map(Fraction, side)) for side in (pair.p, pair.q))
         return [Fraction(a) / p for a in pair.p], [Fraction(b) / q for b in pair.q]
     return None
@@ -349,9 +349,9 @@ def _thinned(points: list[Point]) -> list[Point]:
     least, most = Fraction(1, 2**_CHAIN_OCTAVES), Fraction(2**_CHAIN_OCTAVES)
     rounded = sorted({_rounded(x, d) for x, d in points if d < 1 and least <= x <= most})
     hull = _hull(rounded)
-    if len(hull) <= _MOST_POINTS:
+    if len(hull) <= _MAX_POINTS:
         return hull
-    chosen = {round(index * (len(hull) - 1) / (_MOST_POINTS - 1)) for index in range(_MOST_POINTS)}
+    chosen = {round(index * (len(hull) - 1) / (_MAX_POINTS - 1)) for index in range(_MAX_POINTS)}
     return [hull[index] for index in sorted(chosen)]
 
 

@@ -22,7 +22,7 @@ _FOLDED, _FAINT = Decimal("1e-100"), Decimal("1e-420")
 #: No weight is smaller.
 _LEAST = Decimal("1e-300")
 #: Runs of counts, at most, beside the two ends.
-_MOST_RUNS = 1000
+_MAX_RUNS = 1000
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _runs(size: int, rate: float) -> tuple[_Run, ...]:
         low, below = _end(chances, first > 0, _FOLDED)
         high, above = _end(chances[::-1], first + len(terms) <= size, max(_FOLDED * some, _LEAST))
         stop = len(chances) - high
-        step = max(-(-(stop - low) // _MOST_RUNS), 1)
+        step = max(-(-(stop - low) // _MAX_RUNS), 1)
         runs = []
         for start in range(low, stop, step):
             end = min(start + step, stop)

@@ -25,7 +25,7 @@ from pbdist.mechanisms.worst_of import TwoSided
 from pbdist.types import Adjacency, Direction, FloatArray
 
 #: Larger data sets are refused.
-_MOST_EXAMPLES = 10**12
+_MAX_EXAMPLES = 10**12
 
 
 @mechanism
@@ -69,14 +69,14 @@ class FixedBatchGaussian(TwoSided):
 
     scale: float = gaussian_scale([2.0, 4.0])
     batch: int = parameter(
-        whole(1, _MOST_EXAMPLES),
+        whole(1, _MAX_EXAMPLES),
         "the number of records of a batch",
         aliases=("batch_size", "sample_size", *RATES, "rate"),
         hint="batch is the number of records of a batch",
         example=100,
     )
     examples: int = parameter(
-        whole(1, _MOST_EXAMPLES),
+        whole(1, _MAX_EXAMPLES),
         "the number of records of the data set",
         aliases=("n", "dataset_size", "source_dataset_size", "data_size", "records"),
         example=10_000,

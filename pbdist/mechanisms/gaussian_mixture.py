@@ -37,11 +37,11 @@ from pbdist.types import Adjacency, BoolArray, Direction, FloatArray
 #: The weights are divided by their sum, which is this near to 1.
 _SUM_TOLERANCE = 1e-9
 #: Each shift takes as long as one sampled Gaussian.
-_MOST_SHIFTS = 1024
+_MAX_SHIFTS = 1024
 #: Numbers of all shifts that are held at a time.
-_MOST_NUMBERS = 1 << 20
+_MAX_NUMBERS = 1 << 20
 #: Steps of Newton's method, at most; it ends where a loss is within so many u of its size.
-_MOST_STEPS, _CLOSE = 60, 8.0
+_MAX_STEPS, _CLOSE = 60, 8.0
 
 
 @mechanism
@@ -118,8 +118,8 @@ class GaussianMixture(ElementaryPair):
         for index, (before, shift) in enumerate(itertools.pairwise(shifts), 1):
             if not before < shift:
                 raise InvalidInputError(f"{name}.shifts[{index}]: expected more than {before!r}, got {shift!r}")
-        if len(shifts) > _MOST_SHIFTS:
-            raise InvalidInputError(f"{name}.shifts: expected at most {_MOST_SHIFTS}, got {len(shifts)}")
+        if len(shifts) > _MAX_SHIFTS:
+            raise InvalidInputError(f"{name}.shifts: expected at most {_MAX_SHIFTS}, got {len(shifts)}")
         for index, weight in enumerate(weights):
             checked_rate(name, f"weights[{index}]", weight)
         if not abs(math.fsum(weights) - 1.0) <= _SUM_TOLERANCE:
@@ -287,7 +287,7 @@ class GaussianMixture(ElementaryPair):
 
     def _blocks(self, size: int) -> list[slice]:
         """Return parts of so many outcomes or bins, each so small that the numbers of all shifts may be held."""
-        step = max(_MOST_NUMBERS // len(self.shifts), 1)
+        step = max(_MAX_NUMBERS // len(self.shifts), 1)
         return [slice(start, min(start + step, size)) for start in range(0, max(size, 1), step)]
 
     def _loss(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -361,7 +361,7 @@ class GaussianMixture(ElementaryPair):
         if shifts.size == 1:
             return x
         slopes = (1.0 / unit)[:, None]
-        for _ in range(_MOST_STEPS):
+        for _ in range(_MAX_STEPS):
             if not left.size:
                 break
             exponents = self._gains(x[left])[moving] + logs[:, None]

@@ -21,7 +21,7 @@ from pbdist.errors import InvalidInputError, MissingDependencyError, shown
 from pbdist.input_files import opened_input
 from pbdist.mechanisms.declaration import Domain, Form, parameter, parametrised
 from pbdist.mechanisms.finite import Histogram
-from pbdist.mechanisms.outcomes import MOST_OUTCOMES
+from pbdist.mechanisms.outcomes import MAX_OUTCOMES
 
 #: The name of a bin: a number, exactly, or a text that is none.
 Label: TypeAlias = Decimal | str
@@ -79,7 +79,7 @@ def _exact_text(text: str) -> Decimal | None:
 
 
 #: The most bytes of a file: a hundred for each of the most bins that there may be.
-_MOST_BYTES = 100 * MOST_OUTCOMES
+_MAX_BYTES = 100 * MAX_OUTCOMES
 #: The most letters of a line of CSV.
 _LONGEST_LINE = 1 << 20
 #: What reading a damaged file may raise besides OSError.
@@ -247,8 +247,8 @@ def _read(path: Path, names: Sequence[str]) -> _Columns:
 
 
 def _check_bins(path: Path, count: int) -> None:
-    if count > MOST_OUTCOMES:
-        raise InvalidInputError(f"{path}: expected at most {MOST_OUTCOMES} bins, got {count}")
+    if count > MAX_OUTCOMES:
+        raise InvalidInputError(f"{path}: expected at most {MAX_OUTCOMES} bins, got {count}")
 
 
 def _check_names(path: Path, known: Sequence[str], names: Sequence[str]) -> None:
@@ -263,7 +263,7 @@ def _read_csv(path: Path, names: Sequence[str]) -> _Columns:
     lines: list[int] = []
     values: dict[str, list[str]] = {name: [] for name in names}
     with (
-        opened_input(path, _MOST_BYTES) as content,
+        opened_input(path, _MAX_BYTES) as content,
         io.TextIOWrapper(content, encoding="utf-8-sig", newline="") as file,
     ):
         reader = csv.reader(_lines(path, file), strict=True)
@@ -309,7 +309,7 @@ def _read_parquet(path: Path, names: Sequence[str]) -> _Columns:
         ) from error
     try:
         with (
-            opened_input(path, _MOST_BYTES) as content,
+            opened_input(path, _MAX_BYTES) as content,
             parquet.ParquetFile(content, page_checksum_verification=True) as file,
         ):
             _check_names(path, file.schema_arrow.names, names)
@@ -335,7 +335,7 @@ def _read_npz(path: Path, names: Sequence[str]) -> _Columns:
     values: dict[str, list[object]] = {}
     limits: dict[str, int] = {}
     try:
-        with opened_input(path, _MOST_BYTES) as file, zipfile.ZipFile(file) as archive:
+        with opened_input(path, _MAX_BYTES) as file, zipfile.ZipFile(file) as archive:
             members = [(member.filename.removesuffix(".npy"), member) for member in archive.infolist()]
             _check_names(path, [name for name, _ in members], names)
             for name in names:

@@ -27,7 +27,7 @@ from pbdist.mechanisms.masses import (
     ScaledLossMasses,
     rounded_up,
 )
-from pbdist.mechanisms.outcomes import MOST_OUTCOMES, kept_masses, masses_of_outcomes
+from pbdist.mechanisms.outcomes import MAX_OUTCOMES, kept_masses, masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
 from pbdist.types import Direction, FloatArray
 
@@ -72,7 +72,7 @@ class DiscreteLaplace(ElementaryPair):
         example=[20.0, 40.0, 80.0],
         sized=True,
     )
-    sensitivity: int = sensitivity_of("by how much one record moves the answer", whole(1, MOST_OUTCOMES), 1)
+    sensitivity: int = sensitivity_of("by how much one record moves the answer", whole(1, MAX_OUTCOMES), 1)
 
     def check(self) -> None:
         """Refuse noise that hides nothing, or has too many outcomes."""
@@ -180,7 +180,7 @@ class DiscreteGaussian(ElementaryPair):
         example=[20.0, 40.0, 80.0],
         sized=True,
     )
-    sensitivity: int = sensitivity_of("by how much one record moves the answer", whole(1, MOST_OUTCOMES), 1)
+    sensitivity: int = sensitivity_of("by how much one record moves the answer", whole(1, MAX_OUTCOMES), 1)
 
     def check(self) -> None:
         """Refuse noise that hides nothing, or has too many outcomes."""
@@ -278,15 +278,15 @@ def discrete_gaussian_total(scale: float) -> tuple[float, float]:
 def _check(pair: DiscreteLaplace | DiscreteGaussian) -> None:
     name = type(pair).__name__
     object.__setattr__(pair, "scale", checked_size(name, "scale", pair.scale))
-    s = checked_integer(name, "sensitivity", pair.sensitivity, minimum=1, maximum=MOST_OUTCOMES)
+    s = checked_integer(name, "sensitivity", pair.sensitivity, minimum=1, maximum=MAX_OUTCOMES)
     object.__setattr__(pair, "sensitivity", s)
-    if pair.outcomes <= MOST_OUTCOMES and pair.largest_loss > _LARGEST_LOSS:
+    if pair.outcomes <= MAX_OUTCOMES and pair.largest_loss > _LARGEST_LOSS:
         raise InvalidInputError(
             f"{name}.scale: expected a scale that leaves losses of at most {_LARGEST_LOSS:g}, got {shown(pair.scale)}"
         )
-    if pair.outcomes > MOST_OUTCOMES:
+    if pair.outcomes > MAX_OUTCOMES:
         raise InvalidInputError(
-            f"{name}.scale: expected a scale and a sensitivity that leave at most {MOST_OUTCOMES} outcomes,"
+            f"{name}.scale: expected a scale and a sensitivity that leave at most {MAX_OUTCOMES} outcomes,"
             f" got {shown(pair.scale)} and {s}"
         )
 

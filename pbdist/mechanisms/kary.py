@@ -26,7 +26,7 @@ from pbdist.types import Adjacency, Direction, FloatArray
 _NAME = "KaryRandomizedResponse"
 
 #: Up to here every number of answers is a float64.
-_MOST_ANSWERS = 2**53
+_MAX_ANSWERS = 2**53
 #: Below this p is given as the logarithm of a factor.
 _FAINT_MASS = 1e-260
 #: Nearer to 1 a probability would tell its complement to fewer than 7 digits.
@@ -70,7 +70,7 @@ class KaryRandomizedResponse(ElementaryPair):
         sized=True,
     )
     k: int = parameter(
-        whole(2, _MOST_ANSWERS),
+        whole(2, _MAX_ANSWERS),
         "the number of answers",
         aliases=("answers", "num_buckets", "buckets", "d", "n"),
         example=4,
@@ -97,7 +97,7 @@ class KaryRandomizedResponse(ElementaryPair):
         InvalidInputError
             If ε is below 0, or so large that a lie is rarer than 1e-9: give p itself then.
         """
-        answers = checked_integer(_NAME, "k", k, minimum=2, maximum=_MOST_ANSWERS)
+        answers = checked_integer(_NAME, "k", k, minimum=2, maximum=_MAX_ANSWERS)
         loss = checked_number(_NAME, "epsilon", epsilon)
         if not 0.0 <= loss <= 700.0:
             raise InvalidInputError(f"{_NAME}.epsilon: expected a number from 0 to 700, got {shown(epsilon)}")
@@ -123,7 +123,7 @@ class KaryRandomizedResponse(ElementaryPair):
         InvalidInputError
             If `noise` is no probability, or so small that a lie is rarer than 1e-9: give p itself then.
         """
-        answers = checked_integer(_NAME, "k", k, minimum=2, maximum=_MOST_ANSWERS)
+        answers = checked_integer(_NAME, "k", k, minimum=2, maximum=_MAX_ANSWERS)
         share = Fraction(checked_probability(_NAME, "noise", noise))
         return cls(_rounded_up("noise", noise, 1 - share * (answers - 1) / answers), answers)
 

@@ -36,9 +36,9 @@ _LARGE_GAP = 32.0
 #: A picture: how many scales it reaches beyond 0 and the sensitivity, its outcomes there on either side, and its
 #: outcomes between them for each scale, at least and at most.
 _REACH, _OUTSIDE = 60.0, 600
-_PER_SCALE, _FEWEST_INSIDE, _MOST_INSIDE = 10.0, 150, 800
+_PER_SCALE, _FEWEST_INSIDE, _MAX_INSIDE = 10.0, 150, 800
 #: Steps of Newton's method, at most; it ends where a loss is within so many u of the largest one.
-_MOST_STEPS, _CLOSE = 40, 4.0
+_MAX_STEPS, _CLOSE = 40, 4.0
 
 
 @mechanism
@@ -110,7 +110,7 @@ class LaplaceSum(ElementaryPair):
             return None
         largest, dense = self._largest, 1.0 + self._gap
         outside = self.scales[0] / dense * np.expm1(np.linspace(0.0, math.log1p(_REACH * dense), _OUTSIDE))
-        count = min(max(math.ceil(_PER_SCALE * largest), _FEWEST_INSIDE), _MOST_INSIDE)
+        count = min(max(math.ceil(_PER_SCALE * largest), _FEWEST_INSIDE), _MAX_INSIDE)
         inside = self.sensitivity * np.linspace(0.0, 1.0, count)[1:-1]
         x = np.concatenate((-outside[::-1], inside, self.sensitivity + outside))
         ends = np.concatenate(([-np.inf], 0.5 * (x[1:] + x[:-1]), [np.inf]))
@@ -297,7 +297,7 @@ class LaplaceSum(ElementaryPair):
         half = 0.5 * largest
         y = half * (1.0 - size / middle) if middle > 0.0 else np.full(size.shape, half)
         left = np.arange(size.size)
-        for _ in range(_MOST_STEPS):
+        for _ in range(_MAX_STEPS):
             now = y[left]
             excess = self._size(now, largest - 2.0 * now) - size[left]
             going = np.abs(excess) > _CLOSE * UNIT_ROUNDOFF * largest

@@ -21,9 +21,9 @@ from pbdist.mechanisms.subsampled import SubsampledGaussian
 from pbdist.types import FloatArray
 
 #: More steps, or more participations, than any training has.
-_MOST_STEPS = 2**40
+_MAX_STEPS = 2**40
 #: Entries of a matrix that is looked through.
-_MOST_ENTRIES = 10**8
+_MAX_ENTRIES = 10**8
 
 
 def tree_aggregation(leaves: int, noise_multiplier: float, *, participations: int = 1, separation: int = 1) -> Gaussian:
@@ -64,7 +64,7 @@ def tree_aggregation(leaves: int, noise_multiplier: float, *, participations: in
     10.0
     """
     name = "tree_aggregation"
-    steps = checked_integer(name, "leaves", leaves, minimum=1, maximum=_MOST_STEPS)
+    steps = checked_integer(name, "leaves", leaves, minimum=1, maximum=_MAX_STEPS)
     scale = checked_size(name, "noise_multiplier", noise_multiplier)
     most, apart = _participation(name, participations, separation)
     square = 0
@@ -152,7 +152,7 @@ def sampled_banded(matrix: Any, noise_multiplier: float, *, rate: float, bands: 
     name = "sampled_banded"
     columns = _checked_matrix(name, matrix)
     scale = checked_size(name, "noise_multiplier", noise_multiplier)
-    apart = checked_integer(name, "bands", bands, minimum=1, maximum=_MOST_STEPS)
+    apart = checked_integer(name, "bands", bands, minimum=1, maximum=_MAX_STEPS)
     rows, steps = columns.shape
     if rows != steps:
         raise InvalidInputError(f"{name}.matrix: expected as many rows as columns, got {rows} and {steps}")
@@ -167,8 +167,8 @@ def sampled_banded(matrix: Any, noise_multiplier: float, *, rate: float, bands: 
 
 
 def _participation(name: str, participations: Any, separation: Any) -> tuple[int, int]:
-    most = checked_integer(name, "participations", participations, minimum=1, maximum=_MOST_STEPS)
-    return most, checked_integer(name, "separation", separation, minimum=1, maximum=_MOST_STEPS)
+    most = checked_integer(name, "participations", participations, minimum=1, maximum=_MAX_STEPS)
+    return most, checked_integer(name, "separation", separation, minimum=1, maximum=_MAX_STEPS)
 
 
 def _most_steps(length: int, apart: int) -> int:
@@ -191,9 +191,9 @@ def _checked_matrix(name: str, matrix: Any) -> FloatArray:
         found = np.array(matrix, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInputError(f"{name}.matrix: expected a matrix of numbers, got {shown(matrix)}") from None
-    if found.ndim != 2 or not 1 <= found.size <= _MOST_ENTRIES:
+    if found.ndim != 2 or not 1 <= found.size <= _MAX_ENTRIES:
         raise InvalidInputError(
-            f"{name}.matrix: expected a matrix of 1 to {_MOST_ENTRIES:,} numbers, got the shape {found.shape}"
+            f"{name}.matrix: expected a matrix of 1 to {_MAX_ENTRIES:,} numbers, got the shape {found.shape}"
         )
     size = float(np.abs(found).max())
     if not math.isfinite(size) or not 1e-100 <= size <= 1e100:

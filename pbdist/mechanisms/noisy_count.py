@@ -22,7 +22,7 @@ from pbdist.mechanisms.declaration import (
 )
 from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace, discrete_gaussian_total
 from pbdist.mechanisms.masses import SMALLEST_FLOAT, SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses
-from pbdist.mechanisms.outcomes import MOST_OUTCOMES, masses_of_outcomes
+from pbdist.mechanisms.outcomes import MAX_OUTCOMES, masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.types import Direction, FloatArray
 
@@ -129,7 +129,7 @@ _FAINT, _CLEAR = 1e-279, 1e-270
 _FAR = 34.0
 
 #: Means of more scales reveal no less.
-_MOST_SCALES = 40
+_MAX_SCALES = 40
 
 #: The counts that noise leaves are so many more than its reach.
 _MORE_COUNTS = 6.0
@@ -229,14 +229,14 @@ class NoisyCount(ElementaryPair):
                 f" of {SMALLEST_KEPT:g} or more, got {shown(self.mean)}"
             )
         first, last = self._own_loss_counts()
-        if last - first > MOST_OUTCOMES:
+        if last - first > MAX_OUTCOMES:
             raise InvalidInputError(
-                f"{_NAME}.noise: expected a scale that leaves at most {MOST_OUTCOMES} counts, got {self.noise.scale!r}"
+                f"{_NAME}.noise: expected a scale that leaves at most {MAX_OUTCOMES} counts, got {self.noise.scale!r}"
             )
 
     def likeness(self) -> tuple[float, ...]:
         """The mean in whole scales of the noise, up to where more of them reveal no less."""
-        return (min(int(self.mean / self.noise.scale), _MOST_SCALES),)
+        return (min(int(self.mean / self.noise.scale), _MAX_SCALES),)
 
     @property
     def cost_stand_in(self) -> ElementaryPair:
@@ -256,7 +256,7 @@ class NoisyCount(ElementaryPair):
             for noise in grids["noise"]
         )
         most = 2.0 * reach + float(max(grids["shift"])) + _MORE_COUNTS
-        return () if most <= MOST_OUTCOMES and float(min(grids["mean"])) >= 0.0 else ("noise", "mean", "shift")
+        return () if most <= MAX_OUTCOMES and float(min(grids["mean"])) >= 0.0 else ("noise", "mean", "shift")
 
     @property
     def outcomes(self) -> int:

@@ -11,10 +11,10 @@ from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds
 from pbdist.types import BoolArray, FloatArray
 
 #: A description with more outcomes of their own loss is refused: they would not fit into memory.
-MOST_OUTCOMES = 20_000_000
+MAX_OUTCOMES = 20_000_000
 
 #: Masses of up to so many outcomes are kept from one call to the next: some 30 MB.
-_MOST_KEPT = 500_000
+_MAX_KEPT = 500_000
 
 #: Below this a mass is too close to underflow for the logarithm of a ratio.
 _RELIABLE_MASS = 1e-280
@@ -36,7 +36,7 @@ class PairOfOutcomes(Protocol):
 
 def kept_masses(pair: PairOfOutcomes, edges: FloatArray) -> LossMasses:
     """Return a pair's masses with empty bins between `edges`; those of the last pair are kept."""
-    masses = _kept(pair) if pair.outcomes <= _MOST_KEPT else pair.atoms()
+    masses = _kept(pair) if pair.outcomes <= _MAX_KEPT else pair.atoms()
     empty = MassBounds.zeros(edges.size + 1)
     return replace(masses, bins_a=empty, bins_b=empty)
 

@@ -145,17 +145,17 @@ class Pair(ABC):
         return tuple(pair for pair, _ in self.choices)
 
     @property
-    def several(self) -> bool:
+    def is_worst_of_several(self) -> bool:
         """Whether bounds come from other pairs than this one."""
         return self.alternatives != (self,)
 
     @property
-    def alone(self) -> "Pair | None":
+    def sole_pair(self) -> "Pair | None":
         """The one pair that the mechanism follows: itself, but for `Alternatives`; None where there is none."""
         return self
 
     @property
-    def sides(self) -> "tuple[Pair, Pair] | None":
+    def enclosing_pairs(self) -> "tuple[Pair, Pair] | None":
         """A pair that dominates, and one that the worst neighbours follow; None where there are no such two.
 
         Both are the pair itself, but for `TwoSided` ones and their products. Only what has sides can be in a sequence
@@ -490,7 +490,7 @@ def choices_of(components: Sequence[tuple[Pair, int]]) -> list[tuple[list[tuple[
     InvalidInputError
         If something without sides is in a sequence.
     """
-    if not any(pair.several for pair, _ in components):
+    if not any(pair.is_worst_of_several for pair, _ in components):
         return None
     if len(components) == 1:
         pair, count = components[0]
@@ -498,10 +498,10 @@ def choices_of(components: Sequence[tuple[Pair, int]]) -> list[tuple[list[tuple[
     above: list[tuple[Pair, int]] = []
     below: list[tuple[Pair, int]] = []
     for pair, count in components:
-        if pair.sides is None:
+        if pair.enclosing_pairs is None:
             raise InvalidInputError("mechanism: expected the worst of several pairs alone, got it in a sequence")
-        above.append((pair.sides[0], count))
-        below.append((pair.sides[1], count))
+        above.append((pair.enclosing_pairs[0], count))
+        below.append((pair.enclosing_pairs[1], count))
     return [(below, True)] if above == below else [(above, False), (below, True)]
 
 
@@ -521,7 +521,7 @@ def adjacency_together(pairs: Sequence[Pair], field: str) -> Adjacency:
     # What has alternatives says itself which neighbours they are the ways of.
     factors: list[Pair] = []
     for pair in pairs:
-        factors += (pair,) if pair.several else pair.factors
+        factors += (pair,) if pair.is_worst_of_several else pair.factors
     found = joined(((factor.adjacency, type(factor).__name__) for factor in factors), field)
     crossed = found.definite and len({factor.removal for factor in factors} - {None}) > 1
     return Adjacency.AS_STATED if crossed else found
@@ -546,7 +546,7 @@ def noise_order(pair: Pair) -> NoiseOrder | None:
     has the worst of several pairs, whose δ is the largest of theirs; the worst of one pair that is attained is that
     pair.
     """
-    if pair.several and pair.alone is None:
+    if pair.is_worst_of_several and pair.sole_pair is None:
         found = [noise_order(one) for one in pair.alternatives]
         family: tuple[Hashable, ...] = ("worst of", tuple(there for _, there in pair.choices))
     else:

@@ -11,7 +11,7 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.additive import cut_gaussian
 from pbdist.mechanisms.declaration import SPREADS, mechanism, parameter, positive, sensitivity_of, whole
 from pbdist.mechanisms.masses import SMALLEST_FLOAT, SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses
-from pbdist.mechanisms.outcomes import MOST_OUTCOMES, kept_masses, masses_of_outcomes
+from pbdist.mechanisms.outcomes import MAX_OUTCOMES, kept_masses, masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
 from pbdist.types import Direction, FloatArray
 
@@ -21,7 +21,7 @@ _NAME = "Poisson"
 _REACH = 670.0
 
 #: Up to this sensitivity the loss is a sum of as many logarithms, beyond it the logarithm of the ratio of the masses.
-_MOST_TERMS = 16
+_MAX_TERMS = 16
 
 #: Deviances are summed as a series up to this |k - mean| / (k + mean).
 _SERIES = 1.0 / 3.0
@@ -62,13 +62,13 @@ class Poisson(ElementaryPair):
         example=[1000.0, 4000.0],
         sized=True,
     )
-    sensitivity: int = sensitivity_of("by how much one record moves the answer", whole(1, MOST_OUTCOMES), 1)
+    sensitivity: int = sensitivity_of("by how much one record moves the answer", whole(1, MAX_OUTCOMES), 1)
 
     def check(self) -> None:
         """Refuse noise of too many outcomes."""
-        if self.outcomes > MOST_OUTCOMES:
+        if self.outcomes > MAX_OUTCOMES:
             raise InvalidInputError(
-                f"{_NAME}.mean: expected a mean and a sensitivity that leave at most {MOST_OUTCOMES} counts,"
+                f"{_NAME}.mean: expected a mean and a sensitivity that leave at most {MAX_OUTCOMES} counts,"
                 f" got {shown(self.mean)} and {self.sensitivity}"
             )
 
@@ -177,7 +177,7 @@ class Poisson(ElementaryPair):
         """
         loss, sizes = np.full(count.size, np.nan), np.zeros(count.size)
         possible = count >= self.sensitivity
-        if self.sensitivity > _MOST_TERMS:
+        if self.sensitivity > _MAX_TERMS:
             return loss, sizes
         total, size = np.zeros(int(possible.sum())), np.zeros(int(possible.sum()))
         for j in range(self.sensitivity):

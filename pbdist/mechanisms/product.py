@@ -51,7 +51,7 @@ class Product(Pair):
             raise InvalidInputError("Product.pairs: expected at least one pair, got none")
         pair: Any
         for position, pair in enumerate(pairs):
-            if not isinstance(pair, Pair) or pair.sides is None:
+            if not isinstance(pair, Pair) or pair.enclosing_pairs is None:
                 raise InvalidInputError(f"Product.pairs[{position}]: expected a mechanism, got {shown(pair)}")
         object.__setattr__(self, "pairs", pairs)
         adjacency_together(pairs, "Product.pairs")
@@ -67,13 +67,13 @@ class Product(Pair):
         return adjacency_together(self.pairs, "Product.pairs")
 
     @property
-    def sides(self) -> tuple[Pair, Pair]:
+    def enclosing_pairs(self) -> tuple[Pair, Pair]:
         """The product of the pairs that dominate, and the product of those that are attained; itself where all are."""
-        return self._sides if any(pair.several for pair in self.pairs) else (self, self)
+        return self._enclosing_pairs if any(pair.is_worst_of_several for pair in self.pairs) else (self, self)
 
     @cached_property
-    def _sides(self) -> tuple[Pair, Pair]:
-        both = [pair.sides or (pair, pair) for pair in self.pairs]
+    def _enclosing_pairs(self) -> tuple[Pair, Pair]:
+        both = [pair.enclosing_pairs or (pair, pair) for pair in self.pairs]
         above, below = ([each[side] for each in both] for side in (0, 1))
         if above == below:
             whole = Product(*above)
@@ -83,13 +83,13 @@ class Product(Pair):
     @property
     def choices(self) -> tuple[tuple[Pair, bool], ...]:
         """The product itself, or its sides, the first of which need not be attained."""
-        above, below = self.sides
+        above, below = self.enclosing_pairs
         return ((below, True),) if above is below else ((above, False), (below, True))
 
     @property
-    def alone(self) -> Pair | None:
+    def sole_pair(self) -> Pair | None:
         """The one product that the mechanism follows; None where its sides differ."""
-        above, below = self.sides
+        above, below = self.enclosing_pairs
         return below if above is below else None
 
     @property

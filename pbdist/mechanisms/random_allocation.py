@@ -13,7 +13,7 @@ from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
 from pbdist.types import Adjacency, Direction, FloatArray
 
 #: Steps of an epoch at most, and sensitivity / scale at least and at most.
-_MOST_STEPS, _SMALLEST_RATIO, _LARGEST_RATIO = 100_000, 1e-4, 10.0
+_MAX_STEPS, _SMALLEST_RATIO, _LARGEST_RATIO = 100_000, 1e-4, 10.0
 #: A search for noise begins so far above a close estimate.
 _CLEARLY = 1.02
 
@@ -85,7 +85,7 @@ class RandomAllocation(ElementaryPair):
         sized=True,
     )
     steps: int = parameter(
-        whole(1, _MOST_STEPS), "the number of steps of a round, in one of which a record is used", example=100
+        whole(1, _MAX_STEPS), "the number of steps of a round, in one of which a record is used", example=100
     )
     sensitivity: float = sensitivity_of("the clipping norm of a record")
 

@@ -10,7 +10,7 @@ from pbdist.types import FloatArray
 
 #: A picture of a Gaussian variable: deviations beyond its means at least, values a deviation, and values at most.
 BEYOND = 12.0
-_RESOLUTION, _MOST_VALUES = 6.0, 2000
+_RESOLUTION, _MAX_VALUES = 6.0, 2000
 
 
 def picture_values(low: float, high: float, deviation: float, beyond: float) -> FloatArray | None:
@@ -20,7 +20,7 @@ def picture_values(low: float, high: float, deviation: float, beyond: float) -> 
     """
     first, last = low - beyond * deviation, high + beyond * deviation
     count = (last - first) / deviation * _RESOLUTION
-    return np.linspace(first, last, math.ceil(count) + 1) if count < _MOST_VALUES else None
+    return np.linspace(first, last, math.ceil(count) + 1) if count < _MAX_VALUES else None
 
 
 def steepest_tilt(loss: FloatArray, log_mass: FloatArray, target: float) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 from pbdist.types import JsonValue
 
 #: Longer texts are cut, and end with a digest of all.
-_MOST_OF_LIST, _MOST_OF_PAIRS = 80, 240
+_MAX_OF_LIST, _MAX_OF_PAIRS = 80, 240
 #: So many values stand before the digest of a long list.
 _FIRST = 3
 
@@ -19,7 +19,7 @@ _FIRST = 3
 def list_text(values: Sequence[float]) -> str:
     """Return the text of a list of numbers, ``[0, 0.5, 1]``; of a long one its beginning, its length and a digest."""
     text = f"[{', '.join(map(_number, values))}]"
-    if len(text) <= _MOST_OF_LIST:
+    if len(text) <= _MAX_OF_LIST:
         return text
     return f"[{', '.join(map(_number, values[:_FIRST]))}, ..: {len(values)} values, {_digest(text)}]"
 
@@ -53,10 +53,10 @@ def composite_text(form: Mapping[str, JsonValue]) -> str:
         text = "; ".join(f"{_text(pair)}{'' if attained else ' (upper bounds only)'}" for pair, attained in pairs)
         if form.get("neighbours") is not None:
             text += f"; {form['neighbours']}"
-    if len(text) <= _MOST_OF_PAIRS:
+    if len(text) <= _MAX_OF_PAIRS:
         return text
     whole = json.dumps(form, sort_keys=True)
-    return f"{text[: _MOST_OF_PAIRS // 2]}.. ({_digest(whole)})"
+    return f"{text[: _MAX_OF_PAIRS // 2]}.. ({_digest(whole)})"
 
 
 def _text(value: Any) -> str:
@@ -86,7 +86,7 @@ def _digest(text: str) -> str:
 
 #: In a short text: the pairs of a worst of several and the factors of each, the values of a list, and the least whole
 #: number that is rounded.
-_MOST_SHOWN, _LONG_LIST, _LONG_NUMBER = 2, 4, 10**15
+_MAX_SHOWN, _LONG_LIST, _LONG_NUMBER = 2, 4, 10**15
 
 
 def short_text(form: Mapping[str, JsonValue]) -> str:
@@ -95,8 +95,8 @@ def short_text(form: Mapping[str, JsonValue]) -> str:
         given = ((name, value) for name, value in form.items() if name != "mechanism" and value is not None)
         return f"({', '.join(f'{name}={_shown(value)}' for name, value in given)})"
     pairs = form["pairs"]
-    texts = [_product(pair) for pair in pairs[:_MOST_SHOWN]]
-    more = [f"{len(pairs) - _MOST_SHOWN} more"] if len(pairs) > _MOST_SHOWN else []
+    texts = [_product(pair) for pair in pairs[:_MAX_SHOWN]]
+    more = [f"{len(pairs) - _MAX_SHOWN} more"] if len(pairs) > _MAX_SHOWN else []
     return f" ({texts[0]})" if len(pairs) == 1 else f" (worst of {len(pairs)}: {' or '.join([*texts, *more])})"
 
 
@@ -104,8 +104,8 @@ def _product(form: Mapping[str, JsonValue]) -> str:
     """Return a product as text: its different factors, each with how often it occurs."""
     counts = Counter(map(_shown, form["pairs"] if form["mechanism"] == "Product" else [form]))
     texts = [text if times == 1 else f"{times} x {text}" for text, times in counts.items()]
-    more = [f"{len(texts) - _MOST_SHOWN} more"] if len(texts) > _MOST_SHOWN else []
-    return " and ".join([*texts[:_MOST_SHOWN], *more])
+    more = [f"{len(texts) - _MAX_SHOWN} more"] if len(texts) > _MAX_SHOWN else []
+    return " and ".join([*texts[:_MAX_SHOWN], *more])
 
 
 def _shown(value: JsonValue) -> str:

@@ -24,7 +24,7 @@ from pbdist.mechanisms.worst_of import TwoSided
 from pbdist.types import Adjacency, Direction, FloatArray
 
 #: Larger data sets are refused: so many terms of a binomial distribution take too long.
-_MOST_EXAMPLES = 10**9
+_MAX_EXAMPLES = 10**9
 
 
 @parametrised
@@ -37,14 +37,14 @@ class _TruncatedPoisson(Pair):
     scale: float = gaussian_scale([1.0, 2.0])
     rate: float = sampling_rate()
     batch: int = parameter(
-        whole(1, _MOST_EXAMPLES),
+        whole(1, _MAX_EXAMPLES),
         "the most records of a sample",
         aliases=("batch_size", "sample_size", "truncated_batch_size"),
         hint="batch is the most records of a sample",
         example=150,
     )
     examples: int = parameter(
-        whole(1, _MOST_EXAMPLES),
+        whole(1, _MAX_EXAMPLES),
         "the number of records of the data set",
         aliases=("n", "dataset_size", "source_dataset_size", "data_size", "records"),
         example=10_000,

@@ -29,14 +29,14 @@ class Alternatives(Pair):
         return all(pair.symmetric for pair, _ in self.choices)
 
     @property
-    def alone(self) -> Pair | None:
+    def sole_pair(self) -> Pair | None:
         """The only pair, if it is attained."""
         return self.choices[0][0] if [there for _, there in self.choices] == [True] else None
 
     @property
-    def sides(self) -> tuple[Pair, Pair] | None:
+    def enclosing_pairs(self) -> tuple[Pair, Pair] | None:
         """The only pair twice, if it is attained; else none: which pair is followed here says nothing of others."""
-        return None if self.alone is None else (self.alone, self.alone)
+        return None if self.sole_pair is None else (self.sole_pair, self.sole_pair)
 
     @property
     def attained_by_some(self) -> bool:
@@ -73,9 +73,9 @@ class TwoSided(Alternatives):
         return (self.upper_pair, False), (self.lower_pair, True)
 
     @property
-    def sides(self) -> tuple[Pair, Pair]:
+    def enclosing_pairs(self) -> tuple[Pair, Pair]:
         """Both pairs; one pair twice where it is the only one."""
-        return (self.upper_pair, self.lower_pair) if self.alone is None else (self.alone, self.alone)
+        return (self.upper_pair, self.lower_pair) if self.sole_pair is None else (self.sole_pair, self.sole_pair)
 
 
 @mechanism
@@ -127,7 +127,7 @@ class WorstOf(Alternatives):
             raise InvalidInputError("WorstOf.pairs: expected at least one pair, got none")
         pair: Any
         for position, pair in enumerate(pairs):
-            if not isinstance(pair, Pair) or pair.several:
+            if not isinstance(pair, Pair) or pair.is_worst_of_several:
                 raise InvalidInputError(f"WorstOf.pairs[{position}]: expected a mechanism, got {shown(pair)}")
         given: Any = (True,) * len(pairs) if attained is None else attained
         if (

@@ -17,7 +17,7 @@ from pbdist.pld.state import LARGEST_READ
 from pbdist.types import Direction, FloatArray, IntArray
 
 #: Positions of a leaf, at most.
-MOST_POSITIONS = 1 << 21
+MAX_POSITIONS = 1 << 21
 #: Part of the tolerance that the spacing, and that the far part may take.
 _OF_SPACING, _OF_FAR = 0.6, 0.25
 #: A spacing for pictures that give none, nats.
@@ -98,7 +98,7 @@ def chosen_lattices(
     *,
     tolerance: float,
     floor: float,
-    most: int = MOST_POSITIONS,
+    most: int = MAX_POSITIONS,
     farthest: float = LARGEST_READ,
 ) -> Chosen | None:
     """Choose the lattices of a round's pairs for `top` rounds and ε up to `largest`; None if they are too large.
@@ -154,7 +154,7 @@ def chosen_lattices(
                 min(high, coarse * (math.floor(core / wide) + 1)),
             )
         )
-        if wide > _WIDEST or inner[1] - inner[0] + (high - low) // coarse > MOST_POSITIONS:
+        if wide > _WIDEST or inner[1] - inner[0] + (high - low) // coarse > MAX_POSITIONS:
             return None
         result.append(Lattice(spacing, coarse, inner, low, high))
     limits = Limits(

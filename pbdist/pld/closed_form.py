@@ -307,9 +307,9 @@ _FAINT = 1e-290
 #: Digits of e^ε: an ε next to a loss is told apart from it.
 _DIGITS = 60
 #: Outcomes of all rounds joint_directions, at most, and different pairs.
-_MOST, _MOST_PAIRS = 2048, 8
+_MOST, _MAX_PAIRS = 2048, 8
 #: Binary digits of all outcomes, times the points and what making them costs, at most.
-_MOST_WORK, _MAKING = 1_500_000_000, 20
+_MAX_WORK, _MAKING = 1_500_000_000, 20
 
 #: Whole numbers in the place of P_A and P_B of each outcome.
 _Outcomes = Sequence[tuple[int, int]]
@@ -379,12 +379,12 @@ def few_outcomes(counts: Mapping[ElementaryPair, int], rounds: int, points: int)
 
     `points` is about how many δ are to be read.
     """
-    if len(counts) > _MOST_PAIRS or any(pair.exact_outcomes is None for pair in counts):
+    if len(counts) > _MAX_PAIRS or any(pair.exact_outcomes is None for pair in counts):
         return None
     leaves, number = rounds * sum(counts.values()), 1
     for pair, count in counts.items():
         number *= math.comb(count * rounds + len(pair.exact_outcomes or ()) - 1, count * rounds)
-        if number > _MOST or number * leaves * _digits(pair) * (points + _MAKING) > _MOST_WORK:
+        if number > _MOST or number * leaves * _digits(pair) * (points + _MAKING) > _MAX_WORK:
             return None
     return _composed(tuple(counts.items()), rounds)
 

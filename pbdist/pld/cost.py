@@ -11,13 +11,13 @@ import numpy as np
 
 from pbdist.pld.choice import chosen_lattices, chosen_spacings
 from pbdist.pld.closed_form import gaussian_ratio, log_revealed_mass
-from pbdist.pld.few_frequencies import MOST_FREQUENCIES as MOST_LOW_FREQUENCIES
+from pbdist.pld.few_frequencies import MAX_FREQUENCIES as MAX_LOW_FREQUENCIES
 from pbdist.pld.ladder import positions_needed, serves
 from pbdist.pld.many_rounds import FEWEST_LEAVES, lattices_for, spacing_for, tilts_of
 from pbdist.pld.question import Question
 from pbdist.pld.transform_bounds import (
-    MOST_EXCESS,
-    MOST_FREQUENCIES,
+    MAX_EXCESS,
+    MAX_FREQUENCIES,
     TransformRows,
     has_transforms,
 )
@@ -35,7 +35,7 @@ _SOON = 0.02
 #: for each ε.
 _PER_PERIOD, _SECONDS_PER_GROUP, _SECONDS_PER_TERM, _PER_POINT = 1.4, 5e-3, 7e-7, 0.03
 #: Of exact transforms: bytes of a frequency, with all that is computed for it; and least bytes.
-_BYTES_PER_FREQUENCY, _LEAST_BYTES = 1500, 150_000_000
+_BYTES_PER_FREQUENCY, _MIN_BYTES = 1500, 150_000_000
 #: Seconds for a point by parts of the losses; up to so many seconds no ladder is considered.
 SECONDS_OF_PARTS, FEW_SECONDS = 0.03, 0.25
 #: Bytes of a position of a ladder, and of a leaf.
@@ -75,11 +75,11 @@ def table_cost(question: Question, *, width: float | None, positions: int | None
         transforms = TransformRows(question)
         told = [_transform_cost(question, transforms, row) for row in rows]
         frequencies = max((number for _, number, _ in told), default=0.0)
-        total = Cost(sum(seconds for seconds, _, _ in told), round(_BYTES_PER_FREQUENCY * frequencies) + _LEAST_BYTES)
+        total = Cost(sum(seconds for seconds, _, _ in told), round(_BYTES_PER_FREQUENCY * frequencies) + _MIN_BYTES)
         parts = SECONDS_OF_PARTS * sum(left for _, _, left in told)
         by_ladder = ladder_cost(question, rows) if parts > FEW_SECONDS else Cost(math.inf, 0)
         # A ladder bounds many points as quickly as one.
-        return total + (by_ladder if 0.0 < by_ladder.seconds < parts else Cost(parts, _LEAST_BYTES))
+        return total + (by_ladder if 0.0 < by_ladder.seconds < parts else Cost(parts, _MIN_BYTES))
     revealed = [log_revealed_mass(question.counts, question.rounds, direction) for direction in Direction]
     question = question.beside(float(np.min(np.max(revealed, axis=0) if question.joint_directions else revealed)))
     few, ladder = chosen_rows(question, rows)
@@ -102,11 +102,11 @@ def _transform_cost(question: Question, transforms: TransformRows, row: int) -> 
             needed[needed] = cuts.needed(side, question.epsilon[needed])
             left += int(np.count_nonzero(needed))
             wanted &= ~needed
-        for group in transforms.groups(side, np.flatnonzero(wanted), MOST_EXCESS):
+        for group in transforms.groups(side, np.flatnonzero(wanted), MAX_EXCESS):
             epsilon = question.epsilon[group.columns]
             period = side.period(epsilon, group.log_delta, group.tilt, question.tolerance)
             number = _PER_PERIOD * period / transforms.first_ratio(side, epsilon, question.tolerance)
-            if number <= MOST_FREQUENCIES:
+            if number <= MAX_FREQUENCIES:
                 points = 1.0 + _PER_POINT * epsilon.size
                 total += _SECONDS_PER_GROUP + _SECONDS_PER_TERM * number * points
                 largest = max(largest, number)
@@ -167,7 +167,7 @@ def frequency_cost(question: Question, row: int) -> Cost | None:
     for direction in question.directions:
         for tilt in tilts_of(question, direction, r, question.saddle_points(direction, r)):
             left = question.exponents(direction).surviving(r, tilt.tilt, math.log(tilt.outside), spacing)
-            if left > MOST_LOW_FREQUENCIES:
+            if left > MAX_LOW_FREQUENCIES:
                 return None
             tilts, frequencies = tilts + 1, frequencies + left
     sampled = any(pair.gaussian_mixture is not None for pair in question.counts)

@@ -41,7 +41,7 @@ _EXCUSE_TOLERANCE, _EXCUSE_CLIMBS, _EXCUSE_SECONDS = (0.1, 1e-4), 2, 5.0
 #: Brackets beyond this are looked at once more, by what holds for every pair.
 _WIDE = 0.05
 #: No ladder looks deeper.
-LEAST_FLOOR = 1e-130
+MIN_FLOOR = 1e-130
 #: ln of a mass of single outcomes below which it counts as 0.
 _UNRESOLVED = -600.0
 
@@ -276,7 +276,7 @@ class _Table:
         asked = replace(
             question,
             epsilon=np.append(question.epsilon[within], [LARGEST_READ] if beyond.size else []),
-            floor=max(question.floor, LEAST_FLOOR),
+            floor=max(question.floor, MIN_FLOOR),
         )
         found = ladder_bounds(asked, rows)
         if found is None:
@@ -372,7 +372,7 @@ class _Table:
             epsilon=np.array([asked * (1.0 - 1e-6)]),
             # On a lattice it decides only how much care rounding is computed with.
             tolerance=_EXCUSE_TOLERANCE[question.lattice > 0.0],
-            floor=max(question.floor, LEAST_FLOOR),
+            floor=max(question.floor, MIN_FLOOR),
         )
         found = ladder_bounds(near, [0], climbs=_EXCUSE_CLIMBS) if _not_too_long(near, [0], _EXCUSE_SECONDS) else None
         if found is None:

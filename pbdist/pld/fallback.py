@@ -25,9 +25,9 @@ _U = UNIT_ROUNDOFF
 #: Steps of the search for a tilt, at most; the first one, and one that is not worth it: natural logarithms.
 _TRIES, _STEP, _FINE = 12, 0.7, 0.04
 #: Tilts lie between these: orders from 1 + 2^-19 to 10^6.
-_LEAST_TILT, _LARGEST_TILT = 2.0**-19, 999_999.0
+_MIN_TILT, _LARGEST_TILT = 2.0**-19, 999_999.0
 #: Moments of pairs that are computed, at most, but for the first tilt.
-_MOST_MOMENTS = 200
+_MAX_MOMENTS = 200
 #: Tilts that are all tried where moments are quick: few binary digits.
 _SCANNED = tuple(float(np.float32(each)) for each in np.geomspace(2.0**-10, 2.0**13, 47))
 #: Relative width of a moment that is good enough.
@@ -35,7 +35,7 @@ _WIDTH = 1e-3
 #: The same where few pairs have moments that take long, and how many are few.
 _CLOSE, _FEW = 1e-5, 4
 #: Events of a pair that are looked at, at most, and shares of A's mass in the event that every loss is large.
-_MOST_EVENTS = 400
+_MAX_EVENTS = 400
 _SHARES: FloatArray = np.unique(np.concatenate((np.geomspace(1e-12, 0.5, 80), 1.0 - np.geomspace(1e-9, 0.5, 80))))
 #: Losses of events that show that there are larger ones than any ε that is looked for, nats.
 _FAR: FloatArray = np.geomspace(1e2, 1e11, 37)
@@ -123,17 +123,17 @@ class Fallback:
         """Return the least ε of some tilts, sought from one on by steps that grow where they help."""
         found, step, sign = self._moment(tilt).epsilon(log_delta), _STEP, 1.0
         for _ in range(_TRIES):
-            if step < _FINE or len(self._moments) * max(self._slow, 1) >= _MOST_MOMENTS:
+            if step < _FINE or len(self._moments) * max(self._slow, 1) >= _MAX_MOMENTS:
                 break
             for way in (sign, -sign):
-                other = min(max(tilt * math.exp(way * step), _LEAST_TILT), _LARGEST_TILT)
+                other = min(max(tilt * math.exp(way * step), _MIN_TILT), _LARGEST_TILT)
                 near = self._moment(other).epsilon(log_delta)
                 if near < found:
                     tilt, found, sign, step = other, near, way, 2.0 * step
                     break
             else:
                 step *= 0.35
-        if len(self._moments) * max(self._slow, 1) < _MOST_MOMENTS:
+        if len(self._moments) * max(self._slow, 1) < _MAX_MOMENTS:
             found = min(found, self._moment(self._lowest(log_delta)).epsilon(log_delta))
         return found
 
@@ -263,15 +263,15 @@ class Fallback:
         saddles = self._question.exponents(self._direction).saddle_points(self._rounds, reached)
         # Where no tilt is needed, one that moves the mean by a part of the deviation bounds δ near 1.
         tilts = np.maximum(saddles.tilt, 0.2 / np.sqrt(saddles.variance))
-        tilts = np.unique(np.clip(np.nan_to_num(tilts, nan=1.0), _LEAST_TILT, _LARGEST_TILT))
+        tilts = np.unique(np.clip(np.nan_to_num(tilts, nan=1.0), _MIN_TILT, _LARGEST_TILT))
         if tilts.size > _TRIES:
             tilts = tilts[np.unique(np.linspace(0, tilts.size - 1, _TRIES).astype(np.int64))]
-        most = max(_MOST_MOMENTS // max(self._slow, 1), 1)
+        most = max(_MAX_MOMENTS // max(self._slow, 1), 1)
         return [float(each) for each in tilts[-most:]]
 
     def _moment(self, tilt: float) -> _Moment:
         # Orders whose distance from 1 is a float.
-        order = 1.0 + float(np.float32(min(max(tilt, _LEAST_TILT), _LARGEST_TILT)))
+        order = 1.0 + float(np.float32(min(max(tilt, _MIN_TILT), _LARGEST_TILT)))
         known = self._moments.get(order)
         if known is not None:
             return known
@@ -362,7 +362,7 @@ class Fallback:
     def _large(self, pair: ElementaryPair, losses: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ln P_A from below and ln P_B from above of the events that a loss is large, rising."""
         known = np.unique(losses if self._direction is Direction.A_TO_B else -losses)
-        edges = np.unique(np.append(known[:: max(known.size // _MOST_EVENTS, 1)], known[-1:]))
+        edges = np.unique(np.append(known[:: max(known.size // _MAX_EVENTS, 1)], known[-1:]))
         scaled = pair.scaled_loss_masses(edges if edges.size else np.zeros(1), self._direction)
         masses = scaled.masses
         with np.errstate(divide="ignore"):

@@ -180,7 +180,7 @@ def _tilted(
 
 
 #: Most frequencies, and products of frequencies and elements: more take longer than a ladder.
-MOST_FREQUENCIES, _MOST_WORK = 8192, 1_000_000_000
+MAX_FREQUENCIES, _MAX_WORK = 8192, 1_000_000_000
 #: Longest window: its length times a frequency's number is an int64; and where every frequency is taken.
 _LONGEST, _LONGEST_OF_EVERY = 1 << 48, 1 << 18
 #: Every so many factors, the product so far is checked: it may be small enough already.
@@ -420,9 +420,9 @@ def _kept(
     else:
         highest = math.ceil(end / step)
     # Of all frequencies but the last one there is a pair.
-    if highest > MOST_FREQUENCIES or 2 * highest >= length:
+    if highest > MAX_FREQUENCIES or 2 * highest >= length:
         return None
-    if highest * sum(leaf.weights for leaf, _ in factors) > _MOST_WORK:
+    if highest * sum(leaf.weights for leaf, _ in factors) > _MAX_WORK:
         return None
     return (highest, left_out * 1.001) if np.all(left_out <= outside) else None
 

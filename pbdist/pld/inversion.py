@@ -44,7 +44,7 @@ _ROUGH, _OF_BRACKET = 1e-2, 1e-4
 #: How closely a lower bound is read, relatively, where no upper bound is known.
 _UNSEEN = 1e-4
 #: No ladder looks for a smaller δ; pictures for a smaller one leave nothing out.
-_LEAST_DELTA, _TINY = 1e-120, 1e-280
+_MIN_DELTA, _TINY = 1e-120, 1e-280
 #: Brackets of δ, relative, that passes aim at.
 _FINEST, _COARSEST = 2e-6, 1e-2
 #: Largest ε of each rough look.
@@ -431,7 +431,7 @@ class _Search:
 
     def _by_ladder(self, guess: float, slope: float) -> None:
         """Climb ladders, each finer than the one before, where they serve."""
-        if not 0.0 <= guess <= LARGEST_READ or self._delta < _LEAST_DELTA:
+        if not 0.0 <= guess <= LARGEST_READ or self._delta < _MIN_DELTA:
             return
         question = self._question(max(guess, 1e-6), slope)
         if not serves(question):

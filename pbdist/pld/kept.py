@@ -11,19 +11,19 @@ import numpy as np
 
 from pbdist.mechanisms import ElementaryPair
 from pbdist.pld.choice import chosen_lattices, chosen_spacings
-from pbdist.pld.ladder import MOST_LEAVES, climbed
+from pbdist.pld.ladder import MAX_LEAVES, climbed
 from pbdist.pld.question import Question
 from pbdist.pld.state import LARGEST_READ, PairState, coarser_core, lower_deltas, upper_deltas
 from pbdist.types import Direction, FloatArray, IntArray
 
 #: How often a ladder is climbed, and different pairs of a round at most.
-_CLIMBS, _MOST_PAIRS = 5, 64
+_CLIMBS, _MAX_PAIRS = 5, 64
 #: By how much the spacing shrinks at least and at most, and where a bracket will not become small.
 _LEAST, _MOST, _HOPELESS = 0.75, 0.1, 0.85
 #: Part of the tolerance that is aimed at where brackets are looked at, as they are wider between.
 _AIM = 0.8
 #: Each step between ε asked for is parted into so many; about so many ε in all are looked at.
-_PARTS, _MOST_LOOKS = 4, 400
+_PARTS, _MAX_LOOKS = 4, 400
 #: ε up to the end of each direction's δ that are looked at, up to which part of it, and how often that is halved.
 _OWN, _NEAR_END, _HALVINGS = 48, 0.98, 5
 #: Brackets so many times too wide of the smaller direction are left as they are.
@@ -37,9 +37,9 @@ _FINEST = 1e-9
 #: The bracket of a lower bound of 0, and the part of all that so few of them are left as they are.
 _NOTHING_KNOWN, _FEW = 1e300, 0.01
 #: Positions of a leaf from which on no finer one is tried.
-_MOST_POSITIONS = 1 << 19
+_MAX_POSITIONS = 1 << 19
 #: No ladder looks deeper.
-_LEAST_FLOOR = 1e-130
+_MIN_FLOOR = 1e-130
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +73,11 @@ def kept_states(
     """
     shape = (2, rounds.size, epsilon.size)
     lower, upper = np.zeros(shape), np.ones(shape)
-    served = sorted({r for r in rounds.tolist() if r * sum(counts.values()) <= MOST_LEAVES})
-    if not served or len(counts) > _MOST_PAIRS:
+    served = sorted({r for r in rounds.tolist() if r * sum(counts.values()) <= MAX_LEAVES})
+    if not served or len(counts) > _MAX_PAIRS:
         return KeptStates({}, lower, upper, math.inf)
     asked = _looks(epsilon)
-    climb = _Climb(counts, served, asked, tolerance=tolerance, floor=max(floor, _LEAST_FLOOR))
+    climb = _Climb(counts, served, asked, tolerance=tolerance, floor=max(floor, _MIN_FLOOR))
     climb.solve()
     known = epsilon <= LARGEST_READ
     for row, r in enumerate(rounds.tolist()):
@@ -97,7 +97,7 @@ def _directions_of(state: PairState) -> tuple[tuple[Direction, ...], ...]:
 def _looks(epsilon: FloatArray) -> FloatArray:
     """The ε at which brackets are looked at, increasing: 0, those asked for, and some between."""
     ends = np.unique(np.append(np.minimum(epsilon, LARGEST_READ), 0.0))
-    parts = min(_PARTS, max(_MOST_LOOKS // ends.size, 1)) if ends.size > 1 else 1
+    parts = min(_PARTS, max(_MAX_LOOKS // ends.size, 1)) if ends.size > 1 else 1
     number = np.arange((parts - 1) * (ends.size - 1), dtype=np.float64).reshape(ends.size - 1, parts - 1)
     between = ends[:-1, None] + np.diff(ends)[:, None] * _irregular(number)
     return np.unique(np.concatenate((ends, between.ravel())))
@@ -154,7 +154,7 @@ class _Climb:
                 tolerance=max(self._aim * scale**2, _FINEST),
                 floor=self._floor,
             )
-            if chosen is None or (climb and max(lattice.edges.size for lattice in chosen.lattices) > _MOST_POSITIONS):
+            if chosen is None or (climb and max(lattice.edges.size for lattice in chosen.lattices) > _MAX_POSITIONS):
                 break
             self.spacing = min(self.spacing, chosen.lattices[0].spacing)
             missed: dict[int, float] = {}

@@ -16,7 +16,7 @@ import numpy as np
 from pbdist.errors import InvalidInputError, PrecisionError
 from pbdist.fourier import Allowance
 from pbdist.mechanisms import ElementaryPair
-from pbdist.pld.choice import MOST_POSITIONS, Chosen, Limits, chosen_lattices, chosen_spacings
+from pbdist.pld.choice import MAX_POSITIONS, Chosen, Limits, chosen_lattices, chosen_spacings
 from pbdist.pld.lattice import Dominating
 from pbdist.pld.leaf import Lattice, leaf_of
 from pbdist.pld.loss_profile import LossProfile
@@ -42,14 +42,14 @@ _OCCURS = 8.0
 #: No mass is nearly as large.
 _MEANINGLESS = 1e120
 #: Leaves of all rounds, at most: what is lost to underflow is bounded for so many.
-MOST_LEAVES = 1 << 40
+MAX_LEAVES = 1 << 40
 #: The same for losses that are not all multiples of one number: more take long.
-_MOST_IRREGULAR = 1 << 32
+_MAX_IRREGULAR = 1 << 32
 
 #: How often a ladder is climbed for a table.
 _CLIMBS = 4
 #: Different pairs of a round, and its leaves, at most.
-_MOST_PAIRS = 4096
+_MAX_PAIRS = 4096
 #: Positions of the first climb, at most; of each further one eight times as many.
 _FIRST_POSITIONS = 1 << 18
 #: By how much the spacing shrinks at least and at most.
@@ -75,9 +75,9 @@ class LadderBounds:
 
 def serves(question: Question) -> bool:
     """Whether a ladder can be climbed for a question."""
-    most = MOST_LEAVES if question.lattice > 0.0 else _MOST_IRREGULAR
+    most = MAX_LEAVES if question.lattice > 0.0 else _MAX_IRREGULAR
     leaves = question.top * question.leaves
-    return len(question.counts) <= _MOST_PAIRS and leaves <= most and question.largest <= LARGEST_READ
+    return len(question.counts) <= _MAX_PAIRS and leaves <= most and question.largest <= LARGEST_READ
 
 
 def ladder_bounds(question: Question, rows: Sequence[int], *, climbs: int = _CLIMBS) -> LadderBounds | None:
@@ -102,7 +102,7 @@ def ladder_bounds(question: Question, rows: Sequence[int], *, climbs: int = _CLI
             # Of the far part as much finer as of the core.
             tolerance=max(tolerance * scale**2, _FINEST),
             floor=floor,
-            most=min(_FIRST_POSITIONS << 3 * climb, MOST_POSITIONS),
+            most=min(_FIRST_POSITIONS << 3 * climb, MAX_POSITIONS),
         )
         if chosen is None:
             break
@@ -334,7 +334,7 @@ def _fine(core: Dominating, far: Dominating, limits: Limits) -> Window | None:
 
 
 #: Positions of a leaf, and of a product, at most.
-_MOST_LEAF_SIZE, _MOST_SIZE = 1 << 25, 1 << 25
+_MAX_LEAF_SIZE, _MAX_SIZE = 1 << 25, 1 << 25
 #: By how much rounding may add to all masses, relative to them.
 _ADDED = 1e-9
 #: Losses so many nats above the largest ε become infinite.
@@ -399,9 +399,9 @@ def positions_needed(question: Question, *, width: float | None, positions: int 
     """
     spacing, lattices = _lattices(question, width, positions)
     sizes = [lattice.high - lattice.low for lattice in lattices]
-    if max(sizes) > _MOST_LEAF_SIZE:
+    if max(sizes) > _MAX_LEAF_SIZE:
         raise PrecisionError(
-            f"factor: expected one with which a round's losses take at most {_MOST_LEAF_SIZE} buckets, got"
+            f"factor: expected one with which a round's losses take at most {_MAX_LEAF_SIZE} buckets, got"
             f" {max(sizes)} of {spacing:g} nats"
         )
     largest = min(question.largest, LARGEST_READ) + _MARGIN
@@ -413,9 +413,9 @@ def positions_needed(question: Question, *, width: float | None, positions: int 
         float(question.top * question.leaves * max(sizes)),
         2.2 * math.sqrt(-2.0 * math.log(question.lost / question.top)) * deviation / spacing + max(sizes),
     )
-    if whole > _MOST_SIZE:
+    if whole > _MAX_SIZE:
         raise PrecisionError(
-            f"compositions: expected so few, or a factor so large, that they take at most {_MOST_SIZE} buckets, got"
+            f"compositions: expected so few, or a factor so large, that they take at most {_MAX_SIZE} buckets, got"
             f" {whole:.3g} of {spacing:g} nats"
         )
     return sum(sizes), whole

@@ -23,7 +23,7 @@ _PROBES: FloatArray = np.geomspace(1e-12, 1e4, 161)
 _EDGES: FloatArray = np.concatenate((-_PROBES[::-1], [0.0], _PROBES))
 _ROUGH: FloatArray = np.concatenate((-_PROBES[::-4], [0.0], _PROBES[::4]))
 #: Bins per standard deviation, and bins at most.
-_RESOLUTION, _MOST_BINS = 6.0, 2000
+_RESOLUTION, _MAX_BINS = 6.0, 2000
 #: The same where a round's losses have such a deviation, nats: many rounds then see a mean that is hardly off.
 _LITTLE_NOISE, _FINE_RESOLUTION = 0.3, 30.0
 #: How much closer to each other the losses of A or of B are than those between them, before that counts; tilts of A
@@ -34,7 +34,7 @@ _BULK = 8.0
 #: Saddle points are looked for at these.
 _TILTS: FloatArray = np.concatenate(([0.0], np.geomspace(1e-4, 1e4, 81)))
 #: How often leaps are looked at closer, from what part of them that is not smooth, into how many parts, and how many.
-_REFINEMENTS, _LEAP, _PARTS, _MOST_LEAPS = 3, 0.3, 8, 8
+_REFINEMENTS, _LEAP, _PARTS, _MAX_LEAPS = 3, 0.3, 8, 8
 #: Frequencies at which a characteristic function is looked at, and by what factor more are kept than are estimated.
 _FREQUENCIES, _MORE = 48, 2.0
 #: Part of the distance to the floor by which ln δ of what lies below it may be wrong.
@@ -150,10 +150,10 @@ def loss_profile(pair: ElementaryPair, target: float, rare: float, beyond: float
         least = float(np.min(spreads))
         width = least if least < spread / _CLOSER else spread
         resolution = _RESOLUTION if width < _LITTLE_NOISE else _FINE_RESOLUTION
-        bins = min(int(2.0 * reach / width * resolution) + 2, _MOST_BINS)
+        bins = min(int(2.0 * reach / width * resolution) + 2, _MAX_BINS)
         fine = np.linspace(-reach, reach, bins)
         if rare > reach:
-            fine = np.union1d(fine, np.linspace(-rare, rare, _MOST_BINS // 2))
+            fine = np.union1d(fine, np.linspace(-rare, rare, _MAX_BINS // 2))
         outside = edges[np.abs(edges) > max(reach, rare) + spread]
         before, found = least, _profile(pair, np.sort(np.concatenate((outside, fine))))
         if found.loss.size == 0 or float(np.min(np.sqrt(found.moments(_OWN)[2]))) > before / _CLOSER:
@@ -181,7 +181,7 @@ def _profile(pair: ElementaryPair, edges: FloatArray) -> LossProfile:
         loss, lower, upper, log_a = loss[order], lower[order], upper[order], log_a[order]
     lattice = 0.0 if np.any(masses.bins_a.upper > 0.0) else _lattice(atoms, masses.loss_error)
     heaviest = _heaviest(atoms, masses.atoms_a.upper[finite])
-    if loss.size > _MOST_BINS:
+    if loss.size > _MAX_BINS:
         loss, lower, upper, log_a = _joined(loss, lower, upper, log_a)
     only_a, only_b = float(masses.only_a.upper.sum()), float(masses.only_b.upper.sum())
     return LossProfile(loss, lower, upper, log_a, lattice, heaviest, only_a, only_b)
@@ -196,7 +196,7 @@ def _joined(
     spread = max(math.sqrt(float(np.sum(weight * loss**2) / weight.sum())), 1e-12)
     size = np.abs(loss) / (_BULK * spread)
     part = np.where(size <= 1.0, size, 1.0 + np.log(np.maximum(size, 1.0)))
-    bins = np.floor(np.sign(loss) * part * (0.1 * _MOST_BINS))
+    bins = np.floor(np.sign(loss) * part * (0.1 * _MAX_BINS))
     first = np.flatnonzero(np.append(True, np.diff(bins) > 0.0))
     last = np.append(first[1:], loss.size) - 1
     own_a = np.logaddexp.reduceat(log_a, first)
@@ -304,9 +304,9 @@ class Exponents:
         leaps = np.diff(mean)
         matters = (mean[:-1] < largest) & (mean[1:] > least)
         worst = np.flatnonzero(matters & (np.abs(leaps - smooth) > _LEAP * np.maximum(leaps, smooth)))
-        if worst.size > _MOST_LEAPS:
+        if worst.size > _MAX_LEAPS:
             ratio = mean[1:][worst] / np.maximum(mean[:-1][worst], 0.1 * least + 1e-300)
-            worst = worst[np.argsort(ratio, kind="stable")[-_MOST_LEAPS:]]
+            worst = worst[np.argsort(ratio, kind="stable")[-_MAX_LEAPS:]]
         parts = np.arange(1.0, _PARTS) / _PARTS
         return (self._tilts[worst][:, None] + steps[worst][:, None] * parts).ravel()
 

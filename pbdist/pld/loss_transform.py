@@ -40,10 +40,10 @@ _ERROR = 2e-13
 _FALLEN = 60.0
 #: Different pairs of a round, at most; their largest shift in deviations, where there is one and usually, and where
 #: there are several: beyond, transforms take long.
-_MOST_PAIRS, _LARGEST_RATIO, _LARGEST_OF_SEVERAL = 4096, 4.0, 40.0
+_MAX_PAIRS, _LARGEST_RATIO, _LARGEST_OF_SEVERAL = 4096, 4.0, 40.0
 #: Terms of one sum, at most, and terms times exponents that are summed at once. Without the steepest tilts bounds are
 #: wider at most.
-_MOST_TERMS, _MOST_AT_ONCE = 4e5, 4e6
+_MAX_TERMS, _MAX_AT_ONCE = 4e5, 4e6
 #: Steps of Newton's method, at most.
 _STEPS = 60
 
@@ -166,9 +166,9 @@ class LossTransform:
         """
         step, low, high = self.rule(exponents, shifted=False, part=part)
         terms = (high - low) / step
-        if exponents.size > 1 and terms * exponents.size > _MOST_AT_ONCE:
+        if exponents.size > 1 and terms * exponents.size > _MAX_AT_ONCE:
             return np.concatenate([self.log_real(each, part) for each in np.split(exponents, exponents.size)])
-        if terms > _MOST_TERMS:
+        if terms > _MAX_TERMS:
             return np.full(exponents.shape, np.inf)
         y: FloatArray = step * np.arange(math.floor(low / step), math.ceil(high / step) + 1).astype(np.float64)
         excess, _, _ = self.excess(y, 0.0)
@@ -333,7 +333,7 @@ def rounds_of(counts: Mapping[ElementaryPair, int], direction: Direction) -> Rou
         if transform is None or transform.usual_ratio > _LARGEST_RATIO or transform.ratio > _LARGEST_OF_SEVERAL:
             return None
         sampled.append((transform, its is Direction.A_TO_B, count))
-    if not 1 <= len(sampled) <= _MOST_PAIRS:
+    if not 1 <= len(sampled) <= _MAX_PAIRS:
         return None
     return Rounds(tuple(sampled), math.fsum(variances))
 

@@ -49,7 +49,7 @@ _BELOW_SPACING = 0.1
 #: Up to here, nats, and a margin beyond, e^loss is a float.
 _FARTHEST = 660.0
 #: Frequencies times points that are held at a time: arrays of 1 MiB, which stay in the cache and are not given back.
-_MOST_TERMS = 1 << 16
+_MAX_TERMS = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,7 +248,7 @@ def _read(
     below: bool,
 ) -> tuple[FloatArray, FloatArray]:
     """Bound ln δ at some ε from below and from above."""
-    if epsilon.size > 1 and epsilon.size * known.coefficients.shape[-1] > _MOST_TERMS:
+    if epsilon.size > 1 and epsilon.size * known.coefficients.shape[-1] > _MAX_TERMS:
         parts = [_read(known, factors, direction, shift, part, below=below) for part in np.array_split(epsilon, 2)]
         return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
     sign = 1.0 if direction is Direction.A_TO_B else -1.0

@@ -35,7 +35,7 @@ _WIDER = 1.5
 #: Terms so many nats below the largest one are cut off, by default.
 _CUT = 36.0
 #: Tilts that are looked at, the largest, and by how many deviations they may move an outcome.
-_TILTS, _LEAST_TILT, _MOST_TILT, _MOST_SHIFT = 161, 1e-3, 1e6, 400.0
+_TILTS, _MIN_TILT, _MAX_TILT, _MAX_SHIFT = 161, 1e-3, 1e6, 400.0
 #: They are computed in so many parts.
 _AT_ONCE = 4
 #: Moments of so many rounds are kept for further questions.
@@ -325,7 +325,7 @@ class Tilts:
         """Look at as many as matter for up to `epsilon` after `top` rounds, with `lines` that are known already."""
         # Where a record is added steep tilts move no outcome far.
         ratio = max((transform.ratio for transform, forward, _ in rounds.sampled if forward), default=0.0)
-        most = max(min(_MOST_TILT, _MOST_SHIFT / ratio if ratio > 0.0 else math.inf), _FIRST_TILT)
+        most = max(min(_MAX_TILT, _MAX_SHIFT / ratio if ratio > 0.0 else math.inf), _FIRST_TILT)
         largest = _FIRST_TILT
         while True:
             tilt, last = _steepest(rounds, largest)
@@ -344,7 +344,7 @@ class Tilts:
 
 
 def _tilts(largest: float) -> FloatArray:
-    result: FloatArray = exactly(np.geomspace(_LEAST_TILT, largest, _TILTS))
+    result: FloatArray = exactly(np.geomspace(_MIN_TILT, largest, _TILTS))
     return result
 
 
@@ -386,7 +386,7 @@ _FRACTIONS_LEAST = min(fraction for _, fraction in _FRACTIONS)
 _MIDDLES = (0.65, 0.45)
 #: Tilts of usual losses: how many, the least and the largest, relative to 1 / cut, and the largest one of outcomes that
 #: it moves by so many deviations times 1 + 1 / b².
-_USUAL_TILTS, _LEAST_USUAL, _MOST_USUAL, _MOST_USUAL_SHIFT = 121, 0.05, 100.0, 1000.0
+_USUAL_TILTS, _MIN_USUAL, _MAX_USUAL, _MAX_USUAL_SHIFT = 121, 0.05, 100.0, 1000.0
 #: Nothing is cut where a cut would see tilts up to less than this, relative to 1 / cut. No cut lies beyond such an
 #: outcome: there is next to nothing.
 _ENOUGH_TILTS, _FARTHEST = 2.0, 50.0
@@ -428,8 +428,8 @@ class _Cut:
         """Tilts of usual losses."""
         transform, _, count = self._rounds.sampled[0]
         part = SoftCut(self._outcome, _BLUR, large=False)
-        most = min(_MOST_USUAL / self._loss, _MOST_USUAL_SHIFT / transform.usual_ratio)
-        tilt = exactly(np.geomspace(_LEAST_USUAL / self._loss, most, _USUAL_TILTS))
+        most = min(_MAX_USUAL / self._loss, _MAX_USUAL_SHIFT / transform.usual_ratio)
+        tilt = exactly(np.geomspace(_MIN_USUAL / self._loss, most, _USUAL_TILTS))
         moments = count * transform.log_real(1.0 + tilt, part)
         moments += 0.5 * self._rounds.variance * (tilt + tilt * tilt)
         return Tilts(tilt, moments, moments + self._rounds.log_moment_error(tilt), part)
@@ -464,7 +464,7 @@ class LossCuts:
     def sees(self, epsilon: float) -> bool:
         """Whether cuts for an ε see tilts that matter."""
         ratio = self._rounds.sampled[0][0].usual_ratio
-        return _FRACTIONS_LEAST * epsilon * _MOST_USUAL_SHIFT > _ENOUGH_TILTS * ratio
+        return _FRACTIONS_LEAST * epsilon * _MAX_USUAL_SHIFT > _ENOUGH_TILTS * ratio
 
     def log_delta_of_both(self, number: int, epsilon: float) -> float:
         """Return about ln δ of both parts at one ε that is seen."""
@@ -550,7 +550,7 @@ def _log_single(transform: LossTransform, number: int, epsilon: FloatArray) -> F
 #: Passes at most; part of the tolerance that smoothing aims at, first and when the tolerance was missed.
 _PASSES, _FIRST_AIM, _AIM = 5, 0.5, 0.7
 #: Terms that are left out are smaller by so many nats, relative to the tolerance and to δ; at most.
-_ROW_CUT, _MOST_ROW_CUT = 14.0, 40.0
+_ROW_CUT, _MAX_ROW_CUT = 14.0, 40.0
 #: Part that smoothing may take at first of what the larger direction seems to be larger by.
 _OF_SPARE = 0.5
 #: Largest ratio: from 1.6 on there is no lower bound.
@@ -562,13 +562,13 @@ _BRACKET = 1.25
 #: About the error of bounds with the best tilt.
 _ROUNDING = 3e-10
 #: ε of one tilt have at most e to this times the error of the best one's, at first and where they missed.
-_LEAST_EXCESS, MOST_EXCESS, _CAREFUL_EXCESS = 0.5, 11.0, 0.5
+_MIN_EXCESS, MAX_EXCESS, _CAREFUL_EXCESS = 0.5, 11.0, 0.5
 #: Less steep tilts that are tried, and what they may add to the error at least: logarithm.
 _GENTLER, _GENTLE_EXCESS = (1.0, 0.85, 0.7, 0.55, 0.4), 2.5
 #: So many frequencies need not be made fewer.
 _FEW_ENOUGH = 500
 #: Frequencies of one pass, at most, and with how much more smoothing where there would be more.
-MOST_FREQUENCIES, _TOO_MANY = 1 << 17, 1.1
+MAX_FREQUENCIES, _TOO_MANY = 1 << 17, 1.1
 #: A bracket of more than this part of the one before is not tried again.
 _HOPELESS = 0.9
 #: ε up to so many times the least are cut alike where both parts matter, and what logarithms of sums may be off by.
@@ -707,7 +707,7 @@ class TransformRows:
                 self.left_to_parts += int(np.count_nonzero(needed))
                 hopeless = needed
         excess = math.log(0.1 * question.tolerance / _ROUNDING)
-        for most in (min(max(excess, _LEAST_EXCESS), MOST_EXCESS), _CAREFUL_EXCESS):
+        for most in (min(max(excess, _MIN_EXCESS), MAX_EXCESS), _CAREFUL_EXCESS):
             wanted = (upper > self.log_floor) & (upper > np.maximum(known, lower) + met) & ~hopeless
             for group in self._joined(side, np.flatnonzero(wanted), most):
                 columns = group.columns
@@ -753,7 +753,7 @@ class TransformRows:
         epsilon = self._question.epsilon
         lower = np.full(known.size, -np.inf)
         upper = np.logaddexp(part.chernoff(epsilon), part.log_left_out(epsilon, 0.0)) + SUMMED
-        for group in self._joined(part, columns, MOST_EXCESS):
+        for group in self._joined(part, columns, MAX_EXCESS):
             chosen = group.columns
             for _, found_lower, found_upper in self.passes(part, group, known[chosen], np.zeros(chosen.size)):
                 lower[chosen] = np.maximum(lower[chosen], found_lower)
@@ -829,15 +829,15 @@ class TransformRows:
         question = self._question
         epsilon, tolerance = question.epsilon[group.columns], question.tolerance
         ratio = self.first_ratio(side, epsilon, max(tolerance, _OF_SPARE * float(np.min(spare))))
-        cut = min(_ROW_CUT + float(np.max(side.excess(epsilon, tilt))) - math.log(tolerance), _MOST_ROW_CUT)
+        cut = min(_ROW_CUT + float(np.max(side.excess(epsilon, tilt))) - math.log(tolerance), _MAX_ROW_CUT)
         used, log_delta, before, least = math.inf, group.log_delta, math.inf, np.full(epsilon.size, np.inf)
         for _ in range(_PASSES):
             period = side.period(epsilon, log_delta, tilt, tolerance)
             # As little smoothing as so many frequencies allow, if that is less than before.
-            many = side.size(tilt, ratio, period, cut) / MOST_FREQUENCIES
+            many = side.size(tilt, ratio, period, cut) / MAX_FREQUENCIES
             if many > 1.0:
                 ratio *= _TOO_MANY * many
-                if ratio > _LEAST * used or side.size(tilt, ratio, period, cut) > MOST_FREQUENCIES:
+                if ratio > _LEAST * used or side.size(tilt, ratio, period, cut) > MAX_FREQUENCIES:
                     return
             used = ratio
             self.width = min(self.width, ratio)
@@ -898,7 +898,7 @@ def _best(rows: TransformRows, side: Smoothed) -> _Reader | None:
     """Return the closest bounds of a direction at the only point."""
     best: SmoothedBounds | None = None
     least = math.inf
-    for group in rows.groups(side, np.arange(1), MOST_EXCESS):
+    for group in rows.groups(side, np.arange(1), MAX_EXCESS):
         for bounds, lower, upper in rows.passes(side, group, np.full(1, -np.inf), np.zeros(1)):
             if best is None or upper[0] - lower[0] < least:
                 best, least = bounds, float(upper[0] - lower[0])

@@ -216,7 +216,7 @@ def delta_within(
     The bounds have the shape (directions, n), or (n,) of the larger direction. `stored`, shape (2, n), says which
     points the store holds as within; it may know that no closer bounds can be computed.
     """
-    if study.sought is None:
+    if study.required_tolerance is None:
         return None
     width = log_relative_width(log_lower, log_upper)
     if log_lower.ndim == 1:
@@ -227,7 +227,7 @@ def delta_within(
         # The study judged the larger direction alone. That says something of the other one only where both lower bounds
         # are 0, as no closer bounds can be computed there.
         known = stored & (log_lower.max(axis=0) == -np.inf)
-    return (width <= study.sought) | (log_upper <= log_floor(study)) | known, width
+    return (width <= study.required_tolerance) | (log_upper <= log_floor(study)) | known, width
 
 
 def between(name: str, lower: float, upper: float) -> str:
@@ -253,7 +253,7 @@ def missed_by(
     index = tuple(int(at) for at in np.unravel_index(int(np.argmax(np.where(missed, width, -1.0))), missed.shape))
     count = int(np.count_nonzero(missed))
     by = "the answer" if missed.size == 1 else f"{count:,} of {missed.size:,} answers, most"
-    return f"tolerance: expected {what} <= {study.sought:g}, missed by {by} at {worst(index)}"
+    return f"tolerance: expected {what} <= {study.required_tolerance:g}, missed by {by} at {worst(index)}"
 
 
 def tell(missed: str | None, *, strict: bool | Literal["silent"], depth: int = 3) -> None:

@@ -52,7 +52,7 @@ class BlockReader:
     def __init__(self, parts: Parts) -> None:
         self._parts, study = parts, parts.spec
         self._shape = (len(Direction), len(study.compositions), len(study.epsilon))
-        self.names = (*BOUNDS, *([WITHIN] if study.sought is not None else []), *COMPUTED)
+        self.names = (*BOUNDS, *([WITHIN] if study.required_tolerance is not None else []), *COMPUTED)
         r, e = ({value: index for index, value in enumerate(grid)} for grid in (study.compositions, study.epsilon))
         self._grids = {
             stored.part: np.ix_(

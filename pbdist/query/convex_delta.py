@@ -275,7 +275,7 @@ def _finite(values: FloatArray) -> FloatArray:
 StateAt = Callable[[int], PairState | None]
 
 #: Bytes of states that are kept in memory.
-_MOST_BYTES = 1 << 29
+_MAX_BYTES = 1 << 29
 #: Points that are read at a time.
 _POINTS = 4096
 #: Halvings by which an ε is estimated, and by what parts of it the estimate is then moved until its bound is proved.
@@ -286,7 +286,7 @@ _NOTHING = 1e-13
 
 
 class StateReader:
-    """Reads kept states of the tight method, and keeps those read last, up to `_MOST_BYTES`."""
+    """Reads kept states of the tight method, and keeps those read last, up to `_MAX_BYTES`."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int, int], tuple[PairState, int]] = {}
@@ -319,7 +319,7 @@ class StateReader:
         if not isinstance(state, PairState):
             return None
         size = sum(vector.nbytes for vector in _vectors(state))
-        while self._known and sum(each for _, each in self._known.values()) + size > _MOST_BYTES:
+        while self._known and sum(each for _, each in self._known.values()) + size > _MAX_BYTES:
             del self._known[next(iter(self._known))]
         self._known[key] = state, size
         return state

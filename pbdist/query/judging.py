@@ -155,7 +155,7 @@ _Wanted: TypeAlias = tuple[set[Cell], set[int], set[float]]
 def _of_batch(stored: StoredStudy, cells: range, wanted: _Wanted | None = None) -> Precision:
     """Return the precision of one batch, or of those of its points that are wanted."""
     part, failed = stored.study, stored.failures(cells.start // stored.cells_per_batch)
-    sought = [cell for cell in cells if cell not in failed and part.seeks_tolerance(part.cells[cell])]
+    sought = [cell for cell in cells if cell not in failed and part.requires_tolerance_of(part.cells[cell])]
     if wanted is not None:
         sought = [cell for cell in sought if part.cells[cell] in wanted[0]]
     if not sought:

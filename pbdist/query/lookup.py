@@ -23,7 +23,7 @@ from pbdist.study.spec import exponential
 from pbdist.suggestions import did_you_mean
 from pbdist.types import COMPOSITIONS, EPSILON, BoolArray, FloatArray, IntArray
 
-_MOST_LISTED = 12
+_MAX_LISTED = 12
 _GRIDS = (COMPOSITIONS, EPSILON, "exp_epsilon")
 
 
@@ -220,8 +220,8 @@ def _neighbours(stored: Sequence[float] | Sequence[int], wanted: float, form: st
 
 
 def _listed(texts: Sequence[str]) -> str:
-    more = f", .. ({len(texts)} in all)" if len(texts) > _MOST_LISTED else ""
-    return ", ".join(texts[:_MOST_LISTED]) + more
+    more = f", .. ({len(texts)} in all)" if len(texts) > _MAX_LISTED else ""
+    return ", ".join(texts[:_MAX_LISTED]) + more
 
 
 def _text(value: float | str | None, name: str = "") -> str:
@@ -245,7 +245,7 @@ def check_flag(name: str, value: Any) -> bool:
 
 def check_strict(study: StudySpec, strict: Any) -> None:
     """Refuse what is neither a truth value nor ``"silent"``, and True for a study without a tolerance."""
-    if strict != "silent" and check_flag("strict", strict) and study.sought is None:
+    if strict != "silent" and check_flag("strict", strict) and study.required_tolerance is None:
         instead = "method buckets" if study.method == "buckets" else "a number of buckets"
         raise InvalidInputError(f"strict: expected a study with a tolerance, got one with {instead}")
 

@@ -185,7 +185,7 @@ def noise_choices(
 
 
 #: Groups of settings that are printed; CSV and JSON have all.
-_MOST_GROUPS = 20
+_MAX_GROUPS = 20
 
 
 def target_sheet(
@@ -254,16 +254,16 @@ def target_sheet(
     amounts = dict.fromkeys(one.what for one in choices if one.what)
     notes = ["with the least noise that meets the target, and the most that is refuted"]
     notes += [f"noise: {'; '.join(amounts)}"] if amounts else []
-    if len(rows) > _MOST_GROUPS:
+    if len(rows) > _MAX_GROUPS:
         words = ["pbdist", "query", study.where, "--compositions", f"{compositions}", "--epsilon", repr(loss)]
         whole = shlex.join([*words, "--delta", repr(delta), "--format", "csv"])
-        notes.append(f"the first {_MOST_GROUPS} of {len(rows):,} groups of settings; all of them: {whole}")
+        notes.append(f"the first {_MAX_GROUPS} of {len(rows):,} groups of settings; all of them: {whole}")
     return Sheet(
         columns,
         tuple(rows),
         (f"target: δ <= {delta!r} at {at}", *([neighbours_words(relations)] if relations else [])),
         tuple(notes),
-        _MOST_GROUPS,
+        _MAX_GROUPS,
     )
 
 

@@ -256,7 +256,9 @@ class Queries(Parts):
         targets = checked_delta(given.arguments["delta"])
         failed: Failures = {}
         if refine:
-            asked, failed = narrow_epsilon(asked, targets, self._asking_again(given, asked), self.spec.sought)
+            asked, failed = narrow_epsilon(
+                asked, targets, self._asking_again(given, asked), self.spec.required_tolerance
+            )
         lower, upper, bounded = bound_epsilon(asked, targets)
         _raise_first(failed, ~bounded)
         self._refuse_unbounded(asked, bounded, None)
@@ -538,7 +540,7 @@ class Queries(Parts):
         return (lambda _: None) if states is None else states
 
     def _one_pair(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> Pair:
-        pair = self.setting(mechanism, noise).cell.pair.alone
+        pair = self.setting(mechanism, noise).cell.pair.sole_pair
         if pair is None:
             raise InvalidInputError(
                 "mechanism: expected one worst-case pair, got the worst of several: delta tells their δ at any epsilon"
@@ -610,10 +612,10 @@ def _indirect(
 
     None where the study has no tolerance.
     """
-    if study.sought is None:
+    if study.required_tolerance is None:
         return None, None, None
     width = relative_width(*bounds)
-    within = np.asarray(width <= study.sought)
+    within = np.asarray(width <= study.required_tolerance)
     cases = {BETWEEN: ~closest, _CLOSEST: closest, FACTOR: ~asked.sought, NO_LOWER: ~asked.attained}
     return within, *_explained(study, asked, name, bounds, judged=(within, width), cases=cases, place=place)
 
@@ -621,7 +623,9 @@ def _indirect(
 def _larger_is_close(study: StudySpec, values: Mapping[str, FloatArray]) -> BoolArray:
     """Return at which points the larger of the two directions is within the tolerance."""
     lower, upper = (values[name].max(axis=0) for name in _LOGS)
-    return np.asarray((log_relative_width(lower, upper) <= (study.sought or 0.0)) | (upper <= log_floor(study)))
+    return np.asarray(
+        (log_relative_width(lower, upper) <= (study.required_tolerance or 0.0)) | (upper <= log_floor(study))
+    )
 
 
 def _next_is_stored(asked: Questions, epsilon: FloatArray, lower: Any, upper: FloatArray) -> BoolArray:

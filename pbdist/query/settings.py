@@ -24,9 +24,9 @@ from pbdist.study.columns import DescribedCells
 from pbdist.types import IntArray, JsonValue
 
 #: Settings that are remembered.
-_MOST_KNOWN = 100_000
+_MAX_KNOWN = 100_000
 #: How many near cells are read where noise is ordered in several amounts; in one amount the next one is best.
-_MOST_NEAR = 6
+_MAX_NEAR = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ class Settings:
 
     def _forget(self) -> None:
         """Drop the settings remembered when they are too many, so that memory is bounded."""
-        if len(self._known) >= _MOST_KNOWN:
+        if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
 
     def _of_label(self, mechanism: str, noise: Mapping[str, float | str | None]) -> Setting:
@@ -186,13 +186,13 @@ class _Order:
         if alike:
             # Its own points come first; other pairs that are as noisy bound from both sides.
             above, below = ([its for its in side if its != pair] for side in (above, below))
-        near = 1 if len(mine) == 1 else _MOST_NEAR
+        near = 1 if len(mine) == 1 else _MAX_NEAR
         sides = _Points(self, first, above), _Points(self, first, below)
         return Setting(cell, equal, *sides, near, ordered=True, stored=stored)
 
     def stored(self, pair: Pair) -> Pair:
         """Return a pair as it is stored: the worst of one attained pair, as plans are stored, is that pair."""
-        alone = None if pair.several else WorstOf(pair)
+        alone = None if pair.is_worst_of_several else WorstOf(pair)
         return alone if alone is not None and pair not in self._cells and alone in self._cells else pair
 
     def points(self, pair: Pair) -> PairPoints:

@@ -159,7 +159,7 @@ class StoreStatus:
 
     def as_json(self) -> dict[str, JsonValue]:
         """Return everything in the types of JSON."""
-        first, sought = self.parts[0].stored, self.parts[0].stored.study.sought
+        first, sought = self.parts[0].stored, self.parts[0].stored.study.required_tolerance
         missing, failed = self.cells_missing, self.cells_failed
         return {
             "store": self.store,
@@ -243,7 +243,7 @@ def store_status(where: str | Path, *, check: bool = False) -> StoreStatus:
         refinements=len(refinements),
         refined_points=sum(one.points for one in refinements),
         precision=None
-        if parts[0].study.sought is None
+        if parts[0].study.required_tolerance is None
         else recorded_precision(
             (part.stored, part.stored.cells_of(index), *counts)
             for part in found
@@ -261,7 +261,7 @@ def part_status(stored: StoredStudy, sizes: Mapping[str, int] | None = None) -> 
         MissingBatch(index, cells.start, cells.stop) for index in progress.missing for cells in [stored.cells_of(index)]
     )
     failed = tuple(FailedCell(cell, cause) for cell, cause in sorted(progress.failed.items()))
-    return PartStatus(stored, missing, failed, stored.judged(progress) if stored.study.seeks_some else {})
+    return PartStatus(stored, missing, failed, stored.judged(progress) if stored.study.requires_tolerance else {})
 
 
 @dataclass(frozen=True)
@@ -469,14 +469,14 @@ def _parameters(
 
 
 #: Of longer lists of values print has the ends and the number.
-_MOST_LISTED = 8
+_MAX_LISTED = 8
 
 
 def contents_sheet(contents: StudyContents) -> Sheet:
     """Return what a store holds as a sheet: rows of the study first, which have no mechanism; in CSV all values."""
     study = contents.study
     # Only a tolerance has a floor, and is sought in some direction.
-    names = [name for name in _FACTS if study.sought is not None or name not in ("floor", "direction")]
+    names = [name for name in _FACTS if study.required_tolerance is not None or name not in ("floor", "direction")]
     facts: dict[str, Value] = {"study": contents.name, "complete": contents.complete}
     facts |= {name: getattr(study, name) for name in names}
     rows: list[tuple[str, str, int | None, Cell]] = [
@@ -522,10 +522,10 @@ def _plain(value: Value) -> str:
 def _listed(values: Sequence[float | str | None], name: str) -> str:
     """Return values as text: all of them, or the ends of many numbers."""
     texts = [text_of(_named(value, name)) for value in values]
-    if len(texts) <= _MOST_LISTED:
+    if len(texts) <= _MAX_LISTED:
         return ", ".join(texts)
     if isinstance(values[-1], str):
-        return f"{', '.join(texts[:_MOST_LISTED])}, .."
+        return f"{', '.join(texts[:_MAX_LISTED])}, .."
     start = [texts[0]] if values[0] is None else []
     return ", ".join([*start, f"{texts[len(start)]} to {texts[-1]}"])
 
@@ -536,7 +536,7 @@ def _named(value: float | str | None, name: str) -> float | str:
 
 
 #: Labels that an error names, with their parameters.
-_MOST_NAMED = 8
+_MAX_NAMED = 8
 
 
 def only_mechanism(study: Study, noise: Mapping[str, Sequence[Any]], *, refine: bool) -> str:
@@ -563,12 +563,12 @@ def only_mechanism(study: Study, noise: Mapping[str, Sequence[Any]], *, refine: 
     what = "with these parameters" if noise else "of the store"
     if not able:
         what, able = "of the store, and parameters that it has", labels
-    held: dict[str, dict[str, None]] = {label: {} for label in able[:_MOST_NAMED]}
+    held: dict[str, dict[str, None]] = {label: {} for label in able[:_MAX_NAMED]}
     for one in study.contents().mechanisms:
         for name, values in one.parameters.items() if one.label in held else ():
             held[one.label][f"{name} {_listed(values, name)}"] = None
     named = [f"{shown(label)} ({'; '.join(texts) or 'no parameters'})" for label, texts in held.items()]
-    more = f", .. ({len(able)} in all)" if len(able) > _MOST_NAMED else ""
+    more = f", .. ({len(able)} in all)" if len(able) > _MAX_NAMED else ""
     raise InvalidInputError(f"--mechanism: expected one {what}, got none: it may be {', '.join(named)}{more}")
 
 

@@ -176,11 +176,11 @@ def _judged(found: CurveBounds, study: StudySpec, axis: _Axis, pair: Pair) -> tu
 
     Of errors the difference counts, of the total variation the ratio, as in `pbdist.bounds.curves`.
     """
-    if study.sought is None:
+    if study.required_tolerance is None:
         return found, None
     errors = axis.name == "type_one_error"
     width = found.upper - found.lower if errors else relative_width(found.lower, found.upper)
-    within = width <= study.sought
+    within = width <= study.required_tolerance
     if not errors:
         with np.errstate(divide="ignore"):
             within |= np.log(found.upper) <= log_floor(study)

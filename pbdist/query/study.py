@@ -182,7 +182,9 @@ class Study(Queries):
     def row_columns(self) -> Mapping[str, str]:
         """The columns of `frame`, and of an export with a row for each point, and what each holds."""
         found = about_rows(self.spec.cells)
-        return {name: what for name, what in found.items() if name != WITHIN or self.spec.sought is not None}
+        return {
+            name: what for name, what in found.items() if name != WITHIN or self.spec.required_tolerance is not None
+        }
 
     def rows(self, chosen: Selection, direction: str) -> Iterator[dict[str, Any]]:
         """Yield chosen points as columns; of some cells at a time, so that few are in memory."""

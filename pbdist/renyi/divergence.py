@@ -243,7 +243,7 @@ def up(value: float) -> float:
 
 
 #: At most so many bins in a grid.
-MOST_BINS = 1_000_000
+MAX_BINS = 1_000_000
 #: The smallest edge of a first grid.
 _SMALLEST_EDGE = 1e-13
 
@@ -288,10 +288,10 @@ def _side(reach: float, core: float, widest: float, growth: float) -> FloatArray
         if stop <= last:
             continue
         if step is None:
-            count = min(math.ceil(math.log(stop / last) / math.log1p(growth)), MOST_BINS)
+            count = min(math.ceil(math.log(stop / last) / math.log1p(growth)), MAX_BINS)
             part = last * np.exp(np.linspace(0.0, math.log(stop / last), count + 1)[1:])
         else:
-            count = math.ceil(min((stop - last) / step, MOST_BINS))
+            count = math.ceil(min((stop - last) / step, MAX_BINS))
             part = np.linspace(last, stop, count + 1)[1:]
         parts.append(part)
         last = float(part[-1])
@@ -490,7 +490,7 @@ def _log_in_unit(value: float, unit: float) -> float:
 #: A divergence of at most this may be 0.
 _NEGLIGIBLE = 1e-24
 #: At most so many grids are tried.
-_MOST_GRIDS = 60
+_MAX_GRIDS = 60
 #: So many grids in a row may fail to bring the bounds a tenth closer.
 _PATIENCE = 6
 
@@ -559,9 +559,9 @@ def _on_grids(
     guess = max(best.lower, 1e-28)
     window = rough.window(0.05 * tolerance)
     closest, idle = math.inf, 0
-    for _ in range(_MOST_GRIDS):
+    for _ in range(_MAX_GRIDS):
         edges = window.edges(guess, alpha, tolerance)
-        if edges.size > MOST_BINS:
+        if edges.size > MAX_BINS:
             break
         terms = RenyiTerms(pair, alpha, direction, edges, finite=finite)
         infinite = max(infinite, terms.infinite)

@@ -41,7 +41,7 @@ Result = TypeVar("Result")
 #: Tasks submitted and not yet done, for each worker: enough that none is idle, few enough to hold in memory.
 _WINDOW_PER_WORKER = 3
 #: Tasks submitted together, and results fetched together, at most: a call costs the same for any number of them.
-_MOST_SUBMITTED, _MOST_FETCHED = 64, 256
+_MAX_SUBMITTED, _MAX_FETCHED = 64, 256
 _CONNECT_SECONDS = 20.0
 #: How long there may be no result and no worker that works; the start timeout of a cluster, if that is longer.
 _LOST_SECONDS = 300.0
@@ -53,7 +53,7 @@ _COUNT_SECONDS = 2.0
 _ANSWER_SECONDS = 60
 #: The level of zlib: the fastest, which makes 4,096 cells a tenth of their size.
 _COMPRESSION = 1
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 _DIED = "the workers that computed it died: "
 _GO_ON = "the same command goes on where this one stopped"
 #: One topic for all runs: a scheduler that outlives them keeps the last events of every topic.
@@ -182,9 +182,9 @@ class DaskExecutor(Executor):
     def _fill(self, tasks: "_Tasks[Item]", waiting: Iterator[Item]) -> None:
         """Submit items up to the window: several at once, as long as no worker is idle."""
         window = _WINDOW_PER_WORKER * self.parallelism
-        least = min(_MOST_SUBMITTED, max(1, window // 8))
+        least = min(_MAX_SUBMITTED, max(1, window // 8))
         while (room := window - len(tasks)) >= least:
-            some = [*islice(waiting, min(room, _MOST_SUBMITTED))]
+            some = [*islice(waiting, min(room, _MAX_SUBMITTED))]
             if not some:
                 return
             tasks.submit(some)
@@ -202,7 +202,7 @@ class DaskExecutor(Executor):
             causes, hopeless = self._source.problems()
             if hopeless or time.monotonic() > deadline:
                 within = "" if hopeless else f" within {timeout:g} s"
-                why = f": {' | '.join(causes[:_MOST_NAMED])}" if causes else ""
+                why = f": {' | '.join(causes[:_MAX_NAMED])}" if causes else ""
                 raise InvalidInputError(f"workers: no worker came from {self._source.where}{within}{why}")
             time.sleep(0.2)
 
@@ -245,9 +245,9 @@ class _Watch:
         names = again or [str(worker["name"]) for worker in workers.values()]
         if not names:
             return f"no worker is left on {self._where}, for {self._longest:g} s"
-        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
         return (
-            f"no result on {self._where} for {self._longest:g} s: workers {', '.join(names[:_MOST_NAMED])}{more} "
+            f"no result on {self._where} for {self._longest:g} s: workers {', '.join(names[:_MAX_NAMED])}{more} "
             f"{'start again and again' if again else 'are paused'}, most likely for want of memory: "
             "start fewer workers, or give them more memory"
         )
@@ -284,7 +284,7 @@ class _Tasks(Generic[Item]):
         while self._running:
             futures = [self._one_finished()]
             with suppress(queue.Empty):
-                while len(futures) < _MOST_FETCHED:
+                while len(futures) < _MAX_FETCHED:
                     futures.append(self._finished.get_nowait())
             results = self._gathered([future for future in futures if future.status == "finished"])
             for future in futures:

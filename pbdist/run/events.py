@@ -169,9 +169,9 @@ TOLD_EVERY = 30.0
 #: How long a run waits for an object store or a scheduler that cannot be reached, in seconds, by default.
 OUTAGE_SECONDS = 900.0
 #: The least time between two reports of a worker, in seconds, and the most reports a second of all workers together.
-_LEAST_PAUSE, _MOST_REPORTS = 5.0, 50.0
+_MIN_PAUSE, _MAX_REPORTS = 5.0, 50.0
 #: Reports of a cell between two events of a run, at least.
-_LEAST_REPORTS = 1.5
+_MIN_REPORTS = 1.5
 #: Longer descriptions of cells are cut: one line may hold several.
 _LONGEST_SETTING = 100
 
@@ -295,8 +295,8 @@ class CellWatch:
 
 def pause_between_reports(event_seconds: float, parallelism: int) -> float:
     """Return the time between two reports of a worker, where the run sends an event every `event_seconds`."""
-    pause = max(_LEAST_PAUSE, parallelism / _MOST_REPORTS)
-    return min(pause, event_seconds / _LEAST_REPORTS)
+    pause = max(_MIN_PAUSE, parallelism / _MAX_REPORTS)
+    return min(pause, event_seconds / _MIN_REPORTS)
 
 
 class CellsAtWork:

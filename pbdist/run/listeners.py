@@ -34,7 +34,7 @@ from pbdist.types import JsonValue
 #: Seconds between two lines where the output is not a terminal.
 _LINE_SECONDS = 5.0
 #: Failures of so many different causes are shown as they come; the log and the store have all of them.
-_MOST_CAUSES = 10
+_MAX_CAUSES = 10
 #: The time since a worker's last report is shown from so many seconds on.
 _SILENT_SECONDS = 25.0
 
@@ -174,10 +174,10 @@ class ProgressDisplay:
     def _fail(self, cells: int, cause: str, text: str) -> None:
         """Count failures; each cause is shown once."""
         self._failed += cells
-        if cause in self._causes or len(self._causes) > _MOST_CAUSES:
+        if cause in self._causes or len(self._causes) > _MAX_CAUSES:
             return
         self._causes.add(cause)
-        self._print(f"failed: {text}" if len(self._causes) <= _MOST_CAUSES else "failed: for still more causes")
+        self._print(f"failed: {text}" if len(self._causes) <= _MAX_CAUSES else "failed: for still more causes")
 
     def _finish(self, event: RunFinished) -> None:
         texts = [f"{event.cells - event.failed_cells:,} of {event.cells:,} cells are in the store"]

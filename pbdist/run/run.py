@@ -55,7 +55,7 @@ from pbdist.study.load import Addition
 from pbdist.study.plan import duration, elapsed
 
 #: Causes of failures, and cells of each, that an error names; cells at work in one event.
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -389,8 +389,8 @@ class _Run:
                 seconds=time.monotonic() - self._began,
                 cells=self._cells,
                 cells_done=self._done,
-                at_work=tuple(cells[:_MOST_NAMED]),
-                more=max(0, len(cells) - _MOST_NAMED),
+                at_work=tuple(cells[:_MAX_NAMED]),
+                more=max(0, len(cells) - _MAX_NAMED),
             )
         )
 
@@ -448,11 +448,11 @@ class _Run:
         by_cause: dict[str, list[tuple[str, int]]] = {}
         for key, cause in sorted(self._failed.items()):
             by_cause.setdefault(cause, []).append(key)
-        parts = [f"{'; '.join(self._named(cells))}: {cause}" for cause, cells in list(by_cause.items())[:_MOST_NAMED]]
-        if len(by_cause) > _MOST_NAMED:
-            parts.append(f"and {len(by_cause) - _MOST_NAMED} more causes")
+        parts = [f"{'; '.join(self._named(cells))}: {cause}" for cause, cells in list(by_cause.items())[:_MAX_NAMED]]
+        if len(by_cause) > _MAX_NAMED:
+            parts.append(f"and {len(by_cause) - _MAX_NAMED} more causes")
         return f"{len(self._failed)} of {self._cells} cells could not be computed: {' | '.join(parts)}"
 
     def _named(self, cells: Sequence[tuple[str, int]]) -> list[str]:
-        more = [f"and {len(cells) - _MOST_NAMED} more cells"] if len(cells) > _MOST_NAMED else []
-        return [self._parts[part].study.cells[cell].describe() for part, cell in cells[:_MOST_NAMED]] + more
+        more = [f"and {len(cells) - _MAX_NAMED} more cells"] if len(cells) > _MAX_NAMED else []
+        return [self._parts[part].study.cells[cell].describe() for part, cell in cells[:_MAX_NAMED]] + more

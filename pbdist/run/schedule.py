@@ -14,7 +14,7 @@ _TASK_SECONDS = 4.0
 #: No task holds more than this share of what is left for one worker, so that all finish together.
 _SHARE_LEFT = 0.25
 #: How often the cells of a batch are tried one by one before the whole batch fails.
-_MOST_ISOLATIONS = 2
+_MAX_ISOLATIONS = 2
 #: The projection counts as much as this many seconds of measured work.
 _PRIOR_SECONDS = 2.0
 
@@ -84,7 +84,7 @@ class Schedule(Iterator[Task]):
         (batch,) = task.batches
         untried = [cell for cell in range(batch.start, batch.stop) if cell not in task.refused]
         key = task.head.part, batch.index
-        if not untried or self._isolated[key] == _MOST_ISOLATIONS:
+        if not untried or self._isolated[key] == _MAX_ISOLATIONS:
             return False
         self._isolated[key] += 1
         self._trials.append(replace(task, probed=untried[0]))

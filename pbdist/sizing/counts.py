@@ -30,7 +30,7 @@ _OFFSETS = (0.0, *(side * 0.01 * 2.0**power for power in range(8) for side in (-
 #: How far above the estimated smallest noise the answer is placed, in tolerances.
 _MARGIN = 0.25
 #: Steps that a search for noise that meets the target may take, and answers that scans may replace.
-_MOST_STEPS, _MOST_SCANS = 20, 20
+_MAX_STEPS, _MAX_SCANS = 20, 20
 #: Logarithm of the largest scale of the estimate over the smallest that can meet the target; intervals of its grid.
 _WIDEST, _POINTS = math.log(64.0), 14
 #: Scales grow until ln δ, once it is below the first number, has not fallen in so many steps.
@@ -84,7 +84,7 @@ def smallest_count(
     """
     search = _CountSearch(family, judge, tolerance, limits)
     best = search.answer(search.best_of(stored))
-    for _ in range(_MOST_SCANS):
+    for _ in range(_MAX_SCANS):
         found = search.certificate(*best)
         if isinstance(found, Certificate):
             return found
@@ -119,7 +119,7 @@ class _CountSearch:
 
     def answer(self, known: tuple[float, float] | None = None) -> tuple[float, float]:
         """Return mean and scale that meet the target with about the fewest messages, no more than `known` takes."""
-        for step in range(_MOST_STEPS):
+        for step in range(_MAX_STEPS):
             # The margin grows with every estimate that has failed.
             larger = 1.0 + _MARGIN * self.tolerance * 1.5 ** max(step - 2, 0)
             mean, scale = (larger * best for best in self._estimated_best())
@@ -134,7 +134,7 @@ class _CountSearch:
             if found.vacuous:
                 raise self.judge.undecided(self.family.pair(mean, scale), found)
         raise PrecisionError(
-            f"delta: expected a target that a search reaches in {_MOST_STEPS} steps, got {self.judge.target}, with"
+            f"delta: expected a target that a search reaches in {_MAX_STEPS} steps, got {self.judge.target}, with"
             f" mean {mean:.6g} and scale {scale:.6g} at last"
         )
 

@@ -69,7 +69,7 @@ _TYPICAL = (1.0, 1e3, 1e-3, 1e6, 100.0)
 #: Means and scales at which a family of counts is checked. Of the first one many parts are whole.
 _TYPICAL_COUNTS = ((5040.0, 500.0), (1.0, 1.0), (1e4, 1e3), (1e2, 1e1))
 #: The most messages that the mean of a family of counts may go up by.
-_MOST_STEP = 1000
+_MAX_STEP = 1000
 #: Below this 1 - lie would round the probability of a lie by more than a part in 10^7.
 _RAREST_LIE = 1e-9
 #: An amount of noise at which the probability of a lie is 1/2 in float64.
@@ -179,11 +179,11 @@ class CountFamily:
             typical = self.pair(mean, scale)
         if all(isinstance(factor.inner.noise, AdditiveNoise) for factor in typical.factors):  # type: ignore[attr-defined]
             return 0
-        for step in range(1, _MOST_STEP + 1):
+        for step in range(1, _MAX_STEP + 1):
             if _made(self.pair, float(step), scale) and _made(self.pair, 3.0 * step, scale):
                 return step
         raise InvalidInputError(
-            f"CountFamily.make: expected discrete noise for every multiple of some mean up to {_MOST_STEP}, got none"
+            f"CountFamily.make: expected discrete noise for every multiple of some mean up to {_MAX_STEP}, got none"
         )
 
     def messages(self, mean: float, scale: float) -> float:

@@ -43,14 +43,14 @@ _MARGIN = 0.25
 #: How much less noise is tried, in tolerances, where bounds do not decide of the noise to be refuted.
 _LESS = (0.05, 0.2, 0.5)
 #: Steps that halve an interval in the worst case; a search takes about five.
-_MOST_STEPS = 200
+_MAX_STEPS = 200
 #: Answers that a scan may replace by smaller ones.
-_MOST_SCANS = 30
+_MAX_SCANS = 30
 #: Halvings that look for the largest refuted scale, where the one smaller by the tolerance is not refuted.
 _HALVINGS = 6
 #: Amounts in a row of which nothing is known before a search is given up; one of which nothing is known from below
 #: alone, whose bounds take long, counts as several.
-_MOST_UNKNOWN, _FROM_BELOW = 8, 3
+_MAX_UNKNOWN, _FROM_BELOW = 8, 3
 #: A logarithm of δ within so much of the target's is near it.
 _NEAR_TARGET = 10.0
 
@@ -84,7 +84,7 @@ def smallest_scale(
     search = _Search(family, judge, tolerance, limits)
     start = search.start(stored)
     low, high = search.bracket_in_order(*start) if family.ordered else search.bracket_anywhere(start[0])
-    for _ in range(_MOST_SCANS):
+    for _ in range(_MAX_SCANS):
         high = search.narrowed(low, high)
         try:
             high, answer = search.certificate_near(high)
@@ -220,7 +220,7 @@ class _Search:
         """Return an amount that meets the target, at most the tolerance above one that is not known to."""
         above: float | None = None
         unknown = 0
-        for step in range(_MOST_STEPS):
+        for step in range(_MAX_STEPS):
             edge = self._edge(high)
             if (low >= edge and above is None) or (above is not None and above >= high):
                 return high
@@ -249,7 +249,7 @@ class _Search:
             if self._meets(found):
                 high = aim
                 continue
-            if found is not None and unknown > _MOST_UNKNOWN:
+            if found is not None and unknown > _MAX_UNKNOWN:
                 raise self.judge.undecided(self.family.make(self.family.scale_of(aim)), found)
             low = aim
             if found is not None and not self.judge.refutes(found):

@@ -84,7 +84,7 @@ class BatchWriter:
             states = files_checksum(digests)
         self._bounds[row, : len(BOUNDS)] = values
         within = table.within
-        if settings.sought is not None:
+        if settings.required_tolerance is not None:
             if within is None:
                 # Of a cell with a factor of its own, or without any loss.
                 within = within_tolerance(settings, table.log_delta_lower, table.log_delta_upper)
@@ -125,7 +125,7 @@ def failure_document(failed: Mapping[int, str]) -> bytes:
 
 def judged(settings: StudySpec, cell: Cell, log_upper: FloatArray, within: BoolArray | None) -> tuple[int, int]:
     """Return at how many points of a cell the tolerance is sought, and at how many of them it is missed."""
-    if within is None or not settings.seeks_tolerance(cell):
+    if within is None or not settings.requires_tolerance_of(cell):
         return 0, 0
     if settings.direction == "both":
         log_upper, within = log_upper.max(axis=0, keepdims=True), within[:1]

@@ -24,7 +24,7 @@ from pbdist.types import JsonValue
 #: The columns that a cell is made of.
 _OF_CELL = ("mechanism", "pair", "factor")
 #: How many chunks stay in memory.
-_MOST_CHUNKS = 4
+_MAX_CHUNKS = 4
 
 
 class StoredCells(DescribedCells):
@@ -106,7 +106,7 @@ class StoredCells(DescribedCells):
     def _cell(self, number: int) -> Cell:
         chunk, row = divmod(number, COLUMN_CHUNK)
         if chunk not in self._read:
-            while len(self._read) >= _MOST_CHUNKS:
+            while len(self._read) >= _MAX_CHUNKS:
                 del self._read[next(iter(self._read))]
             self._read[chunk] = tuple(self._column(name, chunk) for name in _OF_CELL)
         labels, pairs, factors = self._read[chunk]

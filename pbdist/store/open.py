@@ -47,11 +47,11 @@ from pbdist.study import Cell, StudySpec, Target
 from pbdist.types import BoolArray, FloatArray, IntArray, JsonValue
 
 #: Bytes of bounds that a part keeps in memory, about.
-_MOST_BYTES = 1 << 26
+_MAX_BYTES = 1 << 26
 #: Checksums are whole numbers of so many bytes, which float64 holds exactly.
 _CHECKSUM_BYTES = 6
 #: So many committed batches are compared to recognise a study.
-_MOST_COMPARED = 8
+_MAX_COMPARED = 8
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class StoredStudy:
         found = self._cache.get(index) or self._read(index)
         if found is not None:
             # Batches of a part have one size. Several threads read them.
-            if len(self._cache) > _MOST_BYTES // max(1, found.bounds.nbytes):
+            if len(self._cache) > _MAX_BYTES // max(1, found.bounds.nbytes):
                 self._cache.clear()
             self._cache[index] = found
         return found
@@ -215,7 +215,7 @@ class StoredStudy:
 
     def is_of(self, study: StudySpec) -> bool | None:
         """Whether the results that are there are those of a study; None where nothing is committed."""
-        committed = np.flatnonzero(self.progress().committed)[:_MOST_COMPARED].tolist()
+        committed = np.flatnonzero(self.progress().committed)[:_MAX_COMPARED].tolist()
         own = replace(self, study=study, attributes={"study_digest": study.digest})
         return any(own.is_sound(index) for index in committed) if committed else None
 

@@ -32,11 +32,11 @@ PATIENCE_SECONDS = 20.0
 #: The first and the longest pause between two attempts, and the longest time of one request, in seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE, _REQUEST_SECONDS = 0.25, 15.0, 300.0
 #: obstore gives up after this many attempts, or when the time is over.
-_MOST_RETRIES = 10_000
+_MAX_RETRIES = 10_000
 #: Errors of obstore that mean no answer, or a request that may succeed later.
 _PASSING_TEXT = re.compile(r"HTTP error: (?!builder)|status code: (5\d\d|408|409|429)\b")
 #: Requests to an object store at the same time.
-_MOST_AT_ONCE = 32
+_MAX_AT_ONCE = 32
 #: How long a process that only looks may have the lock, in seconds.
 _LOOK_SECONDS = 0.5
 
@@ -266,7 +266,7 @@ class ObjectPlace:
         if len(items) < 2:
             yield from map(do, items)
             return
-        with ThreadPoolExecutor(min(_MOST_AT_ONCE, len(items))) as threads:
+        with ThreadPoolExecutor(min(_MAX_AT_ONCE, len(items))) as threads:
             yield from threads.map(do, items)
 
     @property
@@ -335,7 +335,7 @@ def _client(url: str, patience: float, environment: frozenset[tuple[str, str]]) 
             "timeout": seconds,
         },
         retry_config={
-            "max_retries": _MOST_RETRIES,
+            "max_retries": _MAX_RETRIES,
             "retry_timeout": timedelta(seconds=patience),
             "backoff": {
                 "init_backoff": timedelta(seconds=_FIRST_PAUSE),

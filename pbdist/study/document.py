@@ -31,9 +31,9 @@ _WORDS: Mapping[str, bool | None] = {
 }
 _LONGEST_SHOWN = 60
 #: The most bytes of a file, and levels in it. Longer histograms come from files of their own.
-_MOST_BYTES, _MOST_LEVELS = 16 << 20, 50
+_MAX_BYTES, _MAX_LEVELS = 16 << 20, 50
 #: A file with more problems is not read to its end.
-MOST_PROBLEMS = 1000
+MAX_PROBLEMS = 1000
 #: By libyaml, where PyYAML was built with it: twenty times as fast.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -51,7 +51,7 @@ def _cut(text: str) -> str:
 
 
 class Problems:
-    """What is wrong with a file: problems are collected, and refused together, or once there are `MOST_PROBLEMS`."""
+    """What is wrong with a file: problems are collected, and refused together, or once there are `MAX_PROBLEMS`."""
 
     def __init__(self) -> None:
         self.found: list[FileProblem] = []
@@ -63,7 +63,7 @@ class Problems:
             yield
         except StudyFileError as error:
             self.found += error.problems
-        if len(self.found) >= MOST_PROBLEMS:
+        if len(self.found) >= MAX_PROBLEMS:
             # Looking for more would take as long as the file is wrong.
             self.refuse()
 
@@ -143,7 +143,7 @@ def read_document(path: Path, read: Callable[[Document], _Made], what: str = "st
     """
     source = str(path)
     try:
-        text = read_input(path, _MOST_BYTES).decode("utf-8")
+        text = read_input(path, _MAX_BYTES).decode("utf-8")
     except OSError as error:
         problem = FileProblem(source, 0, what, f"expected a readable {what} file, got: {error.strerror}")
         raise StudyFileError.of([problem]) from error
@@ -198,8 +198,8 @@ class _Reader:
         """Return the value that begins with an event."""
         line = event.start_mark.line + 1
         self._lines.setdefault(keys, line)
-        if len(keys) > _MOST_LEVELS:
-            self.note(line, (), f"expected at most {_MOST_LEVELS} levels of nesting, got more")
+        if len(keys) > _MAX_LEVELS:
+            self.note(line, (), f"expected at most {_MAX_LEVELS} levels of nesting, got more")
             self.problems.refuse()
         if isinstance(event, yaml.AliasEvent):
             self.note(line, keys, f"expected the value itself, got the alias *{_cut(str(event.anchor))}")

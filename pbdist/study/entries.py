@@ -35,11 +35,11 @@ from pbdist.suggestions import did_you_mean, likely
 from pbdist.types import JsonValue
 
 #: Larger studies are refused.
-MOST_SETTINGS = 20_000_000
+MAX_SETTINGS = 20_000_000
 #: So many pairs are made at once: those that mechanisms are made of.
-MOST_MADE = 2_000_000
+MAX_MADE = 2_000_000
 #: To name those that a mechanism refuses, so many settings are tried, until so many are wrong.
-_MOST_TRIED, _MOST_WRONG = 100_000, 100
+_MAX_TRIED, _MAX_WRONG = 100_000, 100
 
 #: The values of each parameter, in the order of the grids.
 Grids: TypeAlias = Mapping[str, Sequence[Any]]
@@ -104,8 +104,8 @@ def study_kinds() -> tuple[str, ...]:
 def expand_entry(entry: Document, kinds: tuple[str, ...] | None = None) -> list[Pair]:
     """Return the pairs of an entry, as `pairs_of_entry` has them; too many to make them all are refused."""
     pairs = pairs_of_entry(entry, study_kinds() if kinds is None else kinds)
-    if len(pairs) > MOST_MADE:
-        entry.refuse(f"expected at most {MOST_MADE} noise settings, got {len(pairs)}")
+    if len(pairs) > MAX_MADE:
+        entry.refuse(f"expected at most {MAX_MADE} noise settings, got {len(pairs)}")
     return [*pairs]
 
 
@@ -180,8 +180,8 @@ def _expand(entry: Document, kind: str, also: tuple[str, ...], values: Values) -
                 choices |= _choices(values[name], kind, one)
     problems.refuse()
     count = math.prod(map(len, choices.values()))
-    if count > MOST_SETTINGS:
-        entry.refuse(f"expected at most {MOST_SETTINGS} noise settings, got {count}")
+    if count > MAX_SETTINGS:
+        entry.refuse(f"expected at most {MAX_SETTINGS} noise settings, got {count}")
 
     def made(chosen: Sequence[Any]) -> Pair:
         arguments = dict(zip(choices, chosen, strict=True))
@@ -200,13 +200,13 @@ def _expand(entry: Document, kind: str, also: tuple[str, ...], values: Values) -
 def _refuse_combinations(entry: Document, choices: Mapping[str, _Choices], make: Make) -> None:
     """Refuse the combinations of values that a mechanism refuses, as far as they are looked for."""
     problems = Problems()
-    for choice in itertools.islice(itertools.product(*choices.values()), _MOST_TRIED):
+    for choice in itertools.islice(itertools.product(*choices.values()), _MAX_TRIED):
         with problems.collected():
             try:
                 make([value for value, _ in choice])
             except InvalidInputError as error:
                 refuse_constructed(entry, {name: at for name, (_, at) in zip(choices, choice, strict=True)}, error)
-        if len(problems.found) == _MOST_WRONG:
+        if len(problems.found) == _MAX_WRONG:
             break
     problems.refuse()
 

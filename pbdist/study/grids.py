@@ -18,7 +18,7 @@ from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
 
 #: The largest number of compositions: one more doubling still fits an int64.
-MOST_COMPOSITIONS = 2**62
+MAX_COMPOSITIONS = 2**62
 
 _T = TypeVar("_T")
 _SPACES = ("linspace", "geomspace")
@@ -122,7 +122,7 @@ def nearest_exponential(stored: Sequence[float], wanted: float) -> int | None:
 
 
 def _composition(value: JsonValue) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_COMPOSITIONS:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_COMPOSITIONS:
         raise GridError(f"expected an integer from 1 to 2^62, got {shown(value)}{number_hint(value)}")
     return value
 

@@ -12,7 +12,7 @@ from pbdist.errors import InvalidInputError, StoreMismatchError
 from pbdist.mechanisms import MECHANISMS, Adjacency, Alternatives, checked_adjacency, stated
 from pbdist.study.cells import Block, Cell, CellTable, repeated_cells
 from pbdist.study.document import Document, Problems, read_document, read_each, shown
-from pbdist.study.entries import MOST_SETTINGS
+from pbdist.study.entries import MAX_SETTINGS
 from pbdist.study.extension import COMMON, check_common, union_of
 from pbdist.study.fields import STUDY, TARGET
 from pbdist.study.grids import nearest_exponential, nearest_match
@@ -175,8 +175,8 @@ class _Contents(Generic[_Model]):
         count = 0
         for entry in self.entries:
             count += len(entry.pairs) * len(self.model.factors)
-            if count > MOST_SETTINGS:
-                entry.document.refuse(f"expected at most {MOST_SETTINGS} cells in all, got {count} up to here")
+            if count > MAX_SETTINGS:
+                entry.document.refuse(f"expected at most {MAX_SETTINGS} cells in all, got {count} up to here")
         problems = Problems()
         for repeated in repeated_cells(self.cells.blocks):
             first, again = (self.entries[block].document for block in (repeated.first_block, repeated.block))

@@ -13,9 +13,9 @@ from pbdist.arguments import DIRECTIONS, MAX_BUCKETS, MAX_EPSILON, SMALLEST_TOLE
 from pbdist.errors import InvalidInputError, StudyFileError
 from pbdist.mechanisms import checked_adjacency
 from pbdist.study import grids
-from pbdist.study.document import MOST_PROBLEMS, Document, Keys, shown
+from pbdist.study.document import MAX_PROBLEMS, Document, Keys, shown
 from pbdist.study.fields import is_exponential, key_problems, number_hint
-from pbdist.study.grids import MOST_COMPOSITIONS, GridError
+from pbdist.study.grids import MAX_COMPOSITIONS, GridError
 from pbdist.study.spec import NAME
 from pbdist.suggestions import did_you_mean
 from pbdist.table import METHODS
@@ -76,7 +76,7 @@ def model_at(document: Document, keys: Keys, model: type[_Model], *, joint: str 
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        found = error.errors(include_url=False)[:MOST_PROBLEMS]
+        found = error.errors(include_url=False)[:MAX_PROBLEMS]
     unknown, missing = ([str(one["loc"][-1]) for one in found if one["type"] == kind] for kind in _OF_KEYS)
     of_keys = key_problems(owner, unknown, missing, tuple(model.model_fields))
     of_values = (problem for one in found if one["type"] not in _OF_KEYS for problem in _value_problems(one))
@@ -130,7 +130,7 @@ _exp_epsilon = partial(_loss, least=1.0, most=math.inf, what="e^ε")
 Number = float
 Positive = Annotated[float, Field(gt=0)]
 Delta = Annotated[float, Field(gt=0, lt=1)]
-Round = Annotated[int, Field(ge=1, le=MOST_COMPOSITIONS)]
+Round = Annotated[int, Field(ge=1, le=MAX_COMPOSITIONS)]
 Rounds = Annotated[tuple[int, ...], PlainValidator(grids.integers)]
 
 

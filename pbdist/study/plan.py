@@ -23,7 +23,7 @@ from pbdist.study.spec import StudySpec
 from pbdist.types import FloatArray, IntArray
 
 #: Classes of similar cells, at most; sizes are halved no more than so often to get there.
-_MOST_CLASSES, _MOST_MERGERS = 200, 11
+_MAX_CLASSES, _MAX_MERGERS = 200, 11
 #: Sizes are binary orders of floats; that of 0 is below all others.
 _OF_ZERO = -2000
 #: The kind of a pair and the sizes of its parameters, then that of its factor.
@@ -37,8 +37,8 @@ def similar_cells(cells: Sequence[Cell]) -> tuple[IntArray, tuple[int, ...]]:
     """
     numbers: dict[Hashable, int] = {}
     class_of = np.concatenate([_classes(block, numbers) for block in CellTable.of(cells).blocks])
-    for _ in range(_MOST_MERGERS):
-        if len(numbers) <= _MOST_CLASSES:
+    for _ in range(_MAX_MERGERS):
+        if len(numbers) <= _MAX_CLASSES:
             break
         coarser: dict[Hashable, int] = {}
         merged = [coarser.setdefault(_coarser(key), len(coarser)) for key in numbers]
@@ -183,7 +183,7 @@ _SECONDS_PER_OUTCOME, _BYTES_PER_OUTCOME = 2.0e-6, 2000
 _BYTES_PER_CLIMB = 250_000_000
 _SECONDS_PER_STATE, _SECONDS_PER_STATE_BYTE = 0.005, 1.0e-8
 #: Grids are thinned to this many r and ε; pairs of more outcomes are projected without their outcomes.
-_MOST_ROUNDS, _MOST_EPSILON, _MOST_OUTCOMES = 10, 12, 2000
+_MAX_ROUNDS, _MAX_EPSILON, _MAX_OUTCOMES = 10, 12, 2000
 #: Of enclosures, the coarse and the fine ones: a product of sums of ratios, and more of it for finer ones; and those
 #: that are good enough for a projection.
 _SECONDS_PER_ENCLOSED_PRODUCT, _SECONDS_PER_RESOLUTION = 0.06, 2.0e-4
@@ -192,13 +192,13 @@ _PICTURE = Fineness(resolution=25.0, lost=1e-14, matters=1e-8)
 
 def _tight_cost(study: StudySpec, cell: Cell) -> CellCost:
     """Return the cost of a cell by the tight method; of the worst of several pairs, that of one after the other."""
-    if cell.pair.several:
+    if cell.pair.is_worst_of_several:
         costs = [_tight_cost(study, replace(cell, pair=pair)) for pair in cell.pair.alternatives]
         return CellCost(sum(one.seconds for one in costs), max(one.peak_bytes for one in costs), 0)
-    rounds, epsilon = _thinned(study.compositions, _MOST_ROUNDS), _thinned(study.epsilon, _MOST_EPSILON)
+    rounds, epsilon = _thinned(study.compositions, _MAX_ROUNDS), _thinned(study.epsilon, _MAX_EPSILON)
     factors = cell.pair.factors
     outcomes = sum(factor.outcomes for factor in factors)
-    if outcomes > _MOST_OUTCOMES:
+    if outcomes > _MAX_OUTCOMES:
         factors = tuple(factor.cost_stand_in for factor in factors)
     counts = factor_counts([(factor, 1) for factor in factors])
     if any_enclosed(counts):
@@ -221,7 +221,7 @@ def _tight_cost(study: StudySpec, cell: Cell) -> CellCost:
     more = len(study.compositions) / len(rounds)
     points = len(study.compositions) * len(study.epsilon)
     seconds = _SECONDS_PER_CELL + _SECONDS_PER_POINT * points + cost.seconds + _seconds_of_enclosures(cell, tolerance)
-    if outcomes > _MOST_OUTCOMES:
+    if outcomes > _MAX_OUTCOMES:
         seconds += _SECONDS_PER_OUTCOME * outcomes * len(question.directions)
     states = 0
     if study.keep_states:

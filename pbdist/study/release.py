@@ -33,7 +33,7 @@ from pbdist.granularity.release.plan import ReleasePlan
 from pbdist.mechanisms import Pair, Product, WorstOf
 from pbdist.study.cells import PairTable
 from pbdist.study.document import Document, Problems, read_each, shown
-from pbdist.study.entries import MOST_MADE, expand_entry, pairs_of_entry, settings_of, study_kinds
+from pbdist.study.entries import MAX_MADE, expand_entry, pairs_of_entry, settings_of, study_kinds
 from pbdist.study.fields import Values, check_keys, constructed, refuse_constructed, values_of
 from pbdist.suggestions import did_you_mean
 
@@ -52,7 +52,7 @@ _BLOCKS: Mapping[str, type[Blocks]] = {"partition": Partition, "overlapping": Ov
 #: A text of at most 100 letters that begins and ends with none that is a space.
 _LABEL = re.compile(r"\S(.{0,98}\S)?")
 #: Blocks that are given by their number.
-_MOST_BLOCKS = 100_000
+_MAX_BLOCKS = 100_000
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,8 @@ def _plans(entry: Document, own: tuple[str, ...], values: Values) -> list[Pair]:
             profiles = read_each(profile_at, values["profiles"].items())
     problems.refuse()
     count = math.prod(map(len, alternatives))
-    if count > MOST_MADE:
-        entry.refuse(f"expected at most {MOST_MADE} noise settings, got {count}")
+    if count > MAX_MADE:
+        entry.refuse(f"expected at most {MAX_MADE} noise settings, got {count}")
     found: list[Pair] = []
     for choice in itertools.product(*alternatives):
         try:
@@ -161,10 +161,10 @@ def blocks_at(document: Document) -> Blocks:
 def _names(document: Document) -> Sequence[Any]:
     """Return the names of blocks; a number stands for that many blocks ``block 1``, ``block 2``, .."""
     value = document.data
-    if type(value) is int and 1 <= value <= _MOST_BLOCKS:
+    if type(value) is int and 1 <= value <= _MAX_BLOCKS:
         return [f"block {number}" for number in range(1, value + 1)]
     if not isinstance(value, list):
-        document.refuse(f"expected a list of names, or a number from 1 to {_MOST_BLOCKS}, got {shown(value)}")
+        document.refuse(f"expected a list of names, or a number from 1 to {_MAX_BLOCKS}, got {shown(value)}")
     return value
 
 

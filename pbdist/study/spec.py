@@ -105,7 +105,7 @@ class StudySpec:
         return known(self.cells).sha256
 
     @property
-    def sought(self) -> float | None:
+    def required_tolerance(self) -> float | None:
         """The tolerance to reach; None where there is none, or buckets replace it."""
         return self.tolerance if self.method == "tight" and self.buckets is None else None
 
@@ -132,13 +132,13 @@ class StudySpec:
         return dict(self.adjacency)
 
     @property
-    def seeks_some(self) -> bool:
+    def requires_tolerance(self) -> bool:
         """Whether the bounds of any cell should meet the tolerance."""
-        return self.sought is not None and known(self.cells).some_automatic
+        return self.required_tolerance is not None and known(self.cells).some_automatic
 
-    def seeks_tolerance(self, cell: Cell) -> bool:
+    def requires_tolerance_of(self, cell: Cell) -> bool:
         """Whether the bounds of a cell should meet the tolerance: neither buckets nor a factor replace it."""
-        return self.sought is not None and cell.factor is None
+        return self.required_tolerance is not None and cell.factor is None
 
     @cached_property
     def digest(self) -> str:
@@ -191,13 +191,13 @@ def within_tolerance(study: StudySpec, log_lower: FloatArray, log_upper: FloatAr
     ndarray of bool, shape (.., directions, compositions, epsilon)
         The same for both directions where only the larger one is judged; all False without a tolerance to reach.
     """
-    if study.sought is None:
+    if study.required_tolerance is None:
         return np.zeros(log_upper.shape, dtype=bool)
     lower, upper = log_lower, log_upper
     if study.direction == "both":
         lower, upper = (np.max(side, axis=-3, keepdims=True) for side in (lower, upper))
     with np.errstate(invalid="ignore"):
-        met = (log_relative_width(lower, upper) <= study.sought) | (upper <= log_floor(study))
+        met = (log_relative_width(lower, upper) <= study.required_tolerance) | (upper <= log_floor(study))
     return np.array(np.broadcast_to(met & ~np.isnan(lower), log_upper.shape))
 
 

@@ -100,7 +100,7 @@ _FIRST, _CLOSER = 65, 9
 #: How often the best ε of one round is sought closer.
 _SEARCHES = 2
 #: Compositions whose binomial probabilities are summed, at most.
-_MOST_ROUNDS = 10**8
+_MAX_ROUNDS = 10**8
 #: ε of one round that are tried where each takes a composition of its own.
 _FEW = 9
 
@@ -187,9 +187,9 @@ def bound_by(theorem: str, parts: list[tuple[Pair, int]]) -> Callable[[int, Floa
     after = _after(theorem, parts)
 
     def known(rounds: int, losses: FloatArray) -> FloatArray:
-        if theorem == "kov" and rounds * max(count for _, count in parts) > _MOST_ROUNDS:
+        if theorem == "kov" and rounds * max(count for _, count in parts) > _MAX_ROUNDS:
             got = rounds * max(count for _, count in parts)
-            raise InvalidInputError(f"compositions: expected at most {_MOST_ROUNDS} with theorem kov, got {got}")
+            raise InvalidInputError(f"compositions: expected at most {_MAX_ROUNDS} with theorem kov, got {got}")
         log_delta = after(rounds, losses)
         # What is no number bounds nothing.
         return np.where(np.isnan(log_delta), 0.0, log_delta)

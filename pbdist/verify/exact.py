@@ -275,7 +275,7 @@ def _factor_counts(components: Sequence[tuple[Pair, int]]) -> dict[ElementaryPai
     counts: dict[ElementaryPair, int] = {}
     for index, (given, count) in enumerate(components):
         pair: Any = given
-        if not isinstance(pair, Pair) or pair.several:
+        if not isinstance(pair, Pair) or pair.is_worst_of_several:
             raise InvalidInputError(f"components[{index}]: expected a mechanism, got {shown(pair)}")
         times = _checked_integer(f"components[{index}]", count, 1, 2**62)
         for factor in pair.factors:

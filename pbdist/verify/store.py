@@ -41,7 +41,7 @@ _WIDEST = 0.25
 #: The width of the last grid, in stored loss widths: a power of 2.
 _FINEST = 2.0**-4
 #: Bits of the exact masses: the least, the most, those beyond the leading zeros of δ, and their steps.
-_LEAST_BITS, _MOST_BITS, _GUARD_BITS, _BIT_STEP = 128, 1088, 64, 64
+_MIN_BITS, _MAX_BITS, _GUARD_BITS, _BIT_STEP = 128, 1088, 64, 64
 
 
 def verify_store(
@@ -177,7 +177,7 @@ def _sample(points: _Points, number: int, max_cells: int) -> Sample:
             }
             exact = exact_bounds([(cell.pair, 1)], **settings)
             verdict = _judge(bounds, exact)
-            if cell.pair.several:
+            if cell.pair.is_worst_of_several:
                 verdict = _judge_attained(cell.pair, bounds, verdict, settings)
             elif not cell.pair.attained_by_some:
                 verdict = _without_lower(bounds, verdict)
@@ -254,9 +254,9 @@ def _multiples(width: float) -> Iterator[float]:
 
 def _bits(log_upper: float, epsilon: float) -> int:
     """Return how many bits resolve a δ of that size, and its P_B masses."""
-    digits = -log_upper / math.log(2.0) if log_upper > -_MOST_BITS else float(_MOST_BITS)
+    digits = -log_upper / math.log(2.0) if log_upper > -_MAX_BITS else float(_MAX_BITS)
     wanted = math.ceil((max(0.0, digits) + epsilon / math.log(2.0) + _GUARD_BITS) / _BIT_STEP) * _BIT_STEP
-    return min(max(wanted, _LEAST_BITS), _MOST_BITS)
+    return min(max(wanted, _MIN_BITS), _MAX_BITS)
 
 
 def _rounded(exact: ExactBounds) -> tuple[float, float, float, float]:

@@ -58,7 +58,7 @@ LIBRARIES: dict[str, Claim] = {
 _FIRST, _CLOSER, _SEARCHES = 129, 65, 2
 #: Times a first ε that are tried, halvings of ln ε, and rounds at most, for the optimal theorem.
 _FACTORS = (1.0, 1.01, 1.1, 2.0, 10.0, 100.0)
-_HALVINGS, _MOST_ROUNDS = 12, 100_000
+_HALVINGS, _MAX_ROUNDS = 12, 100_000
 #: Characters of a library's reason for a refusal.
 _REASON = 110
 
@@ -150,8 +150,8 @@ def _theorem(name: str, setting: Setting, lower: float, upper: float, known: dic
     claim = THEOREMS[name]
     if name in setting.left_out:
         return Answer(claim, refusal=setting.left_out[name])
-    if name == "kov" and setting.compositions > _MOST_ROUNDS:
-        return Answer(claim, refusal=f"left out: over {_MOST_ROUNDS:,} rounds take minutes")
+    if name == "kov" and setting.compositions > _MAX_ROUNDS:
+        return Answer(claim, refusal=f"left out: over {_MAX_ROUNDS:,} rounds take minutes")
     try:
         log_delta = _log_delta(name, setting)
         if setting.epsilon:

@@ -342,7 +342,7 @@ def drawn_pair(rng: np.random.Generator) -> tuple[Pair, str]:
         )
         return pair, kind
     pair = _drawn_alone(kind, rng)
-    if pair.several or rng.random() < 0.75:
+    if pair.is_worst_of_several or rng.random() < 0.75:
         return pair, kind
     return mech.Reversed(pair), f"Reversed({kind})"
 

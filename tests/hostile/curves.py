@@ -18,7 +18,7 @@ from tests.hostile.noise_truth import Noise, NoiseTruth
 from tests.hostile.truth import FEWEST_BITS, FiniteTruth, Outcome, judged
 
 #: Outcomes of a curve at most.
-_MOST_OUTCOMES = 150
+_MAX_OUTCOMES = 150
 
 
 def asked(function: Any, one: Case, report: Report, **arguments: Any) -> tuple[Any, list[str]] | None:
@@ -114,7 +114,7 @@ def check_tradeoff(draw: Draw, report: Report) -> None:
     while one is None:
         one = draw.one_of([finite_case, finite_case, noise_case])(draw, 1)
         if one is not None and isinstance(one.truth, FiniteTruth):
-            one = one if len(one.truth.composed()) <= _MOST_OUTCOMES else None
+            one = one if len(one.truth.composed()) <= _MAX_OUTCOMES else None
         elif one is not None and not isinstance(one.truth, NoiseTruth):
             one = None
     alpha = sorted({draw.one_of([0.0, 1.0, 0.05, 0.5, draw.uniform(0.0, 1.0), draw.faint()]) for _ in range(3)})

@@ -28,7 +28,7 @@ from tests.hostile.noise_truth import Noise
 from tests.hostile.truth import Finite, FiniteTruth, Outcome, Truth, TwoOutcomesTruth, ball
 
 #: Ways in which outcomes may occur, at most.
-MOST_WAYS = 400
+MAX_WAYS = 400
 
 
 def side(draw: Draw, size: int) -> list[float]:
@@ -288,9 +288,9 @@ def finite_case(draw: Draw, asked: int) -> Case | None:
     def many(r: int) -> int:
         return math.prod(ways(finite.size, count * r) for _, finite, count in factors)
 
-    while rounds > 1 and many(rounds) > MOST_WAYS:
+    while rounds > 1 and many(rounds) > MAX_WAYS:
         rounds //= 2
-    if many(rounds) > 2 * MOST_WAYS:
+    if many(rounds) > 2 * MAX_WAYS:
         return None
     truth = FiniteTruth([(finite, count * rounds) for _, finite, count in factors])
     mechanism: Any = [(pair, count) for pair, _, count in factors]

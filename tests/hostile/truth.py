@@ -19,7 +19,7 @@ Outcome = tuple[arb, arb]
 Outcomes = Callable[[], list[Outcome]]
 
 #: Bits of the first attempt and of the last.
-FEWEST_BITS, MOST_BITS = 320, 5120
+FEWEST_BITS, MAX_BITS = 320, 5120
 
 
 def ball(value: Fraction) -> arb:
@@ -214,7 +214,7 @@ def judged(truth: Truth, epsilon: float, axis: int, test: Callable[[arb], bool |
             answer = test(value)
         if answer is not None:
             return Verdict(answer, True, value)
-        if not truth.sharp or bits >= MOST_BITS:
+        if not truth.sharp or bits >= MAX_BITS:
             # Equal as far as can be told, as 1 and 1 are.
             return Verdict(True, False, value)
         bits *= 4

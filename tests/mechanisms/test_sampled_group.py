@@ -166,7 +166,7 @@ def test_a_group_of_one_is_one(scale: float, rate: float, sensitivity: float, ro
     one = SubsampledGaussian(scale, rate, sensitivity)
     assert group(one, 1) is one
     made = SubsampledGaussianGroup(scale, rate, 1, sensitivity)
-    assert made.alone == one
+    assert made.sole_pair == one
     found, known = (privacy_bounds(pair, compositions=rounds, epsilon=epsilon) for pair in (made, one))
     assert found.delta_lower.item() == known.delta_lower.item()
     assert found.delta_upper.item() == known.delta_upper.item()
@@ -197,7 +197,7 @@ def test_bounds_of_a_thousand_meet() -> None:
 
 def test_a_group_that_is_always_sampled_moves_as_one() -> None:
     pair = SubsampledGaussianGroup(3.0, 1.0, 4)
-    assert pair.alone == Gaussian(3.0, 4.0)
+    assert pair.sole_pair == Gaussian(3.0, 4.0)
     tenth = SubsampledGaussianGroup(3.0, 1.0, 3, 0.1)
     assert tenth.lower_pair == Gaussian(3.0, 0.30000000000000004 - 2.0**-54)
     assert tenth.upper_pair == Gaussian(3.0, 0.30000000000000004)

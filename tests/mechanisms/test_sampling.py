@@ -359,8 +359,8 @@ def test_a_mixture_of_two_shifts_is_sampled_gaussian_noise() -> None:
 
 def test_a_batch_of_all_records_is_gaussian_noise_of_twice_the_sensitivity() -> None:
     pair = FixedBatchGaussian(3.0, 7, 7, 0.5)
-    assert pair.alone == Gaussian(3.0, 1.0)
-    assert TruncatedPoissonGaussian(3.0, 0.2, 7, 7).alone == SubsampledGaussian(3.0, 0.2)
+    assert pair.sole_pair == Gaussian(3.0, 1.0)
+    assert TruncatedPoissonGaussian(3.0, 0.2, 7, 7).sole_pair == SubsampledGaussian(3.0, 0.2)
 
 
 def test_a_faint_weight_of_no_shift_is_told_and_edges_stay_as_they_are() -> None:

@@ -144,20 +144,20 @@ def test_a_mechanism_for_other_neighbours_is_refused() -> None:
 def test_products_of_two_sides_are_described() -> None:
     whole = Product(Product(CUT, Gaussian(3.0)), GaussianMixture(2.0, (0.0, 1.0), (0.5, 0.5)))
     assert pair_from_canonical(whole.canonical()) == whole
-    assert whole.several
-    assert whole.alone is None
-    above, below = whole.sides
+    assert whole.is_worst_of_several
+    assert whole.sole_pair is None
+    above, below = whole.enclosing_pairs
     assert whole.choices == ((above, False), (below, True))
-    assert not above.several
+    assert not above.is_worst_of_several
     assert [type(one).__name__ for one in above.factors] == ["TruncatedPoissonUpper", "Gaussian", "GaussianMixture"]
     assert whole.removal is Direction.A_TO_B
     assert whole.adjacency is above.adjacency is Adjacency.ADD_OR_REMOVE
     assert Product(whole, Reversed(SubsampledGaussian(1.0, 0.1))).adjacency is Adjacency.AS_STATED
     # Batches of all records are not sampled: there is one pair.
     full = Product(FixedBatchGaussian(2.0, 5, 5), Gaussian(3.0))
-    assert full.alone == Product(Gaussian(2.0, 2.0), Gaussian(3.0))
+    assert full.sole_pair == Product(Gaussian(2.0, 2.0), Gaussian(3.0))
     assert privacy_bounds(full, compositions=1, epsilon=0.5).equals(
-        privacy_bounds(full.alone, compositions=1, epsilon=0.5).assign_attrs(adjacency="replace-one")
+        privacy_bounds(full.sole_pair, compositions=1, epsilon=0.5).assign_attrs(adjacency="replace-one")
     )
     assert at_least_as_noisy(Product(FixedBatchGaussian(3.0, 3, 20), Gaussian(3.0)), Product(BATCH, Gaussian(3.0)))
     assert not at_least_as_noisy(Product(BATCH, Gaussian(3.0)), Product(BATCH, Gaussian(4.0)))

@@ -23,7 +23,7 @@ CORE = {
     "arguments.py",
     "types.py",
 }
-MOST_FILES = 25
+MAX_FILES = 25
 TEXT = """\
 format: 1
 name: one
@@ -52,4 +52,4 @@ def test_few_files_are_entered_for_one_cell(tmp_path: Path) -> None:
         sys.setprofile(before)
     shell = sorted(file for file in entered if file.partition("/")[0] not in CORE)
     assert {"run/run.py", "store/batches.py", "study/load.py"} <= set(shell)
-    assert len(shell) <= MOST_FILES, shell
+    assert len(shell) <= MAX_FILES, shell

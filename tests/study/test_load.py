@@ -125,9 +125,9 @@ def test_methods_and_their_precision(tmp_path: Path) -> None:
     assert precision("method: buckets\n") == ("buckets", None, 100_000)
     assert precision("method: buckets\nbuckets: 10\nfactors: 1.1\n") == ("buckets", None, 10)
     sought = study(tmp_path, M, f"{TAIL}factors: [auto, 1.01]\n")
-    assert [sought.seeks_tolerance(cell) for cell in sought.cells] == [True, False]
-    assert not study(tmp_path, M, f"{TAIL}buckets: 1000\n").seeks_tolerance(sought.cells[0])
-    assert not study(tmp_path, M, f"{TAIL}method: buckets\n").seeks_tolerance(sought.cells[0])
+    assert [sought.requires_tolerance_of(cell) for cell in sought.cells] == [True, False]
+    assert not study(tmp_path, M, f"{TAIL}buckets: 1000\n").requires_tolerance_of(sought.cells[0])
+    assert not study(tmp_path, M, f"{TAIL}method: buckets\n").requires_tolerance_of(sought.cells[0])
 
 
 def test_the_digest_of_a_bucket_study_is_what_it_always_was(tmp_path: Path) -> None:

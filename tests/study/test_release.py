@@ -279,6 +279,6 @@ def test_what_needs_one_pair_is_refused(tmp_path: Path, tail: str, line: int, pr
 
 
 def test_too_many_settings_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(release, "MOST_MADE", 5)
+    monkeypatch.setattr(release, "MAX_MADE", 5)
     swept = PLAN.replace("scale: 10", "scale: {linspace: [1, 6, 6]}")
     refused(tmp_path, swept, 4, "expected at most 5 noise settings, got 6")

@@ -205,7 +205,7 @@ class Analysis:
         given: Any = self
         if not isinstance(given.name, str) or not given.name:
             raise InvalidInputError(f"Analysis.name: expected a name, got {shown(given.name)}")
-        if not isinstance(given.pair, Pair) or given.pair.several:
+        if not isinstance(given.pair, Pair) or given.pair.is_worst_of_several:
             raise InvalidInputError(f"{self.name}.pair: expected a worst-case pair, got {shown(given.pair)}")
         if callable(given.reads):
             raise InvalidInputError(
@@ -228,7 +228,7 @@ class Analysis:
         if given is None:
             return
         unchanged = isinstance(given, str) and given == "unchanged"
-        if not unchanged and (not isinstance(given, Pair) or given.several):
+        if not unchanged and (not isinstance(given, Pair) or given.is_worst_of_several):
             raise InvalidInputError(f"{self.name}.replaced: expected a pair or unchanged, got {shown(given)}")
         if self.declared != Unbounded():
             raise InvalidInputError(

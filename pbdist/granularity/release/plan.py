@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 #: Pairs of a plan that is one mechanism of a study, and factors of one of them.
-_MOST_PAIRS, _MOST_FACTORS = 1000, 4096
+_MAX_PAIRS, _MAX_FACTORS = 1000, 4096
 
 
 @dataclass(frozen=True)
@@ -165,9 +165,9 @@ class ReleasePlan:
         """
         products = without_dominated(self._resolved)
         most = max(sum(count for _, count in one.factors) for one in products)
-        if len(products) > _MOST_PAIRS or most > _MOST_FACTORS:
+        if len(products) > _MAX_PAIRS or most > _MAX_FACTORS:
             raise InvalidInputError(
-                f"ReleasePlan: expected at most {_MOST_PAIRS} products of at most {_MOST_FACTORS} pairs, got"
+                f"ReleasePlan: expected at most {_MAX_PAIRS} products of at most {_MAX_FACTORS} pairs, got"
                 f" {len(products)} of up to {most}: ask for privacy_bounds of the plan itself"
             )
         pairs = [_product(one) for one in products]

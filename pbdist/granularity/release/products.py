@@ -153,7 +153,7 @@ def _domain(analysis: Analysis) -> str:
 #: The elementary pairs of a product, and how often each occurs.
 Factors: TypeAlias = frozenset[tuple[ElementaryPair, int]]
 #: Of more profiles than this, the dominated ones are left to the bounds.
-_MOST_COMPARED = 200
+_MAX_COMPARED = 200
 
 
 @dataclass(frozen=True)
@@ -286,7 +286,7 @@ def without_dominated(found: Sequence[Resolved]) -> list[Resolved]:
     More factors, or one with less noise, tell at least as much.
     """
     found = _without_parts(found)
-    if len(found) > _MOST_COMPARED:
+    if len(found) > _MAX_COMPARED:
         return list(found)
     kept: list[Resolved] = []
     ordered = sorted(found, key=lambda one: -sum(count for _, count in one.factors))

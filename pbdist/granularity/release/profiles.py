@@ -21,7 +21,7 @@ from pbdist.mechanisms.pair import noise_order
 #: Of more kinds of blocks, those that need not be looked at are left out.
 _MANY_KINDS = 12
 #: Plans with more are refused.
-MOST_PROFILES = 200_000
+MAX_PROFILES = 200_000
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def profiles_of(granularity: Granularity, blocks: Blocks | None, analyses: Seque
     Raises
     ------
     InvalidInputError
-        If there are more than `MOST_PROFILES`, or nothing bounds how many records change.
+        If there are more than `MAX_PROFILES`, or nothing bounds how many records change.
     """
     unlimited = isinstance(granularity, NodeLevel) and granularity.degree is None
     if isinstance(granularity, FreeLunch) or (unlimited and _of_whole_steps(granularity, analyses)):
@@ -62,9 +62,9 @@ def profiles_of(granularity: Granularity, blocks: Blocks | None, analyses: Seque
 
 
 def _check_number(count: int) -> None:
-    if count > MOST_PROFILES:
+    if count > MAX_PROFILES:
         raise InvalidInputError(
-            f"analyses: expected at most {MOST_PROFILES} profiles of changes, got more: fewer kinds of blocks, or fewer"
+            f"analyses: expected at most {MAX_PROFILES} profiles of changes, got more: fewer kinds of blocks, or fewer"
             " blocks of a record, have fewer"
         )
 
@@ -151,7 +151,7 @@ def _of_kinds(granularity: Granularity, blocks: Blocks | None, analyses: Sequenc
         counts = _removed_records(sizes, removed, at_most, exhaustive=exhaustive)
     everything = [one.name for one in analyses if one.reads is None]
     # Refused before any of them is built.
-    listed = list(itertools.islice(counts, MOST_PROFILES + 1))
+    listed = list(itertools.islice(counts, MAX_PROFILES + 1))
     _check_number(len(listed))
     for count in listed:
         yield _profile(kinds, count, alone, everything, (removed, added))

@@ -115,7 +115,7 @@ LARGEST_LOSS = 600.0
 #: Losses that are moved farther than this tell nothing, nats.
 _FARTHEST_MOVED = 100.0
 #: Powers of spectra that are kept.
-_MOST_POWERS = 500
+_MAX_POWERS = 500
 #: Exponents t of the moments.
 _TILTS: FloatArray = np.array([0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3.0, 6.0, 12.0, 25.0, 50.0, 100.0])
 
@@ -192,7 +192,7 @@ class Spectra:
     def _power(self, number: int, count: float) -> npt.NDArray[np.complex128]:
         key = (number, count)
         if key not in self._powers:
-            if len(self._powers) >= _MOST_POWERS:
+            if len(self._powers) >= _MAX_POWERS:
                 self._powers.clear()
             with np.errstate(all="ignore"):
                 self._powers[key] = self._spectrum[number] ** count

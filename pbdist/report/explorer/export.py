@@ -65,7 +65,7 @@ def _filled(title: str, allowed: str, before: str = "", embedded: str = "") -> s
 
 
 #: The most bytes of the tables in an exported file.
-MOST_BYTES = 32 << 20
+MAX_BYTES = 32 << 20
 #: Of one point in base64: four bounds, and whether the tolerance is met.
 _BYTES_OF_POINT = (len(BOUNDS) * 8 + 1) * 4 // 3 + 1
 
@@ -117,11 +117,11 @@ def _check_size(snapshot: Snapshot, groups: Sequence[NoiseGroup]) -> None:
     for group in groups:
         sizes[group.label] += of_cell * len(group.cells)
     size = sizes.total()
-    if size <= MOST_BYTES:
+    if size <= MAX_BYTES:
         return
-    small = [(label, bytes_) for label, bytes_ in reversed(sizes.most_common()) if bytes_ <= MOST_BYTES]
+    small = [(label, bytes_) for label, bytes_ in reversed(sizes.most_common()) if bytes_ <= MAX_BYTES]
     fitting = ", ".join(f"{label} ({bytes_ / 2**20:.1f} MiB)" for label, bytes_ in small[:8])
     advice = f"choose with --mechanism LABEL: {fitting}" if fitting else "no mechanism of it alone is small enough"
     raise InvalidInputError(
-        f"--export: expected at most {MOST_BYTES >> 20} MiB of bounds, got {size / 2**20:.0f} MiB: {advice}"
+        f"--export: expected at most {MAX_BYTES >> 20} MiB of bounds, got {size / 2**20:.0f} MiB: {advice}"
     )

@@ -15,7 +15,7 @@ from tornado.web import Application, HTTPError, RequestHandler
 
 from pbdist.errors import InvalidInputError, PbdistError, StoreMismatchError, shown
 from pbdist.report.explorer.export import page
-from pbdist.report.explorer.snapshot import MOST_CELLS, Snapshot, tables_as_json
+from pbdist.report.explorer.snapshot import MAX_CELLS, Snapshot, tables_as_json
 from pbdist.types import JsonValue
 
 _WHOLE = re.compile(rb"[0-9]{1,9}")
@@ -98,8 +98,8 @@ class Served:
         self._name = name
         self.snapshot = Snapshot(name)
         cells = len(self.snapshot.study.spec.cells)
-        if cells > MOST_CELLS:
-            raise InvalidInputError(f"store: expected at most {MOST_CELLS:,} noise settings to explore, got {cells:,}")
+        if cells > MAX_CELLS:
+            raise InvalidInputError(f"store: expected at most {MAX_CELLS:,} noise settings to explore, got {cells:,}")
         # Of many settings it takes seconds: the first page does not wait for it.
         _ = self.snapshot.groups
 
@@ -141,8 +141,8 @@ class Served:
 
 
 #: Requests have no body and short headers.
-_MOST_BODY, _MOST_HEADER = 1024, 16 << 10
-_MOST_URL = 1024
+_MAX_BODY, _MAX_HEADER = 1024, 16 << 10
+_MAX_URL = 1024
 #: A connection that says nothing for so long is closed.
 _IDLE_SECONDS = 60.0
 _HEADERS = {
@@ -188,7 +188,7 @@ class ExplorerServer:
             routes, default_handler_class=_Handler, default_handler_args=common, log_function=lambda _: None
         )
         self._server = HTTPServer(
-            application, max_body_size=_MOST_BODY, max_header_size=_MOST_HEADER, idle_connection_timeout=_IDLE_SECONDS
+            application, max_body_size=_MAX_BODY, max_header_size=_MAX_HEADER, idle_connection_timeout=_IDLE_SECONDS
         )
         # One address: of a name with several, two sockets could get two free ports.
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
@@ -222,7 +222,7 @@ class _Handler(RequestHandler):
             raise HTTPError(405, "expected GET or HEAD")
         if not allowed_host(self.request.headers.get("Host", ""), self.bound):
             raise HTTPError(403, "expected a Host header that names this machine by its address")
-        if len(self.request.uri or "") > _MOST_URL or self.request.body:
+        if len(self.request.uri or "") > _MAX_URL or self.request.body:
             raise HTTPError(400, "expected a short URL and no body")
 
     async def head(self) -> None:

@@ -28,13 +28,13 @@ from pbdist.study.spec import exponential
 from pbdist.types import BoolArray, FloatArray, IntArray, JsonValue
 
 #: The most cells that are explored.
-MOST_CELLS = 1_000_000
+MAX_CELLS = 1_000_000
 #: The most memory for the bounds of groups that stay in memory, unless one r and ε take more.
-MOST_BYTES = 256 << 20
+MAX_BYTES = 256 << 20
 #: A group is read for this long at a time, this many cells at once.
 _SLICE_SECONDS, _SLICE_CELLS = 0.2, 512
 #: The most failed settings that a notice names.
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 _DAMAGED = "damaged: its files have changed or are missing"
 
@@ -77,7 +77,7 @@ class Snapshot:
         As `pbdist.open_study`.
     """
 
-    def __init__(self, name: str, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, name: str, most_bytes: int = MAX_BYTES) -> None:
         self.name = name
         self.study = open_study(name)
         self.problem: str | None = None
@@ -174,7 +174,7 @@ class Snapshot:
                 "setting": setting,
                 "command": self.command(cell),
                 "gaps": self._gaps(setting, states),
-                "judged": self.study.spec.sought is not None and math.isnan(self.columns["factor"][cell]),
+                "judged": self.study.spec.required_tolerance is not None and math.isnan(self.columns["factor"][cell]),
             }
             for cell, setting, states in zip(cells, described, found.states, strict=True)
         ]
@@ -257,7 +257,7 @@ class Snapshot:
             "digest": self.study.parts[0].head.digest[:8],
             "token": self.token,
             "method": study.method,
-            "tolerance": study.sought,
+            "tolerance": study.required_tolerance,
             "compositions": [str(r) for r in study.compositions],
             "epsilon": packed(np.array(study.epsilon)),
             "exp_epsilon": packed(np.array([exponential(value) for value in study.epsilon])),
@@ -294,7 +294,7 @@ class Snapshot:
         if self.problem is not None:
             yield _notice("error", f"This store is damaged, and nothing of it is shown: {self.problem}")
             return
-        contents, sought = self.contents, self.study.spec.sought
+        contents, sought = self.contents, self.study.spec.required_tolerance
         if contents.missing == contents.settings:
             yield _notice("error", "This store is empty: none of its noise settings is computed yet. Run its study.")
         elif contents.missing:
@@ -304,8 +304,8 @@ class Snapshot:
                 " yet, or not at all r and ε. Run its study again, then load this page again.",
             )
         if self.failed:
-            named = "; ".join(f"{setting}: {cause}" for setting, cause in [*self.failed.items()][:_MOST_NAMED])
-            more = f"; and {len(self.failed) - _MOST_NAMED:,} more" if len(self.failed) > _MOST_NAMED else ""
+            named = "; ".join(f"{setting}: {cause}" for setting, cause in [*self.failed.items()][:_MAX_NAMED])
+            more = f"; and {len(self.failed) - _MAX_NAMED:,} more" if len(self.failed) > _MAX_NAMED else ""
             yield _notice("warning", f"{_settings(len(self.failed))} could not be computed: {named}{more}.")
         if sought is not None:
             points, missed = np.sum([(0, 0), *(counts for _, _, *counts in self.study.recorded_points())], axis=0)

@@ -40,11 +40,11 @@ VERDICTS = {
     Verdict.MISSING: "not computed",
 }
 #: So many mechanisms are named in the answer, and have a sentence each.
-_MOST_NAMED, _MOST_SENTENCES = 4, 8
+_MAX_NAMED, _MAX_SENTENCES = 4, 8
 #: So many settings are judged one by one, and of one mechanism so many at least.
-_MOST_JUDGED, _FEWEST = 60, 9
+_MAX_JUDGED, _FEWEST = 60, 9
 #: Bounds are listed of so many settings, at so many r and ε.
-_MOST_CELLS, _MOST_POINTS = 12, 6
+_MAX_CELLS, _MAX_POINTS = 12, 6
 _BOUNDS = (Column("δ at least", number=True), Column("δ at most", number=True))
 
 
@@ -99,7 +99,7 @@ def answers(study: Study, target: Target, choices: Sequence[NoiseChoice]) -> Ite
         yield Paragraph(_sentence(study, groups[0], target_in_words(target)), lead=True)
     else:
         yield Paragraph(_answer(study, groups, target_in_words(target)), lead=True)
-        told = [_sentence(study, group, "the target") for group in groups[:_MOST_SENTENCES]]
+        told = [_sentence(study, group, "the target") for group in groups[:_MAX_SENTENCES]]
         more = len(groups) - len(told)
         yield Bullets((*told, *([f"And {more:,} more mechanisms: see the appendix."] if more else [])))
 
@@ -160,7 +160,7 @@ def _answer(study: Study, groups: Sequence[Sequence[NoiseChoice]], target: str) 
     if not met:
         return f"No tabulated noise is proved to meet {target}: {_counts(groups)}."
     messages = _messages(study, met[0])
-    named_ones = [_noise(study, group, group[0].smallest) for group in met[: _MOST_NAMED if messages is None else 1]]
+    named_ones = [_noise(study, group, group[0].smallest) for group in met[: _MAX_NAMED if messages is None else 1]]
     takes = "" if messages is None else f", with {messages_in_words(messages)}"
     rest = _counts(groups[len(named_ones) :])
     others = f" Of the other groups of settings {rest}." if rest else ""
@@ -243,7 +243,7 @@ def judged_settings(study: Study, target: Target, choices: Sequence[NoiseChoice]
         tried = choice.tried
         marks = [tried.index(one) for one in (choice.smallest, choice.refuted) if one is not None]
         near = {index for mark in marks for index in range(max(0, mark - 3), min(len(tried), mark + 4))}
-        for one in (tried[index] for index in spread(len(tried), max(_FEWEST, _MOST_JUDGED // len(choices)), near)):
+        for one in (tried[index] for index in spread(len(tried), max(_FEWEST, _MAX_JUDGED // len(choices)), near)):
             cell = study.spec.cells[one.cell]
             bounds = bracket_text(one.lower, one.upper, attained=cell.pair.attained_by_some)
             rows.append((setting_in_words(cell), *bounds, VERDICTS[one.verdict]))
@@ -277,7 +277,7 @@ def bound_tables(
     answers = {one.cell for choice in choices for one in (choice.smallest, choice.refuted) if one is not None}
     rounds = _spread_with(spec.compositions, [target.compositions for target in targets])
     epsilons = _spread_with(spec.epsilon, [target.epsilon for target in targets])
-    cells = spread(len(spec.cells), _MOST_CELLS, [*answers][: _MOST_CELLS - 2])
+    cells = spread(len(spec.cells), _MAX_CELLS, [*answers][: _MAX_CELLS - 2])
     yield Paragraph(
         f"{len(cells):,} of {len(spec.cells):,} noise settings, {len(rounds):,} of {len(spec.compositions):,} r"
         f" and {len(epsilons):,} of {len(spec.epsilon):,} ε. δ, the larger of the two directions, certainly lies"
@@ -302,4 +302,4 @@ def bound_tables(
 def _spread_with(values: Sequence[float], wanted: Sequence[float]) -> list[int]:
     """Return some indices, with those of the stored values that are nearest to wanted ones."""
     near = {min(range(len(values)), key=lambda index: abs(values[index] - one)) for one in wanted}
-    return spread(len(values), _MOST_POINTS, near)
+    return spread(len(values), _MAX_POINTS, near)

@@ -20,7 +20,7 @@ from pbdist.report.sheet import saved
 from pbdist.study import Target
 
 #: So many curves stay apart; a group of so many settings is worth a picture over the noise.
-_MOST_CURVES, _LEAST_SETTINGS = 6, 3
+_MAX_CURVES, _MIN_SETTINGS = 6, 3
 #: By its letter in the legend what is drawn of one noise, None if nothing is computed, and its words after the picture.
 Curves: TypeAlias = Mapping[str, tuple[Any, str]]
 
@@ -31,9 +31,9 @@ def curves_of(study: Study, choices: Sequence[NoiseChoice]) -> Curves:
     met = [choice.smallest.cell for choice in shown if choice.smallest is not None]
     refuted = [choice.refuted.cell for choice in shown if choice.refuted is not None]
     # A third of the curves is for those that are refuted, if there are as many.
-    few = refuted[: _MOST_CURVES // 3]
-    cells = [*met[: _MOST_CURVES - len(few)], *few, *refuted[len(few) :]][:_MOST_CURVES]
-    cells = cells or spread(len(study.spec.cells), _MOST_CURVES)
+    few = refuted[: _MAX_CURVES // 3]
+    cells = [*met[: _MAX_CURVES - len(few)], *few, *refuted[len(few) :]][:_MAX_CURVES]
+    cells = cells or spread(len(study.spec.cells), _MAX_CURVES)
     bounds = stored_bounds(study, cells)
     told: dict[str, tuple[Any, str]] = {}
     for letter, cell in zip(ascii_uppercase, cells, strict=False):
@@ -68,8 +68,8 @@ def over_rounds(curves: Curves, epsilon: float) -> Iterator[Block]:
 
 def over_noise(study: Study, choices: Sequence[NoiseChoice], target: Target) -> Iterator[Block]:
     """Yield δ over the noise at a target, a picture for each label with enough settings."""
-    labels = dict.fromkeys(one.label for one in choices if one.what and len(one.tried) >= _LEAST_SETTINGS)
-    for label in list(labels)[:_MOST_CURVES]:
+    labels = dict.fromkeys(one.label for one in choices if one.what and len(one.tried) >= _MIN_SETTINGS)
+    for label in list(labels)[:_MAX_CURVES]:
         yield _picture(
             partial(plots.noise, study, mechanism=label, **asdict(target)),
             f"δ over the noise of {named(label)}, for {target_in_words(target)}",

@@ -41,7 +41,7 @@ from pbdist.verify.store import verify_store
 from pbdist.verify.verification import Verdict, Verification
 
 #: So many entries of a list are told.
-_MOST_TOLD = 8
+_MAX_TOLD = 8
 
 
 def _condition(
@@ -79,7 +79,7 @@ def _condition(
     if lacking:
         text = "The study file asks for points that this store does not have: they are not computed."
         yield Notice(ALARM, "The store does not have all that the study file asks for", (text,))
-    sought, precision = status.parts[0].stored.study.sought, status.precision
+    sought, precision = status.parts[0].stored.study.required_tolerance, status.precision
     if sought is not None and precision is not None and precision.missed:
         text = "All bounds hold there too, but they leave more open. " + plain(precision_line(sought, precision))
         title = f"At {precision.missed:,} of {precision.points:,} points the study has missed its tolerance"
@@ -91,15 +91,19 @@ def _condition(
 def _some(told: Iterable[str]) -> tuple[str, ...]:
     """Return texts of a store; of many the first ones."""
     found = [*map(plain, told)]
-    more = [f"and {len(found) - _MOST_TOLD:,} more: pbdist status --check --json lists all"]
-    return (*found[:_MOST_TOLD], *(more if len(found) > _MOST_TOLD else []))
+    more = [f"and {len(found) - _MAX_TOLD:,} more: pbdist status --check --json lists all"]
+    return (*found[:_MAX_TOLD], *(more if len(found) > _MAX_TOLD else []))
 
 
 def provenance_of(status: StoreStatus) -> Iterator[Block]:
     """Yield what a store says of itself."""
     first = status.parts[0].stored
     study = first.study
-    sought = "none" if study.sought is None else f"upper / lower - 1 at most {study.sought:g} where δ > {study.floor:g}"
+    sought = (
+        "none"
+        if study.required_tolerance is None
+        else f"upper / lower - 1 at most {study.required_tolerance:g} where δ > {study.floor:g}"
+    )
     computed, made = software(first.attributes.get("provenance") or {}), software(provenance())
     judged = "the larger of the two directions" if study.direction == "both" else "each of the two directions"
     rows = [
@@ -107,7 +111,7 @@ def provenance_of(status: StoreStatus) -> Iterator[Block]:
         *((f"part {plain(part.stored.part)}", f"SHA-256 {part.stored.head.digest}") for part in status.parts[1:]),
         ("store", f"format {STORE_FORMAT}, {status.files:,} files, {size(status.size)}"),
         ("method", _method(study.method, study.buckets)),
-        ("tolerance", sought if study.sought is None else f"{sought}, for {judged}"),
+        ("tolerance", sought if study.required_tolerance is None else f"{sought}, for {judged}"),
         ("computed with", computed),
         *([] if made == computed else [("page made with", made)]),
     ]

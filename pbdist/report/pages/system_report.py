@@ -45,7 +45,7 @@ from pbdist.types import JsonValue
 _AMOUNTS = {"Poisson": "mean", "RandomizedResponse": "lie probability", "KaryRandomizedResponse": "lie probability"}
 _NOISES: tuple[CountNoise, ...] = (Laplace, Gaussian)
 #: So many curves are drawn, of bounds at so many ε that are at most so wide.
-_MOST_CURVES, _POINTS, _WIDTH, _LETTERS = 4, 25, 0.1, 30
+_MAX_CURVES, _POINTS, _WIDTH, _LETTERS = 4, 25, 0.1, 30
 
 
 @dataclass(frozen=True)
@@ -317,8 +317,8 @@ def _curves(asked: _Asked, target: SystemTarget, found: Sequence[Size]) -> Curve
     shown += [(name, pair) for name, reading, pair in _settings(asked.system, target) if reading == own]
     grid = np.linspace(0.0, 2.0 * target.epsilon or 1.0, _POINTS)
     told: dict[str, tuple[Any, str]] = {}
-    for letter, (name, pair) in zip(ascii_uppercase, shown[:_MOST_CURVES], strict=False):
-        asked.told(f"drawing {len(told) + 1} of {len(shown[:_MOST_CURVES])}, {target.compositions:,} rounds")
+    for letter, (name, pair) in zip(ascii_uppercase, shown[:_MAX_CURVES], strict=False):
+        asked.told(f"drawing {len(told) + 1} of {len(shown[:_MAX_CURVES])}, {target.compositions:,} rounds")
 
         def seek(pair: Pair = pair) -> JsonValue:
             asked_for = {"compositions": target.compositions, "epsilon": grid, "tolerance": _WIDTH}

@@ -31,7 +31,7 @@ from pbdist.report.plots.frame import (
     wide_axis,
     width_note,
 )
-from pbdist.report.plots.selection import MOST_CURVES, Sources, StoredSetting, chosen, named, one_of
+from pbdist.report.plots.selection import MAX_CURVES, Sources, StoredSetting, chosen, named, one_of
 from pbdist.results import log_relative_width
 from pbdist.study.grids import nearest_exponential, nearest_match
 from pbdist.types import COMPOSITIONS, DELTA, DIRECTION, Adjacency, FloatArray, IntArray
@@ -131,7 +131,7 @@ def epsilon_delta(
 def graphs_of(settings: Sequence[StoredSetting], compositions: int | Sequence[int] | None) -> list[Graph]:
     """Return the curves of settings at some r: all, or the largest one of each where all would be too many."""
     wanted = None if compositions is None else np.atleast_1d(np.asarray(compositions)).tolist()
-    if wanted is None and sum(one.compositions.size * len(one.directions) for one in settings) > MOST_CURVES:
+    if wanted is None and sum(one.compositions.size * len(one.directions) for one in settings) > MAX_CURVES:
         wanted = [max(int(r) for setting in settings for r in setting.compositions)]
     graphs = []
     for setting in settings:
@@ -143,19 +143,19 @@ def graphs_of(settings: Sequence[StoredSetting], compositions: int | Sequence[in
                 columns = {**setting.columns, **way, COMPOSITIONS: int(stored[row])}
                 values = setting.log_lower[axis, row], setting.log_upper[axis, row]
                 graphs.append(Graph(columns, setting.epsilon, *values, setting))
-    if len(graphs) > MOST_CURVES:
-        raise InvalidInputError(f"compositions: expected at most {MOST_CURVES} curves in one plot, got {len(graphs)}")
+    if len(graphs) > MAX_CURVES:
+        raise InvalidInputError(f"compositions: expected at most {MAX_CURVES} curves in one plot, got {len(graphs)}")
     return graphs
 
 
 #: Points between stored ones at which what is proved there is drawn: about so many of a curve, and between two.
-_FINE, _MOST_BETWEEN = 160, 16
+_FINE, _MAX_BETWEEN = 160, 16
 #: What is less than the thickness of a line, as a part of a curve's height.
 _THIN = 2e-3
 #: Points by which δ has fallen between two stored ones: at most so many, down to so many nats below the left one.
-_MOST_FALLS, _DEEPEST = 24, 600.0
+_MAX_FALLS, _DEEPEST = 24, 600.0
 #: A longer span, nats, has its points at equal distances only.
-_MOST_SPAN = 600.0
+_MAX_SPAN = 600.0
 #: Of a logarithm of a mass that is not known to be 0: more than any histogram has.
 _ANY_MASS = 1e3
 _MARKED = 12
@@ -214,7 +214,7 @@ def _fine(graph: Graph) -> FloatArray:
     that it is nearly straight between them on an axis of powers of ten.
     """
     epsilon, high = graph.epsilon, graph.log_upper
-    even = max(1, min(_MOST_BETWEEN, math.ceil(_FINE / max(1, epsilon.size - 1))))
+    even = max(1, min(_MAX_BETWEEN, math.ceil(_FINE / max(1, epsilon.size - 1))))
     finite = high[np.isfinite(high)]
     # A chord of an exponential that falls by x nats is x²/8 nats off at most.
     most = math.sqrt(8.0 * _THIN * max(1.0, float(np.ptp(finite)) if finite.size else 1.0))
@@ -225,11 +225,11 @@ def _fine(graph: Graph) -> FloatArray:
         span = float(right - left)
         fall = min(float(top - bottom), _DEEPEST) if math.isfinite(top) else 0.0
         steps = span * np.arange(1, even) / even
-        falls = min(_MOST_FALLS, math.ceil(fall / most))
+        falls = min(_MAX_FALLS, math.ceil(fall / most))
         if falls > 1:
             part = np.expm1(-fall * np.arange(1, falls) / falls) / np.expm1(-fall)
             # y = y₁ + part (y₂ - y₁), by logarithms.
-            steps = np.concatenate((steps, np.log1p(part * np.expm1(min(span, _MOST_SPAN)))))
+            steps = np.concatenate((steps, np.log1p(part * np.expm1(min(span, _MAX_SPAN)))))
         between = left + steps
         found.append(between[(between > left) & (between < right)])
     return np.unique(np.concatenate(found))
@@ -475,7 +475,9 @@ def brackets(
         place = np.log10(np.where((width > 0.0) & np.isfinite(width), width, np.nan))
         name = label or title or "brackets"
         axes.plot(setting.compositions, place, label=name, **style_of(axes), linewidth=0.7)
-    for tolerance in sorted({one.study.spec.sought or 0.0 for one in settings if one.study is not None} - {0.0}):
+    for tolerance in sorted(
+        {one.study.spec.required_tolerance or 0.0 for one in settings if one.study is not None} - {0.0}
+    ):
         words = f"tolerance {tolerance:g}"
         axes.axhline(math.log10(tolerance), color="black", linewidth=1.0, linestyle="--", label=words)
     wide_axis(axes, np.concatenate([setting.compositions for setting in settings]), base=2)

@@ -28,14 +28,14 @@ from pbdist.report.plots.frame import (
     style_of,
     wide_axis,
 )
-from pbdist.report.plots.selection import MOST_CURVES, Sources, StoredSetting, chosen, one_of
+from pbdist.report.plots.selection import MAX_CURVES, Sources, StoredSetting, chosen, one_of
 from pbdist.types import COMPOSITIONS, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: Settings that are read for a comparison of noise.
-_MOST_SETTINGS = 4096
+_MAX_SETTINGS = 4096
 
 
 def compare(
@@ -84,7 +84,7 @@ def compare(
             raise InvalidInputError(
                 f"{name}: expected none over {over}, got {shown(value)}: it belongs to over={other}"
             )
-    count = MOST_CURVES if over == "epsilon" else _MOST_SETTINGS
+    count = MAX_CURVES if over == "epsilon" else _MAX_SETTINGS
     settings = chosen(bounds, mechanism=mechanism, noise=noise, most=count)
     r = int(max(settings[0].compositions)) if compositions is None else compositions
     end = math.log(lowest) if lowest else -np.inf
@@ -212,8 +212,8 @@ def _groups(settings: Sequence[StoredSetting]) -> list[tuple[NoiseGroup, list[St
     if len(whats) != 1:
         told = "; ".join(whats) or "none"
         raise InvalidInputError(f"mechanism: expected settings with one kind of amount, got {told}: choose one")
-    if len(groups) > MOST_CURVES:
-        raise InvalidInputError(f"mechanism: expected at most {MOST_CURVES} curves in one plot, got {len(groups)}")
+    if len(groups) > MAX_CURVES:
+        raise InvalidInputError(f"mechanism: expected at most {MAX_CURVES} curves in one plot, got {len(groups)}")
     return groups
 
 

@@ -37,7 +37,7 @@ _VERDICTS: Mapping[Verdict, tuple[str, str, str, str]] = {
     Verdict.UNDECIDED: ("D", "#0072B2", "white", "undecided (upper bound)"),
 }
 #: More groups of settings in one plot cannot be told apart.
-MOST_GROUPS = 4
+MAX_GROUPS = 4
 
 
 def noise(
@@ -81,9 +81,9 @@ def noise(
         delta = _dividing(found)
         found = noise_choices(study, **told, delta=delta, mechanism=mechanism)
     picked = _picked(found, noise)
-    if len(picked) > MOST_GROUPS:
+    if len(picked) > MAX_GROUPS:
         raise InvalidInputError(
-            f"mechanism: expected at most {MOST_GROUPS} groups of settings in one plot, got {len(picked)}: choose by"
+            f"mechanism: expected at most {MAX_GROUPS} groups of settings in one plot, got {len(picked)}: choose by"
             f" {', '.join(dict.fromkeys(['mechanism', *(name for one in picked for name in one.fixed)]))}"
         )
     loss = equal_to("ε", told["epsilon"]) if told["epsilon"] is not None else equal_to("e^ε", told["exp_epsilon"])

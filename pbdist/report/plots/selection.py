@@ -24,7 +24,7 @@ Source: TypeAlias = xr.Dataset | Study
 #: One of them, or several with their names.
 Sources: TypeAlias = xr.Dataset | Study | Mapping[str, xr.Dataset | Study]
 #: More curves cannot be told apart.
-MOST_CURVES = 12
+MAX_CURVES = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ def chosen(
     mechanism: str | None = None,
     noise: Mapping[str, Any] | None = None,
     direction: str = "both",
-    most: int = MOST_CURVES,
+    most: int = MAX_CURVES,
 ) -> list[StoredSetting]:
     """Return the settings of one or several sources that have a label and parameters, with their bounds.
 

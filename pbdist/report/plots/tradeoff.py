@@ -11,7 +11,7 @@ import xarray as xr
 from pbdist.errors import InvalidInputError, OffGridError, PrecisionWarning
 from pbdist.query import Study
 from pbdist.report.plots.frame import axes_for, counted, finish, labelled, refuse_nothing, style_of
-from pbdist.report.plots.selection import MOST_CURVES, Sources, StoredSetting, chosen, named, one_of
+from pbdist.report.plots.selection import MAX_CURVES, Sources, StoredSetting, chosen, named, one_of
 from pbdist.rounding import rounded_up
 from pbdist.types import COMPOSITIONS, DIRECTION, BoolArray, FloatArray
 
@@ -71,8 +71,8 @@ def tradeoff(
             found += _of_study(source, chosen(source, mechanism=mechanism, noise=noise), given, wanted)
         else:
             found += _of_dataset(source, given, wanted)
-    if len(found) > MOST_CURVES:
-        raise InvalidInputError(f"compositions: expected at most {MOST_CURVES} curves in one plot, got {len(found)}")
+    if len(found) > MAX_CURVES:
+        raise InvalidInputError(f"compositions: expected at most {MAX_CURVES} curves in one plot, got {len(found)}")
     return _draw(found, axes_for(axes))
 
 
@@ -81,7 +81,7 @@ def _of_study(
 ) -> Iterator[ErrorCurve]:
     if wanted is None:
         every = list(study.spec.compositions)
-        wanted = every if len(every) * len(settings) <= MOST_CURVES else [max(every)]
+        wanted = every if len(every) * len(settings) <= MAX_CURVES else [max(every)]
     for setting in settings:
         for r in wanted:
             row = one_of(setting.compositions.tolist(), r, COMPOSITIONS)

@@ -235,8 +235,8 @@ def test_deltas_are_checked(delta: Any) -> None:
 
 
 def test_too_many_profiles_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert profiles.MOST_PROFILES == 200_000
-    monkeypatch.setattr(profiles, "MOST_PROFILES", 2000)
+    assert profiles.MAX_PROFILES == 200_000
+    monkeypatch.setattr(profiles, "MAX_PROFILES", 2000)
     names = [f"b{k}" for k in range(20)]
     # No order of histograms is known.
     analyses = [Analysis(name, Histogram((k + 2, 1), (1, k + 3)), [name]) for k, name in enumerate(names)]
