@@ -21,7 +21,7 @@ from pbdist.arguments import (
     checked_floor,
     checked_tolerance,
 )
-from pbdist.buckets import SHARP_RULE, BucketState, SquaringRule, Work, bucket_bounds
+from pbdist.buckets import BucketState, Work, bucket_bounds
 from pbdist.enclosures import delta_bounds, enclosed_epsilon_table, states_to_keep
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import Pair, choices_of, factor_counts, reveals_nothing
@@ -87,7 +87,6 @@ def bounds_table(
     floor: Any = None,
     accept_unimprovable: bool = False,
     decision_delta: float | None = None,
-    rule: SquaringRule = SHARP_RULE,
     work: Work | None = None,
 ) -> BoundsTable:
     """Compute bounds for every r and ε asked for.
@@ -123,8 +122,6 @@ def bounds_table(
     decision_delta : float, optional
         With "tight": a δ. Where bounds tell on which side of it the larger direction's δ lies, they may be left as wide
         as they are; only pairs that are known through enclosures are.
-    rule : SquaringRule, optional
-        With "buckets": when to square; ``SquaringRule()`` is the paper's.
     work : Work, optional
         With "buckets": how the states are held and computed; by default in the memory of this process. Kept states are
         returned whole.
@@ -175,7 +172,6 @@ def bounds_table(
             buckets=buckets,
             width=width,
             keep_states=keep_states,
-            rule=rule,
         )
     choices = choices_of(parts)
     if choices is None:

@@ -10,19 +10,16 @@ from pbdist.buckets.blocks import (
     layout_within,
     projected_bytes,
 )
-from pbdist.buckets.composition import SHARP_RULE, SquaringRule
 from pbdist.buckets.delta import BucketBounds, bucket_bounds
 from pbdist.buckets.state import BucketState
 
 __all__ = [
-    "SHARP_RULE",
     "BucketBounds",
     "BucketState",
     "Layout",
     "Mapper",
     "MemoryVectors",
     "SerialMapper",
-    "SquaringRule",
     "VectorStore",
     "Work",
     "bucket_bounds",

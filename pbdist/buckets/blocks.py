@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -76,16 +76,10 @@ class VectorStore(Protocol):
     """Holds arrays by name. Small and picklable, unless all work is done in one process."""
 
     def read(self, name: str) -> npt.NDArray[Any]:
-        """Return an array as it was written; it may be read-only.
-
-        Raises
-        ------
-        OSError
-            It is not there, or is damaged.
-        """
+        """Return an array as it was written, perhaps read-only; an `OSError` if it is missing or damaged."""
 
     def write(self, name: str, array: npt.NDArray[Any]) -> None:
-        """Keep an array, and drop any other of that name: whole or not at all. Nothing changes it afterwards."""
+        """Store an array, whole or not at all, in place of any other of that name. Nothing changes it afterwards."""
 
     def remove(self, name: str) -> None:
         """Forget an array, if it is there."""
@@ -104,7 +98,7 @@ class MemoryVectors:
         return self.arrays[name]
 
     def write(self, name: str, array: npt.NDArray[Any]) -> None:
-        """Keep an array, not a copy."""
+        """Store an array, not a copy."""
         self.arrays[name] = array
 
     def remove(self, name: str) -> None:
@@ -138,7 +132,7 @@ class SerialMapper:
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """What is kept of a vector's elements, or of a part of them."""
+    """Sums and extremes of a vector's elements, or of a part of them."""
 
     #: Of the pieces, in order.
     sums: tuple[float, ...]
@@ -185,7 +179,7 @@ def _summarised(values: FloatArray, start: int) -> Summary:
 class BlockedVector:
     """A vector in blocks, or a part of one."""
 
-    #: What holds the blocks.
+    #: Where the blocks are.
     store: VectorStore
     #: The blocks are called ``NAME/POSITION`` after their first element.
     name: str
@@ -238,12 +232,6 @@ class BlockedVector:
         return f"{self.name}/{position // self.block * self.block}"
 
 
-def groups(start: int, stop: int, length: int, step: int) -> list[list[tuple[int, int]]]:
-    """Cut a range at multiples of `length`, and gather `step` of those parts, in order, for each task."""
-    parts = list(ranges(start, stop, length))
-    return [parts[begin : begin + step] for begin in range(0, len(parts), step)]
-
-
 #: Positions of a leaf that are filled at once: its masses and what they are computed from stay small.
 LEAF_BLOCK = 1 << 18
 
@@ -260,12 +248,6 @@ class Layout:
     #: Complex numbers that a task holds while it adds up products.
     spectra: int = 1 << 23
 
-    def __post_init__(self) -> None:
-        if self.block % PIECE or self.block < 1 or self.task % self.block or self.task < 1:
-            raise InvalidInputError(
-                f"layout: expected blocks of whole pieces ({PIECE}), and tasks of blocks, got {self}"
-            )
-
 
 #: From the largest to the smallest: with less, files are too many and too small.
 _LAYOUTS = (Layout(), Layout(task=1 << 21, spectra=1 << 22), Layout(task=1 << 20, spectra=1 << 21))
@@ -276,17 +258,10 @@ _ONE_BLOCK = Layout(block=1 << 62, task=1 << 62, spectra=1 << 62)
 class Work:
     """How states are held and computed: the bounds do not depend on it.
 
-    Parameters
-    ----------
-    store : VectorStore, optional
-        Where the blocks lie; every task reads and writes there. This process's memory by default.
-    mapper : Mapper, optional
-        Runs the tasks; this process by default.
-    layout : Layout, optional
-        The sizes of blocks and tasks. Without one, every vector is one block and is convolved whole in this process.
-    name : str, optional
-        What all names in the store begin with. No array is written twice with another content, so that a task which is
-        done once more, however late, does no harm; two users of one store need different names.
+    Every task reads and writes in `store`, by default the memory of this process; `mapper` runs the tasks. Without a
+    layout, every vector is one block and is convolved whole in this process. All names in the store begin with `name`.
+    No array is written twice with another content, so that a task that runs twice, however late, does no harm; two
+    users of one store need different names.
     """
 
     def __init__(
@@ -308,13 +283,13 @@ class Work:
         name = next(self._names)
         return {part: BlockedVector(self.store, f"{name}/{part}", self.layout.block, 0, size) for part in names}
 
-    def groups(self, size: int) -> list[list[tuple[int, int]]]:
-        """Cut positions into blocks, and gather the blocks of each task."""
+    def groups(self, size: int) -> list[tuple[int, int]]:
+        """Cut positions into the whole blocks of each task."""
         if self.in_one_block:
-            return [[(0, size)]]
+            return [(0, size)]
         blocks = -(-size // self.layout.block)
         share = -(-blocks // (2 * self.mapper.parallel))
-        return groups(0, size, self.layout.block, min(self.layout.task // self.layout.block, share))
+        return list(ranges(0, size, self.layout.block * min(self.layout.task // self.layout.block, share)))
 
 
 #: Bytes of a leaf's temporary arrays for each bucket of one of its blocks: some mechanisms hold two rows of many.
@@ -324,17 +299,8 @@ _FIXED_BYTES = 24 << 20
 
 
 def projected_bytes(buckets: int, layout: Layout) -> int:
-    """Upper bound on the memory that one task takes, above what the process holds before.
+    """Upper bound on the bytes that one task takes, above what the process holds before, for so many finite buckets.
 
-    Parameters
-    ----------
-    buckets : int
-        Number of finite buckets.
-    layout : Layout
-        The sizes.
-
-    Notes
-    -----
     Counted are the arrays that are alive together in the largest step of each kind of task.
     """
     size = buckets + 1
@@ -355,13 +321,7 @@ def projected_bytes(buckets: int, layout: Layout) -> int:
 
 
 def layout_within(buckets: int, limit: int) -> Layout:
-    """Return the largest layout with which a task takes at most `limit` bytes.
-
-    Raises
-    ------
-    InvalidInputError
-        There is none; the text names both figures.
-    """
+    """Return the largest layout with which a task takes at most `limit` bytes, or refuse with both figures."""
     for layout in _LAYOUTS:
         if projected_bytes(buckets, layout) <= limit:
             return layout
@@ -372,10 +332,10 @@ def layout_within(buckets: int, limit: int) -> Layout:
     )
 
 
-#: Frequencies of a slice, at least: numpy adds up a few of them in another order.
-_FEWEST_FREQUENCIES = 64
+#: Frequencies of a slice, at least: numpy adds up fewer of them in another order.
+_MIN_FREQUENCIES = 64
 #: Complex numbers that are worth a task.
-_SHORTEST_TASK = 1 << 20
+_MIN_TASK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -390,32 +350,6 @@ class RunSums:
     width: FloatArray
     #: For each group of blocks its first block, the one after its last, and the names of its slices, in order.
     names: tuple[tuple[int, int, tuple[str, ...]], ...]
-
-
-@dataclass(frozen=True, eq=False)
-class _Spectra:
-    """Some chunks to be transformed, where to cut the frequencies, and the name of each slice."""
-
-    store: VectorStore
-    chunks: Chunks
-    start: int
-    stop: int
-    tilt: float
-    cuts: tuple[tuple[int, int], ...]
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class _Products:
-    """A slice of frequencies: the names of the spectra of x and of y (none if it is x), and of the groups' sums."""
-
-    store: VectorStore
-    x: tuple[str, ...]
-    y: tuple[str, ...]
-    windows: Windows
-    groups: tuple[tuple[int, int], ...]
-    names: tuple[str, ...]
-    frequencies: int
 
 
 def _cut(start: int, stop: int, step: int) -> list[tuple[int, int]]:
@@ -434,133 +368,122 @@ def run_sums(run: Run, chunks: tuple[Chunks, Chunks], work: Work, name: str) -> 
     chunk = chunks_x.shape[1]
     reach_x, reach_y = reach(run)
     held = reach_x[1] - reach_x[0] + (0 if same else reach_y[1] - reach_y[0])
-    wide = max(_FEWEST_FREQUENCIES, layout.spectra // max(1, held))
-    narrow = max(_FEWEST_FREQUENCIES, _SHORTEST_TASK // max(1, held), -(-chunk // (2 * mapper.parallel)))
+    wide = max(_MIN_FREQUENCIES, layout.spectra // max(1, held))
+    narrow = max(_MIN_FREQUENCIES, _MIN_TASK // max(1, held), -(-chunk // (2 * mapper.parallel)))
     slices = -(-(chunk + 1) // min(wide, narrow))
     cuts = tuple((part * (chunk + 1) // slices, (part + 1) * (chunk + 1) // slices) for part in range(slices))
     rows = max(1, layout.task // chunk)
-    share = max(1, _SHORTEST_TASK // chunk, -(-held // (2 * mapper.parallel)))
+    share = max(1, _MIN_TASK // chunk, -(-held // (2 * mapper.parallel)))
 
-    tasks = [
-        _Spectra(
-            store, one, start, stop, run.tilt, cuts, tuple(f"{name}/{side}{start}-{part}" for part in range(slices))
-        )
-        for side, one, (begin, end) in (("x", chunks_x, reach_x), ("y", chunks_y, (0, 0) if same else reach_y))
-        for start, stop in _cut(begin, end, min(rows, share))
-    ]
-    norms = list(mapper.map(_write_spectra, tasks))
-    of_x = [position for position, task in enumerate(tasks) if task.chunks is chunks_x]
-    of_y = [position for position, task in enumerate(tasks) if task.chunks is not chunks_x]
-    norms_x, norms_y = (np.concatenate([np.zeros(0), *(norms[position] for position in side)]) for side in (of_x, of_y))
+    def spectra_of(side: str, some: Chunks, start: int, stop: int) -> tuple[list[list[str]], FloatArray]:
+        """Write the spectra of some chunks; return the names of each task's slices, and the norms."""
+        parts = _cut(start, stop, min(rows, share))
+        names = [[f"{name}/{side}{begin}-{part}" for part in range(slices)] for begin, _ in parts]
+        tasks = list(zip(parts, names, strict=True))
+        norms = mapper.map(partial(_write_spectra, store, some, run.tilt, cuts), tasks)
+        return names, np.concatenate([np.zeros(0), *norms])
+
+    names_x, norms_x = spectra_of("x", chunks_x, *reach_x)
+    names_y, norms_y = ([], norms_x) if same else spectra_of("y", chunks_y, *reach_y)
     windows = run_windows(run)
-    width = widths(run, windows, chunk, norms_x, norms_x if same else norms_y)
-
-    groups = tuple(_cut(0, len(windows), rows))
+    width = widths(run, windows, chunk, norms_x, norms_y)
+    groups = _cut(0, len(windows), rows)
+    sums = [[f"{name}/s{begin}-{part}" for begin, _ in groups] for part in range(slices)]
     products = [
-        _Products(
-            store,
-            tuple(tasks[position].names[part] for position in of_x),
-            tuple(tasks[position].names[part] for position in of_y),
-            windows,
-            groups,
-            tuple(f"{name}/s{begin}-{part}" for begin, _ in groups),
-            stop - start,
-        )
+        ([names[part] for names in names_x], [names[part] for names in names_y], sums[part], stop - start)
         for part, (start, stop) in enumerate(cuts)
     ]
-    for _ in mapper.map(_write_products, products):
+    for _ in mapper.map(partial(_write_products, store, windows, groups, same), products):
         pass
-    for task in tasks:
-        for written in task.names:
+    for names in (*names_x, *names_y):
+        for written in names:
             store.remove(written)
-    names = tuple(
-        (run.start + start, run.start + stop, tuple(part.names[group] for part in products))
+    blocks = tuple(
+        (run.start + start, run.start + stop, tuple(part[group] for part in sums))
         for group, (start, stop) in enumerate(groups)
     )
-    return RunSums(run.tilt, run.start, run.stop, width, names)
+    return RunSums(run.tilt, run.start, run.stop, width, blocks)
 
 
-def _write_spectra(task: _Spectra) -> FloatArray:
-    spectra, norms = chunk_spectra(task.chunks, task.start, task.stop, task.tilt)
-    for (start, stop), name in zip(task.cuts, task.names, strict=True):
-        task.store.write(name, np.ascontiguousarray(spectra[:, start:stop]))
+def _write_spectra(
+    store: VectorStore,
+    chunks: Chunks,
+    tilt: float,
+    cuts: Sequence[tuple[int, int]],
+    task: tuple[tuple[int, int], list[str]],
+) -> FloatArray:
+    """Transform some chunks, write their spectra in slices of frequencies, and return the norms."""
+    (start, stop), names = task
+    spectra, norms = chunk_spectra(chunks, start, stop, tilt)
+    for (first, last), name in zip(cuts, names, strict=True):
+        store.write(name, np.ascontiguousarray(spectra[:, first:last]))
     return norms
 
 
-def _write_products(task: _Products) -> None:
-    x = _gathered(task, task.x)
-    y = _gathered(task, task.y) if task.y else x
-    symmetric = not task.y
-    for (start, stop), name in zip(task.groups, task.names, strict=True):
-        task.store.write(name, block_sums(x, y, task.windows[start:stop], symmetric=symmetric))
+def _write_products(
+    store: VectorStore,
+    windows: Windows,
+    groups: Sequence[tuple[int, int]],
+    symmetric: bool,
+    task: tuple[list[str], list[str], list[str], int],
+) -> None:
+    """Write the sums of each group of blocks in one slice of frequencies, from the names of the spectra."""
+    names_x, names_y, written, frequencies = task
+    x = _gathered(store, names_x, frequencies)
+    y = x if symmetric else _gathered(store, names_y, frequencies)
+    for (start, stop), name in zip(groups, written, strict=True):
+        store.write(name, block_sums(x, y, windows[start:stop], symmetric=symmetric))
 
 
-def _gathered(task: _Products, names: tuple[str, ...]) -> ComplexArray:
+def _gathered(store: VectorStore, names: list[str], frequencies: int) -> ComplexArray:
     """Read the spectra of consecutive chunks, without holding them twice."""
-    first = task.store.read(names[0]) if names else np.zeros((0, task.frequencies), dtype=np.complex128)
+    first = store.read(names[0]) if names else np.zeros((0, frequencies), dtype=np.complex128)
     if len(names) <= 1:
         return first
     # None of the other groups is longer.
-    result = np.empty((len(names) * first.shape[0], task.frequencies), dtype=np.complex128)
+    result = np.empty((len(names) * first.shape[0], frequencies), dtype=np.complex128)
     end = first.shape[0]
     result[:end] = first
     del first
     for name in names[1:]:
-        part = task.store.read(name)
+        part = store.read(name)
         result[end : end + part.shape[0]] = part
         end += part.shape[0]
     return result[:end]
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Some chunks of a vector."""
-
-    chunks: Chunks
-    start: int
-    stop: int
+def _candidates(chunks: Chunks, rows: tuple[int, int]) -> tuple[int, IntArray]:
+    return tower_candidates(chunks.rows(*rows), rows[0] * chunks.shape[1])
 
 
-def _candidates(rows: _Rows) -> tuple[int, IntArray]:
-    return tower_candidates(rows.chunks.rows(rows.start, rows.stop), rows.start * rows.chunks.shape[1])
-
-
-def _maxima(rows: _Rows) -> FloatArray:
-    return segment_maxima(rows.chunks.rows(rows.start, rows.stop))
+def _maxima(chunks: Chunks, rows: tuple[int, int]) -> FloatArray:
+    return segment_maxima(chunks.rows(*rows))
 
 
 class _MappedSurvey:
-    """Looks at vectors by tasks.
-
-    Parameters
-    ----------
-    mapper : Mapper
-        Runs the tasks.
-    task : int
-        Elements that one task looks at.
-    """
+    """Surveys vectors by tasks of so many elements."""
 
     def __init__(self, mapper: Mapper, task: int) -> None:
         self._mapper = mapper
         self._task = task
 
     def largest(self, vector: Vector) -> float:
-        """Return the largest element, which a vector in blocks keeps."""
+        """Return the largest element, which a vector in blocks knows."""
         if not isinstance(vector, BlockedVector):
             raise TypeError(f"survey: expected a vector in blocks, got {type(vector).__name__}")
         return vector.largest
 
     def towers(self, chunks: Chunks) -> IntArray:
         """Return the positions of the towers."""
-        return towers_among(self._mapper.map(_candidates, self._rows(chunks)))
+        return towers_among(self._mapper.map(partial(_candidates, chunks), self._rows(chunks)))
 
     def maxima(self, chunks: Chunks) -> FloatArray:
         """Return the maxima of the segments."""
-        return np.concatenate(list(self._mapper.map(_maxima, self._rows(chunks))))
+        return np.concatenate(list(self._mapper.map(partial(_maxima, chunks), self._rows(chunks))))
 
-    def _rows(self, chunks: Chunks) -> list[_Rows]:
+    def _rows(self, chunks: Chunks) -> list[tuple[int, int]]:
         count, chunk = chunks.shape
-        return [_Rows(chunks, start, stop) for start, stop in ranges(0, count, max(1, self._task // chunk))]
+        return list(ranges(0, count, max(1, self._task // chunk)))
 
 
 def _nonzero(part: BlockedVector) -> tuple[IntArray, FloatArray]:
@@ -580,28 +503,17 @@ def _nonzero_elements(vector: BlockedVector, mapper: Mapper) -> tuple[IntArray, 
 _ROWS = 4
 
 
-class Convolution(Protocol):
-    """A convolution that is ready to be read range by range."""
-
-    def read(self, start: int, stop: int) -> FloatArray:
-        """Return the elements of a range, rounded, in an array of their own."""
-
-    def remove(self) -> None:
-        """Remove what was written for it."""
-
-
 @dataclass(frozen=True, eq=False)
 class _MappedConvolution:
     """A convolution of vectors in blocks by tasks; small and picklable."""
 
-    #: The vectors from their first to their last element that is not 0; None if one of them is 0.
-    x: BlockedVector | None
-    y: BlockedVector | None
+    #: The vectors from their first to their last element that is not 0.
+    x: BlockedVector
+    y: BlockedVector
     #: The position of x[0] y[0] in the whole result.
     first: int
-    #: How it is convolved, and the directly summed ends.
-    plan: DirectPlan | ConvolutionPlan | None
-    ends: Ends | None
+    #: How it is convolved, with the directly summed ends.
+    plan: DirectPlan | tuple[ConvolutionPlan, Ends]
     #: For each cut the sums of its runs.
     sums: tuple[tuple[RunSums, ...], ...]
     #: As for `pbdist.fourier.rounded_convolution`.
@@ -611,27 +523,25 @@ class _MappedConvolution:
     def read(self, start: int, stop: int) -> FloatArray:
         """Return the elements of a range, rounded: those of `rounded_convolution`, bit by bit."""
         values, bound = np.zeros(stop - start), np.zeros(stop - start)
-        if self.x is not None and self.y is not None:
-            first, last = max(start, self.first), min(stop, self.first + self.x.size + self.y.size - 1)
-            if first < last:
-                part = slice(first - start, last - start)
-                values[part], bound[part] = self._part(self.x, self.y, first - self.first, last - self.first)
+        first, last = max(start, self.first), min(stop, self.first + self.x.size + self.y.size - 1)
+        if first < last:
+            part = slice(first - start, last - start)
+            values[part], bound[part] = self._part(first - self.first, last - self.first)
         return rounded(values, bound, self.rounding, self.mass_limit)
 
-    def _part(self, x: BlockedVector, y: BlockedVector, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
+    def _part(self, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
         if isinstance(self.plan, DirectPlan):
-            return direct_sums(self.plan, x if self.plan.swapped else y, start, stop)
-        if self.plan is None or self.ends is None:
-            raise ValueError("convolution: expected a plan of what is not 0, got none")
-        result = self._level(self.plan, 0, start, stop)
-        for level in range(1, len(self.plan.levels)):
-            for begin, end in self.plan.levels[level].ranges:
+            return direct_sums(self.plan, self.x if self.plan.swapped else self.y, start, stop)
+        plan, ends = self.plan
+        result = self._level(plan, 0, start, stop)
+        for level in range(1, len(plan.levels)):
+            for begin, end in plan.levels[level].ranges:
                 first, last = max(start, begin), min(stop, end)
                 if first < last:
                     here = slice(first - start, last - start)
-                    keep_better((result[0][here], result[1][here]), self._level(self.plan, level, first, last))
-        add_towers(result, x, y, self.plan, start)
-        put_ends(result, self.ends, self.plan.size, start)
+                    keep_better((result[0][here], result[1][here]), self._level(plan, level, first, last))
+        add_towers(result, self.x, self.y, plan, start)
+        put_ends(result, ends, plan.size, start)
         return result
 
     def _level(self, plan: ConvolutionPlan, level: int, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
@@ -661,15 +571,10 @@ class _MappedConvolution:
         sums = np.empty((rows.stop - rows.start, chunk + 1), dtype=np.complex128)
         column = 0
         for name in names:
-            part = self._store().read(name)[rows]
+            part = self.x.store.read(name)[rows]
             sums[:, column : column + part.shape[1]] = part
             column += part.shape[1]
         return sums
-
-    def _store(self) -> VectorStore:
-        if self.x is None:
-            raise ValueError("convolution: expected a vector that is not 0, got none")
-        return self.x.store
 
     def remove(self) -> None:
         """Remove what was written for it."""
@@ -677,7 +582,7 @@ class _MappedConvolution:
             for run in runs:
                 for _, _, names in run.names:
                     for name in names:
-                        self._store().remove(name)
+                        self.x.store.remove(name)
 
 
 class _Whole:
@@ -698,6 +603,9 @@ class _Whole:
         """Nothing was written for it."""
 
 
+Convolution: TypeAlias = _MappedConvolution | _Whole
+
+
 def convolution_of(
     x: tuple[BlockedVector, Summary],
     y: tuple[BlockedVector, Summary],
@@ -709,27 +617,13 @@ def convolution_of(
 ) -> Convolution:
     """Convolve two vectors: take all steps except those that `Convolution.read` takes.
 
-    Parameters
-    ----------
-    x, y : (BlockedVector, Summary)
-        The vectors and what is known of them; pass the same vector twice to save transforms.
-    rounding, mass_limit
-        As for `pbdist.fourier.rounded_convolution`, whose result this is, bit by bit.
-    work : Work
-        How vectors are held and computed.
-    name : str
-        What the names of all arrays that are written begin with.
-
-    Raises
-    ------
-    InvalidInputError
-        If the result would overflow.
+    The result is that of `pbdist.fourier.rounded_convolution`, bit by bit. Pass the same vector twice to save
+    transforms. The names of all arrays that are written begin with `name`.
     """
     (vector_x, known_x), (vector_y, known_y) = x, y
     check_range(known_x.largest, known_y.largest, min(vector_x.size, vector_y.size))
-    result = partial(_MappedConvolution, rounding=rounding, mass_limit=mass_limit)
     if known_x.nonzero == 0 or known_y.nonzero == 0:
-        return result(None, None, 0, None, None, ())
+        return _Whole(0, np.zeros(0))
     same = vector_x is vector_y
     first = known_x.first + known_y.first
     terms = min(known_x.nonzero, known_y.nonzero)
@@ -739,21 +633,21 @@ def convolution_of(
         return _Whole(first, rounded(*supported_convolution(array_x, array_y, terms), rounding, mass_limit))
     part_x = vector_x.part(known_x.first, known_x.last + 1)
     part_y = part_x if same else vector_y.part(known_y.first, known_y.last + 1)
+    result = partial(_MappedConvolution, part_x, part_y, first, rounding=rounding, mass_limit=mass_limit)
     survey = _MappedSurvey(work.mapper, work.layout.task // 4)
     plan = None if sums_directly(terms, part_x.size, part_y.size) else plan_chunks(part_x, part_y, survey)
     if plan is None:
         swapped = known_x.nonzero > known_y.nonzero
         sparse, other = (part_y, known_x) if swapped else (part_x, known_y)
         direct = plan_directly(*_nonzero_elements(sparse, work.mapper), other.smallest, swapped=swapped)
-        return result(part_x, part_y, first, direct, None, ())
+        return result(direct, ())
     chunks = [plan.chunks(level, part_x, part_y) for level in plan.levels]
     sums = tuple(
         tuple(
-            run_sums(plan.levels[level].plan.runs[run], chunks[level], work, f"{name}/{level}-{run}")
-            for run in range(len(plan.levels[level].plan.runs))
+            run_sums(run, chunks[level], work, f"{name}/{level}-{number}") for number, run in enumerate(cut.plan.runs)
         )
-        for level in range(len(plan.levels))
+        for level, cut in enumerate(plan.levels)
     )
     # Nothing needs the runs any more.
     light = replace(plan, levels=tuple(replace(level, plan=replace(level.plan, runs=())) for level in plan.levels))
-    return result(part_x, part_y, first, light, end_sums(part_x, part_y), sums)
+    return result((light, end_sums(part_x, part_y)), sums)

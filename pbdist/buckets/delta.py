@@ -3,18 +3,19 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 
 from pbdist.arguments import DEFAULT_BUCKETS, half_width_of
 from pbdist.buckets.blocks import PIECE, BlockedVector, Mapper, Work, summation_error, total
-from pbdist.buckets.composition import SHARP_RULE, SquaringRule, composed_by_rule, powers_by_rule
+from pbdist.buckets.composition import composed_adaptively, powers
 from pbdist.buckets.grid_choice import choose_loss_width
 from pbdist.buckets.leaf import leaf
 from pbdist.buckets.state import BlockedState, BucketState, Grid, StateHead, head_of
-from pbdist.errors import InvalidInputError
 from pbdist.fourier.vectors import ranges
-from pbdist.mechanisms import UNIT_ROUNDOFF, Pair, factor_counts, reveals_nothing
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Pair, factor_counts, reveals_nothing
 from pbdist.types import Direction, FloatArray, IntArray
 
 #: More than all that underflow can take from a sum of products of masses.
@@ -24,38 +25,33 @@ _UNDERFLOW = 1e-300
 _LARGE_EXPONENT = 600.0
 
 
-@dataclass(frozen=True, eq=False)
-class _Points:
-    """A block of P_A and P_B masses, and the ε at which its share in the bounds is wanted."""
-
-    head: StateHead
-    epsilon: FloatArray
-    a: BlockedVector
-    b: BlockedVector
-    start: int
-    stop: int
-
-    def masses(self) -> tuple[FloatArray, FloatArray]:
-        """Return the masses of the block."""
-        part = slice(self.start, self.stop)
-        return self.a[part], self.b[part]
+#: What the pieces of a block add to a bound: from the state, ε, the masses a and b, and their first position.
+_PieceSums: TypeAlias = Callable[[StateHead, float, tuple[FloatArray, FloatArray], int], list[float]]
 
 
 def _piece_sums(
-    function: Callable[[_Points], list[list[float]]],
+    function: _PieceSums,
     state: BlockedState,
     epsilon: FloatArray,
     names: tuple[str, str],
     mapper: Mapper,
 ) -> list[list[float]]:
     """Return for each ε the sums of all pieces that reach above ε."""
-    a, b = (state.vectors[name] for name in names)
-    tasks = [_Points(head_of(state), epsilon, a, b, start, stop) for start, stop in a.blocks()]
-    sums: list[list[float]] = [[] for _ in epsilon]
-    for part in mapper.map(function, tasks):
-        for values, more in zip(sums, part, strict=True):
-            values.extend(more)
-    return sums
+    vectors = tuple(state.vectors[name] for name in names)
+    found = list(mapper.map(partial(_block_sums, function, head_of(state), epsilon, vectors), vectors[0].blocks()))
+    return [[value for block in found for value in block[index]] for index in range(epsilon.size)]
+
+
+def _block_sums(
+    function: _PieceSums,
+    head: StateHead,
+    epsilon: FloatArray,
+    vectors: Sequence[BlockedVector],
+    block: tuple[int, int],
+) -> list[list[float]]:
+    """Return the sums of the pieces of one block for each ε."""
+    a, b = (vector[slice(*block)] for vector in vectors)
+    return [function(head, value, (a, b), block[0]) for value in epsilon.tolist()]
 
 
 def delta_upper(state: BlockedState, epsilon: FloatArray, mapper: Mapper) -> FloatArray:
@@ -65,14 +61,9 @@ def delta_upper(state: BlockedState, epsilon: FloatArray, mapper: Mapper) -> Flo
     monotone. Losses may lie η = ``loss_error`` outside their windows: the bound is taken at ε - η with e^-η b_real, and
     at 4u (ε + n h) less for the roundings of i h and of the exponents.
     """
-    sums = _piece_sums(_upper_part, state, epsilon, ("a_upper", "b_real_lower"), mapper)
+    sums = _piece_sums(_upper_sums, state, epsilon, ("a_upper", "b_real_lower"), mapper)
     count = 2 * state.grid.half_width + 1
     return np.array([_upper_from(state, part, count) for part in sums])
-
-
-def _upper_part(points: _Points) -> list[list[float]]:
-    masses = points.masses()
-    return [_upper_sums(points.head, float(value), masses, points.start) for value in points.epsilon]
 
 
 def _upper_from(state: StateHead, sums: Sequence[float], count: int) -> float:
@@ -115,7 +106,7 @@ def _chord(a: FloatArray, scaled_b: FloatArray, x: FloatArray, *, span: float, m
         relative = 16.0 * UNIT_ROUNDOFF + 4.0 * margin
         excess = scaled_b / a - e0 * (1.0 + relative)
         share = excess / (e1 * (1.0 + relative) - e0 * (1.0 - relative)) * (1.0 - 8.0 * UNIT_ROUNDOFF)
-    # Both λ and 0 are valid: the larger is taken. λ tells where a mean lies between two ends, so it is at most 1.
+    # Both λ and 0 are valid: the larger is taken. λ is where a mean lies between two ends, so it is at most 1.
     share = np.where(np.isfinite(share), np.clip(share, 0.0, 1.0), 0.0)
     g0 = -np.expm1(np.minimum(x, 0.0)) * (1.0 + 4.0 * UNIT_ROUNDOFF)
     g1 = -np.expm1(np.minimum(x + span - margin, 0.0)) * (1.0 + 4.0 * UNIT_ROUNDOFF)
@@ -128,7 +119,7 @@ def delta_lower(state: BlockedState, epsilon: FloatArray, mapper: Mapper) -> Flo
     Buckets below ε, whose terms are 0, are left out. Masses are lower values for a, upper ones for b. No error of the
     losses enters.
     """
-    sums = _piece_sums(_lower_part, state, epsilon, ("a_lower", "b_upper"), mapper)
+    sums = _piece_sums(_lower_sums, state, epsilon, ("a_lower", "b_upper"), mapper)
     slack = summation_error(2 * state.grid.half_width + 1) + 8.0 * UNIT_ROUNDOFF
     results = []
     for value, part in zip(epsilon.tolist(), sums, strict=True):
@@ -138,11 +129,6 @@ def delta_lower(state: BlockedState, epsilon: FloatArray, mapper: Mapper) -> Flo
             result = (result + beyond) * (1.0 - 4.0 * UNIT_ROUNDOFF)
         results.append(result)
     return np.array(results)
-
-
-def _lower_part(points: _Points) -> list[list[float]]:
-    masses = points.masses()
-    return [_lower_sums(points.head, value, masses, points.start) for value in points.epsilon.tolist()]
 
 
 def _lower_sums(state: StateHead, epsilon: float, masses: tuple[FloatArray, FloatArray], start: int) -> list[float]:
@@ -205,7 +191,7 @@ class BucketBounds:
     #: Natural logarithms, -inf where δ is 0. Shape (2, R, E).
     log_lower: FloatArray
     log_upper: FloatArray
-    #: State of each direction and r, if they are kept; those of a symmetric pair stand for both directions.
+    #: State of each direction and r, if wanted; both directions of a symmetric pair have the same ones.
     states: Mapping[tuple[Direction, int], BucketState]
 
 
@@ -218,78 +204,55 @@ def bucket_bounds(
     buckets: int | None,
     width: float | None,
     keep_states: bool,
-    rule: SquaringRule = SHARP_RULE,
 ) -> BucketBounds:
-    """Compute bounds for every r and ε by privacy buckets, from checked arguments.
+    """Compute bounds for every r and ε by privacy buckets, from checked arguments of `pbdist.table.bounds_table`.
 
-    Parameters
-    ----------
-    parts, rounds, losses, buckets, keep_states, rule
-        As `pbdist.table.bounds_table` takes them.
-    work : Work
-        How the states are held and computed; the numbers are the same, bit for bit.
-    width : float or None
-        Loss width of one round in nats; None to choose it.
+    `width` is the loss width of one round in nats, None to choose it. The numbers do not depend on `work`, bit for bit.
     """
     half_width = half_width_of(DEFAULT_BUCKETS if buckets is None else buckets)
     grid = Grid(choose_loss_width(parts, int(rounds.max()), half_width) if width is None else width, half_width)
     shape = (2, rounds.size, losses.size)
     states: dict[tuple[Direction, int], BucketState] = {}
-    if reveals_nothing(parts) and not keep_states:
-        return _without_loss(shape, grid, states)
-    lower, upper = np.full(shape, np.nan), np.full(shape, np.nan)
+    lower, upper = np.zeros(shape), np.zeros(shape)
+    # δ is 0 where nothing is revealed.
+    nothing = reveals_nothing(parts)
     symmetric = all(pair.symmetric for pair, _ in parts)
-    for axis, direction in enumerate(Direction):
+    for axis, direction in enumerate(Direction if keep_states or not nothing else ()):
         if axis and symmetric:
             lower[axis], upper[axis] = lower[0], upper[0]
             states.update({(direction, r): states[Direction.A_TO_B, r] for (_, r) in list(states)})
             break
-        one_round = _round_state(parts, grid, direction, rule, work)
+        one_round = _round_state(parts, grid, direction, work)
         state = one_round
-        for r, state in powers_by_rule(one_round, rounds.tolist(), rule, work):
+        for r, state in powers(one_round, rounds.tolist(), work):
             rows = np.flatnonzero(rounds == r)
-            lower[axis, rows] = delta_lower(state, losses, work.mapper)
-            upper[axis, rows] = delta_upper(state, losses, work.mapper)
+            if not nothing:
+                lower[axis, rows] = delta_lower(state, losses, work.mapper)
+                upper[axis, rows] = delta_upper(state, losses, work.mapper)
             if keep_states:
                 states[direction, r] = state.gathered()
         for last in {id(one): one for one in (one_round, state)}.values():
             last.remove()
-    if reveals_nothing(parts):
-        return _without_loss(shape, grid, states)
     # No δ of distributions exceeds 1, also where a histogram's masses sum to a little more.
     lower, upper = np.minimum(lower, 1.0), np.minimum(upper, 1.0)
     return BucketBounds(grid, lower, upper, log_lower(lower), log_upper(upper), states)
 
 
-def _without_loss(
-    shape: tuple[int, ...], grid: Grid, states: Mapping[tuple[Direction, int], BucketState]
-) -> BucketBounds:
-    """Return the bounds of pairs that reveal nothing: δ = 0 from both sides."""
-    nothing, endless = np.zeros(shape), np.full(shape, -np.inf)
-    return BucketBounds(grid, nothing, nothing, endless, endless, states)
-
-
-def _round_state(
-    components: Sequence[tuple[Pair, int]],
-    grid: Grid,
-    direction: Direction,
-    rule: SquaringRule,
-    work: Work,
-) -> BlockedState:
+def _round_state(components: Sequence[tuple[Pair, int]], grid: Grid, direction: Direction, work: Work) -> BlockedState:
     """Return the state of one round: each pair as often as it occurs, a product by its factors, composed together."""
-    result: BlockedState | None = None
-    for factor, count in factor_counts(components).items():
+
+    def repeated(factor: ElementaryPair, count: int) -> BlockedState:
         once = leaf(factor, grid, direction, work)
-        [(_, state)] = powers_by_rule(once, [count], rule, work)
+        [(_, state)] = powers(once, [count], work)
         if state is not once:
             once.remove()
-        if result is None:
-            result = state
-            continue
-        longer = composed_by_rule(result, state, rule, work)
-        result.remove()
-        state.remove()
-        result = longer
-    if result is None:
-        raise InvalidInputError("mechanism: expected at least one pair, got none")
+        return state
+
+    first, *others = factor_counts(components).items()
+    result = repeated(*first)
+    for factor in others:
+        parts = result, repeated(*factor)
+        result = composed_adaptively(*parts, work)
+        for part in parts:
+            part.remove()
     return result

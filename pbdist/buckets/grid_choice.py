@@ -21,10 +21,10 @@ from pbdist.types import Direction, FloatArray
 _PROBES: FloatArray = np.geomspace(1e-12, 1e4, 801)
 #: Tail masses between whose quantiles the candidate ranges lie, and how many candidates there are.
 _WIDEST_TAIL, _NARROWEST_TAIL, _CANDIDATES = 1e-22, 1e-2, 64
-#: Mass at ∞ that the ladder is to stay below (less than `SquaringRule` forgives, so that the plan holds), and the δ
+#: Mass at ∞ that the ladder is to stay below (less than `FREE_MASS`, so that the plan holds), and the δ
 #: against which a mass at ∞ is weighed at the latest.
 _OVERFLOW_BUDGET, _SMALL_DELTA = 1e-24, 1e-12
-#: Up to this many atoms are kept one by one, more are gathered in the probes' bins, ..
+#: Up to this many atoms stay single, more are gathered in the probes' bins, ..
 _MAX_ATOMS = 256
 #: .. the neighbouring of which lie this factor apart.
 _PROBE_RATIO = 1.06
@@ -51,21 +51,9 @@ class _LossProfile:
 
 
 def choose_loss_width(components: Sequence[tuple[Pair, int]], largest: int, half_width: int) -> float:
-    """Choose the loss width h, in nats, for a sequence of pairs repeated up to `largest` times.
+    """Choose the loss width h, in nats, for the components of a round repeated up to `largest` times.
 
-    Parameters
-    ----------
-    components : sequence of (Pair, int)
-        What one round consists of.
-    largest : int
-        The largest number of rounds.
-    half_width : int
-        The grid's n.
-
-    Returns
-    -------
-    float
-        The same for both directions. Where the losses end in an atom, its loss is a multiple of the width.
+    It is the same for both directions. Where the losses end in an atom, its loss is a multiple of the width.
     """
     profiles = {
         direction: [
@@ -173,11 +161,11 @@ def _growth(profiles: Sequence[_LossProfile], bound: float, largest: int) -> Flo
     cumulant = np.zeros(120)
     theta = np.geomspace(1e-3, 1e5, cumulant.size) / max(bound, 1e-300)
     for profile in profiles:
-        kept = np.abs(profile.loss) <= bound
+        within = np.abs(profile.loss) <= bound
         worst_sum += profile.count * bound
         # e^700 is out of the way of every minimum.
-        exponents = np.minimum(np.outer(theta, profile.loss[kept]), 700.0)
-        moments = np.exp(exponents) @ profile.a[kept] if np.any(kept) else np.ones(theta.size)
+        exponents = np.minimum(np.outer(theta, profile.loss[within]), 700.0)
+        moments = np.exp(exponents) @ profile.a[within] if np.any(within) else np.ones(theta.size)
         cumulant += profile.count * np.log(np.maximum(moments, 1e-300))
     for position, repeats in enumerate(steps):
         best[position] = np.min((repeats * cumulant - math.log(_OVERFLOW_BUDGET)) / theta)
@@ -189,11 +177,11 @@ def _spread(profiles: Sequence[_LossProfile], bound: float, largest: int) -> flo
     """Standard deviation of the composed loss, events beyond the range apart."""
     variance = 0.0
     for profile in profiles:
-        kept = np.abs(profile.loss) <= bound
-        weight = float(np.sum(profile.a[kept]))
+        within = np.abs(profile.loss) <= bound
+        weight = float(np.sum(profile.a[within]))
         if weight > 0.0:
-            mean = float(np.sum(profile.a[kept] * profile.loss[kept])) / weight
-            variance += profile.count * float(np.sum(profile.a[kept] * (profile.loss[kept] - mean) ** 2)) / weight
+            mean = float(np.sum(profile.a[within] * profile.loss[within])) / weight
+            variance += profile.count * float(np.sum(profile.a[within] * (profile.loss[within] - mean) ** 2)) / weight
     return math.sqrt(largest * variance)
 
 

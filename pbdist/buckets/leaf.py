@@ -5,7 +5,8 @@ What is not spread over the loss bins, the atoms and what only one distribution 
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,47 +24,39 @@ def leaf(pair: ElementaryPair, grid: Grid, direction: Direction, work: Work) -> 
 
     u = 1. An atom whose loss lies within its rounding error of a bucket's edge i h is taken to lie on the edge, hence
     in bucket i; the distance is part of the state's ``loss_error``.
-
-    Raises
-    ------
-    InvalidInputError
-        The masses do not sum to 1, or the grid is too long for one block and so fine that rounding puts its edges out
-        of order.
     """
     size = 2 * grid.half_width + 1
     blocks = leaf_blocks(pair, grid, direction)
-    alone = len(blocks) == 1
-    if alone and size > LEAF_BLOCK and not work.in_one_block:
+    single = len(blocks) == 1
+    if single and size > LEAF_BLOCK and not work.in_one_block:
         raise InvalidInputError(
-            f"buckets: expected buckets wide enough for float64 to tell their edges apart, got {grid}"
+            f"buckets: float64 cannot resolve the edges of so many buckets; take fewer of them, got {grid}"
         )
-    whole = _bin_masses(pair, grid, direction, *blocks[0]) if alone else None
-    frame = _leaf_frame(pair, grid, direction, blocks, whole)
+    whole = _bin_masses(pair, grid, direction, *blocks[0]) if single else None
+    frame, atoms = _leaf_frame(pair, grid, direction, blocks, whole)
     vectors = work.new_vectors(VECTORS, size)
-    light = replace(frame, atoms=())
     step = max(1, work.layout.block // blocks[0][1])
-    tasks = [
-        _LeafTask(
-            pair,
-            grid,
-            direction,
-            light,
-            tuple(blocks[first : first + step]),
-            frame.atoms[first : first + step],
-            whole,
-            vectors,
-        )
-        for first in range(0, len(blocks), step)
-    ]
+    tasks = [(blocks[first : first + step], atoms[first : first + step]) for first in range(0, len(blocks), step)]
     # The masses of a single block are known already.
-    mapper = SerialMapper() if alone else work.mapper
-    parts = list(mapper.map(_fill_leaf, tasks))
+    mapper = SerialMapper() if single else work.mapper
+    parts = list(mapper.map(partial(_fill_leaf, frame, vectors), tasks))
     summaries = {name: Summary.joined(part[name] for part, _ in parts) for name in VECTORS}
-    state = BlockedState.of(grid, vectors, summaries, _leaf_scalars(pair, grid, frame, [error for _, error in parts]))
+    loss_error = max(frame.loss_error, *(error for _, error in parts))
+    # The edges themselves are products i h, rounded once.
+    loss_error += 2.0 * UNIT_ROUNDOFF * grid.half_width * grid.loss_width
+    scalars = {
+        "infinity_a_lower": frame.infinity_a_lower,
+        "infinity_a_upper": frame.infinity_a_upper,
+        "infinity_b_upper": frame.infinity_b_upper,
+        "window": 1,
+        "loss_error": loss_error * (1.0 + 4.0 * UNIT_ROUNDOFF),
+        "mass_limit": max(pair.total_mass),
+    }
+    state = BlockedState.of(grid, vectors, summaries, scalars)
     for name, vector, beyond in (("A", "a_upper", state.infinity_a_upper), ("B", "b_upper", state.infinity_b_upper)):
         # Upper masses hold every event; histograms may sum to a little less than 1.
         if not total(summaries[vector].sums) + beyond >= 1.0 - 2e-9:
-            raise InvalidInputError(f"mechanism: expected parameters that keep all mass of {name}, got {shown(pair)}")
+            raise InvalidInputError(f"mechanism: the masses of {name} must sum to 1, got {shown(pair)}")
     return state
 
 
@@ -78,12 +71,15 @@ class _BlockAtoms:
 
 @dataclass(frozen=True, eq=False)
 class _LeafFrame:
-    """A leaf without the masses spread over its loss bins."""
+    """A leaf without its atoms and the masses spread over its loss bins."""
 
+    pair: ElementaryPair
+    grid: Grid
+    direction: Direction
+    #: The masses, if the leaf is a single block.
+    whole: LossMasses | None
     #: Whether there are any such masses.
     spread: bool
-    #: For each block the atoms in it.
-    atoms: tuple[_BlockAtoms, ...]
     #: Upper P_B mass of what only B has.
     only_b: float
     #: As the state has them.
@@ -94,36 +90,27 @@ class _LeafFrame:
     loss_error: float
 
 
-@dataclass(frozen=True, eq=False)
-class _LeafTask:
-    """Consecutive blocks of a leaf that are filled together, with their atoms; the masses if it is the only block."""
-
-    pair: ElementaryPair
-    grid: Grid
-    direction: Direction
-    frame: _LeafFrame
-    blocks: tuple[tuple[int, int], ...]
-    atoms: tuple[_BlockAtoms, ...]
-    whole: LossMasses | None
-    vectors: Mapping[str, BlockedVector]
-
-
-def _fill_leaf(task: _LeafTask) -> tuple[dict[str, Summary], float]:
-    """Write some blocks of each vector; return their summaries and the error of the losses."""
-    start, stop = task.blocks[0][0], task.blocks[-1][1]
+def _fill_leaf(
+    frame: _LeafFrame,
+    vectors: Mapping[str, BlockedVector],
+    task: tuple[Sequence[tuple[int, int]], Sequence[_BlockAtoms]],
+) -> tuple[dict[str, Summary], float]:
+    """Write consecutive blocks of each vector; return their summaries and the error of the losses."""
+    blocks, atoms = task
+    start, stop = blocks[0][0], blocks[-1][1]
     arrays: dict[str, FloatArray] = {}
     loss_error = 0.0
-    for block, atoms in zip(task.blocks, task.atoms, strict=True):
-        vectors, error = _leaf_masses(task, block, atoms)
+    for block, inside in zip(blocks, atoms, strict=True):
+        found, error = _leaf_masses(frame, block, inside)
         loss_error = max(loss_error, error)
-        if len(task.blocks) == 1:
-            arrays = vectors
+        if len(blocks) == 1:
+            arrays = found
         else:
-            for name, masses in vectors.items():
+            for name, masses in found.items():
                 arrays.setdefault(name, np.empty(stop - start))[block[0] - start : block[1] - start] = masses
     for name, masses in arrays.items():
-        check_masses(name, masses, stop - start, task.grid)
-    return {name: task.vectors[name].write(start, arrays[name]) for name in VECTORS}, loss_error
+        check_masses(name, masses, stop - start)
+    return {name: vectors[name].write(start, arrays[name]) for name in VECTORS}, loss_error
 
 
 def leaf_blocks(pair: ElementaryPair, grid: Grid, direction: Direction) -> list[tuple[int, int]]:
@@ -160,8 +147,8 @@ def _leaf_frame(
     direction: Direction,
     blocks: Sequence[tuple[int, int]],
     whole: LossMasses | None,
-) -> _LeafFrame:
-    """Find what is not spread over the loss bins; `whole` holds the masses if there is one block only.
+) -> tuple[_LeafFrame, list[_BlockAtoms]]:
+    """Find the atoms of each block, and all else that is not spread over the loss bins.
 
     With several blocks only the masses between the outermost edges are computed here: what lies beyond them, the atoms
     and what only one distribution has are those of any edges between.
@@ -184,28 +171,32 @@ def _leaf_frame(
     up, down = 1.0 + 2.0 * UNIT_ROUNDOFF, 1.0 - 2.0 * UNIT_ROUNDOFF
     a_beyond = _beyond(masses.bins_a, _some(masses.atoms_a, beyond))
     b_beyond = _beyond(masses.bins_b, _some(masses.atoms_b, beyond))
-    return _LeafFrame(
+    frame = _LeafFrame(
+        pair=pair,
+        grid=grid,
+        direction=direction,
+        whole=whole,
         spread=whole is not None or float(masses.bins_a.upper.max()) > 0.0 or float(masses.bins_b.upper.max()) > 0.0,
-        atoms=tuple(atoms),
         only_b=float(masses.only_b.upper[0]),
         infinity_a_lower=(a_beyond[0] + float(masses.only_a.lower[0])) * down,
         infinity_a_upper=(a_beyond[1] + float(masses.only_a.upper[0])) * up,
         infinity_b_upper=b_beyond[1],
         loss_error=max(masses.loss_error, atom_error),
     )
+    return frame, atoms
 
 
-def _leaf_masses(task: _LeafTask, block: tuple[int, int], atoms: _BlockAtoms) -> tuple[dict[str, FloatArray], float]:
+def _leaf_masses(frame: _LeafFrame, block: tuple[int, int], atoms: _BlockAtoms) -> tuple[dict[str, FloatArray], float]:
     """Return the vectors of one block, and by how many nats the losses of spread events may lie outside their bins."""
-    frame, (start, stop) = task.frame, block
+    start, stop = block
     count = np.bincount(atoms.position, minlength=stop - start)
     slack = (count + 2.0) * UNIT_ROUNDOFF
     spread: dict[str, FloatArray | float] = dict.fromkeys(("a_lower", "a_upper", "b_lower", "b_upper"), 0.0)
     loss_error = 0.0
     if frame.spread:
-        masses = task.whole
+        masses = frame.whole
         if masses is None:
-            masses = _bin_masses(task.pair, task.grid, task.direction, start, stop)
+            masses = _bin_masses(frame.pair, frame.grid, frame.direction, start, stop)
         loss_error = masses.loss_error
         # The first bin of a block in the middle is what lies below its first edge.
         inside = slice(0 if start == 0 else 1, -1)
@@ -225,23 +216,8 @@ def _leaf_masses(task: _LeafTask, block: tuple[int, int], atoms: _BlockAtoms) ->
     if start == 0:
         # Events that A lacks have a loss of -inf.
         vectors["b_upper"][0] = (vectors["b_upper"][0] + frame.only_b) * (1.0 + 2.0 * UNIT_ROUNDOFF)
-        vectors["b_real_lower"][0] = corner_mass(float(vectors["a_lower"][0]), task.grid)
+        vectors["b_real_lower"][0] = corner_mass(float(vectors["a_lower"][0]), frame.grid)
     return vectors, loss_error
-
-
-def _leaf_scalars(pair: ElementaryPair, grid: Grid, frame: _LeafFrame, loss_errors: Sequence[float]) -> dict[str, Any]:
-    """Return the scalars of a leaf."""
-    loss_error = max(frame.loss_error, *loss_errors)
-    # The edges themselves are products i h, rounded once.
-    loss_error += 2.0 * UNIT_ROUNDOFF * grid.half_width * grid.loss_width
-    return {
-        "infinity_a_lower": frame.infinity_a_lower,
-        "infinity_a_upper": frame.infinity_a_upper,
-        "infinity_b_upper": frame.infinity_b_upper,
-        "window": 1,
-        "loss_error": loss_error * (1.0 + 4.0 * UNIT_ROUNDOFF),
-        "mass_limit": max(pair.total_mass),
-    }
 
 
 def corner_mass(a: float, grid: Grid) -> float:
@@ -266,10 +242,10 @@ def _atom_buckets(masses: LossMasses, grid: Grid) -> tuple[IntArray, float]:
     index = np.where(np.abs(quotient - nearest) <= tolerance, nearest, np.ceil(quotient))
     index = np.maximum(index, -float(n))
     inside = np.isfinite(loss) & (index <= n)
-    loss, kept = loss[inside], index[inside]
-    rounding = 2.0 * UNIT_ROUNDOFF * (np.abs(loss) + np.abs(kept) * h) + masses.loss_error
-    above = loss + rounding - kept * h
-    below = np.where(kept > -n, (kept - 1.0) * h - (loss - rounding), 0.0)
+    loss, bucket = loss[inside], index[inside]
+    rounding = 2.0 * UNIT_ROUNDOFF * (np.abs(loss) + np.abs(bucket) * h) + masses.loss_error
+    above = loss + rounding - bucket * h
+    below = np.where(bucket > -n, (bucket - 1.0) * h - (loss - rounding), 0.0)
     return index.astype(np.int64), float(np.max(np.maximum(above, below), initial=0.0))
 
 

@@ -16,17 +16,8 @@ from pbdist.types import FloatArray, JsonValue
 class Grid:
     """The loss buckets ((i-1) h, i h] for i in -n .. n, with corners below and above.
 
-    Parameters
-    ----------
-    loss_width : float
-        Width h = ln f of a bucket, nats, above 0.
-    half_width : int
-        Index n of the last finite bucket, even and above 0 (Meiser & Mohammadi 2018, Definition 3).
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
+    The loss width h = ln f is in nats; the index n of the last finite bucket, the half width, is even and above 0
+    (Meiser & Mohammadi 2018, Definition 3).
     """
 
     loss_width: float
@@ -72,17 +63,11 @@ def head_of(state: StateHead) -> StateHead:
     return StateHead(**{field.name: getattr(state, field.name) for field in fields(StateHead)})
 
 
-def check_masses(name: str, vector: FloatArray, size: int, grid: Grid) -> None:
-    """Refuse anything but `size` finite masses of at least 0.
-
-    Raises
-    ------
-    InvalidInputError
-        Naming the vector.
-    """
+def check_masses(name: str, vector: FloatArray, size: int) -> None:
+    """Refuse anything but `size` finite masses of at least 0."""
     if vector.shape != (size,) or not np.all(np.isfinite(vector)) or float(np.min(vector, initial=0.0)) < 0.0:
         raise InvalidInputError(
-            f"state.{name}: expected {size} finite masses of at least 0 on {grid},"
+            f"state.{name}: expected {size} finite masses of at least 0,"
             f" got shape {vector.shape} from {np.min(vector, initial=np.inf)!r}"
         )
 
@@ -114,7 +99,7 @@ class BucketState(StateHead):
         size = 2 * self.grid.half_width + 1
         for name in VECTORS:
             vector = getattr(self, name)
-            check_masses(name, vector, size, self.grid)
+            check_masses(name, vector, size)
             vector.setflags(write=False)
 
     def to_arrays(self) -> tuple[dict[str, FloatArray], dict[str, JsonValue]]:

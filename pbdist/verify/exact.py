@@ -17,12 +17,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
-from numbers import Integral, Real
+from functools import partial, reduce
+from itertools import zip_longest
 from typing import Any
 
-from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import ElementaryPair, Pair, choices_of
+from pbdist.mechanisms import Pair, choices_of, factor_counts
 from pbdist.types import Direction
 from pbdist.verify.exact_leaf import dominating_leaf, event_groups, subset_leaf
 from pbdist.verify.exact_power import (
@@ -39,7 +38,6 @@ from pbdist.verify.exact_power import (
 
 #: Bits by which e^ε and f^-1 are finer than the masses they meet.
 _GUARD_BITS = 64
-_SMALLEST_BITS, _LARGEST_BITS = 64, 65_536
 
 
 @dataclass(frozen=True)
@@ -62,35 +60,25 @@ class ExactBounds:
         """Upper bounds on ln δ, rounded up; -inf where the bound on δ is 0."""
         return tuple(enclosed_log(value)[1] for value in self.upper)
 
-    def meets(self, lower: Sequence[float], upper: Sequence[float]) -> tuple[bool, ...]:
-        """Return, for each ε, whether other bounds on δ have a number in common with these; a NaN never has.
+    def meets(self, lower: Sequence[float], upper: Sequence[float], *, log: bool = False) -> tuple[bool, ...]:
+        """Return, for each ε, whether other bounds on δ, or on ln δ, overlap with these; NaN never does.
 
-        Both brackets contain the truth if they are right, so bounds that do not meet these are proved wrong. Floats are
-        compared exactly.
+        Both brackets contain the truth if they are right, so bounds that do not overlap with these are proved wrong.
+        Floats are compared exactly, and the logarithms of these bounds are rounded outwards.
         """
-        self._checked_lengths(lower, upper)
+        exact: Any = (self.log_lower, self.log_upper) if log else (self.lower, self.upper)
         return tuple(
-            low <= high and float(low) <= most and least <= float(high)
-            for low, high, least, most in zip(lower, upper, self.lower, self.upper, strict=True)
+            low <= high and float(low) <= above and below <= float(high)
+            for low, high, below, above in zip(lower, upper, *exact, strict=True)
         )
 
-    def meets_log(self, log_lower: Sequence[float], log_upper: Sequence[float]) -> tuple[bool, ...]:
-        """As `meets`, for natural logarithms of bounds; -inf stands for δ = 0.
-
-        The logarithms of these bounds are rounded outwards, so that False is still a proof.
-        """
-        self._checked_lengths(log_lower, log_upper)
-        return tuple(
-            low <= high and low <= most and least <= high
-            for low, high, least, most in zip(log_lower, log_upper, self.log_lower, self.log_upper, strict=True)
+    @classmethod
+    def worst_of(cls, found: Sequence["ExactBounds"]) -> "ExactBounds":
+        """Return the largest lower and the largest upper bound at each ε."""
+        lower, upper = ([getattr(one, name) for one in found] for name in ("lower", "upper"))
+        return cls(
+            found[0].epsilon, tuple(map(max, zip(*lower, strict=True))), tuple(map(max, zip(*upper, strict=True)))
         )
-
-    def _checked_lengths(self, lower: Sequence[float], upper: Sequence[float]) -> None:
-        if not len(lower) == len(upper) == len(self.epsilon):
-            raise InvalidInputError(
-                f"bounds: expected one lower and one upper for each of {len(self.epsilon)} epsilon,"
-                f" got {len(lower)} and {len(upper)}"
-            )
 
 
 def enclosed_log(value: Fraction) -> tuple[float, float]:
@@ -120,85 +108,56 @@ def exact_bounds(
 
     Parameters
     ----------
-    components : sequence of (Pair, int)
-        The mechanisms of one round: each pair, and how often it occurs in a round. The worst of several pairs stands
-        alone; its bounds are the largest of theirs, attained or not.
-    compositions : int
+    components
+        The pairs of one round, and how often each occurs in it. The worst of several pairs must be the only one; its
+        bounds are the largest of theirs, attained or not.
+    compositions
         Rounds, r >= 1.
-    epsilon : sequence of float
+    epsilon
         ε >= 0, nats.
-    direction : Direction
+    direction
         Which of the two distributions plays P_A.
-    loss_width : float
+    loss_width
         Width h of a bin, nats. The relative width of the bracket falls with h²; where every loss is a multiple of h
         nothing is lost to the grid.
-    bits : int, optional
+    bits
         Masses are whole units of 2^-bits. A small δ needs some more than log2(1/δ) bits for the upper bound, and
         log2(1/δ) + ε / ln 2 for the lower one, where b is compared with e^-ε a. Where a mechanism resolves no masses of
         one round below 2e-290, which is 960 bits, more bits help only a δ made of larger masses.
-    max_bins : int, optional
-        Largest number of bins of one vector; time and memory grow with it: about bits / 4 bytes a bin.
-
-    Returns
-    -------
-    ExactBounds
-        One lower and one upper bound for each ε, in the order given.
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range, or `loss_width` needs more than `max_bins` bins.
-    MissingDependencyError
-        If python-flint is not installed.
+    max_bins
+        Largest number of bins of one vector; time and memory grow with it: about bits / 4 bytes a bin. A `loss_width`
+        that needs more is an `InvalidInputError`.
     """
-    flint_module()
-    alternatives = _alternatives(components)
-    if len(alternatives) > 1:
-        found = [
-            exact_bounds(
-                one,
-                compositions=compositions,
-                epsilon=epsilon,
-                direction=direction,
-                loss_width=loss_width,
-                bits=bits,
-                max_bins=max_bins,
-            )
-            for one in alternatives
-        ]
-        lower, upper = (
-            tuple(map(max, zip(*side, strict=True)))
-            for side in ([one.lower for one in found], [one.upper for one in found])
+    choices = choices_of(components)
+    if choices is not None:
+        bounds = partial(
+            exact_bounds,
+            compositions=compositions,
+            epsilon=epsilon,
+            direction=direction,
+            loss_width=loss_width,
+            bits=bits,
+            max_bins=max_bins,
         )
-        return ExactBounds(found[0].epsilon, lower, upper)
-    components = alternatives[0]
-    fixed = FixedPoint(
-        _checked_integer("bits", bits, _SMALLEST_BITS, _LARGEST_BITS),
-        _checked_integer("max_bins", max_bins, 4, 2**40),
-    )
-    rounds = _checked_integer("compositions", compositions, 1, 2**62)
-    losses = tuple(_checked_number("epsilon", value) for value in epsilon)
-    width = _checked_number("loss_width", loss_width)
-    if not 1e-100 <= width <= 100.0:
-        raise InvalidInputError(f"loss_width: expected a number from 1e-100 to 100, got {shown(loss_width)}")
-
-    subset: SubsetMasses | None = None
-    dominating: DominatingMasses | None = None
-    loss_error = Fraction(0)
+        return ExactBounds.worst_of([bounds(one) for one, _ in choices])
+    fixed = FixedPoint(bits, max_bins)
     below, above = partial(compose_subset, fixed=fixed), partial(compose_dominating, fixed=fixed)
-    for factor, count in _factor_counts(components).items():
-        groups = event_groups(factor, direction, width, fixed)
-        loss_error += count * rounds * groups.loss_error
-        part_below = power(subset_leaf(groups, fixed), count, below)
-        part_above = power(dominating_leaf(groups, width, fixed), count, above)
-        subset = part_below if subset is None else below(subset, part_below)
-        dominating = part_above if dominating is None else above(dominating, part_above)
-    if subset is None or dominating is None:
-        raise InvalidInputError("components: expected at least one pair, got none")
+    loss_error = Fraction(0)
+    leaves: list[tuple[SubsetMasses, DominatingMasses]] = []
+    for factor, count in factor_counts(components).items():
+        groups = event_groups(factor, direction, loss_width, fixed)
+        loss_error += count * compositions * groups.loss_error
+        leaves.append(
+            (
+                power(subset_leaf(groups, fixed), count, below),
+                power(dominating_leaf(groups, loss_width, fixed), count, above),
+            )
+        )
+    subsets, dominating = zip(*leaves, strict=True)
     return ExactBounds(
-        losses,
-        _lower(power(subset, rounds, below), losses, fixed),
-        _upper(power(dominating, rounds, above), losses, width, loss_error, fixed),
+        tuple(epsilon),
+        _lower(power(reduce(below, subsets), compositions, below), epsilon, fixed),
+        _upper(power(reduce(above, dominating), compositions, above), epsilon, loss_width, loss_error, fixed),
     )
 
 
@@ -210,7 +169,7 @@ def _lower(masses: SubsetMasses, epsilon: Sequence[float], fixed: FixedPoint) ->
     for loss in epsilon:
         if loss > 0.7 * shift:
             # A unit of b already outweighs every a; without any b, a counts in full.
-            blocks = zip(masses.a.coeffs(), _padded(masses.b, masses.a.length()), strict=True)
+            blocks = zip_longest(masses.a.coeffs(), masses.b.coeffs(), fillvalue=0)
             total = sum(int(a) for a, b in blocks if b == 0) + (masses.infinity_a if masses.infinity_b == 0 else 0)
             bounds.append(Fraction(total, 1 << fixed.bits))
             continue
@@ -235,7 +194,7 @@ def _upper(
     starts = [max(math.floor(loss / width) + 1, masses.first) for loss in shifted]
     wanted = set(starts)
     tail = discounted = 0
-    # At each j wanted: Σ a(i) over i >= j, and Σ a(i) f^-(i-j) rounded down, finer by the guard bits.
+    # At each start j: Σ a(i) over i >= j, and Σ a(i) f^-(i-j) rounded down, finer by the guard bits.
     sums: dict[int, tuple[int, int]] = {}
     with ball_precision(fixed.bits + 2 * _GUARD_BITS):
         shift = fixed.bits + _GUARD_BITS
@@ -249,49 +208,9 @@ def _upper(
                 sums[masses.first + index] = int(tail), int(discounted)
         bounds = []
         for loss, start in zip(shifted, starts, strict=True):
-            total, kept = sums.get(start, (0, 0))
+            total, discounted = sums.get(start, (0, 0))
             exponent = loss - start * width
             below_one = flint.arb(flint.fmpq(exponent.numerator, exponent.denominator)).exp()
-            total = ((masses.infinity + total) << _GUARD_BITS + shift) - kept * floor_shifted(below_one, shift)
+            total = ((masses.infinity + total) << _GUARD_BITS + shift) - discounted * floor_shifted(below_one, shift)
             bounds.append(Fraction(total, 1 << fixed.bits + _GUARD_BITS + shift))
     return tuple(bounds)
-
-
-def _padded(polynomial: Any, length: int) -> list[Any]:
-    coefficients = list(polynomial.coeffs())
-    return coefficients + [0] * (length - len(coefficients))
-
-
-def _alternatives(components: Sequence[tuple[Pair, int]]) -> list[Sequence[tuple[Pair, int]]]:
-    """Return the sequences of which the worst counts: more than one where a worst of several pairs stands alone."""
-    given: Any = components
-    if not all(isinstance(pair, Pair) for pair, _ in given):
-        return [components]
-    choices = choices_of(components)
-    return [components] if choices is None else [one for one, _ in choices]
-
-
-def _factor_counts(components: Sequence[tuple[Pair, int]]) -> dict[ElementaryPair, int]:
-    counts: dict[ElementaryPair, int] = {}
-    for index, (given, count) in enumerate(components):
-        pair: Any = given
-        if not isinstance(pair, Pair) or pair.is_worst_of_several:
-            raise InvalidInputError(f"components[{index}]: expected a mechanism, got {shown(pair)}")
-        times = _checked_integer(f"components[{index}]", count, 1, 2**62)
-        for factor in pair.factors:
-            counts[factor] = counts.get(factor, 0) + times
-    return counts
-
-
-def _checked_integer(field: str, value: Any, smallest: int, largest: int) -> int:
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not whole or not smallest <= int(value) <= largest:
-        raise InvalidInputError(f"{field}: expected a whole number from {smallest} to {largest}, got {shown(value)}")
-    return int(value)
-
-
-def _checked_number(field: str, value: Any) -> float:
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not (math.isfinite(value) and value >= 0):
-        raise InvalidInputError(f"{field}: expected finite numbers of at least 0, got {shown(value)}")
-    return float(value)

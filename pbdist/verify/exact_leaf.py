@@ -29,7 +29,7 @@ _GUARD_BITS = 96
 class EventGroups:
     """The events of a pair along the losses i h, in groups that do not overlap."""
 
-    #: The window: losses up to ``first`` h count as at most that, losses above ``last`` h are beyond it.
+    #: The window: losses up to ``first`` h count as ``first`` h, losses above ``last`` h are beyond it.
     first: int
     last: int
     #: Group k lies in ((index - 1) h, index h], but for `loss_error`; index ``first`` holds all that is lower. Shape
@@ -50,22 +50,9 @@ class EventGroups:
 def event_groups(pair: ElementaryPair, direction: Direction, loss_width: float, fixed: FixedPoint) -> EventGroups:
     """Sort one pair's events into the bins of a window that holds all but a negligible part of P_A.
 
-    Parameters
-    ----------
-    pair : ElementaryPair
-        The pair (A, B).
-    direction : Direction
-        Which of the two plays P_A.
-    loss_width : float
-        h, nats; the grid is i h for whole i, exactly.
-    fixed : FixedPoint
-        At most one of its units lies outside the window at either end, or 1e-288 where the mechanism resolves no less;
-        nothing of it is lost.
-
-    Raises
-    ------
-    InvalidInputError
-        If the window has more than ``fixed.max_bins`` bins, or the pair's masses do not sum to 1.
+    The grid is i h for whole i, exactly. At most one unit of P_A lies outside the window at either end, or 1e-288 where
+    the mechanism resolves no less; no mass is lost. A window of more than ``fixed.max_bins`` bins, and masses that do
+    not sum to 1, are an `InvalidInputError`.
     """
     first, last = _window(pair, direction, loss_width, fixed)
     fixed.checked_length(last - first + 1)
@@ -162,9 +149,9 @@ def dominating_leaf(groups: EventGroups, loss_width: float, fixed: FixedPoint) -
         for a_upper, b_lower, log_a, log_b in groups.beyond[[1, 2, 4, 5]].T.tolist():
             total = _up(a_upper, log_a, fixed)
             most = flint.arb(b_lower) * (width * groups.last - error + log_b).exp()
-            kept = min(floor_shifted(most, fixed.bits), total)
-            units[-1] += kept
-            infinity += total - kept
+            finite = min(floor_shifted(most, fixed.bits), total)
+            units[-1] += finite
+            infinity += total - finite
     return DominatingMasses(groups.first, flint.fmpz_poly(units), infinity)
 
 
@@ -175,15 +162,15 @@ def _columns(a: MassBounds, b: MassBounds, log_scale_a: FloatArray, log_scale_b:
 def _ball(mass: float, log_scale: float) -> Ball:
     """Return ``mass * exp(log_scale)``, enclosed."""
     arb = flint_module().arb
-    return arb(mass) * arb(log_scale).exp() if log_scale else arb(mass)
+    return arb(mass) * arb(log_scale).exp() if log_scale and mass else arb(mass)
 
 
 def _down(mass: float, log_scale: float, fixed: FixedPoint) -> int:
-    return floor_shifted(_ball(mass, log_scale), fixed.bits) if log_scale and mass else fixed.down(mass)
+    return floor_shifted(_ball(mass, log_scale), fixed.bits)
 
 
 def _up(mass: float, log_scale: float, fixed: FixedPoint) -> int:
-    return -floor_shifted(-_ball(mass, log_scale), fixed.bits) if log_scale and mass else fixed.up(mass)
+    return -floor_shifted(-_ball(mass, log_scale), fixed.bits)
 
 
 def _window(pair: ElementaryPair, direction: Direction, loss_width: float, fixed: FixedPoint) -> tuple[int, int]:

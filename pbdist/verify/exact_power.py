@@ -21,13 +21,7 @@ _Masses = TypeVar("_Masses")
 
 
 def flint_module() -> Any:
-    """Return the module `flint`.
-
-    Raises
-    ------
-    MissingDependencyError
-        If python-flint is not installed.
-    """
+    """Return the module `flint`; a `MissingDependencyError` says how to install it."""
     try:
         return import_module("flint")
     except ImportError as error:
@@ -50,12 +44,9 @@ def ball_precision(bits: int) -> Iterator[None]:
 
 def floor_shifted(ball: Ball, shift: int) -> int:
     """Return the largest whole number that is certainly at most ``ball * 2^shift``."""
-    mantissa, exponent = ball.lower().man_exp()
-    return _shifted(int(mantissa), int(exponent) + shift)
-
-
-def _shifted(number: int, shift: int) -> int:
-    return number << shift if shift >= 0 else number >> -shift
+    mantissa, exponent = map(int, ball.lower().man_exp())
+    places = exponent + shift
+    return mantissa << places if places >= 0 else mantissa >> -places
 
 
 @dataclass(frozen=True)
@@ -65,21 +56,11 @@ class FixedPoint:
     bits: int
     max_bins: int
 
-    def down(self, mass: float) -> int:
-        """Return a float mass in whole units, rounded down."""
-        numerator, denominator = mass.as_integer_ratio()
-        return _shifted(numerator, self.bits + 1 - denominator.bit_length())
-
-    def up(self, mass: float) -> int:
-        """Return a float mass in whole units, rounded up."""
-        numerator, denominator = mass.as_integer_ratio()
-        return -_shifted(-numerator, self.bits + 1 - denominator.bit_length())
-
     def checked_length(self, length: int) -> None:
         """Refuse vectors that are longer than `max_bins`."""
         if length > self.max_bins:
             raise InvalidInputError(
-                f"loss_width: expected one that needs at most {self.max_bins} bins (max_bins), got one that needs"
+                f"loss_width: expected a width that needs at most {self.max_bins} bins (max_bins), got one that needs"
                 f" {length}"
             )
 
@@ -120,9 +101,11 @@ def compose_subset(x: SubsetMasses, y: SubsetMasses, fixed: FixedPoint) -> Subse
     Events whose P_A mass is below a unit, at both ends, are left out, with their P_B mass.
     """
     bits = fixed.bits
-    a = _rounded_down(x.a * y.a, bits)
+    a = (x.a * y.a) // (1 << bits)
     b = _rounded_up(x.b * y.b, bits)
-    start = _leading_zeros(a)
+    start = 0
+    while start < a.length() and a[start] == 0:
+        start += 1
     a, b = a.right_shift(start), b.truncate(a.length()).right_shift(start)
     fixed.checked_length(a.length())
     infinity_a = x.infinity_a * (int(y.a(1)) + y.infinity_a) + int(x.a(1)) * y.infinity_a
@@ -133,7 +116,7 @@ def compose_subset(x: SubsetMasses, y: SubsetMasses, fixed: FixedPoint) -> Subse
 def compose_dominating(x: DominatingMasses, y: DominatingMasses, fixed: FixedPoint) -> DominatingMasses:
     """Return the dominating masses of both seen together, rounded up.
 
-    Elements of at most a unit at the upper end go to ∞, those at the lower end to the first index that is kept: each
+    Elements of at most a unit at the upper end go to ∞, those at the lower end to the first index that stays: each
     moves to a larger loss.
     """
     bits = fixed.bits
@@ -164,27 +147,10 @@ def power(base: _Masses, exponent: int, compose: Callable[[_Masses, _Masses], _M
     return result
 
 
-def _rounded_down(product: Polynomial, bits: int) -> Polynomial:
-    """Divide non-negative coefficients by 2^bits, rounding down."""
-    return product // (1 << bits)
-
-
 def _rounded_up(product: Polynomial, bits: int) -> Polynomial:
     """Divide non-negative coefficients by 2^bits, rounding up."""
-    return (product + _constant_coefficients((1 << bits) - 1, product.length())) // (1 << bits)
-
-
-def _constant_coefficients(value: int, length: int) -> Polynomial:
-    """Return a polynomial of that length with equal coefficients, by doubling."""
-    flint = flint_module()
-    result, size = flint.fmpz_poly([value]), 1
-    while size < length:
-        result, size = result + result.left_shift(size), 2 * size
-    return result.truncate(length)
-
-
-def _leading_zeros(polynomial: Polynomial) -> int:
-    start = 0
-    while start < polynomial.length() and polynomial[start] == 0:
-        start += 1
-    return start
+    # A polynomial of that length whose coefficients are all 2^bits - 1, by doubling.
+    almost, size = flint_module().fmpz_poly([(1 << bits) - 1]), 1
+    while size < product.length():
+        almost, size = almost + almost.left_shift(size), 2 * size
+    return (product + almost.truncate(product.length())) // (1 << bits)

@@ -10,23 +10,17 @@ import math
 import random
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError, StoreDamagedError
 from pbdist.mechanisms import Pair
-from pbdist.store import (
-    Place,
-    Refinement,
-    StoredStudy,
-    check_skeleton,
-    open_parts,
-    read_refinements,
-)
+from pbdist.store import Place, Refinement, StoredStudy, check_skeleton, open_parts, read_refinements
 from pbdist.store.layout import BOUNDS, COMPUTED
 from pbdist.study import Cell
 from pbdist.types import Direction, FloatArray
@@ -38,10 +32,15 @@ from pbdist.verify.verification import Sample, Verdict, Verification
 DEFAULT_CELLS = 100_000
 #: The most width of the first grid, in nats, if the stored one is finer.
 _WIDEST = 0.25
-#: The width of the last grid, in stored loss widths: a power of 2.
-_FINEST = 2.0**-4
+#: Stored widths above this, in nats, are not checked.
+_LARGEST = 100.0
+#: The width of the last grid is 2 to this power times the stored one.
+_FINEST = -4
 #: Bits of the exact masses: the least, the most, those beyond the leading zeros of δ, and their steps.
 _MIN_BITS, _MAX_BITS, _GUARD_BITS, _BIT_STEP = 128, 1088, 64, 64
+
+#: Lower and upper bound on δ, then on ln δ.
+_Bounds: TypeAlias = tuple[float, float, float, float]
 
 
 def verify_store(
@@ -64,15 +63,6 @@ def verify_store(
         Seed of the choice: the same store and seed give the same points on any machine.
     max_cells
         The most bins of a grid of the exact arithmetic; time and memory grow with it.
-
-    Raises
-    ------
-    NotAStoreError, StoreFormatError, StoreDamagedError
-        As `open_store`; or metadata or coordinates are not those of the study.
-    MissingDependencyError
-        python-flint is not installed, and `sample` is above 0.
-    InvalidInputError
-        A parameter is out of its range.
     """
     for field, value, least in (("sample", sample, 0), ("seed", seed, 0), ("max_cells", max_cells, 4)):
         if not least <= value <= 2**40:
@@ -105,9 +95,7 @@ def verify_store(
     chosen = sorted(random.Random(seed).sample(range(counts[-1]), min(sample, counts[-1])))  # noqa: S311 -- no secret
     found = [(bisect_right(counts, number) - 1, number) for number in chosen]
     return Verification(
-        where=parts[0].where,
         batches=len(batches),
-        cells=sum(len(stored.study.cells) for stored in parts),
         missing=tuple(missing),
         changed=tuple(changed),
         failed=failed,
@@ -138,11 +126,8 @@ def _stored_points(stored: StoredStudy, numbers: list[int]) -> _Points:
     """Return the points of some cells of a batch."""
 
     def read(row: int) -> tuple[int, Cell, Mapping[str, FloatArray]]:
-        return (
-            numbers[row],
-            stored.study.cells[numbers[row]],
-            {name: stored.values(name, numbers[row]) for name in (*BOUNDS, *COMPUTED)},
-        )
+        number = numbers[row]
+        return number, stored.study.cells[number], {name: stored.values(name, number) for name in (*BOUNDS, *COMPUTED)}
 
     return _Points(len(numbers), stored.study.compositions, stored.study.epsilon, read)
 
@@ -155,32 +140,28 @@ def _refined_points(refinement: Refinement) -> _Points:
 
 def _sample(points: _Points, number: int, max_cells: int) -> Sample:
     """Recompute the point of a number."""
-    rest, e = divmod(number, points.shape[3])
-    rest, r = divmod(rest, points.shape[2])
-    row, axis = divmod(rest, points.shape[1])
+    row, axis, r, e = map(int, np.unravel_index(number, points.shape))
     cell_number, cell, values = points.read(row)
-    compositions, epsilon = points.compositions[r], points.epsilon[e]
+    compositions, epsilon, direction = points.compositions[r], points.epsilon[e], tuple(Direction)[axis]
     lower, upper, log_lower, log_upper = (float(values[name][axis, r, e]) for name in BOUNDS)
-    bounds = (lower, upper, log_lower, log_upper)
-    found, verdict = None, _judge(bounds, None)
-    width = float(values["loss_width"])
+    stored = (lower, upper, log_lower, log_upper)
+    # A NaN is neither above nor below anything.
+    verdict = Verdict.UNCHECKED if lower <= upper and log_lower <= log_upper else Verdict.CONTRADICTED
+    found, width = None, float(values["loss_width"])
     tried, bits = 1.0, _bits(log_upper, epsilon)
     for multiple in _multiples(width) if verdict is Verdict.UNCHECKED else ():
+        bounds = partial(
+            exact_bounds,
+            compositions=compositions,
+            epsilon=[epsilon],
+            direction=direction,
+            loss_width=multiple * width,
+            bits=bits,
+            max_bins=max_cells,
+        )
         try:
-            settings: dict[str, Any] = {
-                "compositions": compositions,
-                "epsilon": [epsilon],
-                "direction": tuple(Direction)[axis],
-                "loss_width": multiple * width,
-                "bits": bits,
-                "max_bins": max_cells,
-            }
-            exact = exact_bounds([(cell.pair, 1)], **settings)
-            verdict = _judge(bounds, exact)
-            if cell.pair.is_worst_of_several:
-                verdict = _judge_attained(cell.pair, bounds, verdict, settings)
-            elif not cell.pair.attained_by_some:
-                verdict = _without_lower(bounds, verdict)
+            exact = bounds([(cell.pair, 1)])
+            verdict = _judge_attained(cell.pair, stored, _judge(stored, exact), bounds)
         except InvalidInputError:
             # Finer grids need still more bins.
             break
@@ -193,8 +174,8 @@ def _sample(points: _Points, number: int, max_cells: int) -> Sample:
         setting=cell.describe(),
         compositions=compositions,
         epsilon=epsilon,
-        direction=tuple(Direction)[axis],
-        stored=bounds,
+        direction=direction,
+        stored=stored,
         exact=None if found is None else _rounded(found),
         loss_width=tried * width,
         multiple=tried,
@@ -202,14 +183,9 @@ def _sample(points: _Points, number: int, max_cells: int) -> Sample:
     )
 
 
-def _judge(stored: tuple[float, float, float, float], exact: ExactBounds | None) -> Verdict:
+def _judge(stored: _Bounds, exact: ExactBounds) -> Verdict:
     lower, upper, log_lower, log_upper = stored
-    # A NaN is neither above nor below anything.
-    if not (lower <= upper and log_lower <= log_upper):
-        return Verdict.CONTRADICTED
-    if exact is None:
-        return Verdict.UNCHECKED
-    if not (exact.meets([lower], [upper])[0] and exact.meets_log([log_lower], [log_upper])[0]):
+    if not (exact.meets([lower], [upper])[0] and exact.meets([log_lower], [log_upper], log=True)[0]):
         return Verdict.CONTRADICTED
     holds = lower <= exact.lower[0] and log_lower <= exact.log_lower[0]
     holds = holds and exact.upper[0] <= upper and exact.log_upper[0] <= log_upper
@@ -217,49 +193,36 @@ def _judge(stored: tuple[float, float, float, float], exact: ExactBounds | None)
 
 
 def _judge_attained(
-    pair: Pair, stored: tuple[float, float, float, float], verdict: Verdict, settings: dict[str, Any]
+    pair: Pair, stored: _Bounds, verdict: Verdict, bounds: Callable[[list[tuple[Pair, int]]], ExactBounds]
 ) -> Verdict:
-    """Return a verdict that holds the lower bound against the attained pairs alone; without one it has to be 0."""
-    attained = [one for one, there in pair.choices if there]
+    """Compare the lower bound with the attained pairs alone; without any it must be 0."""
+    attained = [one for one, there in pair.choices if there and one.attained_by_some]
     if len(attained) == len(pair.choices):
         return verdict
-    lower, log_lower = stored[0], stored[2]
+    lower, _, log_lower, _ = stored
     if not attained:
-        return _without_lower(stored, verdict)
-    found = [exact_bounds([(one, 1)], **settings) for one in attained]
-    exact = replace(
-        found[0],
-        lower=tuple(map(max, zip(*(one.lower for one in found), strict=True))),
-        upper=tuple(map(max, zip(*(one.upper for one in found), strict=True))),
-    )
+        return verdict if lower == 0.0 and log_lower == -math.inf else Verdict.CONTRADICTED
+    exact = ExactBounds.worst_of([bounds([(one, 1)]) for one in attained])
     below = _judge((lower, math.inf, log_lower, math.inf), exact)
     order = (Verdict.CONTRADICTED, Verdict.CONSISTENT, Verdict.CONFIRMED)
     return min(verdict, below, key=order.index)
 
 
-def _without_lower(stored: tuple[float, float, float, float], verdict: Verdict) -> Verdict:
-    """Return a verdict that also holds against a lower bound of anything but 0."""
-    return verdict if stored[0] == 0.0 and stored[2] == -math.inf else Verdict.CONTRADICTED
-
-
 def _multiples(width: float) -> Iterator[float]:
     """Yield multiples of the stored loss width, from a coarse grid to one finer than the stored one."""
-    if not 0.0 < width < math.inf:
-        return
-    multiple = 2.0 ** max(0, math.floor(math.log2(_WIDEST / width)))
-    while multiple >= _FINEST:
-        yield multiple
-        multiple /= 2.0
+    if 0.0 < width <= _LARGEST:
+        for exponent in range(max(0, math.floor(math.log2(_WIDEST / width))), _FINEST - 1, -1):
+            yield 2.0**exponent
 
 
 def _bits(log_upper: float, epsilon: float) -> int:
     """Return how many bits resolve a δ of that size, and its P_B masses."""
     digits = -log_upper / math.log(2.0) if log_upper > -_MAX_BITS else float(_MAX_BITS)
-    wanted = math.ceil((max(0.0, digits) + epsilon / math.log(2.0) + _GUARD_BITS) / _BIT_STEP) * _BIT_STEP
-    return min(max(wanted, _MIN_BITS), _MAX_BITS)
+    enough = math.ceil((max(0.0, digits) + epsilon / math.log(2.0) + _GUARD_BITS) / _BIT_STEP) * _BIT_STEP
+    return min(max(enough, _MIN_BITS), _MAX_BITS)
 
 
-def _rounded(exact: ExactBounds) -> tuple[float, float, float, float]:
+def _rounded(exact: ExactBounds) -> _Bounds:
     """Return exact bounds as floats, rounded outwards."""
     lower, upper = float(exact.lower[0]), float(exact.upper[0])
     if lower > exact.lower[0]:

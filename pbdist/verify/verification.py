@@ -15,11 +15,11 @@ class Verdict(Enum):
 
     #: The exact bracket lies within the stored one: both stored bounds are proved.
     CONFIRMED = "confirmed"
-    #: The brackets have values in common, and neither bound is refuted; one of them may be proved.
+    #: The brackets overlap, and neither bound is refuted; one of them may be proved.
     CONSISTENT = "consistent"
-    #: The brackets have no value in common, or the stored one is none: the stored bounds are proved wrong.
+    #: The brackets are disjoint, or the stored one is empty: the stored bounds are proved wrong.
     CONTRADICTED = "contradicted"
-    #: No grid with so many bins as allowed has given exact bounds.
+    #: Exact bounds need more bins than allowed.
     UNCHECKED = "unchecked"
 
 
@@ -27,9 +27,9 @@ class Verdict(Enum):
 class Sample:
     """A stored point in one direction, and its exact bounds.
 
-    `cell` is -1 for a point that a query has added. `stored` and `exact` are lower and upper bound on δ, then on ln δ,
-    exact ones rounded outwards. `loss_width` is that of the exact arithmetic's bins, nats: `multiple`, a power of 2,
-    times the stored one.
+    `cell` is -1 for a point that a query has added. `stored` and `exact` are lower and upper bounds on δ, then on ln δ;
+    exact bounds are rounded outwards. `loss_width` is the width of the exact arithmetic's bins in nats: `multiple`, a
+    power of 2, times the stored width.
     """
 
     cell: int
@@ -58,14 +58,12 @@ class Sample:
 class Verification:
     """The result of a verification.
 
-    Batches, numbered through all parts, are `missing` without files, and `changed` where these differ from their
-    checksums. `failed` counts the cells of the other batches that could not be computed; `damaged` are changed files of
-    points that queries have added. `points` counts the points to choose from, in each direction.
+    Batches, numbered through all parts, are `missing` if they have no files, and `changed` if these differ from their
+    checksums. `failed` counts the cells of the other batches that could not be computed; `damaged` lists changed files
+    of points that queries have added. `points` counts the stored points, in each direction.
     """
 
-    where: str
     batches: int
-    cells: int
     missing: tuple[int, ...]
     changed: tuple[int, ...]
     failed: int
@@ -101,7 +99,7 @@ class Verification:
         )
         yield f"  {len(self.of(Verdict.CONFIRMED))} confirmed: the exact bracket lies within the stored one, both hold"
         consistent = len(self.of(Verdict.CONSISTENT))
-        yield f"  {consistent} consistent: the brackets have values in common{self._exact_widths()}"
+        yield f"  {consistent} consistent: the brackets overlap{self._exact_widths()}"
         yield f"  {len(self.of(Verdict.UNCHECKED))} not checked: they need more bins"
         yield f"  {len(self.of(Verdict.CONTRADICTED))} contradicted: the stored bounds are proved wrong"
         for sample in self.of(Verdict.CONTRADICTED):

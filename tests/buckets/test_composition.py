@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from pbdist.buckets import SHARP_RULE, BucketState, SquaringRule
+from pbdist.buckets import BucketState, composition
 from pbdist.buckets.grid_choice import choose_loss_width
 from pbdist.buckets.state import Grid
 from pbdist.errors import InvalidInputError
@@ -43,8 +43,7 @@ def _leaf(pair=None, width=0.01, half_width=100):
 
 @pytest.mark.parametrize(("r", "rungs"), [(1, 0), (2, 1), (3, 1), (5, 2), (8, 3)])
 def test_powers_follow_the_binary_digits(r, rungs):
-    never = SquaringRule(growth=np.inf)
-    [(reached, state)] = powers(_leaf(), [r], never)
+    [(reached, state)] = powers(_leaf(), [r])
     assert reached == r
     assert state.window == r
     tree = Leaf(Laplace(20.0), Grid(0.01, 100))
@@ -59,7 +58,7 @@ def test_powers_follow_the_binary_digits(r, rungs):
 
 
 def test_powers_are_yielded_in_order_and_once():
-    reached = [r for r, _ in powers(_leaf(), [7, 2, 7, 1], SquaringRule())]
+    reached = [r for r, _ in powers(_leaf(), [7, 2, 7, 1])]
     assert reached == [1, 2, 7]
 
 
@@ -79,30 +78,26 @@ def test_squaring_moves_every_bucket_to_the_rounded_up_half():
     assert evaluate(Squared(Leaf(Laplace(20.0), Grid(0.01, 100)))).window == 2
 
 
-def test_the_rule_squares_when_the_mass_at_infinity_would_grow():
+def test_states_are_squared_when_the_mass_at_infinity_would_grow(monkeypatch):
     # Two rounds of Laplace noise reach twice the loss: on a grid of the range of one, half a quarter overflows.
     tight = _leaf(Laplace(20.0), width=0.05 / 100, half_width=100)
     assert tight.infinity_a_upper == 0.0
     assert compose(tight, tight).infinity_a_lower > 0.2
-    squared = compose_adaptively(tight, tight, SquaringRule())
+    squared = compose_adaptively(tight, tight)
     assert squared.grid.loss_width == 2 * tight.grid.loss_width
     assert squared.infinity_a_upper < 1e-12
-    # Within the budget nothing is squared.
-    generous = compose_adaptively(tight, tight, SquaringRule(free_infty_budget=0.9))
-    assert generous.grid == tight.grid
     # Mass at infinity that only doubles is no reason.
     torn = _leaf(Laplace(20.0, truncate=(-60.0, 60.0)), width=0.001, half_width=200)
     assert torn.infinity_a_lower > 1e-3
-    assert compose_adaptively(torn, torn, SHARP_RULE).grid == torn.grid
-
-
-def test_the_defaults_are_the_papers():
-    assert SquaringRule() == SquaringRule(growth=2.2, free_infty_budget=1e-20)
+    assert compose_adaptively(torn, torn).grid == torn.grid
+    # Nor is mass at infinity that does not count.
+    monkeypatch.setattr(composition, "FREE_MASS", 0.9)
+    assert compose_adaptively(tight, tight).grid == tight.grid
 
 
 def test_finer_states_are_squared_to_meet_coarser_ones():
     fine, coarse = _leaf(width=0.005), _leaf(width=0.02)
-    state = compose_adaptively(fine, coarse, SquaringRule())
+    state = compose_adaptively(fine, coarse)
     assert state.grid == coarse.grid
     # ⌈1/2⌉ + 1 = 2 and again 2, and the coarse leaf's 1.
     assert state.window == 3
@@ -111,18 +106,17 @@ def test_finer_states_are_squared_to_meet_coarser_ones():
 @pytest.mark.parametrize("other", [Grid(0.015, 100), Grid(0.01, 50)])
 def test_grids_that_do_not_fit_are_both_named(other):
     second = leaf_of(Laplace(20.0), other, Direction.A_TO_B)
-    for operation in (compose, lambda x, y: compose_adaptively(x, y, SquaringRule())):
-        with pytest.raises(InvalidInputError) as caught:
-            operation(_leaf(), second)
-        assert repr(other) in str(caught.value)
-        assert repr(Grid(0.01, 100)) in str(caught.value)
+    with pytest.raises(InvalidInputError) as caught:
+        compose_adaptively(_leaf(), second)
+    assert repr(other) in str(caught.value)
+    assert repr(Grid(0.01, 100)) in str(caught.value)
 
 
 @pytest.mark.parametrize(
     "pair", [Laplace(20.0), Gaussian(5.0), RandomizedResponse(0.5), NoisyCount(Laplace(5.0), 20.0, 2)]
 )
 def test_a_state_survives_its_trimmed_arrays(pair):
-    [(_, state)] = powers(_leaf(pair), [6], SHARP_RULE)
+    [(_, state)] = powers(_leaf(pair), [6])
     arrays, attributes = state.to_arrays()
     assert len({vector.size for vector in arrays.values()}) == 1
     restored = BucketState.from_arrays(arrays, json.loads(json.dumps(attributes)))

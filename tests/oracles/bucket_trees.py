@@ -79,10 +79,10 @@ def compose(first: BucketState, second: BucketState) -> BucketState:
     return composition.compose(*_both(first, second, work), work).gathered()
 
 
-def compose_adaptively(first: BucketState, second: BucketState, rule: composition.SquaringRule) -> BucketState:
-    """The composition of two states, squared as the rule says."""
+def compose_adaptively(first: BucketState, second: BucketState) -> BucketState:
+    """The composition of two states, squared where masses overflow."""
     work = Work()
-    return composition.composed_by_rule(*_both(first, second, work), rule, work).gathered()
+    return composition.composed_adaptively(*_both(first, second, work), work).gathered()
 
 
 def square(state: BucketState) -> BucketState:
@@ -91,12 +91,10 @@ def square(state: BucketState) -> BucketState:
     return composition.square(in_blocks(state, work), work).gathered()
 
 
-def powers(
-    state: BucketState, compositions: Sequence[int], rule: composition.SquaringRule
-) -> Iterator[tuple[int, BucketState]]:
+def powers(state: BucketState, compositions: Sequence[int]) -> Iterator[tuple[int, BucketState]]:
     """The number of rounds and the state of each."""
     work = Work()
-    for r, power in composition.powers_by_rule(in_blocks(state, work), compositions, rule, work):
+    for r, power in composition.powers(in_blocks(state, work), compositions, work):
         yield r, power.gathered()
 
 

@@ -140,7 +140,7 @@ def test_mechanisms_are_bracketed_on_any_lattices(pair: ElementaryPair) -> None:
             with np.errstate(divide="ignore"):
                 lower = np.log(lower_deltas(state, np.array(epsilon), direction)).tolist()
                 upper = np.log(upper_deltas(state, np.array(epsilon), direction)).tolist()
-            assert fine[direction].meets_log(lower, upper) == (True,) * len(epsilon), (lattice, lower, upper)
+            assert fine[direction].meets(lower, upper, log=True) == (True,) * len(epsilon), (lattice, lower, upper)
 
 
 def test_a_narrow_lattice_meets_the_truth() -> None:

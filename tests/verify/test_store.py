@@ -34,7 +34,7 @@ epsilon: [0, 0.3]
 #: Points of that study: cells, directions, compositions, ε.
 POINTS = 2 * 2 * 2 * 2
 #: The index of the altered point, and its text.
-INDEX, TOLD = (1, 1, 1, 1), "NoisyCount(noise=Gaussian(scale=3, sensitivity=1), mean=9, shift=1, "
+INDEX, TEXT = (1, 1, 1, 1), "NoisyCount(noise=Gaussian(scale=3, sensitivity=1), mean=9, shift=1, "
 
 
 EACH = SMALL.replace("PRECISION", "tolerance: 0.01\ndirection: each")
@@ -92,10 +92,10 @@ def test_an_altered_number_is_contradicted_and_named(
 ) -> None:
     alter(copy, name, change)
     assert main(["verify", str(copy), "--sample", str(POINTS)]) == 1
-    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("contradicted: ")]
-    assert len(told) == 1
-    assert told[0].startswith(f"contradicted: {TOLD}")
-    assert "r = 4, ε = 0.3, B||A: stored " in told[0]
+    found = [line for line in capsys.readouterr().out.splitlines() if line.startswith("contradicted: ")]
+    assert len(found) == 1
+    assert found[0].startswith(f"contradicted: {TEXT}")
+    assert "r = 4, ε = 0.3, B||A: stored " in found[0]
 
 
 def test_bounds_of_another_point_are_contradicted(copy: Path) -> None:
