@@ -16,7 +16,7 @@ from pbdist.arguments import checked_components, checked_compositions, checked_n
 from pbdist.buckets.state import BucketState
 from pbdist.curves.tradeoff import Wholes
 from pbdist.curves.tradeoff_table import CurveTable
-from pbdist.mechanisms import UNIT_ROUNDOFF, Pair
+from pbdist.mechanisms import UNIT_ROUNDOFF, MassBounds, Pair
 from pbdist.pld import PairState
 from pbdist.pld.lattice import LOST_TO_UNDERFLOW
 from pbdist.renyi import divergence_bounds
@@ -106,7 +106,7 @@ def _bounds(state: BucketState, alpha: float) -> tuple[float, float]:
     beyond = (state.infinity_a_lower, state.infinity_a_upper, 0.0, state.infinity_b_upper)
     a_lower, a_upper = np.append(state.a_lower, beyond[0]), np.append(state.a_upper, beyond[1])
     b_lower, b_upper = np.append(state.b_real_lower, beyond[2]), np.append(state.b_upper, beyond[3])
-    masses = LogMasses.of((a_lower, a_upper, b_lower, b_upper))
+    masses = LogMasses.of(MassBounds(a_lower, a_upper), MassBounds(b_lower, b_upper))
     order = Order(alpha, log_unit_of(alpha, masses))
     slack = (masses.a_lower.size + 64.0) * _U
     # Σ P_A^α P_B^(1-α) = F + α T_A - (α - 1) T_B: lower values for T_A, upper ones for T_B.

@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from pbdist.errors import PrecisionError, shown
-from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, LossMasses, ScaledLossMasses
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, LossMasses, MassBounds, ScaledLossMasses
 from pbdist.rounding import rounded_down, rounded_up
 from pbdist.types import BoolArray, Direction, FloatArray
 
@@ -83,16 +83,14 @@ class LogMasses:
 
     @classmethod
     def of(
-        cls,
-        masses: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
-        log_scale: tuple[FloatArray | float, FloatArray | float] = (0.0, 0.0),
+        cls, a: MassBounds, b: MassBounds, scale_a: FloatArray | float = 0.0, scale_b: FloatArray | float = 0.0
     ) -> "LogMasses":
-        """Take logarithms of (a_lower, a_upper, b_lower, b_upper), with those of the factors of a and of b."""
+        """Take logarithms of masses, with those of the factors of a and of b."""
         logs = []
-        for index, values in enumerate(masses):
+        for index, values in enumerate((a.lower, a.upper, b.lower, b.upper)):
             with np.errstate(divide="ignore"):
                 log = np.log(values)
-            scale = log_scale[index // 2]
+            scale = (scale_a, scale_b)[index // 2]
             slack = 4.0 * _U * (1.0 + np.where(values > 0.0, np.abs(log), 0.0) + np.abs(scale))
             logs.append(log + scale + (slack if index % 2 else -slack))
         return cls(*logs)
@@ -215,9 +213,9 @@ def share_at_end(log_other: FloatArray, log_mass: FloatArray, shift: FloatArray,
     with np.errstate(invalid="ignore"):
         inner = log_other - log_mass + shift
     slack = 8.0 * _U * (1.0 + np.abs(shift) + _size(log_other) + _size(log_mass))
-    kept = np.where(log_other > -math.inf, np.exp(np.minimum(inner, 0.0) - slack), 0.0)
+    rest = np.where(log_other > -math.inf, np.exp(np.minimum(inner, 0.0) - slack), 0.0)
     scale = -np.expm1(-width * (1.0 - 4.0 * _U)) * (1.0 - 8.0 * _U)
-    return np.clip((1.0 - kept) / scale, 0.0, 1.0)
+    return np.clip((1.0 - rest) / scale, 0.0, 1.0)
 
 
 def _size(logs: FloatArray) -> FloatArray:
@@ -309,26 +307,20 @@ class Interval:
 class RenyiTerms:
     """The contributions of bins, of single events and of the ends, on one grid.
 
-    Attributes
-    ----------
-    above_gap, below_gap, inner_gap
-        Differences of upper and lower bounds above the last edge, below the first one, and in between.
-    whole
-        What they are compared with: the sum; a multiple of it where it is far above 1, as only its logarithm counts.
-    events_only
-        Whether no event is spread over bins: then a finer grid gains nothing.
-    unknown
-        Whether the upper bound is infinite on every grid.
-    infinite
-        P_A mass of infinite losses, rounded up, that the bounds are without; 0 unless `finite`.
+    `above_gap`, `below_gap` and `inner_gap` are upper less lower bounds above the last edge, below the first one, and
+    in between; they are compared with `whole`: the sum, or a multiple of it where it is far above 1, as only its
+    logarithm counts. With `events_only` no event is spread over bins, and a finer grid gains nothing; with `unknown`
+    the upper bound is infinite on every grid. `infinite` is the P_A mass of infinite losses, rounded up, that the bounds
+    do not count; 0 unless `finite`.
     """
 
     def __init__(
         self, pair: ElementaryPair, alpha: float, direction: Direction, edges: FloatArray, *, finite: bool = False
     ) -> None:
         scaled = pair.scaled_loss_masses(edges, direction)
-        bins, events = _log_masses(scaled)
         masses = scaled.masses
+        bins = LogMasses.of(masses.bins_a, masses.bins_b, scaled.log_scale_a, scaled.log_scale_b)
+        events = LogMasses.of(masses.atoms_a, masses.atoms_b, scaled.atoms_log_scale_a, scaled.atoms_log_scale_b)
         self._pair, self._direction, self._edges = pair, direction, edges
         self.events_only = not (np.any(masses.bins_a.upper > 0.0) or np.any(masses.bins_b.upper > 0.0))
         self._nothing_above = not np.any(masses.bins_a.upper[1:] > 0.0)
@@ -426,7 +418,7 @@ def _faint_terms(pair: ElementaryPair, order: Order, scaled: ScaledLossMasses, d
 
 
 def _apart(order: Order, masses: LossMasses) -> tuple[float, float | None]:
-    """Return the P_A mass of events whose loss is infinite, or may be, and what the others have to add without them.
+    """Return the P_A mass of events whose loss is infinite, or may be, and what the bound adds without them.
 
     Both are rounded up. F without some events, plus φ(0) of their P_B mass, is at least the moment less 1 of the
     others: Theorem 51 of docs/theory.md. None where there is no such event.
@@ -437,19 +429,6 @@ def _apart(order: Order, masses: LossMasses) -> tuple[float, float | None]:
     if infinite == 0.0:
         return 0.0, None
     return infinite * rounded, float(np.sum(masses.atoms_b.upper[without])) * order.at_nothing * rounded
-
-
-def _log_masses(scaled: ScaledLossMasses) -> tuple[LogMasses, LogMasses]:
-    masses = scaled.masses
-    bins = LogMasses.of(
-        (masses.bins_a.lower, masses.bins_a.upper, masses.bins_b.lower, masses.bins_b.upper),
-        (scaled.log_scale_a, scaled.log_scale_b),
-    )
-    events = LogMasses.of(
-        (masses.atoms_a.lower, masses.atoms_a.upper, masses.atoms_b.lower, masses.atoms_b.upper),
-        (scaled.atoms_log_scale_a, scaled.atoms_log_scale_b),
-    )
-    return bins, events
 
 
 def _log_tail(pair: ElementaryPair, alpha: float, edge: float, loss_error: float, direction: Direction) -> float:
@@ -506,20 +485,23 @@ def divergence_bounds(
     if best.upper > best.lower * (1.0 + tolerance) and abs(best.upper) > _NEGLIGIBLE:
         raise PrecisionError(
             f"tolerance: the divergence of order {alpha!r} of {shown(pair)}, {direction.value}, lies between"
-            f" {rounded_down(best.lower)} and {rounded_up(best.upper)}, a relative {tolerance:.3g} was asked for"
+            f" {rounded_down(best.lower)} and {rounded_up(best.upper)}, wider than a relative {tolerance:.3g}"
         )
     return best.lower, best.upper
 
 
 def closest_bounds(pair: ElementaryPair, alpha: float, direction: Direction, tolerance: float) -> Interval:
-    """Return bounds on the divergence of order α of one pair, as close as can be computed if not within `tolerance`.
-
-    What is no number, or an upper bound below the lower one, bounds nothing.
-    """
-    found = _closest(pair, alpha, direction, tolerance)
-    if found.lower <= found.upper:
-        return found
-    return Interval(-math.inf, math.inf)
+    """Return bounds on the divergence of order α of one pair, as close as can be computed if not within `tolerance`."""
+    known = pair.renyi_divergence(alpha)
+    revealed = pair.directed_loss_masses(np.zeros(1), direction).only_a.lower
+    if known is not None:
+        found = Interval(*known)
+    elif float(revealed[0]) > 0.0 or pair.always_reveals(direction):
+        found = Interval(math.inf, math.inf)
+    else:
+        found, _ = _on_grids(pair, alpha, direction, tolerance, finite=False)
+    # A NaN, or an upper bound below the lower one, bounds nothing.
+    return found if found.lower <= found.upper else Interval(-math.inf, math.inf)
 
 
 def finite_moment_above(
@@ -538,16 +520,6 @@ def finite_moment_above(
         divergence, infinite = known[1], 0.0
     moment = (order - 1.0) * divergence
     return math.inf if math.isnan(moment) else moment + 4.0 * UNIT_ROUNDOFF * abs(moment), infinite
-
-
-def _closest(pair: ElementaryPair, alpha: float, direction: Direction, tolerance: float) -> Interval:
-    known = pair.renyi_divergence(alpha)
-    if known is not None:
-        return Interval(*known)
-    only = pair.directed_loss_masses(np.zeros(1), direction).only_a
-    if float(only.lower[0]) > 0.0 or pair.always_reveals(direction):
-        return Interval(math.inf, math.inf)
-    return _on_grids(pair, alpha, direction, tolerance, finite=False)[0]
 
 
 def _on_grids(

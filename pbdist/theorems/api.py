@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,19 +43,19 @@ def gaussian_parameter(components: Sequence[tuple[Pair, int]], rounds: int) -> f
             if isinstance(factor, SubsampledGaussian):
                 exponent = (factor.sensitivity / factor.scale) ** 2
                 total += count * factor.rate**2 * math.expm1(exponent) if exponent < 700.0 else math.inf
-        return _told(math.sqrt(rounds * total))
+        return _representable(math.sqrt(rounds * total))
     mean = variance = 0.0
     for factor, count in factors:
         profile = loss_profile(factor, 1.0, 1.0)
         if profile.only_a > 0.0 or profile.only_b > 0.0 or not profile.loss.size:
-            raise InvalidInputError(f"theorem: expected a mechanism whose losses are finite, got {shown(factor)}")
+            raise InvalidInputError(f"theorem: clt needs a mechanism whose losses are finite, got {shown(factor)}")
         _, means, variances, _ = profile.moments(np.array([0.0]))
         mean, variance = mean + count * float(means[0]), variance + count * float(variances[0])
-    return _told(2.0 * math.sqrt(rounds) * mean / math.sqrt(variance) if variance > 0.0 else 0.0)
+    return _representable(2.0 * math.sqrt(rounds) * mean / math.sqrt(variance) if variance > 0.0 else 0.0)
 
 
-def _told(mu: float) -> float:
-    """Refuse what the limit says nothing of in float64."""
+def _representable(mu: float) -> float:
+    """Refuse a μ whose δ float64 does not represent."""
     if not 1e-150 < mu < 1e150:
         raise InvalidInputError(f"mechanism: expected losses whose limit theorem float64 holds, got μ = {mu:.3g}")
     return mu
@@ -95,13 +94,11 @@ THEOREMS = {
     "concentrated-improved": "the same with the conversion of Canonne, Kamath & Steinke 2020",
     "clt": "central limit theorem of Gaussian differential privacy (Dong, Roth & Su 2022): no bound",
 }
-#: ε of one round that are tried at first, and about the best of those.
-_FIRST, _CLOSER = 65, 9
-#: How often the best ε of one round is sought closer.
-_SEARCHES = 2
+#: Points of the first grid of ε of one round, of its refinements, and the number of these.
+_FIRST, _CLOSER, _SEARCHES = 65, 9, 2
 #: Compositions whose binomial probabilities are summed, at most.
 _MAX_ROUNDS = 10**8
-#: ε of one round that are tried where each takes a composition of its own.
+#: Points of the grid of ε of one round where each needs a composition of its own.
 _FEW = 9
 
 
@@ -119,20 +116,20 @@ def earlier_bounds(
     epsilon : float or array_like of float
         ε >= 0, nats.
     theorem : str
-        One of `THEOREMS`. Those that know one (ε, δ) of each pair are given the best ones: the pair's exact curve δ(ε)
-        is searched. Any choice is valid.
+        One of `THEOREMS`. Those that start from one (ε, δ) of each pair get the best one on the pair's exact curve
+        δ(ε). Any choice is valid.
 
     Returns
     -------
     xarray.Dataset
         ``delta_upper`` and its natural logarithm ``log_delta_upper`` over (``compositions``, ``epsilon``), rounded up,
-        of the larger of the two directions; at most 1. With ``"clt"`` they are called ``delta_approximate`` and
-        ``log_delta_approximate``, for they are no bound: the truth may lie above them.
+        of the larger of the two directions; at most 1. With ``"clt"`` the names are ``delta_approximate`` and
+        ``log_delta_approximate``: these are no bounds, the truth may lie above them.
 
     Raises
     ------
     InvalidInputError
-        If a parameter is out of its range, or the theorem says nothing of the mechanism: the text says why.
+        If a parameter is out of its range, or the theorem does not apply to the mechanism: the text says why.
 
     Examples
     --------
@@ -171,25 +168,22 @@ def earlier_bounds(
 def bound_by(theorem: str, parts: list[tuple[Pair, int]]) -> Callable[[int, FloatArray], FloatArray]:
     """Return the theorem's function from a number of rounds and ε, shape (E,), to ln δ, shape (E,).
 
-    Raises
-    ------
-    InvalidInputError
-        The theorem says nothing of the mechanism.
+    An `InvalidInputError` says why the theorem does not apply to the mechanism.
     """
     if reveals_nothing(parts):
         return lambda _, losses: np.full(losses.size, -np.inf)
     for pair, _ in parts:
         if any(excess for factor in pair.factors for excess in factor.mass_excess):
             raise InvalidInputError(
-                f"mechanism: expected probabilities that sum to 1 exactly, as the theorem is about, got {shown(pair)}:"
+                f"mechanism: the theorem needs probabilities that sum to 1 exactly, got {shown(pair)}:"
                 " give counts of the same sum"
             )
     after = _after(theorem, parts)
 
     def known(rounds: int, losses: FloatArray) -> FloatArray:
-        if theorem == "kov" and rounds * max(count for _, count in parts) > _MAX_ROUNDS:
-            got = rounds * max(count for _, count in parts)
-            raise InvalidInputError(f"compositions: expected at most {_MAX_ROUNDS} with theorem kov, got {got}")
+        repeats = rounds * max(count for _, count in parts)
+        if theorem == "kov" and repeats > _MAX_ROUNDS:
+            raise InvalidInputError(f"compositions: expected at most {_MAX_ROUNDS} with theorem kov, got {repeats}")
         log_delta = after(rounds, losses)
         # What is no number bounds nothing.
         return np.where(np.isnan(log_delta), 0.0, log_delta)
@@ -234,16 +228,13 @@ def _searched(
     bound: _Oblivious, privacies: Sequence[RoundPrivacy], counts: FloatArray, losses: FloatArray
 ) -> FloatArray:
     """Return the least bound over the ε of one round, in proportion to the largest losses of the pairs."""
-    return _least(lambda scale: _given(bound, privacies, counts, losses, scale), privacies, losses.size)
 
+    def bounds(scale: FloatArray) -> FloatArray:
+        epsilon = np.stack([scale * privacy.largest for privacy in privacies], axis=1)
+        log_delta = np.stack([privacy.log_delta(scale * privacy.largest) for privacy in privacies], axis=1)
+        return np.stack([bound(e, d, counts, losses) for e, d in zip(epsilon, log_delta, strict=True)])
 
-def _given(
-    bound: _Oblivious, privacies: Sequence[RoundPrivacy], counts: FloatArray, losses: FloatArray, scale: FloatArray
-) -> FloatArray:
-    """Return the bounds for each scale of the largest losses, shape (S, E)."""
-    epsilon = np.stack([scale * privacy.largest for privacy in privacies], axis=1)
-    log_delta = np.stack([privacy.log_delta(scale * privacy.largest) for privacy in privacies], axis=1)
-    return np.stack([bound(e, d, counts, losses) for e, d in zip(epsilon, log_delta, strict=True)])
+    return _least(bounds, privacies, losses.size)
 
 
 def _optimal(privacies: Sequence[RoundPrivacy], counts: FloatArray, rounds: int, losses: FloatArray) -> FloatArray:
@@ -275,7 +266,7 @@ def _optimal(privacies: Sequence[RoundPrivacy], counts: FloatArray, rounds: int,
 
 
 def _least(bound: Callable[[FloatArray], FloatArray], privacies: Sequence[RoundPrivacy], size: int) -> FloatArray:
-    """Return the least bound over a grid of scales, which is made closer about the best ones, shape (E,)."""
+    """Return the least bound over a grid of scales, refined about the best ones, shape (E,)."""
     scale = np.unique(np.concatenate([privacy.grid(_FIRST) / privacy.largest for privacy in privacies]))
     best = np.zeros(size)
     for _ in range(1 + _SEARCHES):
@@ -287,9 +278,9 @@ def _least(bound: Callable[[FloatArray], FloatArray], privacies: Sequence[RoundP
     return best
 
 
-#: The first ε that are looked at, nats.
+#: The first ε tried, nats.
 _FIRST_EPSILON: FloatArray = np.concatenate(([0.0], np.geomspace(1e-9, 1e6, 16)))
-#: How closely ε is sought, relative to it; and steps upwards where the δ found is still above the one wanted.
+#: Relative accuracy of ε; and steps upwards where δ is still above its target.
 _CLOSE, _STEPS = 1e-10, 40
 #: ln δ where δ is 0.
 _NOTHING = -1e9
@@ -300,24 +291,9 @@ def earlier_epsilon(
 ) -> FloatArray:
     """Bound the least ε with which δ is met after r compositions from above, by a theorem of earlier work.
 
-    Parameters
-    ----------
-    mechanism, theorem
-        As for `earlier_bounds`.
-    compositions, delta
-        Numbers of compositions r, and for each a δ above 0 and below 1.
-
-    Returns
-    -------
-    numpy.ndarray
-        For each, an ε >= 0, nats, at which the theorem's δ is at most the wanted one; infinite if it is at none
-        up to 1e6. Where δ falls steadily with ε it is within 1e-9 of the least, relative to it. Of ``"clt"`` it is an
-        approximation, as its δ is.
-
-    Raises
-    ------
-    InvalidInputError
-        As `earlier_bounds`.
+    The parameters are those of `earlier_bounds`, with a δ above 0 and below 1 for each r. Returned is for each an ε, in
+    nats, at which the theorem's δ is at most that; infinite if there is none up to 1e6. Where δ falls steadily with ε,
+    it is within a relative 1e-9 of the least. With ``"clt"`` it is an approximation, as its δ is.
     """
     check_choice("theorem", theorem, tuple(THEOREMS))
     parts = checked_components(components_of(mechanism))
@@ -359,24 +335,13 @@ def _least_epsilon(bound: Callable[[int, FloatArray], FloatArray], rounds: int, 
     return high
 
 
-@dataclass(frozen=True)
-class VuvuzelaRound:
-    """What the protocol's authors promise of one round, nats and a probability."""
+def vuvuzela(sensitivity: float, mean: float, scale: float, rounds: int) -> tuple[float, float]:
+    """Return (ε', δ') that Vuvuzela's authors state for noise of that mean and scale, in messages, after some rounds.
 
-    epsilon: float
-    delta: float
-
-    def composed(self, rounds: int, slack: float = 1e-5) -> tuple[float, float]:
-        """Return (ε', δ') of many rounds: ε √(2 r ln(1/d)) + r ε (e^ε - 1) and r δ + d, for the authors' d = 1e-5."""
-        spread = self.epsilon * math.sqrt(2.0 * rounds * math.log(1.0 / slack))
-        return spread + rounds * self.epsilon * math.expm1(self.epsilon), rounds * self.delta + slack
-
-
-def conversation(mean: float, scale: float) -> VuvuzelaRound:
-    """Return the promise of one round of conversations with noise of that mean and scale, in messages."""
-    return VuvuzelaRound(4.0 / scale, math.exp((2.0 - mean) / scale))
-
-
-def dialing(mean: float, scale: float) -> VuvuzelaRound:
-    """Return the promise of one round of dialing with noise of that mean and scale, in messages."""
-    return VuvuzelaRound(2.0 / scale, 0.5 * math.exp((1.0 - mean) / scale))
+    A round's noise has the sensitivity 4 in conversations and 2 in dialing. With d = 1e-5 they state
+    ε √(2 r ln(1/d)) + r ε (e^ε - 1) and r δ + d.
+    """
+    epsilon, slack = sensitivity / scale, 1e-5
+    delta = sensitivity / 4.0 * math.exp((sensitivity / 2.0 - mean) / scale)
+    spread = epsilon * math.sqrt(2.0 * rounds * math.log(1.0 / slack))
+    return spread + rounds * epsilon * math.expm1(epsilon), rounds * delta + slack

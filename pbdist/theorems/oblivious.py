@@ -67,7 +67,7 @@ def kairouz_oh_viswanath(epsilon: float, log_delta: float, rounds: int, wanted: 
     """Bound by the exact composition of M_{ε,δ} (Kairouz, Oh & Viswanath 2015, Theorem 3.3).
 
     With p = 1 / (1 + e^ε), δ' = 1 - (1 - δ)^r (1 - Σ_ℓ C(r, ℓ) p^ℓ (1 - p)^(r - ℓ) max(0, 1 - e^(ε' - (r - 2ℓ) ε))).
-    The theorem tells this sum at ε' = (r - 2i) ε; it is the δ of r-fold randomized response at every ε' >= 0.
+    The theorem has this sum at ε' = (r - 2i) ε; it is the δ of r-fold randomized response at every ε' >= 0.
 
     The logarithm of a binomial probability is computed from Stirling's series and relative entropies, and is known to
     16u (r + 8) and its own size. Terms more than `_WINDOW` nats below the largest are bounded by as many of the largest

@@ -14,7 +14,7 @@ from pbdist.renyi import closest_bounds
 from pbdist.table import bounds_table
 from pbdist.types import Direction, FloatArray
 
-#: ε of a round at which its δ is first looked at, nats.
+#: The first ε at which δ of a round is computed, nats.
 _PROBES: FloatArray = np.geomspace(1e-9, 1e4, 261)
 #: Below this many nats a δ of one round makes no difference to that of any number of rounds that is computed here.
 _FAINT = -230.0
@@ -25,11 +25,7 @@ _PARTS, _CUTS = 17, 12
 class RoundPrivacy:
     """δ(ε) of one pair, the larger of the two directions, from above.
 
-    Attributes
-    ----------
-    pair : Pair
-    largest : float
-        ε from which on δ falls no more, or is below 1e-100; nats.
+    `largest` is the ε, in nats, from which on δ falls no more, or is below 1e-100.
     """
 
     def __init__(self, pair: Pair) -> None:
@@ -40,7 +36,7 @@ class RoundPrivacy:
 
     def log_delta(self, epsilon: FloatArray) -> FloatArray:
         """Return natural logarithms of upper bounds on δ at ε >= 0, shape (E,); -inf where δ is 0."""
-        # δ does not rise with ε; far beyond all losses nothing is to be told apart.
+        # δ does not rise with ε; far beyond all losses it is constant.
         distinct, inverse = np.unique(np.minimum(epsilon, self._farthest), return_inverse=True)
         if len(self.pair.factors) > 1:
             return _composed(self.pair, distinct)[inverse]
@@ -82,7 +78,7 @@ def _composed(pair: Pair, epsilon: FloatArray) -> FloatArray:
 
 
 _U = UNIT_ROUNDOFF
-#: Orders that a moments accountant looks at.
+#: Orders of the moments accountant.
 _ORDERS: FloatArray = np.unique(
     np.concatenate((1.0 + np.geomspace(1e-3, 1.0, 13), np.geomspace(2.0, 64.0, 36), np.geomspace(64.0, 4096.0, 19)))
 )
@@ -151,8 +147,7 @@ def sampled_gaussian_divergence(pair: SubsampledGaussian, order: float) -> float
     """Return D_α of sampled Gaussian noise for a whole order α >= 2, nats; float64, rounded to nearest.
 
     (α - 1) D_α = ln Σ_k C(α, k) (1 - q)^(α - k) q^k e^((k² - k) s² / (2σ²)), of the direction that is the larger
-    (Mironov, Talwar & Zhang 2019, sections 3.2 and 3.3). The moments accountant of Abadi et al. 2016 has the same
-    moments: α(λ) = λ D_{λ + 1}.
+    (Mironov, Talwar & Zhang 2019, sections 3.2 and 3.3). The moments of Abadi et al. 2016 are α(λ) = λ D_{λ + 1}.
     """
     alpha = round(order)
     if alpha != order or alpha < 2:
@@ -189,10 +184,7 @@ class RenyiCurve:
 def curve_of(components: Sequence[tuple[Pair, int]]) -> RenyiCurve:
     """Return the curve of one round, the sum of those of its pairs.
 
-    Raises
-    ------
-    InvalidInputError
-        Losses are infinite, or have no bound and no closed form.
+    Losses that are infinite, or have no bound and no closed form, are an `InvalidInputError`.
     """
     curves = [(_curve(factor), float(count)) for pair, count in components for factor in pair.factors]
     rounding = rounded_sum(components)
@@ -299,8 +291,8 @@ _FAINTEST, _LARGEST_ORDER = -1e308, 1e280
 class Concentrated:
     """Lines with D_α <= ξ + ρ α for all α > 1: each is (ξ, ρ)-zero-concentrated differential privacy.
 
-    Bun & Steinke 2016, Definition 1.1. Any ξ will do, also a negative one: both conversions use no more of it than
-    that D_α - ξ <= ρ α, and so are those of ξ = 0 at ε - ξ.
+    Bun & Steinke 2016, Definition 1.1. ξ may be negative: both conversions use only D_α - ξ <= ρ α, and so are those of
+    ξ = 0 at ε - ξ.
     """
 
     #: ρ >= 0; in order of falling ρ, but for the last line, the one whose ξ is 0.
@@ -330,11 +322,6 @@ def concentrated_of(components: Sequence[tuple[Pair, int]]) -> Concentrated:
 
     For a slope ρ that is at least the curve's own, the least ξ is the largest of D_α - ρ α: on an interval of α the
     excess of the curve, less what the slope adds, is largest at its left end. Rounds multiply both ξ and ρ.
-
-    Raises
-    ------
-    InvalidInputError
-        Losses are infinite, or have no bound and no closed form: no (ξ, ρ) is known to fit.
     """
     curve = curve_of(components)
     if not curve.excess.any():

@@ -17,7 +17,7 @@ from pbdist.bounds.curves import renyi_bounds
 from pbdist.mechanisms import UNIT_ROUNDOFF, Pair
 from pbdist.query import Study
 from pbdist.study import Cell, StudySpec
-from pbdist.theorems.api import conversation, dialing, earlier_epsilon
+from pbdist.theorems.api import earlier_epsilon, vuvuzela
 from pbdist.theorems.renyi import sampled_gaussian_divergence
 from pbdist.types import FloatArray
 
@@ -37,8 +37,7 @@ class Promise:
 
     def after(self, rounds: int) -> tuple[float, float]:
         """Return (ε', δ') after that many rounds, as the authors compute them."""
-        made = dialing if self.protocol == "dialing" else conversation
-        return made(self.mean, self.scale).composed(rounds)
+        return vuvuzela(2.0 if self.protocol == "dialing" else 4.0, self.mean, self.scale, rounds)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from pbdist import (
     SubsampledGaussian,
 )
 from pbdist.curves.renyi import renyi_table, state_renyi_bounds
-from pbdist.mechanisms import Reversed
+from pbdist.mechanisms import MassBounds, Reversed
 from pbdist.renyi import divergence_bounds
 from pbdist.renyi.divergence import LogMasses, Order, bin_terms_above, terms_below
 from pbdist.table import bounds_table
@@ -189,7 +189,7 @@ def test_a_bin_of_any_events(events: list, start: float, width: float, order: fl
         ends = [
             np.array([float(mass * (1 + side * mpmath.mpf(2) ** -52))]) for mass in (a_mass, b_mass) for side in (-1, 1)
         ]
-    masses = LogMasses.of((ends[0], ends[1], ends[2], ends[3]))
+    masses = LogMasses.of(MassBounds(ends[0], ends[1]), MassBounds(ends[2], ends[3]))
     size = Order(order, 600.0 if order == 256.0 else 0.0)
     unit = mpmath.exp(size.log_unit)
     low, high = np.array([start - 1e-12]), np.array([start + width + 1e-12])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pbdist.curves.tradeoff import SupportCurve, Wholes, _sums
+from pbdist.mechanisms import MassBounds
 from pbdist.renyi.divergence import LogMasses, Order, a_term, share_at_end, terms_below
 from pbdist.types import Direction, FloatArray
 
@@ -60,7 +61,7 @@ def test_sums_of_events_are_rounded_to_their_side() -> None:
 
 def test_logarithms_of_masses_are_rounded_outwards() -> None:
     masses = np.exp(np.random.default_rng(3).uniform(-700.0, 0.0, 100))
-    logs = LogMasses.of((masses, masses, masses, masses), (-0.1, -1000.0))
+    logs = LogMasses.of(MassBounds(masses, masses), MassBounds(masses, masses), -0.1, -1000.0)
     with mpmath.workdps(50):
         for place, mass in enumerate(masses.tolist()):
             log = mpmath.log(mpmath.mpf(mass))

@@ -24,7 +24,7 @@ from pbdist import (
 )
 from pbdist.mechanisms import Pair
 from pbdist.theorems import THEOREMS
-from pbdist.theorems.api import conversation, dialing
+from pbdist.theorems.api import vuvuzela
 from pbdist.theorems.renyi import RoundPrivacy
 from tests.effort import times
 from tests.theorems.small_pairs import exact_delta
@@ -121,13 +121,13 @@ def test_dp_sgd_of_a_published_setting() -> None:
 
 def test_vuvuzela_promises() -> None:
     """The red dots of Meiser & Mohammadi 2018, Figures 16 and 19."""
-    for promise, rounds, factor, delta in (
-        (conversation(150e3, 7.3e3), 65_536, 1.9993, 8.81e-5),
-        (conversation(450e3, 20e3), 524_288, 2.046, 9.87e-5),
-        (dialing(8e3, 500.0), 1_024, 1.879, 6.77e-5),
-        (dialing(20e3, 1130.0), 8_192, 2.213, 9.44e-5),
+    for noise, rounds, factor, delta in (
+        ((4.0, 150e3, 7.3e3), 65_536, 1.9993, 8.81e-5),
+        ((4.0, 450e3, 20e3), 524_288, 2.046, 9.87e-5),
+        ((2.0, 8e3, 500.0), 1_024, 1.879, 6.77e-5),
+        ((2.0, 20e3, 1130.0), 8_192, 2.213, 9.44e-5),
     ):
-        epsilon, reached = promise.composed(rounds)
+        epsilon, reached = vuvuzela(*noise, rounds)
         assert math.exp(epsilon) == pytest.approx(factor, rel=5e-4)
         assert reached == pytest.approx(delta, rel=1e-3)
 
@@ -172,7 +172,12 @@ def test_an_answer_does_not_depend_on_what_else_is_asked() -> None:
 @pytest.mark.parametrize(
     ("pair", "rounds", "theorem", "named"),
     [
-        (Histogram((0.3, 0.7), (0.7, 0.3)), 2, "kov", "mechanism: expected probabilities that sum to 1 exactly"),
+        (
+            Histogram((0.3, 0.7), (0.7, 0.3)),
+            2,
+            "kov",
+            "mechanism: the theorem needs probabilities that sum to 1",
+        ),
         (RandomizedResponse(0.51), 2**62, "kov", "compositions: expected at most 100000000 with theorem kov"),
         (Gaussian(1e30), 1, "clt", "mechanism: expected losses whose limit theorem"),
         (Laplace(1e-30), 1, "clt", "mechanism: expected losses whose limit theorem|whose losses are finite"),

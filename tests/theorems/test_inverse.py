@@ -72,7 +72,7 @@ def test_sequences_are_taken():
         ({"compositions": [0]}, "compositions: expected whole numbers"),
     ],
 )
-def test_wrong_arguments_are_told(change, problem):
+def test_wrong_arguments_are_named(change, problem):
     arguments = {"compositions": [1], "delta": [1e-3], "theorem": "kov"} | change
     with pytest.raises(InvalidInputError, match=problem):
         earlier_epsilon(Laplace(2.0), **arguments)
