@@ -1,4 +1,4 @@
-"""The exceptions of pbdist, grouped by what a caller would do about them.
+"""The exceptions of pbdist, grouped by how a caller would react.
 
 Each is also a builtin's subclass, so that code which does not know pbdist still catches it sensibly.
 """
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-#: So many problems of a file are told in a traceback, beside the first.
+#: At most so many problems of a file are listed in a traceback, beside the first.
 _MAX_NOTES = 19
 #: Whole numbers of more bits are not written out: Python refuses to.
 _MAX_BITS = 4096
@@ -57,7 +57,7 @@ class PbdistError(Exception):
 
 
 class InvalidInputError(PbdistError, ValueError):
-    """A parameter is wrong: mend the argument that the text names."""
+    """A parameter is wrong: correct the argument that the text names."""
 
 
 class UnknownMechanismError(InvalidInputError):
@@ -66,23 +66,15 @@ class UnknownMechanismError(InvalidInputError):
 
 @dataclass(frozen=True)
 class FileProblem:
-    """One thing that is wrong in a file; its text is ``FILE:LINE: field.path: expected .., got ..``.
+    """One error in a file; its text is ``FILE:LINE: field.path: expected .., got ..``."""
 
-    Attributes
-    ----------
-    source
-        The file, as it was given.
-    line
-        The line, from 1; 0 where the file as a whole is meant.
-    field
-        The keys that lead to the value, as ``mechanisms[0].scale``; or what the file is.
-    problem
-        What was expected, and what came.
-    """
-
+    #: The file, as it was given.
     source: str
+    #: The line, from 1; 0 for the file as a whole.
     line: int
+    #: The keys that lead to the value, as ``mechanisms[0].scale``; or what the file is.
     field: str
+    #: The expected value and the given one.
     problem: str
 
     def __str__(self) -> str:
@@ -92,7 +84,7 @@ class FileProblem:
 
 
 class StudyFileError(InvalidInputError):
-    """A study file, or another one like it, is wrong: mend the lines that `problems` names.
+    """A study file, or another one like it, is wrong: correct the lines that `problems` names.
 
     Attributes
     ----------
@@ -146,7 +138,7 @@ class StoreFormatError(PbdistError, OSError):
 
 
 class StoreIncompleteError(PbdistError, LookupError):
-    """A store lacks results that are asked for: run the study again, or allow what the text names."""
+    """Results are missing from a store: run the study again, or allow what the text names."""
 
 
 class StoreMismatchError(PbdistError, ValueError):
@@ -158,11 +150,11 @@ class StoreDamagedError(PbdistError, OSError):
 
 
 class StoreRefusedError(PbdistError, PermissionError):
-    """An object store answers, and refuses: mend what the text names, the keys or the bucket."""
+    """An object store answers, and refuses: correct the keys or the bucket, as the text says."""
 
 
 class StoreUnreachableError(PbdistError, ConnectionError):
-    """A store cannot be reached now: wait, or mend the connection; the same command goes on."""
+    """A store cannot be reached now: wait, or repair the connection; the same command goes on."""
 
 
 class BatchError(PbdistError, RuntimeError):

@@ -1,4 +1,4 @@
-"""The files that a user names: what is read is a regular file of a size that such a file can have.
+"""Input files: only regular files of a limited size are read.
 
 A named pipe would wait for ever, a device never ends, and a sparse file of terabytes costs its author nothing.
 """
@@ -28,11 +28,7 @@ _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 def opened_input(path: Path, most: int) -> Iterator[BinaryIO]:
     """Yield a regular file, opened for reading; links to it are followed.
 
-    Raises
-    ------
-    OSError
-        It cannot be read, is something else than a file, or has more than `most` bytes; ``strerror`` says what is there
-        in a few words.
+    The ``strerror`` of an `OSError` says what the path is instead, or that it has more than `most` bytes.
     """
     if "\0" in str(path):
         raise OSError(errno.EINVAL, "a path with a null character", str(path))

@@ -6,7 +6,7 @@ from itertools import islice
 
 from pbdist.errors import printable, shown
 
-#: More rows and letters are left out, and it is said.
+#: Further rows and letters are left out, with a note.
 _MAX_ROWS, _MAX_LETTERS = 20, 160
 #: A grey that can be seen on white and on black.
 _LINE = "border-top:1px solid rgba(128,128,128,.4)"
@@ -14,18 +14,10 @@ _CELL = "text-align:left;vertical-align:top;padding:.15em .8em .15em 0"
 
 
 def html_table(title: str, rows: Iterable[Sequence[object]], heads: Sequence[str] = (), count: int = 0) -> str:
-    """Return a table; every text in it is escaped, and cut if it is long.
+    """Return a table of the first rows; every text in it is escaped, and cut if it is long.
 
-    Parameters
-    ----------
-    title
-        What it is about.
-    rows
-        The first of them are shown. Without `heads` the first text of a row is its name.
-    heads
-        The names of the columns.
-    count
-        How many rows there are in all, if `rows` does not yield all of them.
+    Without `heads` the first text of a row is its name. `count` is the number of rows in all, if `rows` does not yield
+    them all.
     """
     columns = max(len(heads), 2)
     lines = [f'<tr><th colspan="{columns}" style="{_CELL}">{_text(title)}</th></tr>']
@@ -41,8 +33,8 @@ def html_table(title: str, rows: Iterable[Sequence[object]], heads: Sequence[str
 
 def html_of_fields(title: str, fields: Mapping[str, object]) -> str:
     """Return a table with a line for each field; a field of None is left out."""
-    told = ((name, value if isinstance(value, str) else shown(value)) for name, value in fields.items())
-    return html_table(title, (row for row, value in zip(told, fields.values(), strict=True) if value is not None))
+    known = {name: value for name, value in fields.items() if value is not None}
+    return html_table(title, ((name, one if isinstance(one, str) else shown(one)) for name, one in known.items()))
 
 
 def _row(texts: Sequence[object], kind: str) -> str:

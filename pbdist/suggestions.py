@@ -1,27 +1,20 @@
-"""What a misspelt name is likely to mean."""
+"""Suggestions for misspelt names."""
 
 import difflib
 from collections.abc import Iterable, Mapping
 
-#: How alike two names must be, from 0 to 1.
-_ALIKE = 0.65
-#: Longer names are no slips of the hand.
-_LONGEST = 60
+#: Least similarity of two names, from 0 to 1.
+_MIN_SIMILARITY = 0.65
+#: Longer names are no typing errors.
+_MAX_LENGTH = 60
 
 
 def likely(wrong: object, known: Iterable[str], other_names: Mapping[str, str] | None = None) -> str | None:
     """Return the known name that `wrong` is likely to mean, or None.
 
-    Parameters
-    ----------
-    wrong
-        What was given.
-    known
-        The names that there are.
-    other_names
-        For what people also call them, in lower case, one of the known names.
+    `other_names` has, in lower case, other words for some of the known names.
     """
-    if not isinstance(wrong, str) or not 0 < len(wrong) <= _LONGEST:
+    if not isinstance(wrong, str) or not 0 < len(wrong) <= _MAX_LENGTH:
         return None
     names = {_plain(name): name for name in reversed(tuple(known))}
     word = _plain(wrong)
@@ -30,14 +23,14 @@ def likely(wrong: object, known: Iterable[str], other_names: Mapping[str, str] |
         return meant
     if word in names:
         return names[word]
-    close = difflib.get_close_matches(word, names, n=1, cutoff=_ALIKE)
+    close = difflib.get_close_matches(word, names, n=1, cutoff=_MIN_SIMILARITY)
     begun = [name for name in names if len(word) > 2 and (name.startswith(word) or name.endswith(word))]
     found = close or (begun if len(begun) == 1 else [])
     return names[found[0]] if found else None
 
 
 def did_you_mean(wrong: object, known: Iterable[str], other_names: Mapping[str, str] | None = None) -> str:
-    """Return ``: did you mean NAME?`` for the end of an error message; nothing where no known name is like it."""
+    """Return ``: did you mean NAME?`` for the end of an error message; nothing if no known name is similar."""
     name = likely(wrong, known, other_names)
     return "" if name is None or name == wrong else f": did you mean {name}?"
 

@@ -139,9 +139,9 @@ class Sheet:
             if column.shared and self.rows:
                 head[column.name] = value_of(self.rows[0][index])
         lines = [f"  {_dumped(name)}: {_dumped(value)}" for name, value in {**head, **(about or {})}.items()]
-        kept = [(index, column.name) for index, column in enumerate(self.columns) if column.name not in head]
+        own = [(index, column.name) for index, column in enumerate(self.columns) if column.name not in head]
         rows = [
-            "    {" + ", ".join(f"{_dumped(name)}: {_json_value(name, row[index])}" for index, name in kept) + "}"
+            "    {" + ", ".join(f"{_dumped(name)}: {_json_value(name, row[index])}" for index, name in own) + "}"
             for row in self.rows
         ]
         lines.append('  "answers": [\n' + ",\n".join(rows) + "\n  ]")

@@ -86,19 +86,9 @@ _OTHER_NAMES = {
 
 
 def joined(found: Iterable[tuple[Adjacency, str]], field: str) -> Adjacency:
-    """Return the relation of things that are seen together; what is as stated goes with any other one.
+    """Return the common relation of several things, given with their names; "as stated" goes with any other one.
 
-    Parameters
-    ----------
-    found : iterable of (Adjacency, str)
-        The relation of each, and what the thing is called.
-    field : str
-        What an error names.
-
-    Raises
-    ------
-    InvalidInputError
-        If two of them are for different neighbours: a bound on both together would hold for neither.
+    Two different relations are an `InvalidInputError` about `field`: a bound on both together would hold for neither.
     """
     relations: dict[Adjacency, str] = {}
     for relation, name in found:
@@ -112,20 +102,14 @@ def joined(found: Iterable[tuple[Adjacency, str]], field: str) -> Adjacency:
     return next(iter(relations), Adjacency.AS_STATED)
 
 
-def alike(found: Iterable[Adjacency]) -> Adjacency:
-    """Return the one relation of things that stand side by side; as stated where they do not all have it."""
+def common_adjacency(found: Iterable[Adjacency]) -> Adjacency:
+    """Return the relation that several things share, and "as stated" where they differ."""
     relations = set(found)
     return relations.pop() if len(relations) == 1 else Adjacency.AS_STATED
 
 
 def checked_adjacency(given: Any, field: str = "adjacency") -> Adjacency:
-    """Return a relation that is given by its name; None is as stated.
-
-    Raises
-    ------
-    InvalidInputError
-        If it is no such name.
-    """
+    """Return a relation by its name; None is as stated."""
     if given is None:
         return Adjacency.AS_STATED
     names = tuple(relation.value for relation in Adjacency)
@@ -136,12 +120,9 @@ def checked_adjacency(given: Any, field: str = "adjacency") -> Adjacency:
 
 
 def stated(own: Adjacency, given: Adjacency, field: str, name: str) -> Adjacency:
-    """Return the relation that a bound is for: what its pair says itself, or else what a person states.
+    """Return the relation that a bound is for: that of its pair, or else the one that a person states.
 
-    Raises
-    ------
-    InvalidInputError
-        If a person states another relation than the pair says: its bounds are about no other neighbours.
+    A different statement is an `InvalidInputError`: the bounds hold for no other neighbours.
     """
     if not own.definite or not given.definite or own is given:
         return own if own.definite else given

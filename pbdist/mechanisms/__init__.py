@@ -70,7 +70,7 @@ from pbdist.mechanisms.tails import BEYOND
 from pbdist.mechanisms.truncated_poisson import TruncatedPoissonGaussian, TruncatedPoissonUpper
 from pbdist.mechanisms.worst_of import Alternatives, TwoSided, WorstOf
 from pbdist.suggestions import did_you_mean
-from pbdist.types import Adjacency, JsonValue, alike, checked_adjacency, joined, stated
+from pbdist.types import Adjacency, JsonValue, checked_adjacency, common_adjacency, joined, stated
 
 __all__ = [
     "BEYOND",
@@ -122,12 +122,12 @@ __all__ = [
     "TwoSided",
     "WorstOf",
     "adjacency_together",
-    "alike",
     "all_parameters",
     "at_least_as_noisy",
     "between",
     "checked_adjacency",
     "choices_of",
+    "common_adjacency",
     "described",
     "exponential_mechanism",
     "factor_counts",

@@ -14,7 +14,7 @@ import numpy as np
 
 from pbdist.arguments import check_either, checked_compositions, checked_delta, checked_epsilon
 from pbdist.errors import InvalidInputError, OffGridError, shown
-from pbdist.mechanisms import MECHANISMS, alike, noise_parameter, parameters_of
+from pbdist.mechanisms import MECHANISMS, common_adjacency, noise_parameter, parameters_of
 from pbdist.mechanisms.columns import factors_of, is_composite, is_text, known_columns
 from pbdist.query.lookup import is_set, one_number
 from pbdist.query.settings import neighbours_words
@@ -376,5 +376,5 @@ def _judged(study: Study, group: NoiseGroup, lower: FloatArray, upper: FloatArra
         # Where no change attains the pair, the store has 0 in place of a bound that is not known.
         known = low if cell.pair.attained_by_some else math.nan
         tried.append(TabulatedNoise(index, cell.describe(), amount, known, high, verdict_of(low, high, delta)))
-    relations = alike(map(study.spec.neighbours_of, cells))
+    relations = common_adjacency(map(study.spec.neighbours_of, cells))
     return NoiseChoice(group.label, group.what, group.fixed, tuple(tried), relations)

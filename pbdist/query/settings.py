@@ -14,7 +14,7 @@ from operator import ge, le
 from typing import Any
 
 from pbdist.errors import InvalidInputError
-from pbdist.mechanisms import MECHANISMS, Adjacency, Pair, WorstOf, alike, pair_from_canonical
+from pbdist.mechanisms import MECHANISMS, Adjacency, Pair, WorstOf, common_adjacency, pair_from_canonical
 from pbdist.mechanisms.columns import is_text, known_columns, places_of, value_at
 from pbdist.mechanisms.pair import noise_order
 from pbdist.query.lookup import ambiguous, cells_with, check_names, column_array, matches
@@ -278,7 +278,7 @@ def neighbours_of_cells(study: StudySpec, cells: Iterable[Cell]) -> dict[str, Ad
     found: dict[str, set[Adjacency]] = {}
     for cell in cells:
         found.setdefault(cell.label, set()).add(study.neighbours_of(cell))
-    return {label: alike(relations) for label, relations in found.items()}
+    return {label: common_adjacency(relations) for label, relations in found.items()}
 
 
 def neighbours_of_settings(study: StudySpec, mechanism: str | Pair, settings: Sequence[Setting]) -> Adjacency:
@@ -292,9 +292,11 @@ def neighbours_of_settings(study: StudySpec, mechanism: str | Pair, settings: Se
         own = setting.cell.pair.adjacency
         if isinstance(mechanism, str):
             return study.neighbours_of(setting.cell)
-        return own if own.definite else alike(study.neighbours_of(study.cells[number]) for number in setting.stored)
+        if own.definite:
+            return own
+        return common_adjacency(study.neighbours_of(study.cells[number]) for number in setting.stored)
 
-    return alike(map(relation, settings))
+    return common_adjacency(map(relation, settings))
 
 
 def neighbours_text(found: Mapping[str, Adjacency]) -> str:

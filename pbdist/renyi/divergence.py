@@ -310,8 +310,8 @@ class RenyiTerms:
     `above_gap`, `below_gap` and `inner_gap` are upper less lower bounds above the last edge, below the first one, and
     in between; they are compared with `whole`: the sum, or a multiple of it where it is far above 1, as only its
     logarithm counts. With `events_only` no event is spread over bins, and a finer grid gains nothing; with `unknown`
-    the upper bound is infinite on every grid. `infinite` is the P_A mass of infinite losses, rounded up, that the bounds
-    do not count; 0 unless `finite`.
+    the upper bound is infinite on every grid. `infinite` is the P_A mass of infinite losses, rounded up, which the
+    bounds do not count; 0 unless `finite`.
     """
 
     def __init__(
@@ -493,13 +493,13 @@ def divergence_bounds(
 def closest_bounds(pair: ElementaryPair, alpha: float, direction: Direction, tolerance: float) -> Interval:
     """Return bounds on the divergence of order α of one pair, as close as can be computed if not within `tolerance`."""
     known = pair.renyi_divergence(alpha)
-    revealed = pair.directed_loss_masses(np.zeros(1), direction).only_a.lower
     if known is not None:
         found = Interval(*known)
-    elif float(revealed[0]) > 0.0 or pair.always_reveals(direction):
-        found = Interval(math.inf, math.inf)
     else:
-        found, _ = _on_grids(pair, alpha, direction, tolerance, finite=False)
+        only_a = pair.directed_loss_masses(np.zeros(1), direction).only_a.lower
+        revealed = float(only_a[0]) > 0.0 or pair.always_reveals(direction)
+        nothing = Interval(math.inf, math.inf)
+        found = nothing if revealed else _on_grids(pair, alpha, direction, tolerance, finite=False)[0]
     # A NaN, or an upper bound below the lower one, bounds nothing.
     return found if found.lower <= found.upper else Interval(-math.inf, math.inf)
 

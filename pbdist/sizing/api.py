@@ -12,8 +12,8 @@ from pbdist.mechanisms import (
     NoisyCount,
     Pair,
     RandomizedResponse,
-    alike,
     checked_adjacency,
+    common_adjacency,
     noise_parameter,
     stated,
 )
@@ -88,7 +88,7 @@ def _stored_amounts(study: Study | None, family: ScaleFamily | CountFamily) -> t
                 found.add((mean, scale) if isinstance(family, CountFamily) else scale)
                 neighbours.add(study.spec.neighbours_of(cell))  # type: ignore[union-attr]
                 break
-    return sorted(found), alike(neighbours)
+    return sorted(found), common_adjacency(neighbours)
 
 
 def _means_and_scales(pair: Pair) -> Iterator[tuple[float, float]]:

@@ -22,8 +22,8 @@ from pbdist.mechanisms import (
     Reversed,
     SubsampledGaussian,
     WorstOf,
-    alike,
     checked_adjacency,
+    common_adjacency,
     joined,
     pair_from_canonical,
     stated,
@@ -78,7 +78,7 @@ def test_what_is_seen_together_is_for_the_one_definite_relation(relations: list[
 
 @given(relations=st.lists(RELATIONS, min_size=1, max_size=6))
 def test_what_stands_side_by_side_has_a_relation_only_if_all_have_it(relations: list[Adjacency]) -> None:
-    found = alike(relations)
+    found = common_adjacency(relations)
     assert found is OPEN or set(relations) == {found}
     assert (len(set(relations)) > 1) <= (found is OPEN)
 
