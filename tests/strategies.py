@@ -4,7 +4,7 @@ Every size is bounded so that the exact truth of what is drawn stays cheap: at m
 outcomes after composition.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -19,6 +19,7 @@ from tests.effort import SEED, times
 from tests.oracles import exact, exact_truth
 
 Property = TypeVar("Property", bound=Callable[..., Any])
+State = TypeVar("State")
 
 MAX_OUTCOMES = 300
 MAX_LEAVES = 64
@@ -106,6 +107,22 @@ def squarings(tree: Tree) -> int:
     return squarings(tree.left)
 
 
+def folded(
+    tree: Tree, leaves: Sequence[State], square: Callable[[State], State], compose: Callable[[State, State], State]
+) -> State:
+    """The state of a tree from those of its leaves; a subtree that occurs twice is evaluated once."""
+
+    @cache
+    def evaluated(tree: Tree) -> State:
+        if isinstance(tree, TreeLeaf):
+            return leaves[tree.position]
+        if isinstance(tree, TreeSquare):
+            return square(evaluated(tree.child))
+        return compose(evaluated(tree.left), evaluated(tree.right))
+
+    return evaluated(tree)
+
+
 @dataclass(frozen=True)
 class Case:
     """A composition tree over pairs on one grid."""
@@ -130,17 +147,7 @@ class Case:
     def exact_state(self) -> exact.ExactState:
         """The exact bucket list of the direction A to B."""
         leaves = [exact.leaf(pair.p, pair.q, self.factor, self.half_width) for pair in self.pairs]
-
-        # A tree may hold a subtree twice (T x T); it is then evaluated once.
-        @cache
-        def evaluated(tree: Tree) -> exact.ExactState:
-            if isinstance(tree, TreeLeaf):
-                return leaves[tree.position]
-            if isinstance(tree, TreeSquare):
-                return exact.square(evaluated(tree.child))
-            return exact.compose(evaluated(tree.left), evaluated(tree.right))
-
-        return evaluated(self.tree)
+        return folded(self.tree, leaves, exact.square, exact.compose)
 
 
 # -- pairs and factors -----------------------------------------------------------------------------------------
@@ -288,19 +295,6 @@ def epsilons(draw: st.DrawFn, loss_width: float, half_width: int) -> list[float]
         st.sampled_from([5e-324, 1e-12, top, 1.5 * top, 50.0, 800.0]),
     )
     return [0.0, *draw(st.lists(other, min_size=1, max_size=3))]
-
-
-@st.composite
-def exp_epsilons(draw: st.DrawFn, factor: Fraction, half_width: int) -> list[Fraction]:
-    """A few rational y = e^ε >= 1: always 1, and among the others exact edges f^j and values beyond the grid."""
-    other = st.one_of(
-        st.integers(0, half_width).map(lambda index: factor**index),
-        st.fractions(1, 20, max_denominator=1000),
-        st.integers(1, 3).map(lambda extra: factor ** (half_width + extra)),
-        st.floats(0.0, 1.0).map(lambda part: Fraction(float(factor) ** (part * half_width)).limit_denominator(10**6)),
-    )
-    drawn = draw(st.lists(other, min_size=1, max_size=4))
-    return [Fraction(1), *(y for y in drawn if y >= 1)]
 
 
 # -- whole-numbered noise ------------------------------------------------------------------------------------------

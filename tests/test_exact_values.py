@@ -182,18 +182,3 @@ def test_two_outcome_witnesses(p: float, rounds: int, epsilon: float, magnitude:
             assert mpmath.mpf(float(cell["delta_upper"])) >= truth * (1 + mpmath.mpf(10) ** -50)
             assert mpmath.mpf(float(cell["log_delta_lower"])) <= mpmath.log(truth)
             assert mpmath.mpf(float(cell["log_delta_upper"])) >= mpmath.log(truth)
-
-
-def test_both_is_the_larger_direction() -> None:
-    pair = Histogram((5, 3, 1, 0), (2, 3, 4, 1))
-    arguments = {
-        "compositions": [1, 3, 64],
-        "epsilon": [0.0, 0.3, 2.0],
-        "buckets": 400,
-        "method": "buckets",
-    }
-    each = pbdist.privacy_bounds(pair, direction="each", **arguments)
-    both = pbdist.privacy_bounds(pair, direction="both", **arguments)
-    for name in ("delta_lower", "delta_upper", "log_delta_lower", "log_delta_upper"):
-        assert both[name].dims == ("compositions", "epsilon")
-        np.testing.assert_array_equal(both[name].values, each[name].values.max(axis=0))

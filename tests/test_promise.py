@@ -110,12 +110,6 @@ def test_without_a_tolerance_there_is_nothing_to_be_within() -> None:
         assert "within_tolerance" not in found
 
 
-def test_equal_distributions_are_known_exactly() -> None:
-    found = privacy_bounds(RandomizedResponse(0.5), compositions=3, epsilon=[0.0, 1.0], strict=True)
-    assert found.within_tolerance.values.all()
-    assert not found.delta_upper.values.any()
-
-
 def test_epsilon_says_where_it_is_missed() -> None:
     asked = {"mechanism": ApproximateDP(1.0, 1e-6), "compositions": [1, 2], "delta": [1e-6, 0.5]}
     with pytest.warns(PrecisionWarning):

@@ -5,10 +5,8 @@ Prints the time of each kind of task, the projected and the measured peak memory
 """
 
 import argparse
-import re
 import tempfile
 import time
-from pathlib import Path
 
 from distributed import Client, LocalCluster
 
@@ -21,6 +19,7 @@ from pbdist.store import LocalPlace
 from pbdist.study.cells import Cell
 from pbdist.study.spec import StudySpec
 from pbdist.table import bounds_table
+from tests.benchmarks.side_by_side import peak_bytes
 
 WORKER_BYTES = 1 << 30
 
@@ -35,15 +34,10 @@ class _Timed(ExecutorMapper):
     def map(self, function, items):
         began = time.perf_counter()
         results = list(super().map(function, items))
-        count, seconds = self.kinds.get(function.__name__, (0, 0.0))
-        self.kinds[function.__name__] = count + len(items), seconds + time.perf_counter() - began
+        name = getattr(function, "func", function).__name__
+        count, seconds = self.kinds.get(name, (0, 0.0))
+        self.kinds[name] = count + len(items), seconds + time.perf_counter() - began
         return iter(results)
-
-
-def peak_bytes() -> int:
-    """Return the most memory that this process has had."""
-    found = re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text(encoding="ascii"))
-    return 1024 * int(found[1]) if found else 0
 
 
 def main() -> None:

@@ -8,8 +8,9 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -19,7 +20,7 @@ from xarray import Dataset
 from pbdist import Gaussian, SubsampledGaussian, privacy_bounds
 from tests.benchmarks.side_by_side import SideBySide, in_turns
 
-#: Tried from the left, so that the largest tolerance that will do is found: an eighth of a decade apart.
+#: Tried from the left, so that the largest sufficient tolerance is found: an eighth of a decade apart.
 TOLERANCES = tuple(float(f"{10.0 ** (-k / 8):.2g}") for k in range(45))
 
 
@@ -33,31 +34,20 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A computation, a peer's and our own.
-
-    Attributes
-    ----------
-    name, peer_name : str
-    exact : tuple of float
-        δ at each ε.
-    peer : callable
-    own : callable
-        Of the tolerance.
-    target : float
-        How many times as fast as the peer pbdist is meant to be.
-    repetitions : int
-        For a table; fewer where the peer takes long.
-    largest : float, optional
-        No tolerance above this is tried.
-    """
+    """A computation, a peer's and our own."""
 
     name: str
     peer_name: str
+    #: δ at each ε.
     exact: tuple[float, ...]
     peer: Callable[[], Bounds]
+    #: Of the tolerance.
     own: Callable[[float], Dataset]
+    #: How many times as fast as the peer pbdist is meant to be.
     target: float
+    #: For a table; fewer where the peer takes long.
     repetitions: int
+    #: No tolerance above this is tried.
     largest: float = 1.0
 
     def as_accurate(self, theirs: Bounds, tolerance: float) -> bool:
@@ -118,17 +108,28 @@ def _step_exact() -> tuple[float, ...]:
     return (*_exact("dpsgd_remove", _STEP_EPSILON[:2]), _EXACT_AT_3)
 
 
-def _subsampled(interval: float, target: float, repetitions: int) -> Comparison:
+def dp_accounting(scale: float, interval: float, **settings: Any) -> Any:
+    """Return dp-accounting's loss distribution of Gaussian noise."""
+    library = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    return library.from_gaussian_mechanism(
+        scale, value_discretization_interval=interval, use_connect_dots=True, **settings
+    )
+
+
+def _asked(composed: Callable[[], Any], epsilon: tuple[float, ...]) -> Callable[[], Bounds]:
+    """Return what asks a composition of dp-accounting's: one by one, for given a list it is several times as slow."""
+
     def peer() -> Bounds:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            one = _dp_accounting().from_gaussian_mechanism(
-                _NOISE, sampling_prob=_RATE, value_discretization_interval=interval, use_connect_dots=True
-            )
-            composed = one.self_compose(_STEPS)
-            # One by one: given a list, this library is several times as slow.
-            return Bounds(np.array([composed.get_delta_for_epsilon(epsilon) for epsilon in _STEP_EPSILON]))
+            found = composed()
+            return Bounds(np.array([found.get_delta_for_epsilon(each) for each in epsilon]))
 
+    return peer
+
+
+def _subsampled(interval: float, target: float, repetitions: int) -> Comparison:
+    peer = _asked(lambda: dp_accounting(_NOISE, interval, sampling_prob=_RATE).self_compose(_STEPS), _STEP_EPSILON)
     own = partial(_own, _SUBSAMPLED, _STEPS, _STEP_EPSILON)
     name = f"DP-SGD, σ 4, q 0.01, r 65,536; h {interval:g}"
     return Comparison(name, "dp-accounting", _step_exact(), peer, own, target, repetitions)
@@ -138,38 +139,22 @@ def _gaussian(
     interval: float, target: float, repetitions: int, truncate: tuple[float, float] | None = None
 ) -> Comparison:
     # Noise that is cut so far out has the same δ, by more than 300 digits, and no closed form.
-    def peer() -> Bounds:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            one = _dp_accounting().from_gaussian_mechanism(
-                _SCALE, value_discretization_interval=interval, use_connect_dots=True
-            )
-            composed = one.self_compose(_ROUNDS)
-            return Bounds(np.array([composed.get_delta_for_epsilon(epsilon) for epsilon in _EPSILON]))
-
+    peer = _asked(lambda: dp_accounting(_SCALE, interval).self_compose(_ROUNDS), _EPSILON)
     own = partial(_own, Gaussian(_SCALE, truncate=truncate), _ROUNDS, _EPSILON)
     name = f"Gaussian, σ 200√2{', cut at 40 σ' if truncate else ''}, r 512; h {interval:g}"
     return Comparison(name, "dp-accounting", _exact("gaussian", _EPSILON), peer, own, target, repetitions)
 
 
 def _many_gaussians(interval: float, target: float, repetitions: int) -> Comparison:
-    def peer() -> Bounds:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            library = _dp_accounting()
-            whole = None
-            for scale in _SCALES:
-                one = library.from_gaussian_mechanism(
-                    scale, value_discretization_interval=interval, use_connect_dots=True
-                )
-                whole = one if whole is None else whole.compose(one)
-            return Bounds(np.array([whole.get_delta_for_epsilon(epsilon) for epsilon in _EPSILON]))
+    def composed() -> Any:
+        return reduce(lambda whole, one: whole.compose(one), (dp_accounting(scale, interval) for scale in _SCALES))
 
     # Gaussians composed are one Gaussian, whose δ is known in closed form.
     mu = math.sqrt(math.fsum(scale**-2 for scale in _SCALES))
     exact = tuple(_gaussian_delta(mu, epsilon) for epsilon in _EPSILON)
     own = partial(_own, [(Gaussian(scale), 1) for scale in _SCALES], 1, _EPSILON)
     name = f"1,000 Gaussians, σ 200 to 999.2; h {interval:g}"
+    peer = _asked(composed, _EPSILON)
     return Comparison(name, "dp-accounting", exact, peer, own, target, repetitions, largest=0.01)
 
 
@@ -190,10 +175,6 @@ def _prv(target: float, repetitions: int) -> Comparison:
     own = partial(_own, _SUBSAMPLED, _STEPS, _STEP_EPSILON)
     name = "DP-SGD, σ 4, q 0.01, r 65,536; errors 0.01 in ε, 1e-10 in δ"
     return Comparison(name, "prv-accountant", _step_exact(), peer, own, target, repetitions)
-
-
-def _dp_accounting():
-    return pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
 
 
 def _gaussian_delta(mu: float, epsilon: float) -> float:

@@ -4,7 +4,6 @@ Loading, the digest, the plan, the columns of a store, and what a store with hal
 """
 
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -13,7 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-__all__ = ["in_own_process", "many_cells", "measure"]
+from tests.benchmarks.side_by_side import peak_bytes
 
 #: The most values of a linspace.
 _LONGEST = 1_000_000
@@ -52,7 +51,7 @@ def measure(path: Path) -> dict[str, float]:
     moments.append(time.process_time())
     plan = plan_study(study)
     moments.append(time.process_time())
-    most = int(re.findall(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text(encoding="ascii"))[0])
+    most = peak_bytes()
     columns = cell_columns(study.cells[: 4 * COLUMN_CHUNK])
     moments.append(time.process_time())
     half = replace(study, cells=study.cells[: len(study.cells) // 2], epsilon=study.epsilon[:5])
@@ -68,8 +67,8 @@ def measure(path: Path) -> dict[str, float]:
         "plan, s": planned,
         "columns, µs a cell": 1e6 * described / len(columns["pair"]),
         "what half a store lacks, s": compared,
-        # Of load, digest and plan. Not ru_maxrss, which a child inherits from the process that started it.
-        "MiB": most / 1024,
+        # Of load, digest and plan.
+        "MiB": most / 2**20,
     }
 
 

@@ -1,9 +1,11 @@
 """Two programs timed in turns, in one process: what slows the machine down slows both."""
 
+import re
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -37,12 +39,18 @@ def seconds(function: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
+def peak_bytes() -> int:
+    """Return the most memory that this process has had: not ru_maxrss, which it inherits from its parent."""
+    found = re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text(encoding="ascii"))
+    return 1024 * int(found[1]) if found else 0
+
+
 #: Runs of one program before it is the other's turn: the first finds the other's data in the caches.
 _RUNS = 3
 
 
 def in_turns(peer: Callable[[], Any], own: Callable[[], Any], repetitions: int) -> SideBySide:
-    """Run both in turns, three runs of each at a time, and keep all times."""
+    """Run both in turns, three runs of each at a time, and return all times."""
     times = SideBySide([], [])
     for _ in range(repetitions):
         times.peer.extend(seconds(peer) for _ in range(_RUNS))

@@ -4,19 +4,15 @@ dp-accounting has one call for a list of ε, which is several times as slow as o
 It resolves no δ below 1e-12, so that ``floor=1e-12`` is the equal question; the default of 1e-40 stands beside it.
 """
 
-import time
 import warnings
-from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 import numpy as np
-import pytest
 
 from pbdist import SubsampledGaussian, epsilon_bounds, privacy_bounds
-
-__all__ = ["epsilon_rows", "point_times", "table_rows"]
-
-Found = TypeVar("Found")
+from tests.benchmarks.peers import dp_accounting
+from tests.benchmarks.side_by_side import seconds
 
 #: σ and q of the tables, their numbers of rounds and ε, and dp-accounting's interval.
 TABLES = (
@@ -52,19 +48,10 @@ SETTINGS = (
 STEPS, DELTA = (100, 1000, 10**4, 10**5, 10**6), (1e-5, 1e-8, 1e-10)
 
 
-def _timed(call: Callable[[], Found]) -> tuple[Found, float]:
-    start = time.perf_counter()
-    found = call()
-    return found, time.perf_counter() - start
-
-
 def _peer(scale: float, rate: float) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        library = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
-        return library.from_gaussian_mechanism(
-            scale, sampling_prob=rate, value_discretization_interval=INTERVAL, use_connect_dots=True
-        )
+        return dp_accounting(scale, INTERVAL, sampling_prob=rate)
 
 
 def _warm() -> None:
@@ -77,7 +64,7 @@ def _warm() -> None:
 
 def _table(scale: float, rate: float, **settings: Any) -> float:
     step = SubsampledGaussian(scale, rate)
-    return _timed(lambda: privacy_bounds(step, compositions=ROUNDS, epsilon=EPSILON, **settings))[1]
+    return seconds(lambda: privacy_bounds(step, compositions=ROUNDS, epsilon=EPSILON, **settings))
 
 
 def _peers_table(scale: float, rate: float) -> None:
@@ -88,6 +75,12 @@ def _peers_table(scale: float, rate: float) -> None:
             composed.get_delta_for_epsilon(epsilon)
 
 
+def _peers_epsilon(scale: float, rate: float, rounds: int) -> None:
+    composed = _peer(scale, rate).self_compose(rounds)
+    for delta in DELTA:
+        composed.get_epsilon_for_delta(delta)
+
+
 def table_rows() -> list[tuple[str, float, float, float]]:
     """Return for each setting the seconds of dp-accounting, of pbdist for the same question, and of its default."""
     _warm()
@@ -95,7 +88,7 @@ def table_rows() -> list[tuple[str, float, float, float]]:
     for scale, rate in TABLES:
         deep = _table(scale, rate)
         same = _table(scale, rate, floor=1e-12)
-        theirs = _timed(lambda scale=scale, rate=rate: _peers_table(scale, rate))[1]
+        theirs = seconds(partial(_peers_table, scale, rate))
         rows.append((f"{scale:g}, {rate:g}", theirs, same, deep))
     return rows
 
@@ -107,14 +100,8 @@ def epsilon_rows() -> list[tuple[str, float, float]]:
     for scale, rate in SETTINGS:
         step, own, theirs = SubsampledGaussian(scale, rate), 0.0, 0.0
         for rounds in STEPS:
-            own += _timed(lambda rounds=rounds, step=step: epsilon_bounds(step, compositions=rounds, delta=DELTA))[1]
-
-            def peer(scale: float = scale, rate: float = rate, rounds: int = rounds) -> None:
-                composed = _peer(scale, rate).self_compose(rounds)
-                for delta in DELTA:
-                    composed.get_epsilon_for_delta(delta)
-
-            theirs += _timed(peer)[1]
+            own += seconds(partial(epsilon_bounds, step, compositions=rounds, delta=DELTA))
+            theirs += seconds(partial(_peers_epsilon, scale, rate, rounds))
         rows.append((f"{scale:g}, {rate:g}", theirs, own))
     return rows
 
@@ -127,9 +114,5 @@ def point_times(count: int = 600) -> tuple[float, float]:
         scale, rate = np.exp(rng.uniform(np.log(0.5), np.log(20.0))), np.exp(rng.uniform(np.log(1e-4), np.log(0.05)))
         rounds, epsilon = int(2 ** rng.uniform(0.0, 20.0)), float(rng.uniform(0.05, 8.0))
         step = SubsampledGaussian(float(scale), float(rate))
-        found.append(
-            _timed(lambda step=step, rounds=rounds, at=epsilon: privacy_bounds(step, compositions=rounds, epsilon=at))[
-                1
-            ]
-        )
+        found.append(seconds(partial(privacy_bounds, step, compositions=rounds, epsilon=epsilon)))
     return float(np.median(found)), max(found)

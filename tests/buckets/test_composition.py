@@ -14,14 +14,10 @@ from pbdist.mechanisms import ApproximateDP, Gaussian, Laplace, NoisyCount, Rand
 from pbdist.table import bounds_table
 from pbdist.types import Direction
 from tests.oracles.bucket_trees import (
-    Composed,
-    Leaf,
-    Squared,
     compose,
     compose_adaptively,
     delta_lower,
     delta_upper,
-    evaluate,
     leaf_of,
     powers,
     square,
@@ -46,15 +42,13 @@ def test_powers_follow_the_binary_digits(r, rungs):
     [(reached, state)] = powers(_leaf(), [r])
     assert reached == r
     assert state.window == r
-    tree = Leaf(Laplace(20.0), Grid(0.01, 100))
-    ladder = [tree]
+    ladder = [_leaf()]
     for _ in range(rungs):
-        ladder.append(Composed(ladder[-1], ladder[-1]))
-    digits = [node for position, node in enumerate(ladder) if r >> position & 1]
-    whole = digits[0]
-    for node in digits[1:]:
-        whole = Composed(whole, node)
-    assert_identical(state, evaluate(whole))
+        ladder.append(compose(ladder[-1], ladder[-1]))
+    whole, *others = (rung for position, rung in enumerate(ladder) if r >> position & 1)
+    for other in others:
+        whole = compose(whole, other)
+    assert_identical(state, whole)
 
 
 def test_powers_are_yielded_in_order_and_once():
@@ -75,7 +69,7 @@ def test_squaring_moves_every_bucket_to_the_rounded_up_half():
     np.testing.assert_allclose(halved.a_upper, [0, 0, 1, 5, 9, 13, 17, 0, 0], rtol=1e-15)
     assert halved.window == 3
     assert halved.grid == Grid(0.02, 4)
-    assert evaluate(Squared(Leaf(Laplace(20.0), Grid(0.01, 100)))).window == 2
+    assert square(_leaf()).window == 2
 
 
 def test_states_are_squared_when_the_mass_at_infinity_would_grow(monkeypatch):

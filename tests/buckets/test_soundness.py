@@ -2,7 +2,6 @@
 
 import math
 from fractions import Fraction
-from functools import cache
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from pbdist.buckets.state import BucketState, Grid
 from pbdist.types import Direction
 from tests import strategies
 from tests.oracles import exact
-from tests.oracles.bucket_trees import Composed, Leaf, Squared, delta_lower, delta_upper, evaluate
+from tests.oracles.bucket_trees import compose, delta_lower, delta_upper, leaf_of, square
 from tests.oracles.truth import assert_bracketed, bracketed_exp, enclosed_truth, histogram
 from tests.strategies import Case, CountedPair
 
@@ -23,17 +22,8 @@ pytestmark = pytest.mark.slow
 def float_state(case: Case, direction: Direction) -> BucketState:
     """The float core's bucket list of the same tree."""
     grid = Grid(loss_width=math.log(case.factor), half_width=case.half_width)
-    leaves = [Leaf(histogram(pair), grid, direction) for pair in case.pairs]
-
-    @cache
-    def converted(tree: strategies.Tree) -> Leaf | Squared | Composed:
-        if isinstance(tree, strategies.TreeLeaf):
-            return leaves[tree.position]
-        if isinstance(tree, strategies.TreeSquare):
-            return Squared(converted(tree.child))
-        return Composed(converted(tree.left), converted(tree.right))
-
-    return evaluate(converted(case.tree))
+    leaves = [leaf_of(histogram(pair), grid, direction) for pair in case.pairs]
+    return strategies.folded(case.tree, leaves, square, compose)
 
 
 @strategies.examples(600)
@@ -87,7 +77,7 @@ def assert_masses_agree(state: BucketState, reference: exact.ExactState) -> None
 
 
 def test_an_event_that_climbs_back_from_the_lowest_bucket_is_not_credited() -> None:
-    """Two outcomes with losses +20 h and -100 h, n = 20: see the same case in the tests of the exact reference."""
+    """Two outcomes with losses +20 h and -100 h, n = 20."""
     factor = Fraction(21, 20)
     q_up = (1 - factor**-100) / (factor**20 - factor**-100)
     scale = 10**18

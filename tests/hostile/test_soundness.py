@@ -90,6 +90,8 @@ def test_losses_of_counts_of_very_many_digits(digits: int, share: int, arguments
         lambda: pbdist.privacy_bounds(Gaussian(1.0), compositions=10**5000, epsilon=1.0),
         lambda: pbdist.privacy_bounds(Gaussian(1.0), compositions=1, epsilon=10**5000),
         lambda: pbdist.epsilon_bounds(Gaussian(1.0), compositions=1, delta=10**5000),
+        lambda: pbdist.privacy_bounds(Gaussian(1.0), compositions=1, epsilon=1.0, tolerance=10**5000),
+        lambda: pbdist.epsilon_bounds(Gaussian(1.0), compositions=1, delta=1e-5, tolerance=10**5000),
     ],
 )
 def test_a_number_of_thousands_of_digits_is_refused_in_words(call: Callable[[], object]) -> None:

@@ -1,8 +1,7 @@
-"""Composition trees of bucket states, and operations on states held as arrays in one process."""
+"""Operations on bucket states held as arrays in one process."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
-from typing import TypeAlias
+from dataclasses import fields
 
 from pbdist.buckets import composition, delta
 from pbdist.buckets.blocks import Work
@@ -10,45 +9,6 @@ from pbdist.buckets.leaf import leaf
 from pbdist.buckets.state import VECTORS, BlockedState, BucketState, Grid, StateHead
 from pbdist.mechanisms import Pair
 from pbdist.types import Direction, FloatArray
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """Leaf of a composition tree: a pair on a grid, in one direction."""
-
-    pair: Pair
-    grid: Grid
-    direction: Direction = Direction.A_TO_B
-
-
-@dataclass(frozen=True)
-class Squared:
-    """Squaring node: the factor of its child is squared."""
-
-    child: "Tree"
-
-
-@dataclass(frozen=True)
-class Composed:
-    """Composition node: its two children, seen independently of one another."""
-
-    left: "Tree"
-    right: "Tree"
-
-
-Tree: TypeAlias = Leaf | Squared | Composed
-
-
-def evaluate(tree: Tree) -> BucketState:
-    """The state of a tree, node by node as Definitions 4 and 7 say."""
-    match tree:
-        case Leaf(pair, grid, direction):
-            return leaf_of(pair, grid, direction)
-        case Squared(child):
-            return square(evaluate(child))
-        case Composed(left, right):
-            first = evaluate(left)
-            return compose(first, first if left is right else evaluate(right))
 
 
 def leaf_of(pair: Pair, grid: Grid, direction: Direction = Direction.A_TO_B, work: Work | None = None) -> BucketState:
