@@ -1,18 +1,15 @@
-"""Commands and programs in a process of their own that begins with the imports done: a fork of a server that waits.
+"""Programs in a process of their own that begins with the imports done: a fork of a server that waits.
 
 A process that Python starts anew imports for a second or two; this one runs at once. Not for tests of what is
 imported, of variables that Python reads when it starts, or of the process that a user starts.
 """
 
 import os
-import resource
 import signal
 import subprocess
 import sys
 import tempfile
 import traceback
-import warnings
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from multiprocessing import get_context
@@ -22,7 +19,7 @@ from typing import NoReturn, Self
 
 from tests.budget import ELSEWHERE, cpu_seconds
 
-__all__ = ["Running", "run_code", "run_command", "start_code", "start_command"]
+__all__ = ["Running", "run_code", "start_code"]
 
 #: A guard against a process that hangs.
 _MAX_SECONDS = 240.0
@@ -32,17 +29,15 @@ _PRELOADED = (
     *("pytest", "tests.processes"),
 )
 
-Environment = Mapping[str, str | None]
-
 
 class Running:
     """A process; a context manager that kills it at its end."""
 
-    def __init__(self, do: Callable[[tuple[str, ...]], object], arguments: tuple[str, ...], **settings: object) -> None:
+    def __init__(self, code: str, arguments: tuple[str, ...]) -> None:
         self._arguments = arguments
         self._folder = tempfile.TemporaryDirectory()
-        context = _processes()
-        self._process = context.Process(target=_begin, args=(do, arguments, self._folder.name, settings))
+        place = self._folder.name, str(Path.cwd()), dict(os.environ)
+        self._process = _processes().Process(target=_begin, args=(code, arguments, *place))
         self._process.start()
         #: Its number, for signals.
         self.pid = self._process.pid or 0
@@ -77,58 +72,15 @@ class Running:
         return subprocess.CompletedProcess(self._arguments, self.code, out, err)
 
 
-def start_command(
-    *arguments: object,
-    cwd: Path | str | None = None,
-    env: Environment | None = None,
-    memory: int | None = None,
-    strict: bool = False,
-) -> Running:
-    """Start ``pbdist`` with these arguments.
-
-    Parameters
-    ----------
-    cwd : Path or str, optional
-        The folder to run in, by default this process's.
-    env : mapping, optional
-        Variables that differ from this process's; None removes one.
-    memory : int, optional
-        The most bytes of address space.
-    strict : bool
-        Whether warnings are errors, as with ``python -W error``.
-    """
-    environment = {name: value for name, value in {**os.environ, **(env or {})}.items() if value is not None}
-    settings = {"cwd": str(cwd or Path.cwd()), "environment": environment, "memory": memory, "strict": strict}
-    return Running(_command, tuple(map(str, arguments)), **settings)
-
-
-def run_command(*arguments: object, **settings: object) -> "subprocess.CompletedProcess[str]":
-    """As `start_command`, until its end."""
-    with start_command(*arguments, **settings) as running:  # type: ignore[arg-type]
-        return running.wait()
-
-
 def start_code(code: str, *arguments: object) -> Running:
     """Start a program as ``python -c`` does."""
-    return Running(_code, (code, *map(str, arguments)), cwd=str(Path.cwd()), environment=dict(os.environ))
+    return Running(code, tuple(map(str, arguments)))
 
 
 def run_code(code: str, *arguments: object) -> "subprocess.CompletedProcess[str]":
     """As `start_code`, until its end."""
     with start_code(code, *arguments) as running:
         return running.wait()
-
-
-def _command(arguments: tuple[str, ...]) -> object:
-    from pbdist.cli import main
-
-    sys.argv = ["pbdist", *arguments]
-    return main(list(arguments))
-
-
-def _code(arguments: tuple[str, ...]) -> None:
-    sys.argv = ["-c", *arguments[1:]]
-    exec(arguments[0], {"__name__": "__main__"})  # noqa: S102 -- the program of a test
 
 
 @cache
@@ -138,9 +90,7 @@ def _processes() -> ForkServerContext:
     return context
 
 
-def _begin(
-    do: Callable[[tuple[str, ...]], object], arguments: tuple[str, ...], folder: str, settings: dict[str, object]
-) -> NoReturn:
+def _begin(program: str, arguments: tuple[str, ...], folder: str, cwd: str, environment: dict[str, str]) -> NoReturn:
     # A cluster may have started the server, with these signals blocked.
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     for number, name in ((1, "out"), (2, "err")):
@@ -152,14 +102,12 @@ def _begin(
     sys.stderr = open(2, "w", buffering=1, encoding="utf-8", closefd=False)  # noqa: SIM115
     # The server was started with the environment of then.
     os.environ.clear()
-    os.environ.update(settings["environment"])  # type: ignore[call-overload]
-    os.chdir(str(settings["cwd"]))
-    if isinstance(memory := settings.get("memory"), int):
-        resource.setrlimit(resource.RLIMIT_AS, (memory, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    if settings.get("strict"):
-        warnings.simplefilter("error")
+    os.environ.update(environment)
+    os.chdir(cwd)
+    sys.argv = ["-c", *arguments]
+    code = 0
     try:
-        code = do(arguments) or 0
+        exec(program, {"__name__": "__main__"})  # noqa: S102 -- the program of a test
     except SystemExit as stop:
         if isinstance(stop.code, str):
             print(stop.code, file=sys.stderr)
