@@ -16,15 +16,15 @@ def part_of(store: Path | str, part: str = "") -> StoredStudy:
     return next(stored for stored in open_parts(store) if stored.part == part)
 
 
-def remove_batch(store: Path, index: int, part: str = "") -> None:
+def remove_batch(store: Path, index: int) -> None:
     """Have a store that lacks one batch, as after a run that was killed."""
-    stored = part_of(store, part)
+    stored = part_of(store)
     (Path(stored.place.url) / bounds_file(index)).unlink()
 
 
-def damage_batch(store: Path | str, index: int, data: bytes = b"damaged", part: str = "") -> str:
+def damage_batch(store: Path | str, index: int, data: bytes = b"damaged") -> str:
     """Put other bytes in the place of the bounds of a batch, by default junk; return the file that was changed."""
-    part_of(store, part).place.write(bounds_file(index), data)
+    part_of(store).place.write(bounds_file(index), data)
     return bounds_file(index)
 
 

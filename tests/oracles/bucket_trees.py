@@ -11,9 +11,9 @@ from pbdist.mechanisms import Pair
 from pbdist.types import Direction, FloatArray
 
 
-def leaf_of(pair: Pair, grid: Grid, direction: Direction = Direction.A_TO_B, work: Work | None = None) -> BucketState:
+def leaf_of(pair: Pair, grid: Grid, direction: Direction = Direction.A_TO_B) -> BucketState:
     """One round on exactly that grid; a product's is the composition of its factors' leaves."""
-    states = [leaf(factor, grid, direction, work or Work()).gathered() for factor in pair.factors]
+    states = [leaf(factor, grid, direction, Work()).gathered() for factor in pair.factors]
     result = states[0]
     for state in states[1:]:
         result = compose(result, state)

@@ -1,7 +1,7 @@
 """Pairs given outcome by outcome in many digits: δ of a few rounds by going through all products of outcomes."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -48,7 +48,6 @@ def violations(
     epsilon: Sequence[float],
     *,
     rounds: Sequence[int] = (1, 2),
-    note: Callable[[str], None] = print,
     **arguments: Any,
 ) -> int:
     """Return how many bounds of a pair, in both directions, lie on the wrong side of the exact δ."""
@@ -66,5 +65,5 @@ def violations(
         exact = delta_of(outcomes, r, e, direction)
         if not lower - _UNTOLD <= exact <= upper + _UNTOLD:
             wrong += 1
-            note(f"{pair!r}, r {r}, ε {e!r}, {direction.value}: expected {lower!r} <= {exact} <= {upper!r}")
+            print(f"{pair!r}, r {r}, ε {e!r}, {direction.value}: expected {lower!r} <= {exact} <= {upper!r}")
     return wrong
