@@ -72,7 +72,7 @@ class FileProblem:
     source: str
     #: The line, from 1; 0 for the file as a whole.
     line: int
-    #: The keys that lead to the value, as ``mechanisms[0].scale``; or what the file is.
+    #: The keys that lead to the value, as ``mechanisms[0].scale``; or the kind of file.
     field: str
     #: The expected value and the given one.
     problem: str

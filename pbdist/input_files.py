@@ -1,6 +1,6 @@
 """Input files: only regular files of a limited size are read.
 
-A named pipe would wait for ever, a device never ends, and a sparse file of terabytes costs its author nothing.
+A named pipe would wait forever, a device never ends, and a sparse file of terabytes costs nothing to make.
 """
 
 import errno

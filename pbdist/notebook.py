@@ -1,4 +1,4 @@
-"""What a notebook shows of a value: one small table in HTML, without scripts, links or colours of its own."""
+"""Values in notebooks: one small table in HTML, without scripts, links or colours of its own."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape

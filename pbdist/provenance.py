@@ -19,7 +19,7 @@ from pbdist.types import JsonValue
 #: The packages that decide numbers and bytes: numcodecs compresses the chunks.
 PACKAGES = ("pbdist", "numpy", "scipy", "zarr", "numcodecs")
 _GIT_SECONDS = 10
-#: What `provenance` gives, or a part of it; None where something is not installed, or its revision is unknown.
+#: The result of `provenance`, or a part of it; None where something is not installed, or its revision is unknown.
 Versions: TypeAlias = Mapping[str, Any]
 
 
@@ -34,7 +34,7 @@ def provenance() -> dict[str, JsonValue]:
 
 
 def difference(expected: Versions, found: Versions, names: Sequence[str] = PACKAGES) -> str | None:
-    """Return how `names` in what `provenance` returns differ, as ``expected .., got ..``; None where they are the same.
+    """Return how `names` in two results of `provenance` differ, as ``expected .., got ..``; None if they do not.
 
     Of own mechanisms the modules count that both have imported.
     """

@@ -1,4 +1,4 @@
-"""Decimals that are rounded outwards: what is printed of a bound is a bound."""
+"""Decimals rounded outwards: a printed bound is a bound."""
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal

@@ -36,5 +36,5 @@ def did_you_mean(wrong: object, known: Iterable[str], other_names: Mapping[str, 
 
 
 def _plain(name: str) -> str:
-    """Return a name in lower case, without what separates its words."""
+    """Return a name in lower case, without separators of words."""
     return name.lower().replace("_", "").replace("-", "").replace(" ", "")

@@ -19,7 +19,7 @@ from pbdist.errors import printable
 from pbdist.notebook import html_table
 from pbdist.rounding import exact, whole_down, whole_up
 
-#: What a cell holds; None where there is nothing.
+#: The value of a cell; None if it is empty.
 Value: TypeAlias = str | bool | int | float | None
 
 #: How quantities are called in print.
@@ -30,7 +30,7 @@ HEADS: Mapping[str, str] = {
     "delta": "δ",
     "type_one_error": "α",
 }
-#: A printed table is so wide at most, unless its numbers need more; its last column of text has so many letters.
+#: Largest width of a printed table, unless its numbers need more, and least width of a last column of text.
 _WIDTH, _MIN_TEXT = 100, 28
 
 
@@ -122,7 +122,7 @@ class Sheet:
     def csv(self) -> str:
         """Return the values as CSV (RFC 4180, lines that end with a line feed).
 
-        Reading the floats gives the same floats; nothing stands for what is not known. All text is quoted, and has an
+        Reading the floats gives the same floats; a missing value is empty. All text is quoted, and has an
         apostrophe before it where a spreadsheet would take it for a formula.
         """
         names = [column.name for column in self.columns]
@@ -130,9 +130,9 @@ class Sheet:
         return "".join(f"{','.join(line)}\n" for line in lines)
 
     def json(self, about: Mapping[str, object] | None = None) -> str:
-        """Return the rows as JSON, an object each; null for what is not finite.
+        """Return the rows as JSON, an object each, after `about` and the values that all rows share.
 
-        What all rows share, and `about`, stands before them.
+        A number that is not finite is null.
         """
         head: dict[str, object] = {}
         for index, column in enumerate(self.columns):
@@ -267,7 +267,7 @@ def _json_value(name: str, cell: Cell) -> str:
     return _dumped(value)
 
 
-#: What Markdown may take for markup: within a line, as an address, and at the start of a line.
+#: Markup of Markdown: within a line, as an address, and at the start of a line.
 _MARKUP = re.compile(r"([\\`*_~<>\[\]|&$]|:(?=\S))")
 _ADDRESS = re.compile(r"(www)\.", re.IGNORECASE)
 _START = re.compile(r"^(\d*)([-+#=.)])")
@@ -300,7 +300,7 @@ _ESCAPED = {
 }
 _NAMES = "ss ae AE o O l L oe OE i"
 _ESCAPED |= {one: f"\\{name}{{}}" for one, name in zip("ßæÆøØłŁœŒı", _NAMES.split(), strict=True)}
-#: What goes over or under a letter.
+#: Marks over or under a letter.
 _ACCENTS = dict(
     zip("\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0323\u0327", "`'^~=u.\"rHvdc", strict=True)
 )

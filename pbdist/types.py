@@ -15,7 +15,7 @@ ComplexArray: TypeAlias = NDArray[np.complex128]
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 TextArray: TypeAlias = NDArray[np.object_]
-#: What a canonical form is made of: what ``json.dumps`` takes.
+#: A value of a canonical form: anything that ``json.dumps`` takes.
 JsonValue: TypeAlias = Any
 
 DIRECTION = "direction"
@@ -51,17 +51,17 @@ class Adjacency(StrEnum):
     REPLACE_ONE = "replace-one"
     #: One record is replaced by one that contributes nothing; the number of records stays.
     ZERO_OUT = "zero-out"
-    #: The neighbours are those for which the parameters of the pair, such as its sensitivity, were stated.
+    #: The neighbours that the given parameters of the pair, such as its sensitivity, assume.
     AS_STATED = "as-stated"
 
     @property
     def definite(self) -> bool:
-        """Whether it is a relation of its own, and not left to what the parameters were stated for."""
+        """Whether it is a relation of its own, and not left to the given parameters."""
         return self is not Adjacency.AS_STATED
 
     @property
     def in_words(self) -> str:
-        """Who the neighbours are, in a few words."""
+        """A description of the neighbours."""
         return _IN_WORDS[self]
 
 
@@ -70,11 +70,11 @@ _IN_WORDS = {
     Adjacency.ADD_OR_REMOVE_GROUP: "a group of records added or removed together",
     Adjacency.REPLACE_ONE: "one record replaced",
     Adjacency.ZERO_OUT: "one record zeroed out",
-    Adjacency.AS_STATED: "those that the parameters were stated for",
+    Adjacency.AS_STATED: "as assumed by the given parameters",
 }
 
 
-#: What people also call the relations, in lower case.
+#: Synonyms of the relations, in lower case.
 _OTHER_NAMES = {
     **dict.fromkeys(
         ("add-remove", "add_remove", "add", "remove", "unbounded", "add_or_remove_one", "add-or-remove-one"),

@@ -94,7 +94,7 @@ def test_bounds_are_shown_as_they_are_printed(finished_store: Finished) -> None:
     study = open_study(finished_store(TIGHT))
     found = study.delta("Laplace", scale=2, compositions=[1, 4], exp_epsilon=2)
     texts = read(found).texts
-    assert texts[0] == "Laplace(scale=2, sensitivity=1); neighbours: those that the parameters were stated for"
+    assert texts[0] == "Laplace(scale=2, sensitivity=1); neighbours: as assumed by the given parameters"
     assert texts[1:8] == ["scale", "r", "e^ε", "δ lower", "δ upper", "ln δ lower", "ln δ upper"]
     assert texts[8:12] == ["2", "1", "2", "0"]
     lines = str(found).splitlines()

@@ -1,7 +1,7 @@
-"""Vectors that lie in blocks in some store, what is known of them, their sums, and who maps functions over blocks.
+"""Vectors in blocks of a store, summaries of them, their sums, and mappers of functions over blocks.
 
-Sums are taken piece by piece, so that they are the same whether a vector is summed whole or in blocks. A piece is what
-lies between two multiples of `PIECE` positions, counted from where the sum begins or from the vector's first element,
+Sums are taken piece by piece, so that they are the same whether a vector is summed whole or in blocks. A piece lies
+between two multiples of `PIECE` positions, counted from where the sum begins or from the vector's first element,
 as each function says. numpy sums a piece, in any order, and `math.fsum` the pieces, which rounds once: elements that
 are not negative are summed with a relative error of at most `summation_error`.
 """
@@ -232,13 +232,13 @@ class BlockedVector:
         return f"{self.name}/{position // self.block * self.block}"
 
 
-#: Positions of a leaf that are filled at once: its masses and what they are computed from stay small.
+#: Positions of a leaf that are filled at once, so that temporary arrays stay small.
 LEAF_BLOCK = 1 << 18
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Sizes that move memory and time, never a result."""
+    """Sizes that decide memory and time, never a result."""
 
     #: Elements of a stored block of a vector, a multiple of the pieces of `pbdist.buckets.blocks`, and of a leaf's
     #: blocks if the leaf has several.
@@ -346,7 +346,7 @@ class RunSums:
     tilt: float
     start: int
     stop: int
-    #: What `widths` returned.
+    #: The result of `widths`.
     width: FloatArray
     #: For each group of blocks its first block, the one after its last, and the names of its slices, in order.
     names: tuple[tuple[int, int, tuple[str, ...]], ...]
@@ -545,7 +545,7 @@ class _MappedConvolution:
         return result
 
     def _level(self, plan: ConvolutionPlan, level: int, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
-        """Return what one cut says of a range."""
+        """Return the bounds of one cut on a range."""
         chunk = plan.levels[level].chunk
         first_row, last_row = start // chunk, -(-stop // chunk)
         values, bound = np.zeros((last_row - first_row, chunk)), np.zeros((last_row - first_row, chunk))
@@ -577,7 +577,7 @@ class _MappedConvolution:
         return sums
 
     def remove(self) -> None:
-        """Remove what was written for it."""
+        """Remove its blocks."""
         for runs in self.sums:
             for run in runs:
                 for _, _, names in run.names:

@@ -1,4 +1,4 @@
-"""Composition and squaring of states, and what a composition would send to ∞ (Definitions 4 and 7)."""
+"""Composition and squaring of states, and the mass that a composition would send to ∞ (Definitions 4 and 7)."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -114,8 +114,8 @@ def _composed_scalars(
 ) -> dict[str, Any]:
     """Return the scalars of a composition.
 
-    For each vector of `_AT_INFINITY`, rounded to its side, `totals` has the sums of both states, and `beyond` what the
-    finite buckets send above n.
+    For each vector of `_AT_INFINITY`, rounded to its side, `totals` has the sums of both states, and `beyond` the mass
+    that the finite buckets send above n.
     """
     mass_limit = _product_up(first.mass_limit, second.mass_limit)
     result: dict[str, Any] = {
@@ -193,7 +193,7 @@ def overflow(first: BlockedState, second: BlockedState, work: Work) -> float:
 def _overflow_part(
     x: BlockedVector, y: BlockedVector, n: int, parts: Sequence[tuple[tuple[int, int], float]]
 ) -> list[float]:
-    """Return what pieces of y send above n, Σ x(j) y(k) over j + k > n, each with the sum of y above the piece."""
+    """Return Σ x(j) y(k) over j + k > n for pieces of y, each given with the sum of y above it."""
     first, last = parts[0][0][0], parts[-1][0][1]
     # The range of x that the pieces meet, read once.
     low = 3 * n - last + 2
@@ -234,8 +234,8 @@ FREE_MASS = 1e-20
 def composed_adaptively(first: BlockedState, second: BlockedState, work: Work) -> BlockedState:
     """Compose two states whose loss widths differ by a power of two, squaring where `GROWTH` asks for it.
 
-    The finer state is squared until the grids agree. What the composition would send to ∞ is summed beforehand, without
-    composing. States that are made on the way are removed.
+    The finer state is squared until the grids agree. The mass that the composition would send to ∞ is summed
+    beforehand, without composing. Intermediate states are removed.
     """
     given = (first, second)
     same_steps = math.frexp(first.grid.loss_width)[0] == math.frexp(second.grid.loss_width)[0]

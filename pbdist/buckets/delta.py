@@ -25,7 +25,7 @@ _UNDERFLOW = 1e-300
 _LARGE_EXPONENT = 600.0
 
 
-#: What the pieces of a block add to a bound: from the state, ε, the masses a and b, and their first position.
+#: The contributions of a block's pieces to a bound, from the state, ε, the masses a and b, and their first position.
 _PieceSums: TypeAlias = Callable[[StateHead, float, tuple[FloatArray, FloatArray], int], list[float]]
 
 
@@ -75,7 +75,7 @@ def _upper_from(state: StateHead, sums: Sequence[float], count: int) -> float:
 
 
 def _upper_sums(state: StateHead, epsilon: float, masses: tuple[FloatArray, FloatArray], start: int) -> list[float]:
-    """Sum what the buckets from the position `start` on, that of a piece, add to the upper bound at ε."""
+    """Return the contributions to the upper bound at ε of the buckets from `start` on, which begins a piece."""
     a, b = masses
     n, h = state.grid.half_width, state.grid.loss_width
     slack = (state.loss_error + 4.0 * UNIT_ROUNDOFF * (abs(epsilon) + n * h)) * (1.0 + 4.0 * UNIT_ROUNDOFF)
@@ -132,7 +132,7 @@ def delta_lower(state: BlockedState, epsilon: FloatArray, mapper: Mapper) -> Flo
 
 
 def _lower_sums(state: StateHead, epsilon: float, masses: tuple[FloatArray, FloatArray], start: int) -> list[float]:
-    """Sum what the buckets from the position `start` on, that of a piece, add to the lower bound at ε."""
+    """Return the contributions to the lower bound at ε of the buckets from `start` on, which begins a piece."""
     a, b = masses
     n, h = state.grid.half_width, state.grid.loss_width
     first = max(-n, math.floor(min(epsilon / h, n + 1.0)) - 1) + n

@@ -1,6 +1,6 @@
 """The choice of a loss width from the pairs and the number of compositions.
 
-Nothing here is a bound: whatever width comes out, the bounds computed on it hold. A good width makes them meet.
+Nothing here is a bound: the bounds hold on a grid of any width. A good width makes them meet.
 
 Two errors compete. A range too narrow sends events to ∞, where they count in full; a bucket too wide makes the window
 u h, over which the upper bound takes the worst case, wide against the spread of the losses. Both are estimated for
@@ -186,7 +186,7 @@ def _spread(profiles: Sequence[_LossProfile], bound: float, largest: int) -> flo
 
 
 def _cost_at_infinity(profiles: Sequence[_LossProfile], bound: float, largest: int) -> float:
-    """Relative error of sending to ∞ what has a finite loss beyond the range."""
+    """Relative error of sending events of a finite loss beyond the range to ∞."""
     a = b = 0.0
     for profile in profiles:
         more_a, more_b = profile.beyond(bound)

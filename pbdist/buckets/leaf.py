@@ -1,6 +1,6 @@
 """States of one round: one pair's masses sorted into loss buckets (Definition 4), block by block.
 
-What is not spread over the loss bins, the atoms and what only one distribution has, is found once (`_leaf_frame`).
+Atoms and events that only one distribution has are not spread over the loss bins: they are found once (`_leaf_frame`).
 """
 
 import math
@@ -80,7 +80,7 @@ class _LeafFrame:
     whole: LossMasses | None
     #: Whether there are any such masses.
     spread: bool
-    #: Upper P_B mass of what only B has.
+    #: Upper P_B mass of the events that only B has.
     only_b: float
     #: As the state has them.
     infinity_a_lower: float
@@ -150,8 +150,8 @@ def _leaf_frame(
 ) -> tuple[_LeafFrame, list[_BlockAtoms]]:
     """Find the atoms of each block, and all else that is not spread over the loss bins.
 
-    With several blocks only the masses between the outermost edges are computed here: what lies beyond them, the atoms
-    and what only one distribution has are those of any edges between.
+    With several blocks only the masses of the outermost edges are computed here: edges between them change neither the
+    masses beyond, nor the atoms, nor the events of only one distribution.
     """
     n = grid.half_width
     masses = whole if whole is not None else pair.directed_loss_masses(_outermost(grid), direction)
@@ -198,7 +198,7 @@ def _leaf_masses(frame: _LeafFrame, block: tuple[int, int], atoms: _BlockAtoms) 
         if masses is None:
             masses = _bin_masses(frame.pair, frame.grid, frame.direction, start, stop)
         loss_error = masses.loss_error
-        # The first bin of a block in the middle is what lies below its first edge.
+        # The first bin of a block in the middle is all below its first edge.
         inside = slice(0 if start == 0 else 1, -1)
         for name, bounds in (("a", masses.bins_a), ("b", masses.bins_b)):
             spread[f"{name}_lower"], spread[f"{name}_upper"] = bounds.lower[inside], bounds.upper[inside]

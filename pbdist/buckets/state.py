@@ -77,8 +77,8 @@ class BucketState(StateHead):
     """Masses on a grid, in arrays: Definitions 4 and 7 of Meiser & Mohammadi 2018, with masses for error terms.
 
     The P_B mass b of a bucket stands for the paper's virtual error term, ℓ̃(i) = b(i) - a(i) f^-i, and `b_real_lower`
-    for the real one, ℓ(i) = b_real(i) - a(i) f^-i: it equals b but that what has been in the corner -n counts as
-    a f^n, so that a misplaced event can never be credited with more P_B mass than its bucket allows.
+    for the real one, ℓ(i) = b_real(i) - a(i) f^-i: it equals b but that events which have been in the corner -n count
+    as a f^n, so that a misplaced event can never be credited with more P_B mass than its bucket allows.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ class BucketState(StateHead):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, FloatArray], attributes: Mapping[str, JsonValue]) -> "BucketState":
-        """Rebuild a state from what `to_arrays` returned."""
+        """Rebuild a state from the result of `to_arrays`."""
         grid = Grid(float(attributes["loss_width"]), int(attributes["half_width"]))
         start = int(attributes["first_bucket"]) + grid.half_width
         parts: dict[str, Any] = {name: attributes[name] for name in _SCALARS}
@@ -143,7 +143,7 @@ _SCALARS = tuple(field.name for field in fields(StateHead) if field.name != "gri
 class BlockedState(StateHead):
     """The masses of a `BucketState` in blocks."""
 
-    #: The four vectors and what is known of each, by their names.
+    #: The four vectors and their summaries, by name.
     vectors: Mapping[str, BlockedVector]
     summaries: Mapping[str, Summary]
 
@@ -156,7 +156,7 @@ class BlockedState(StateHead):
         return cls(grid=grid, vectors=known, summaries=summaries, **scalars)
 
     def vector(self, name: str) -> tuple[BlockedVector, Summary]:
-        """Return a vector and what is known of it."""
+        """Return a vector and its summary."""
         return self.vectors[name], self.summaries[name]
 
     def gathered(self) -> BucketState:

@@ -2,8 +2,8 @@
 
 D_α(A‖B) = ln(Σ P_A^α P_B^(1-α)) / (α - 1), in nats; that of order 1 is the Kullback-Leibler divergence. Gaussian noise,
 continuous or discrete, has a closed form (`closed_form`). For any other pair, bins bound F = Σ P_B φ(P_A / P_B), with a
-moment in closed form above the last edge (`terms`). Section 10 of docs/theory.md has the bounds, and what a histogram's
-totals add.
+moment in closed form above the last edge (`terms`). Section 10 of docs/theory.md has the bounds, and the effect of a
+histogram's totals.
 """
 
 import math
@@ -142,7 +142,7 @@ def bin_terms_above(order: Order, masses: LogMasses, low: FloatArray, high: Floa
 
 
 def _known(terms: FloatArray) -> FloatArray:
-    """Upper bounds: what overflowed on its way, infinite times 0, has none."""
+    """Upper bounds: a NaN, from infinite times 0, has none."""
     return np.where(np.isnan(terms), np.inf, terms)
 
 
@@ -449,7 +449,7 @@ def _log_tail(pair: ElementaryPair, alpha: float, edge: float, loss_error: float
 
 
 def _excess_of(pair: ElementaryPair, alpha: float, direction: Direction) -> tuple[float, float]:
-    """Bounds on what totals other than 1 add; both 0 where they are 1."""
+    """Bounds on the effect of totals other than 1; both 0 where they are 1."""
     a, b = pair.mass_excess if direction is Direction.A_TO_B else pair.mass_excess[::-1]
     exact = a - b if alpha == 1.0 else b + Fraction(alpha) * (a - b)
     value = float(exact)

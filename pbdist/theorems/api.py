@@ -81,7 +81,7 @@ _OBLIVIOUS: dict[str, _Oblivious] = {
     "advanced": oblivious.advanced,
     "advanced-kov": oblivious.advanced_closed_form,
 }
-#: The names that `earlier_bounds` takes, and what they stand for.
+#: The names that `earlier_bounds` takes, and the theorems they stand for.
 THEOREMS = {
     "naive": "sums of ε and of δ (Meiser & Mohammadi 2018, Lemma 2)",
     "adaptive": "sum of ε, 1 - Π (1 - δ) (Meiser & Mohammadi 2018, Lemma 3)",
@@ -145,7 +145,7 @@ def earlier_bounds(
     losses = checked_epsilon(epsilon)
     check_totals(parts, rounds)
     bound = bound_by(theorem, parts)
-    # The largest first: what is refused is refused before any work.
+    # The largest first, which may be refused: that comes before any work.
     order = np.argsort(-rounds, kind="stable")
     log_delta = np.empty((rounds.size, losses.size))
     for index in order.tolist():
@@ -185,7 +185,7 @@ def bound_by(theorem: str, parts: list[tuple[Pair, int]]) -> Callable[[int, Floa
         if theorem == "kov" and repeats > _MAX_ROUNDS:
             raise InvalidInputError(f"compositions: expected at most {_MAX_ROUNDS} with theorem kov, got {repeats}")
         log_delta = after(rounds, losses)
-        # What is no number bounds nothing.
+        # A NaN bounds nothing.
         return np.where(np.isnan(log_delta), 0.0, log_delta)
 
     return known

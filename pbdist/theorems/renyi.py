@@ -121,7 +121,7 @@ def moments_of(components: Sequence[tuple[Pair, int]]) -> Moments:
 
 
 def rounded_sum(components: Sequence[tuple[Pair, int]]) -> float:
-    """Return what pays for the roundings of a sum over all pairs: one for each product, and one for each addition."""
+    """Return a factor that covers the roundings of a sum over all pairs: one each for products and additions."""
     return 1.0 + 4.0 * _U * (4.0 + sum(len(pair.factors) for pair, _ in components))
 
 
@@ -305,7 +305,7 @@ class Concentrated:
         By Bun & Steinke 2016, Lemma 3.6; improved, by Canonne, Kamath & Steinke 2020, Proposition 12.
         """
         xi = self.xi * rounds
-        # Upwards, and so is what is left of ε downwards.
+        # Upwards, and the rest of ε downwards.
         gap = wanted - (xi + 4.0 * _U * np.abs(xi))[:, None]
         gap = np.where(xi[:, None] == 0.0, gap, np.nextafter(gap, -np.inf))
         rho = self.rho * rounds * (1.0 + 4.0 * _U)

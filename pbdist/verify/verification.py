@@ -1,4 +1,4 @@
-"""What a verification of a store has found, as values, text and JSON."""
+"""The result of a verification of a store, as values, text and JSON."""
 
 import math
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from pbdist.types import Direction, JsonValue
 
 
 class Verdict(Enum):
-    """What the exact bracket says about the stored one, upper and lower bound together."""
+    """The relation of the exact bracket to the stored one, upper and lower bound together."""
 
     #: The exact bracket lies within the stored one: both stored bounds are proved.
     CONFIRMED = "confirmed"

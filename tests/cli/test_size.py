@@ -91,7 +91,7 @@ def test_exp_epsilon_is_shown_as_it_was_given(capsys: pytest.CaptureFixture[str]
     rows = list(csv.DictReader(io.StringIO(_called(capsys, "--family", "Gaussian", *several, "--format", "csv")[1])))
     assert [(float(row["exp_epsilon"]), float(row["epsilon"])) for row in rows] == [(2, math.log(2)), (3, math.log(3))]
     lines = _called(capsys, "--family", "Gaussian", *several, "--format", "markdown")[1].splitlines()
-    assert lines[2] == "neighbours: those that the parameters were stated for"
+    assert lines[2] == "neighbours: as assumed by the given parameters"
     assert lines[4].startswith("| r | e^ε | δ \\<= | scale that meets |")
     assert lines[6].startswith("| 16 | 2 | 1e-05 | ")
 

@@ -46,7 +46,7 @@ def test_one_relation_is_told_once_and_different_ones_by_label() -> None:
     assert neighbours_text({"x": ADDED, "y": OPEN}) == "x: add-or-remove; y: as-stated"
     assert neighbours_words([("x", ADDED), ("y", ADDED), ("x", ADDED)]) == "neighbours: one record added or removed"
     assert neighbours_words([("x", ADDED), ("y", OPEN), ("z", ADDED)]) == (
-        "neighbours: x, z: one record added or removed; y: those that the parameters were stated for"
+        "neighbours: x, z: one record added or removed; y: as assumed by the given parameters"
     )
     assert neighbours_words([("x", ADDED), ("y", SWAPPED)]) == (
         "neighbours differ, so that bounds do not compare: x: one record added or removed; y: one record replaced"
@@ -134,7 +134,7 @@ def test_sizes_on_the_command_line_say_it(capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(asked(capsys, *told, "--json"))["adjacency"] == "replace-one"
     (row,) = csv.DictReader(io.StringIO(asked(capsys, *told, "--format", "csv")))
     assert row["adjacency"] == "replace-one"
-    assert "\nneighbours: those that the parameters were stated for\n" in asked(capsys, *words)
+    assert "\nneighbours: as assumed by the given parameters\n" in asked(capsys, *words)
     assert main([*words, "--adjacency", "both"]) == 2
     assert (
         "adjacency: expected one of add-or-remove, add-or-remove-group, replace-one, zero-out"
