@@ -6,6 +6,7 @@ They are the theorems as published; `tests/theorems` compares them with exact va
 """
 
 import math
+from bisect import bisect_left
 
 import numpy as np
 
@@ -145,20 +146,10 @@ def _window(epsilon: float, rounds: int, mode: int, end: int) -> tuple[int, int]
     def faint(number: int) -> bool:
         return float(log_binomial(np.array([float(number)]), rounds, epsilon)[0]) < top
 
-    start, stop = 0, end
-    low, high = 0, mode
-    if mode and faint(0):
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if faint(middle) else (low, middle)
-        start = low
-    low, high = mode, end - 1
-    if high > low and faint(high):
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if faint(middle) else (middle, high)
-        stop = high + 1
-    return start, stop
+    # Probabilities rise up to the mode, and fall from there.
+    start = bisect_left(range(mode), True, key=lambda number: not faint(number)) - 1
+    stop = mode + 1 + bisect_left(range(mode + 1, end), True, key=faint) + 1
+    return max(start, 0), min(stop, end)
 
 
 def log_binomial(number: FloatArray, rounds: int, epsilon: float) -> FloatArray:

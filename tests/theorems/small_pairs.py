@@ -1,12 +1,13 @@
 """Random pairs of few outcomes, with their exact masses."""
 
-import itertools
-import math
 from fractions import Fraction
 
 import numpy as np
 
 from pbdist import Histogram
+from pbdist.types import Direction
+from tests.oracles.exact_truth import composed_outcomes, outcomes
+from tests.oracles.truth import enclosed_truth
 
 
 def random_pair(rng: np.random.Generator) -> tuple[Histogram, list[Fraction], list[Fraction]]:
@@ -21,11 +22,6 @@ def random_pair(rng: np.random.Generator) -> tuple[Histogram, list[Fraction], li
 
 
 def exact_delta(sides: list[tuple[list[Fraction], list[Fraction]]], epsilon: float) -> float:
-    """The larger direction's Σ max(0, P - e^ε Q) over all outcomes of a sequence of pairs."""
-    factor = Fraction(math.exp(epsilon))
-    total = [Fraction(0), Fraction(0)]
-    for outcome in itertools.product(*(list(zip(a, b, strict=True)) for a, b in sides)):
-        p, q = (math.prod((one[side] for one in outcome), start=Fraction(1)) for side in (0, 1))
-        total[0] += max(Fraction(0), p - factor * q)
-        total[1] += max(Fraction(0), q - factor * p)
-    return float(max(total))
+    """The larger direction's δ of a sequence of pairs."""
+    table = composed_outcomes([(outcomes(a, b), 1) for a, b in sides])
+    return float(max(enclosed_truth(table, epsilon, direction)[0] for direction in Direction))
