@@ -47,6 +47,20 @@ VALUES: dict[str, dict[str, Any]] = {
 }
 
 
+def bounds_of(
+    pair: Pair, compositions: int, epsilon: list[float], loss_width: float, direction: Direction, bits: int = 256
+) -> ExactBounds:
+    """The exact bounds of one pair."""
+    return exact_bounds(
+        [(pair, 1)],
+        compositions=compositions,
+        epsilon=epsilon,
+        direction=direction,
+        loss_width=loss_width,
+        bits=bits,
+    )
+
+
 def relative_errors(bounds: ExactBounds, truths: list[Fraction], allowance: Fraction = Fraction(0)) -> float:
     """Assert that the truths are bracketed, and return the largest relative distance of a bound from its truth."""
     for epsilon, lower, truth, upper in zip(bounds.epsilon, bounds.lower, truths, bounds.upper, strict=True):
@@ -73,12 +87,8 @@ def test_exact_values(name: str, pair: Pair, loss_width: float, tolerance: float
     case = VALUES[name]
     directions = list(Direction) if case["direction"] == "both" else [Direction(case["direction"])]
     for direction in directions:
-        bounds = exact_bounds(
-            [(pair, 1)],
-            compositions=case["compositions"],
-            epsilon=[float(epsilon) for epsilon in case["delta"]],
-            direction=direction,
-            loss_width=loss_width,
+        bounds = bounds_of(
+            pair, case["compositions"], [float(epsilon) for epsilon in case["delta"]], loss_width, direction
         )
         assert relative_errors(bounds, [Fraction(delta) for delta in case["delta"].values()]) <= tolerance
 
@@ -90,12 +100,12 @@ def test_laplace_in_unit_bins() -> None:
         tail = mpmath.exp(-mpmath.mpf(1) / case["pair"]["scale"]) / 2
         masses = [mpmath.mpf(1) / 2, mpmath.mpf(1) / 2 - tail, tail]
         counts = [int(mpmath.nint(mass * 2**62)) for mass in masses]
-    bounds = exact_bounds(
-        [(Histogram(tuple(counts), tuple(counts[::-1])), 1)],
-        compositions=case["compositions"],
-        epsilon=[float(epsilon) for epsilon in case["delta"]],
-        direction=Direction.A_TO_B,
-        loss_width=1 / 200,
+    bounds = bounds_of(
+        Histogram(tuple(counts), tuple(counts[::-1])),
+        case["compositions"],
+        [float(epsilon) for epsilon in case["delta"]],
+        1 / 200,
+        Direction.A_TO_B,
     )
     truths = [Fraction(delta) for delta in case["delta"].values()]
     assert relative_errors(bounds, truths, allowance=Fraction(1, 10**15)) <= 1e-9
@@ -119,14 +129,7 @@ def test_far_tail_needs_and_gets_more_bits() -> None:
     assert 1e-180 < float(truth) < 1e-150
 
     def bounds(bits: int, loss_width: float) -> ExactBounds:
-        return exact_bounds(
-            [(Gaussian(scale=20), 1)],
-            compositions=64,
-            epsilon=[11.0],
-            direction=Direction.A_TO_B,
-            loss_width=loss_width,
-            bits=bits,
-        )
+        return bounds_of(Gaussian(scale=20), 64, [11.0], loss_width, Direction.A_TO_B, bits=bits)
 
     few, coarse, fine = bounds(256, 2e-3), bounds(768, 2e-3), bounds(768, 1e-3)
     assert relative_errors(few, [truth]) > 1.0
@@ -139,14 +142,7 @@ def test_far_tail_needs_and_gets_more_bits() -> None:
 def test_tail_below_every_float() -> None:
     """Masses of one round below 1e-308, by their logarithms."""
     truth = gaussian_delta(1, 2, 100, digits=2500)
-    bounds = exact_bounds(
-        [(Gaussian(scale=1), 1)],
-        compositions=2,
-        epsilon=[100.0],
-        direction=Direction.B_TO_A,
-        loss_width=0.04,
-        bits=3800,
-    )
+    bounds = bounds_of(Gaussian(scale=1), 2, [100.0], 0.04, Direction.B_TO_A, bits=3800)
     assert -2500 < enclosed_log(truth)[0] < -1000 * math.log(10)
     assert relative_errors(bounds, [truth]) < 0.6
 
@@ -158,9 +154,7 @@ def test_atoms_below_every_float() -> None:
     with mpmath.workdps(60):
         likely = 1 / (1 + mpmath.exp(-mpmath.mpf(0.125)))
         log_delta = 4096 * mpmath.log(likely) + mpmath.log1p(-mpmath.exp(mpmath.mpf(epsilon - 4096 * 0.125)))
-    bounds = exact_bounds(
-        [(pair, 1)], compositions=4096, epsilon=[epsilon], direction=Direction.B_TO_A, loss_width=0.125, bits=4608
-    )
+    bounds = bounds_of(pair, 4096, [epsilon], 0.125, Direction.B_TO_A, bits=4608)
     assert log_delta < -1000 * math.log(10)
     # The masses are known to 4e-15 each, 4096 of them multiplied.
     assert log_delta - 1e-9 <= bounds.log_lower[0] <= log_delta <= bounds.log_upper[0] <= log_delta + 1e-9
@@ -175,9 +169,7 @@ def test_losses_on_the_grid_lose_nothing(data: st.DataObject) -> None:
     direction = data.draw(st.sampled_from(Direction))
     loss_width = math.log(factor)
     epsilon = data.draw(strategies.epsilons(loss_width, 8))
-    bounds = exact_bounds(
-        [(histogram(pair), 1)], compositions=rounds, epsilon=epsilon, direction=direction, loss_width=loss_width
-    )
+    bounds = bounds_of(histogram(pair), rounds, epsilon, loss_width, direction)
     table = exact_truth.composed_outcomes([(pair.table, rounds)])
     for value, lower, upper in zip(epsilon, bounds.lower, bounds.upper, strict=True):
         smallest, largest = enclosed_truth(table, value, direction)
@@ -227,9 +219,7 @@ def test_brackets_meet_those_of_the_bucket_lists(pair: Pair, rounds: int, loss_w
     epsilon = [0.0, 0.5, 1.0, 2.0]
     table = bounds_table([(pair, 1)], compositions=rounds, epsilon=epsilon, buckets=10_000)
     for axis, direction in enumerate(Direction):
-        bounds = exact_bounds(
-            [(pair, 1)], compositions=rounds, epsilon=epsilon, direction=direction, loss_width=loss_width
-        )
+        bounds = bounds_of(pair, rounds, epsilon, loss_width, direction)
         assert all(
             lower <= upper <= 1.02 * lower + Fraction(1, 10**9)
             for lower, upper in zip(bounds.lower, bounds.upper, strict=True)
@@ -245,18 +235,10 @@ def test_brackets_meet_those_of_the_bucket_lists(pair: Pair, rounds: int, loss_w
 
 def test_many_rounds_and_no_privacy_at_all() -> None:
     revealing = Histogram((1.0, 0.0), (0.0, 1.0))
-    certain = exact_bounds(
-        [(revealing, 1)], compositions=2**18, epsilon=[0.0, 1.0, 700.0], direction=Direction.A_TO_B, loss_width=0.1
-    )
+    certain = bounds_of(revealing, 2**18, [0.0, 1.0, 700.0], 0.1, Direction.A_TO_B)
     # A computed mass of 1 is known to 1e-15.
     assert relative_errors(certain, [Fraction(1)] * 3) < 1e-9
-    rare = exact_bounds(
-        [(ApproximateDP(0.0, 1e-9), 1)],
-        compositions=2**18,
-        epsilon=[0.0, 700.0],
-        direction=Direction.A_TO_B,
-        loss_width=0.1,
-    )
+    rare = bounds_of(ApproximateDP(0.0, 1e-9), 2**18, [0.0, 700.0], 0.1, Direction.A_TO_B)
     with mpmath.workdps(60):
         truth = rational(-mpmath.expm1(2**18 * mpmath.log1p(-mpmath.mpf(1e-9))))
     assert relative_errors(rare, [truth, truth]) < 1e-9
@@ -391,7 +373,7 @@ def test_logarithms_are_enclosed() -> None:
 
 def test_too_many_bins_are_refused() -> None:
     with pytest.raises(InvalidInputError, match=r"needs at most 2000000 bins \(max_bins\)"):
-        exact_bounds([(Laplace(1), 1)], compositions=2, epsilon=[0.5], direction=Direction.A_TO_B, loss_width=1e-9)
+        bounds_of(Laplace(1), 2, [0.5], 1e-9, Direction.A_TO_B)
 
 
 def test_nan_meets_nothing() -> None:
@@ -404,7 +386,7 @@ def test_nan_meets_nothing() -> None:
 def test_missing_flint_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "flint", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'pbdist\[verify\]'") as caught:
-        exact_bounds([(Laplace(1), 1)], compositions=1, epsilon=[0.0], direction=Direction.A_TO_B, loss_width=0.1)
+        bounds_of(Laplace(1), 1, [0.0], 0.1, Direction.A_TO_B)
     assert isinstance(caught.value, PbdistError)
     assert isinstance(caught.value, ImportError)
 
