@@ -297,6 +297,19 @@ def epsilons(draw: st.DrawFn, loss_width: float, half_width: int) -> list[float]
     return [0.0, *draw(st.lists(other, min_size=1, max_size=3))]
 
 
+@st.composite
+def exp_epsilons(draw: st.DrawFn, factor: Fraction, half_width: int) -> list[Fraction]:
+    """A few rational y = e^ε >= 1: always 1, and among the others exact edges f^j and values beyond the grid."""
+    other = st.one_of(
+        st.integers(0, half_width).map(lambda index: factor**index),
+        st.fractions(1, 20, max_denominator=1000),
+        st.integers(1, 3).map(lambda extra: factor ** (half_width + extra)),
+        st.floats(0.0, 1.0).map(lambda part: Fraction(float(factor) ** (part * half_width)).limit_denominator(10**6)),
+    )
+    drawn = draw(st.lists(other, min_size=1, max_size=4))
+    return [Fraction(1), *(y for y in drawn if y >= 1)]
+
+
 # -- whole-numbered noise ------------------------------------------------------------------------------------------
 
 
