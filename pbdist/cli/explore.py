@@ -1,7 +1,6 @@
 """``pbdist explore``: a store in a browser, served on this machine or as one static file."""
 
 import sys
-from pathlib import Path
 
 from pbdist.cli.given import Options, check_output, refuse
 from pbdist.cli.interrupts import in_good_order
@@ -9,9 +8,6 @@ from pbdist.cli.options import STORE
 from pbdist.cli.output import EXIT_CODES, sign_of_life, warn, whole
 from pbdist.cli.parser import PATH, Number, Option, command
 from pbdist.errors import printable
-
-#: What an export is known by, and where it is looked for.
-_MARK, _HEAD = b'<meta name="generator" content="pbdist explore">', 4096
 
 
 @command(
@@ -41,27 +37,17 @@ def _export(options: Options) -> int:
     if options.export.suffix != ".html":
         refuse("--export", f"expected a file name that ends in .html, got {options.export}")
     check_output("--export", options.export, options.store)
-    _check_ours(options.export)
+    from pbdist.report.pages.files import check_ours, write_whole
+
+    check_ours(options.export, "--export", "explore")
     from pbdist.report.explorer.export import exported
     from pbdist.report.explorer.snapshot import Snapshot
-    from pbdist.report.pages.files import write_whole
 
     with sign_of_life():
         snapshot = Snapshot(options.store)
         write_whole(options.export, exported(snapshot, options.mechanism).encode())
     print(printable(str(options.export)))
     return whole(snapshot.whole)
-
-
-def _check_ours(path: Path) -> None:
-    """Refuse, before any work, to replace what is not an earlier export."""
-    new, ours = not path.exists(), path.is_file()
-    if ours:
-        with path.open("rb") as file:
-            ours = _MARK in file.read(_HEAD)
-    if path.is_symlink() or not (new or ours):
-        expected = "expected a new file, or one that pbdist explore has written"
-        refuse("--export", f"{expected}, got {path}: remove it, or choose another")
 
 
 def _serve(options: Options) -> int:

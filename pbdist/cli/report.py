@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pbdist.cli.given import Options, given_options, given_target, refuse, refuse_given
-from pbdist.cli.interrupts import begins_anew
 from pbdist.cli.options import STUDY_OR_FILE, SYSTEM_OR_FILE, SYSTEMS
 from pbdist.cli.output import EXIT_CODES, sign_of_life, tell, whole
 from pbdist.cli.parser import FOLDER, NUMBER, PATH, WHOLE, Argument, Number, Option, choice, command
@@ -12,7 +11,7 @@ from pbdist.cli.study import study_file
 from pbdist.errors import printable
 
 if TYPE_CHECKING:
-    from pbdist.report.pages.document import Report
+    from pbdist.report.pages.document import Document
     from pbdist.study import Target
 
 _FORMATS = ("html", "md", "pdf")
@@ -38,14 +37,10 @@ _FORMATS = ("html", "md", "pdf")
     ),
     SYSTEMS,
     Option("--tolerance T", "of --system: how much less is refuted (0.01)", NUMBER),
-    Option(
-        "--sizes FILE", "of --system: keeps answers, so that no noise is sized twice (default: beside the page)", PATH
-    ),
-    Option("--size-store STORE", "of --system: a store to ask first; what it lacks is added to it", FOLDER),
+    Option("--size-store STORE", "of --system: a store of sizes; missing ones are added to it", FOLDER),
     example="report data/quickstart.zarr -o report.html",
     exits=EXIT_CODES,
     exclusive=[("epsilon", "exp_epsilon")],
-    resumes=True,
 )
 def report(options: Options) -> int:
     """Write a page on a store or a system, to hand on.
@@ -55,10 +50,7 @@ def report(options: Options) -> int:
     is 1.
     """
     _refuse_ignored(options)
-    if options.system is None:
-        # Sizes of systems are kept, the page of a store is not.
-        begins_anew()
-    from pbdist.report.pages.files import check_place, format_of, write_report
+    from pbdist.report.pages.files import check_place, format_of, report_files, write_whole
 
     kind = format_of(options.output, options.format)
     for store in (options.store, options.size_store):
@@ -66,7 +58,9 @@ def report(options: Options) -> int:
     with sign_of_life():
         made = _of_store(options) if options.system is None else _of_system(options)
     _told("writing")
-    for path in write_report(made.document, options.output, kind):
+    # The page first.
+    for path, content in reversed(report_files(made, options.output, kind)):
+        write_whole(path, content)
         print(printable(str(path)))
     return whole(made.whole)
 
@@ -79,26 +73,25 @@ def _refuse_ignored(options: Options) -> None:
     if options.store is None:
         refuse_given(options, ("study", "verify"), "expected none for a system, got one")
     else:
-        refuse_given(options, ("systems", "tolerance", "sizes", "size_store"), "expected none for a store, got one")
+        refuse_given(options, ("systems", "tolerance", "size_store"), "expected none for a store, got one")
 
 
 def _told(text: str) -> None:
     tell(f"report: {printable(text)}")
 
 
-def _of_store(options: Options) -> "Report":
+def _of_store(options: Options) -> "Document":
     from pbdist.report.pages.store_report import store_report
-    from pbdist.report.pages.words import targets_of
     from pbdist.study import load_study
 
     spec = None if options.study is None else load_study(study_file(options.study))
     asked = _asked_target(options)
-    targets = [*(targets_of(spec) if spec else ()), *([asked] if asked else ())]
+    targets = [*(spec.targets if spec else ()), *([asked] if asked else ())]
     kept = tuple(dict.fromkeys(targets))
     return store_report(options.store, targets=kept, study_file=spec, verify=options.verify or 0, told=_told)
 
 
-def _of_system(options: Options) -> "Report":
+def _of_system(options: Options) -> "Document":
     from pbdist.report.pages.system_report import system_report
     from pbdist.sizing.systems import SystemTarget, find_system, load_systems
 
@@ -112,9 +105,8 @@ def _of_system(options: Options) -> "Report":
     asked = _asked_target(options)
     targets = (SystemTarget(**vars(asked), origin="asked for"),) if asked else system.targets
     settings = given_options(options, ["tolerance"])
-    sizes = options.sizes or options.output.with_suffix(".sizes.json")
     file = options.system if own else options.systems
-    return system_report(system, targets, sizes=sizes, store=options.size_store, file=file, told=_told, **settings)
+    return system_report(system, targets, store=options.size_store, file=file, told=_told, **settings)
 
 
 def _asked_target(options: Options) -> "Target | None":

@@ -101,10 +101,6 @@ def test_a_system_is_sized_for_its_page(tmp_path, capsys):
     assert upper >= bounds.delta_lower.item()
     assert pbdist.privacy_bounds(pbdist.Laplace(less), compositions=4, epsilon=1.0).delta_upper.item() >= lower
     assert less == pytest.approx(scale * 0.8, rel=1e-5)
-    # The sizes lie beside the page, and serve for another format.
-    assert (tmp_path / "page.sizes.json").exists()
-    assert report("--system", "counting-laplace", *goal, "-o", tmp_path / "page.md") == 0
-    assert "answers were found before and kept" in (tmp_path / "page.md").read_text(encoding="utf-8")
 
 
 def test_a_system_of_ones_own_is_a_file(tmp_path, capsys):

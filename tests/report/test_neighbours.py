@@ -66,7 +66,7 @@ def test_plots_of_datasets_say_it_too() -> None:
 )
 def test_reports_say_it_beside_the_answers(finished_store: Callable[[str], Path], text: str, told: str) -> None:
     target = Target(compositions=4, epsilon=0.5, delta=0.1)
-    page = read_page(written_html(store_report(finished_store(text), drawn=False, targets=(target,)).document))
+    page = read_page(written_html(store_report(finished_store(text), drawn=False, targets=(target,))))
     assert told in " ".join(page.text.split())
     rows = [row for row in page.tables["What the store holds"] if row[:2] == ["Laplace", "neighbours"]]
     assert [row[-1] for row in rows] == ["one record replaced"]

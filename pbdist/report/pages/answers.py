@@ -13,18 +13,8 @@ from pbdist.mechanisms.noisy_count import SHIFT_INSIDE
 from pbdist.query.noise_choice import NoiseChoice, TabulatedNoise
 from pbdist.query.settings import neighbours_words
 from pbdist.query.study import Study
-from pbdist.report.pages.document import (
-    Block,
-    Bullets,
-    Column,
-    Command,
-    Paragraph,
-    Table,
-    bracket_text,
-    command,
-    epsilon_text,
-    named,
-)
+from pbdist.report.pages import document as page
+from pbdist.report.pages.document import Block, Column, Table, bracket_text, named
 from pbdist.report.pages.words import parameters, target_in_words
 from pbdist.results import Verdict
 from pbdist.rounding import rounded_down, rounded_up
@@ -39,11 +29,11 @@ VERDICTS = {
     Verdict.UNDECIDED: "undecided",
     Verdict.MISSING: "not computed",
 }
-#: So many mechanisms are named in the answer, and have a sentence each.
+#: Mechanisms that the answer names, and that have a sentence each.
 _MAX_NAMED, _MAX_SENTENCES = 4, 8
-#: So many settings are judged one by one, and of one mechanism so many at least.
+#: Settings whose verdicts are listed, in all, and of one mechanism at least.
 _MAX_JUDGED, _FEWEST = 60, 9
-#: Bounds are listed of so many settings, at so many r and ε.
+#: Settings whose bounds are listed, and r and ε of each.
 _MAX_CELLS, _MAX_POINTS = 12, 6
 _BOUNDS = (Column("δ at least", number=True), Column("δ at most", number=True))
 
@@ -60,11 +50,11 @@ def noise_in_words(name: str, pair: Pair, readings: Sequence[str] = ()) -> str:
     """Return a mechanism as the subject of a sentence: ``Gaussian noise of scale 200``; of a count, all `readings`."""
     form = pair.canonical()
     # A sensitivity of 1 is what everybody expects; the appendix names it.
-    hidden = (*(["reading"] if readings else []), *(["sensitivity"] if form.get("sensitivity") == 1.0 else []))
-    told = parameters(form, hidden) + (f", reading {' or '.join(readings)}" if readings else "")
+    hidden = [*(["reading"] if readings else []), *(["sensitivity"] if form.get("sensitivity") == 1.0 else [])]
+    words = parameters(form, hidden) + (f", reading {' or '.join(readings)}" if readings else "")
     if name != form["mechanism"]:
-        return f"{named(name)} ({told})"
-    return f"{name}{' noise' if issubclass(MECHANISMS[name], AdditiveNoise) else ''} of {told}"
+        return f"{named(name)} ({words})"
+    return f"{name}{' noise' if issubclass(MECHANISMS[name], AdditiveNoise) else ''} of {words}"
 
 
 def messages_in_words(number: float) -> str:
@@ -94,14 +84,14 @@ def shortened(pair: Pair, *, more: bool) -> Pair:
 
 def answers(study: Study, target: Target, choices: Sequence[NoiseChoice]) -> Iterator[Block]:
     """Yield the answer to a target as a sentence; of several mechanisms also one for each."""
-    groups = alike_choices(study, choices)
-    if len(groups) == 1:
-        yield Paragraph(_sentence(study, groups[0], target_in_words(target)), lead=True)
-    else:
-        yield Paragraph(_answer(study, groups, target_in_words(target)), lead=True)
-        told = [_sentence(study, group, "the target") for group in groups[:_MAX_SENTENCES]]
-        more = len(groups) - len(told)
-        yield Bullets((*told, *([f"And {more:,} more mechanisms: see the appendix."] if more else [])))
+    groups = grouped_choices(study, choices)
+    words = target_in_words(target)
+    lead = _sentence(study, groups[0], words) if len(groups) == 1 else _answer(study, groups, words)
+    yield page.Paragraph(lead, lead=True)
+    if len(groups) > 1:
+        more = len(groups) - _MAX_SENTENCES
+        rest = [f"And {more:,} more mechanisms: see the appendix."] if more > 0 else []
+        yield page.Bullets((*(_sentence(study, group, "the target") for group in groups[:_MAX_SENTENCES]), *rest))
 
 
 def order_sentence(study: Study, choices: Sequence[NoiseChoice]) -> str:
@@ -127,7 +117,7 @@ def neighbours_sentence(found: Mapping[str, Adjacency]) -> str:
     return f"{words[0].upper()}{words[1:]}."
 
 
-def alike_choices(study: Study, choices: Sequence[NoiseChoice]) -> list[list[NoiseChoice]]:
+def grouped_choices(study: Study, choices: Sequence[NoiseChoice]) -> list[list[NoiseChoice]]:
     """Return choices grouped by what is said of them: readings of a count with one answer stand together.
 
     The reading that no system can do is left to the appendix. What meets the target under most readings comes first,
@@ -136,13 +126,13 @@ def alike_choices(study: Study, choices: Sequence[NoiseChoice]) -> list[list[Noi
     shown = [choice for choice in choices if choice.fixed.get("reading") != SHIFT_INSIDE] or choices
     found: dict[tuple[object, ...], list[NoiseChoice]] = {}
     for choice in shown:
-        told = [
+        noises = [
             None if one is None else parameters(study.spec.cells[one.cell].pair.canonical(), ("reading",))
             for one in (choice.smallest, choice.refuted)
         ]
-        # What differs in more than the reading is kept apart by its number.
-        own = () if choice.fixed.get("reading") and any(told) else (len(found),)
-        found.setdefault((choice.label, *told, _left_open(choice), *own), []).append(choice)
+        # Only choices that differ in their reading alone share a group.
+        own = () if choice.fixed.get("reading") and any(noises) else (len(found),)
+        found.setdefault((choice.label, *noises, _left_open(choice), *own), []).append(choice)
     # What holds under more readings is safer to say.
     return sorted(
         found.values(), key=lambda group: (group[0].smallest is None, -len(group), _messages(study, group) or 0.0)
@@ -160,25 +150,26 @@ def _answer(study: Study, groups: Sequence[Sequence[NoiseChoice]], target: str) 
     if not met:
         return f"No tabulated noise is proved to meet {target}: {_counts(groups)}."
     messages = _messages(study, met[0])
-    named_ones = [_noise(study, group, group[0].smallest) for group in met[: _MAX_NAMED if messages is None else 1]]
+    noises = [_noise(study, group, group[0].smallest) for group in met[: _MAX_NAMED if messages is None else 1]]
     takes = "" if messages is None else f", with {messages_in_words(messages)}"
-    rest = _counts(groups[len(named_ones) :])
+    rest = _counts(groups[len(noises) :])
     others = f" Of the other groups of settings {rest}." if rest else ""
-    if len(named_ones) == 1:
-        return f"{named_ones[0]} meets {target}{takes}.{others}"
-    return f"{', '.join(named_ones[:-1])} and {named_ones[-1]} meet {target}.{others}"
+    if len(noises) == 1:
+        return f"{noises[0]} meets {target}{takes}.{others}"
+    return f"{', '.join(noises[:-1])} and {noises[-1]} meet {target}.{others}"
 
 
 def _counts(groups: Sequence[Sequence[NoiseChoice]]) -> str:
     """Return how many mechanisms meet the target, and of how many the most noise is refuted, undecided or missing."""
     found = [group[0].tried[-1].verdict if group[0].smallest is None else Verdict.MEETS for group in groups]
-    told = []
+    parts = []
     for verdict, words in VERDICTS.items():
         number = found.count(verdict)
-        one = number == 1
-        verb = f"{'is' if one else 'are'} {words}" if verdict is not Verdict.MEETS else "meets it" if one else "meet it"
-        told += [f"{number:,} {verb}"] if number else []
-    return ", ".join(told)
+        verb = f"{'is' if number == 1 else 'are'} {words}"
+        if verdict is Verdict.MEETS:
+            verb = "meets it" if number == 1 else "meet it"
+        parts += [f"{number:,} {verb}"] if number else []
+    return ", ".join(parts)
 
 
 def _noise(study: Study, group: Sequence[NoiseChoice], one: TabulatedNoise | None, *, more: bool = True) -> str:
@@ -196,34 +187,31 @@ def _sentence(study: Study, group: Sequence[NoiseChoice], target: str) -> str:
     if found is None and refuted is None:
         return f"{_noise(study, group, None)}{' and more of it' if len(choice.tried) > 1 else ''}: {left}."
     # Of several readings the bounds that hold for all.
-    if refuted is not None:
-        lower = min(each.refuted.lower for each in group if each.refuted is not None)
-        told = f"δ is at least {rounded_down(lower)}"
+    lower = rounded_down(min((each.refuted.lower for each in group if each.refuted), default=0.0))
     if found is None:
         most = "" if len(choice.tried) == 1 or left else ", the most that is tabulated,"
         rest = f"; of more noise, {left}" if left else ""
-        return f"{_noise(study, group, refuted, more=False)}{most} is refuted: {told}{rest}."
-    upper = max(each.smallest.upper for each in group if each.smallest is not None)
-    start = f"{_noise(study, group, found)} meets {target}: δ is at most {rounded_up(upper)}"
+        return f"{_noise(study, group, refuted, more=False)}{most} is refuted: δ is at least {lower}{rest}."
+    upper = rounded_up(max(each.smallest.upper for each in group if each.smallest))
+    start = f"{_noise(study, group, found)} meets {target}: δ is at most {upper}"
+    rest = f"; {left}" if left else ""
     if refuted is not None:
-        return f"{start}; {_less(study, choice)} is refuted: {told}{'; ' + left if left else ''}."
+        return f"{start}; {_less(study, found, refuted)} is refuted: δ is at least {lower}{rest}."
     if not choice.what:
         return f"{start}."
     end = "; less noise is not tabulated" if found is choice.tried[0] else "; no less noise is refuted"
-    return f"{start}{end}{'; ' + left if left else ''}."
+    return f"{start}{end}{rest}."
 
 
-def _less(study: Study, choice: NoiseChoice) -> str:
+def _less(study: Study, found: TabulatedNoise, refuted: TabulatedNoise) -> str:
     """Return the refuted setting by what differs from the one that meets the target, and how much less noise it is."""
-    cells, found, refuted = study.spec.cells, choice.smallest, choice.refuted
-    if found is None or refuted is None:
-        return ""
+    cells = study.spec.cells
     whole = parameters(shortened(cells[found.cell].pair, more=True).canonical()).split(", ")
     less = parameters(shortened(cells[refuted.cell].pair, more=False).canonical()).split(", ")
-    told = ", ".join(part for part in less if part not in whole) or ", ".join(less)
+    words = ", ".join(part for part in less if part not in whole) or ", ".join(less)
     if not 0.0 < refuted.amount < found.amount:
-        return told
-    return f"{told}, {rounded_up(100.0 * (1.0 - refuted.amount / found.amount), 3)} % less,"
+        return words
+    return f"{words}, {rounded_up(100.0 * (1.0 - refuted.amount / found.amount), 3)} % less,"
 
 
 def _left_open(choice: NoiseChoice) -> str:
@@ -231,13 +219,13 @@ def _left_open(choice: NoiseChoice) -> str:
     tried = list(choice.tried)
     first = 0 if choice.refuted is None else tried.index(choice.refuted) + 1
     last = len(tried) if choice.smallest is None else tried.index(choice.smallest)
-    open_ = [one.verdict for one in tried[first:last]]
-    told = [f"{open_.count(one):,} {VERDICTS[one]}" for one in (Verdict.UNDECIDED, Verdict.MISSING) if one in open_]
-    return " and ".join(told)
+    verdicts = [one.verdict for one in tried[first:last]]
+    unknown = [one for one in (Verdict.UNDECIDED, Verdict.MISSING) if one in verdicts]
+    return " and ".join(f"{verdicts.count(one):,} {VERDICTS[one]}" for one in unknown)
 
 
-def judged_settings(study: Study, target: Target, choices: Sequence[NoiseChoice]) -> Iterator[Block]:
-    """Yield the bounds of the settings at a target, with verdicts; of many those next to the answers, and others."""
+def judged_settings(study: Study, target: Target, choices: Sequence[NoiseChoice]) -> Block:
+    """Return the bounds of the settings at a target, with verdicts; of many those next to the answers, and others."""
     rows = []
     for choice in choices:
         tried = choice.tried
@@ -250,7 +238,7 @@ def judged_settings(study: Study, target: Target, choices: Sequence[NoiseChoice]
     number = sum(len(choice.tried) for choice in choices)
     shown = "" if len(rows) == number else f": {len(rows):,} of {number:,}, those next to the answers and some others"
     columns = (Column("noise setting"), *_BOUNDS, Column("verdict"))
-    yield Table(f"Noise settings and {target_in_words(target)}{shown}", columns, tuple(rows))
+    return Table(f"Noise settings and {target_in_words(target)}{shown}", columns, tuple(rows))
 
 
 def spread(length: int, most: int, around: Collection[int] = ()) -> list[int]:
@@ -274,29 +262,25 @@ def bound_tables(
 ) -> Iterator[Block]:
     """Yield the bounds of a store, those of the answers first; `name` is that of the store in commands."""
     spec = study.spec
-    answers = {one.cell for choice in choices for one in (choice.smallest, choice.refuted) if one is not None}
+    of_answers = {one.cell for choice in choices for one in (choice.smallest, choice.refuted) if one is not None}
     rounds = _spread_with(spec.compositions, [target.compositions for target in targets])
     epsilons = _spread_with(spec.epsilon, [target.epsilon for target in targets])
-    cells = spread(len(spec.cells), _MAX_CELLS, [*answers][: _MAX_CELLS - 2])
-    yield Paragraph(
+    cells = spread(len(spec.cells), _MAX_CELLS, [*of_answers][: _MAX_CELLS - 2])
+    yield page.Paragraph(
         f"{len(cells):,} of {len(spec.cells):,} noise settings, {len(rounds):,} of {len(spec.compositions):,} r"
         f" and {len(epsilons):,} of {len(spec.epsilon):,} ε. δ, the larger of the two directions, certainly lies"
         " between the two numbers of a line. This command writes all bounds:"
     )
-    yield Command(command("pbdist", "export", name, f"{name.removesuffix('.zarr')}.csv"))
+    yield page.Command(page.command("pbdist", "export", name, f"{name.removesuffix('.zarr')}.csv"))
     columns = (Column("rounds r", number=True), Column("ε, nats", number=True), *_BOUNDS)
-    for cell, (lower, upper) in stored_bounds(study, cells).items():
-        attained = spec.cells[cell].pair.attained_by_some
-        lines = (
-            (
-                f"{spec.compositions[r]:,}",
-                epsilon_text(spec.epsilon[e]),
-                *bracket_text(float(lower[r, e]), float(upper[r, e]), attained=attained),
-            )
-            for r in rounds
-            for e in epsilons
-        )
-        yield Table(setting_in_words(spec.cells[cell]), columns, tuple(lines))
+    for number, (lower, upper) in stored_bounds(study, cells).items():
+        cell = spec.cells[number]
+        lines = []
+        for r in rounds:
+            for e in epsilons:
+                bounds = bracket_text(float(lower[r, e]), float(upper[r, e]), attained=cell.pair.attained_by_some)
+                lines.append((f"{spec.compositions[r]:,}", page.epsilon_text(spec.epsilon[e]), *bounds))
+        yield Table(setting_in_words(cell), columns, tuple(lines))
 
 
 def _spread_with(values: Sequence[float], wanted: Sequence[float]) -> list[int]:

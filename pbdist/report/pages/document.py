@@ -14,9 +14,9 @@ from pbdist.study.spec import exponential
 ALARM, NOTE, SOUND = "alarm", "note", "sound"
 #: Letters of a name from a store that are shown.
 _LONGEST = 120
-#: Words that are longer than this may break after so many letters each.
-_PIECE = 14
-_LONG = re.compile(r"(\S{25,})")
+#: A zero-width space: a line may break there.
+BREAK = "\u200b"
+_LONG, _PIECE = re.compile(r"\S{25,}"), re.compile(r".{1,14}")
 
 
 class Block:
@@ -94,40 +94,28 @@ class Picture(Block):
 
 
 @dataclass(frozen=True)
-class Section:
-    """A section of the appendix."""
-
-    title: str
-    blocks: tuple[Block, ...]
-
-
-@dataclass(frozen=True)
 class Document:
-    """A report: its title, what it is in a sentence, the blocks of its page, and the appendix behind them."""
+    """A report: its title, what it is in a sentence, the blocks of its page, and the titled sections of its appendix.
+
+    It is `whole` if everything that it is about is there and sound.
+    """
 
     title: str
     about: str
     blocks: tuple[Block, ...]
-    appendix: tuple[Section, ...] = ()
+    appendix: tuple[tuple[str, tuple[Block, ...]], ...] = ()
+    whole: bool = True
 
     @property
     def everything(self) -> tuple[Block, ...]:
         """The blocks of the page and of the appendix, where sections are headings."""
-        behind = [one for section in self.appendix for one in (Heading(section.title, 3), *section.blocks)]
+        behind = [one for title, blocks in self.appendix for one in (Heading(title, 3), *blocks)]
         return (*self.blocks, *([Heading("Appendix"), *behind] if behind else []))
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
         """All pictures, in order."""
         return tuple(block for block in self.everything if isinstance(block, Picture))
-
-
-@dataclass(frozen=True)
-class Report:
-    """A report, and whether everything that it is about is there and sound."""
-
-    document: Document
-    whole: bool
 
 
 def plain(text: str) -> str:
@@ -138,15 +126,9 @@ def plain(text: str) -> str:
     return "".join(letter if letter.isprintable() else f"[U+{ord(letter):04X}]" for letter in text)
 
 
-def broken(text: str) -> list[str]:
-    """Return text in pieces between which a line may break: none within a word, unless it is long."""
-    return [piece for word in _LONG.split(text) for piece in _pieces(word)] or [""]
-
-
-def _pieces(word: str) -> list[str]:
-    if not _LONG.fullmatch(word):
-        return [word] if word else []
-    return [word[start : start + _PIECE] for start in range(0, len(word), _PIECE)]
+def broken(text: str) -> str:
+    """Return text with a `BREAK` after every 14 letters of its long words."""
+    return _LONG.sub(lambda word: BREAK.join(_PIECE.findall(word[0])), text)
 
 
 def named(text: str) -> str:
@@ -158,24 +140,19 @@ def named(text: str) -> str:
 
 
 def command(*words: str) -> str:
-    """Return words as one command line; a word that holds anything unseen is named, not quoted."""
-    return " ".join(shlex.quote(word) if word.isprintable() else shlex.quote(plain(word)) for word in words)
-
-
-#: What stands in place of a bound that the store does not have.
-NOT_COMPUTED = "not computed"
+    """Return words as one command line; characters that are not seen are named."""
+    return shlex.join(map(plain, words))
 
 
 def bracket_text(lower: float, upper: float, *, attained: bool = True) -> tuple[str, str]:
     """Return a lower and an upper bound in 6 digits, rounded outwards; in words what is none."""
     if math.isnan(upper):
-        return NOT_COMPUTED, NOT_COMPUTED
+        return "not computed", "not computed"
     return rounded_down(lower) if attained and not math.isnan(lower) else NOT_KNOWN, rounded_up(upper)
 
 
 def epsilon_text(epsilon: float) -> str:
     """Return an ε exactly: as a number of nats, or as the logarithm of a shorter one."""
-    power = exponential(epsilon)
+    number, power = exact(epsilon), exponential(epsilon)
     logarithm = f"ln {exact(power)}"
-    number = exact(epsilon)
     return logarithm if epsilon > 0.0 and math.isfinite(power) and len(logarithm) < len(number) else number

@@ -1,4 +1,4 @@
-"""Write the files of a report: each as a whole or not at all, and never over somebody else's."""
+"""Write files whole or not at all, and reports never over files that pbdist has not written."""
 
 from pathlib import Path
 from uuid import uuid4
@@ -6,16 +6,15 @@ from uuid import uuid4
 from pbdist.errors import InvalidInputError
 from pbdist.input_files import check_outside
 from pbdist.report.pages.document import Document
-from pbdist.report.pages.writers import MARKS, written_html, written_markdown, written_pdf
 
 #: The formats, and the ends of the names of their files.
 FORMATS = {"html": (".html", ".htm"), "md": (".md",), "pdf": (".pdf",)}
-#: Bytes of a file in which the mark of a report is looked for.
-_HEAD = 1 << 16
+#: Bytes at both ends of a file in which the mark of pbdist is looked for.
+_ENDS = 1 << 16
 
 
 def format_of(path: Path, given: str | None) -> str:
-    """Return the format that is asked for, or that the name of the file says.
+    """Return the given format, or the one that the name of the file says.
 
     Raises
     ------
@@ -37,72 +36,52 @@ def check_place(path: Path, kind: str, store: str | None) -> None:
     Raises
     ------
     InvalidInputError
-        The text names what is in the way.
+        The text names the file.
     """
     if store is not None:
         check_outside(path, store, "--output")
     if not path.parent.is_dir():
         raise InvalidInputError(f"--output: expected a file in a folder that exists, got {path}")
     for one in [path, *(picture_path(path, number) for number in range(1, 20) if kind == "md")]:
-        _check_ours(one)
+        check_ours(one, "--output", "report")
+
+
+def check_ours(path: Path, field: str, command: str) -> None:
+    """Refuse to replace a file that ``pbdist COMMAND`` has not written; its own have a mark near one of their ends."""
+    ours = not path.exists()
+    if path.is_file():
+        with path.open("rb") as file:
+            ends = [file.read(_ENDS)]
+            file.seek(max(0, path.stat().st_size - _ENDS))
+            ends.append(file.read(_ENDS))
+        by = f"pbdist {command}"
+        marks = [f'<meta name="generator" content="{by}">', f"<!-- {by} -->"]
+        # Among the properties of a PDF file.
+        marks += [by] if ends[0].startswith(b"%PDF") else []
+        ours = any(mark.encode() in end for mark in marks for end in ends)
+    if path.is_symlink() or not ours:
+        expected = f"expected a new file, or one that pbdist {command} has written"
+        raise InvalidInputError(f"{field}: {expected}, got {path}: remove it, or choose another")
 
 
 def report_files(document: Document, path: Path, kind: str) -> list[tuple[Path, bytes]]:
     """Return the files of a report and their bytes, the page last."""
+    from pbdist.report.pages.writers import written_html, written_markdown, written_pdf  # noqa: PLC0415 -- jinja2
+
     if kind == "html":
         return [(path, written_html(document).encode())]
     if kind == "pdf":
         return [(path, written_pdf(document))]
     places = [picture_path(path, number) for number in range(1, 1 + len(document.pictures))]
-    # A comment after the drawing tells that it is ours.
-    drawings = [one.data.rstrip() + b"\n" + MARKS[1] + b"\n" for one in document.pictures]
+    drawings = [one.data.rstrip() + b"\n<!-- pbdist report -->\n" for one in document.pictures]
     page = written_markdown(document, [place.name for place in places])
     return [*zip(places, drawings, strict=True), (path, page.encode())]
-
-
-def write_report(document: Document, path: Path, kind: str) -> list[Path]:
-    """Write the files of a report; return their paths, the page first.
-
-    Raises
-    ------
-    InvalidInputError
-        A file is in the way.
-    OSError
-        A file cannot be written.
-    """
-    files = report_files(document, path, kind)
-    for place, _ in files:
-        _check_ours(place)
-    for place, content in files:
-        write_whole(place, content)
-    return [place for place, _ in reversed(files)]
 
 
 def picture_path(path: Path, number: int) -> Path:
     """Return the path of a picture beside a page; in its name only letters that Markdown takes as they are."""
     stem = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_") else "-" for letter in path.stem)
     return path.with_name(f"{stem}-picture-{number}.svg")
-
-
-def _check_ours(path: Path) -> None:
-    if not path.exists() and not path.is_symlink():
-        return
-    if path.is_file() and not path.is_symlink() and _is_ours(path):
-        return
-    raise InvalidInputError(
-        f"--output: expected a new file, or one that pbdist report has written, got {path}: remove it, or choose"
-        " another"
-    )
-
-
-def _is_ours(path: Path) -> bool:
-    """Whether the first or the last bytes of a file, of any size, have the mark of a report."""
-    with path.open("rb") as file:
-        first = file.read(_HEAD)
-        file.seek(max(0, path.stat().st_size - _HEAD))
-        last = file.read(_HEAD)
-    marks = MARKS if first.startswith(b"%PDF") else MARKS[:2]
-    return any(mark in part for mark in marks for part in (first, last))
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -13,53 +13,51 @@ from pbdist.errors import MissingDependencyError, PbdistError
 from pbdist.query.noise_choice import NoiseChoice
 from pbdist.query.study import Study
 from pbdist.report import plots
-from pbdist.report.pages.answers import alike_choices, setting_in_words, spread, stored_bounds
+from pbdist.report.pages.answers import grouped_choices, setting_in_words, spread, stored_bounds
 from pbdist.report.pages.document import Block, Paragraph, Picture, epsilon_text, named, plain
 from pbdist.report.pages.words import target_in_words
 from pbdist.report.sheet import saved
 from pbdist.study import Target
 
-#: So many curves stay apart; a group of so many settings is worth a picture over the noise.
+#: The most curves of a picture, and the fewest settings of a picture over the noise.
 _MAX_CURVES, _MIN_SETTINGS = 6, 3
-#: By its letter in the legend what is drawn of one noise, None if nothing is computed, and its words after the picture.
+#: By their letters in the legend: the sources of curves, None if nothing is computed, and their words.
 Curves: TypeAlias = Mapping[str, tuple[Any, str]]
 
 
 def curves_of(study: Study, choices: Sequence[NoiseChoice]) -> Curves:
     """Return the settings of the answers, those that meet the target first; without answers some settings, evenly."""
-    shown = [group[0] for group in alike_choices(study, choices)]
+    shown = [group[0] for group in grouped_choices(study, choices)]
     met = [choice.smallest.cell for choice in shown if choice.smallest is not None]
     refuted = [choice.refuted.cell for choice in shown if choice.refuted is not None]
     # A third of the curves is for those that are refuted, if there are as many.
     few = refuted[: _MAX_CURVES // 3]
     cells = [*met[: _MAX_CURVES - len(few)], *few, *refuted[len(few) :]][:_MAX_CURVES]
     cells = cells or spread(len(study.spec.cells), _MAX_CURVES)
-    bounds = stored_bounds(study, cells)
-    told: dict[str, tuple[Any, str]] = {}
-    for letter, cell in zip(ascii_uppercase, cells, strict=False):
-        setting = study.spec.cells[cell]
-        there = not np.isnan(bounds[cell][1]).all()
-        words = f"{letter}: {setting_in_words(setting)}{'' if there else ', not computed and not drawn'}"
-        told[letter] = study.bounds.isel(cell=[cell]) if there else None, words
-    return told
+    curves: dict[str, tuple[Any, str]] = {}
+    for letter, (cell, (_, upper)) in zip(ascii_uppercase, stored_bounds(study, cells).items(), strict=False):
+        computed = not np.isnan(upper).all()
+        words = f"{letter}: {setting_in_words(study.spec.cells[cell])}{'' if computed else ', not computed'}"
+        curves[letter] = study.bounds.isel(cell=[cell]) if computed else None, words
+    return curves
 
 
-def epsilon_delta(curves: Curves, compositions: int, target: Target | None) -> Iterator[Block]:
-    """Yield the (ε, δ) graph of some noises, with the target, and what its letters stand for."""
+def epsilon_delta(curves: Curves, compositions: int, target: Target | None) -> Block:
+    """Return the (ε, δ) graph of some noises, with the target, and the words of its letters."""
     point = None if target is None else (target.epsilon, target.delta)
     lines = "" if target is None else " The straight lines cross at the target."
-    yield from _of_curves(
-        lambda shown: plots.epsilon_delta(shown, compositions=compositions, target=point),
+    return _of_curves(
+        partial(plots.epsilon_delta, compositions=compositions, target=point),
         curves,
         f"δ over ε after {compositions:,} round{'' if compositions == 1 else 's'}",
         f"The band of each noise lies between the bounds on δ; where it is a line, they are close.{lines}",
     )
 
 
-def over_rounds(curves: Curves, epsilon: float) -> Iterator[Block]:
-    """Yield δ over the stored numbers of rounds."""
-    yield from _of_curves(
-        lambda shown: plots.compositions(shown, epsilon=epsilon),
+def over_rounds(curves: Curves, epsilon: float) -> Block:
+    """Return δ over the stored numbers of rounds."""
+    return _of_curves(
+        partial(plots.compositions, epsilon=epsilon),
         curves,
         f"δ over the number of rounds at ε = {epsilon_text(epsilon)}",
         "At each tabulated number of rounds a bar joins the bounds; the lines between only guide the eye.",
@@ -77,13 +75,12 @@ def over_noise(study: Study, choices: Sequence[NoiseChoice], target: Target) -> 
         )
 
 
-def _of_curves(draw: Callable[[Mapping[str, Any]], Any], curves: Curves, title: str, about: str) -> Iterator[Block]:
-    shown = {name: source for name, (source, _) in curves.items() if source is not None}
-    key = "; ".join(told for _, told in curves.values())
-    if shown:
-        yield _picture(lambda: draw(shown), title, f"{about} {key}.")
-    else:
-        yield Paragraph(f"{title}: there is no picture. {key}.")
+def _of_curves(draw: Callable[[Any], Any], curves: Curves, title: str, about: str) -> Block:
+    drawn = {name: source for name, (source, _) in curves.items() if source is not None}
+    key = "; ".join(words for _, words in curves.values())
+    if not drawn:
+        return Paragraph(f"{title}: there is no picture. {key}.")
+    return _picture(partial(draw, drawn), title, f"{about} {key}.")
 
 
 def _picture(draw: Callable[[], Any], title: str, about: str) -> Block:

@@ -1,22 +1,17 @@
 """How a report says what was studied: mechanisms, targets, noise and neighbours in words."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 from pbdist.mechanisms import MECHANISMS, Form, described, parameters_of
 from pbdist.mechanisms.columns import is_composite
 from pbdist.mechanisms.texts import composite_text
-from pbdist.report.pages.document import Block, Bullets, Column, Heading, Paragraph, Table, epsilon_text, named
+from pbdist.report.pages.document import Block, Bullets, Column, Heading, Paragraph, Table, epsilon_text, named, plain
 from pbdist.rounding import exact
-from pbdist.study import StudySpec, Target
+from pbdist.study import Target
 from pbdist.study.spec import exponential
 from pbdist.types import JsonValue
-
-
-def targets_of(study: StudySpec) -> tuple[Target, ...]:
-    """Return the targets of a study file, each once."""
-    return tuple(dict.fromkeys(study.targets))
 
 
 def target_in_words(target: Target) -> str:
@@ -54,24 +49,14 @@ READINGS_IN_WORDS: Mapping[str, str] = {
 }
 
 
-def kinds_of(form: JsonValue, *, noise: bool = False) -> set[str]:
-    """Return the kinds of mechanisms in a canonical form, with `noise` also those of the noise within counts."""
-    return _found(form, "mechanism", () if noise else ("noise",))
-
-
-def readings_of(form: JsonValue) -> set[str]:
-    """Return the readings of the noisy counts in a canonical form."""
-    return _found(form, "reading", ())
-
-
-def _found(form: JsonValue, key: str, left_out: Container[str]) -> set[str]:
-    """Return the texts of a key, at any depth."""
+def _found(form: JsonValue, key: str, skipped: Container[str] = ()) -> set[str]:
+    """Return the texts of a key in a canonical form, at any depth but in the values of keys that are skipped."""
     if isinstance(form, list):
-        return {text for one in form for text in _found(one, key, left_out)}
+        return {text for one in form for text in _found(one, key, skipped)}
     if not isinstance(form, Mapping):
         return set()
     own = {form[key]} if isinstance(form.get(key), str) else set()
-    return own | {text for name, one in form.items() if name not in left_out for text in _found(one, key, left_out)}
+    return own | {text for name, one in form.items() if name not in skipped for text in _found(one, key, skipped)}
 
 
 def parameters(form: Mapping[str, JsonValue], hidden: Container[str] = ()) -> str:
@@ -106,33 +91,34 @@ def _number(value: JsonValue) -> str:
     return str(value) if abs(value) < 10**15 else f"{Decimal(value):.6e}"
 
 
-def explained(forms: Iterable[Mapping[str, JsonValue]]) -> Iterator[Block]:
+def explained(forms: Sequence[Mapping[str, JsonValue]]) -> Iterator[Block]:
     """Yield what mechanisms of some canonical forms do in a round, and what their parameters are, with units."""
-    every = [*forms]
-    yield Bullets(
-        tuple(f"{kind}: {MECHANISMS[kind].does}" for kind in sorted({k for one in every for k in kinds_of(one)}))
-    )
+    yield Bullets(tuple(f"{kind}: {MECHANISMS[kind].does}" for kind in _kinds(forms)))
     found: dict[str, dict[str, str]] = {}
-    for kind in sorted({k for form in every for k in kinds_of(form, noise=True)}):
+    for kind in sorted(_found(list(forms), "mechanism")):
         for name, one in parameters_of(MECHANISMS[kind]).items():
             found.setdefault(name, {})[kind] = one.described
     if found:
-        rows = tuple((name, described(told)) for name, told in found.items())
+        rows = tuple((name, described(of_kinds)) for name, of_kinds in found.items())
         yield Table("Parameters and their units", (Column("parameter"), Column("meaning, unit")), rows)
+
+
+def _kinds(forms: Sequence[Mapping[str, JsonValue]]) -> list[str]:
+    """Return the kinds of mechanisms in canonical forms, without those of the noise within counts."""
+    return sorted(_found(list(forms), "mechanism", ("noise",)))
 
 
 def assumed(forms: Sequence[Mapping[str, Any]], neighbours: str = "", readings: Sequence[str] = ()) -> Iterator[Block]:
     """Yield what has to be true of a system for the bounds to be about it; `neighbours` is a sentence."""
     yield Heading("What is assumed")
-    kinds = sorted({kind for form in forms for kind in kinds_of(form)})
-    found = sorted({*readings, *(reading for form in forms for reading in readings_of(form))})
+    found = sorted({*readings, *_found(list(forms), "reading")})
     stated = neighbours or (
         "Neighbours: the inputs that differ by one individual's contribution, as large as the sensitivity or the shift."
     )
     yield Bullets(
         (
             f"{stated} An individual who contributes more is protected less.",
-            *(f"{kind}: {MECHANISMS[kind].assumes}" for kind in kinds),
+            *(f"{kind}: {MECHANISMS[kind].assumes}" for kind in _kinds(forms)),
             *(f"Reading {READINGS_IN_WORDS[one]}" for one in found if one in READINGS_IN_WORDS),
             "Worst case: the bounds are about one pair of distributions, of what is seen with one and with the other of"
             " two neighbouring inputs. Upper bounds hold for a system in which no neighbours are told apart more"
@@ -146,3 +132,10 @@ def assumed(forms: Sequence[Mapping[str, Any]], neighbours: str = "", readings: 
         "Within this the bounds are proved, every rounding of the computation included. pbdist cannot check that it is"
         " true of your system."
     )
+
+
+def software(found: Mapping[str, JsonValue]) -> str:
+    """Return the versions of `provenance` in a line."""
+    names = ("pbdist", "python", "numpy", "scipy", "zarr")
+    versions = [f"{name} {plain(str(found[name]))}" for name in names if found.get(name)]
+    return ", ".join([*versions, f"git revision of pbdist {plain(str(found.get('git_revision') or 'not known'))}"])

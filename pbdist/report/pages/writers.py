@@ -6,33 +6,30 @@ Each environment writes every text that a template puts out by the rules of its 
 import base64
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from pbdist.errors import MissingDependencyError
-from pbdist.report.pages.document import Document, Picture, broken
+from pbdist.report.pages.document import BREAK, Document, Picture, broken
 
-#: What tells files of this room from those of others; it is in the templates, and among the properties of a PDF file.
-MARKS = (b'<meta name="generator" content="pbdist report">', b"<!-- pbdist report -->", b"pbdist report")
 #: All that Markdown or HTML may read as more than a letter; ``_`` between letters is none.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&@:])")
 #: What GitHub makes a link of without any sign, and what begins a list, a heading or a quotation.
 _LINK, _START = re.compile(r"\b(www)\.", re.IGNORECASE), re.compile(r"^(\d+(?=[.)](?:\s|$))|(?=[-=]))(.)")
-#: A zero-width space: a line of a PDF file may break there.
-_BREAK = "\u200b"
 
 
 def written_html(document: Document) -> str:
     """Return the page, which needs no other file, no network and no script; the same document gives the same text."""
-    return _environment(_html).get_template("page.html").render(document=document, source=_source)
+    return _rendered("page.html", _html, document=document, source=_source)
 
 
 def written_markdown(document: Document, pictures: Sequence[str]) -> str:
     """Return the page as GitHub-flavoured Markdown; `pictures` are the names of the files of its pictures, in order."""
-    names: Mapping[Picture, str] = dict(zip(document.pictures, pictures, strict=True))
-    return _environment(_markdown).get_template("page.md").render(document=document, names=names, fence=_fence)
+    names = dict(zip(document.pictures, pictures, strict=True))
+    return _rendered("page.md", _markdown, document=document, names=names, fence=_fence)
 
 
 def written_pdf(document: Document) -> bytes:
@@ -54,30 +51,29 @@ def written_pdf(document: Document) -> bytes:
 
 def written_typst(document: Document) -> str:
     """Return the markup; every text in it is a string literal, so that nothing in it is read as markup."""
-    template = _environment(_typst).get_template("page.typ")
-    return template.render(document=document, line=_line, drawing=_drawing)
+    return _rendered("page.typ", _typst, document=document, line=_line, drawing=_drawing)
 
 
-def _environment(written: Callable[[str], str]) -> Environment:
-    """Return templates in which every text is written so, and autoescaped if that has left it unmarked."""
+def _rendered(template: str, written: Callable[[str], Markup], **names: Any) -> str:
+    """Return a filled template, in which `written` has written every text that is not marked as safe."""
 
     def finalize(value: object) -> object:
         return written(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
-    loader = PackageLoader("pbdist.report.pages")
-    return Environment(
-        loader=loader,
+    environment = Environment(
+        loader=PackageLoader("pbdist.report.pages"),
         autoescape=True,
         finalize=finalize,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    return environment.get_template(template).render(**names)
 
 
 def _html(text: str) -> Markup:
     """Return visible text; a long word may break."""
-    return Markup("<wbr>").join(map(escape, broken(text)))
+    return escape(broken(text)).replace(BREAK, Markup("<wbr>"))
 
 
 def _source(picture: Picture) -> str:
@@ -87,8 +83,8 @@ def _source(picture: Picture) -> str:
 
 def _markdown(text: str) -> Markup:
     """Return text of which nothing is read as markup."""
-    told = _LINK.sub(r"\1\\.", _SPECIAL.sub(r"\\\1", " ".join(text.split())))
-    return Markup(_START.sub(r"\1\\\2", told))  # noqa: S704 -- escaped here, by the rules of Markdown
+    escaped = _LINK.sub(r"\1\\.", _SPECIAL.sub(r"\\\1", " ".join(text.split())))
+    return Markup(_START.sub(r"\1\\\2", escaped))  # noqa: S704 -- escaped here, by the rules of Markdown
 
 
 def _fence(text: str) -> Markup:
@@ -97,18 +93,18 @@ def _fence(text: str) -> Markup:
 
 
 def _typst(text: str) -> Markup:
-    """Return a string literal; JSON escapes quotes and backslashes as Typst does, and no other character is special."""
-    return _literal(_BREAK.join(broken(text)))
+    return _literal(broken(text))
 
 
 def _literal(text: str) -> Markup:
-    whole = "".join(letter if letter.isprintable() or letter == _BREAK else " " for letter in text)
+    """Return a string literal; JSON escapes quotes and backslashes as Typst does, and no other character is special."""
+    whole = "".join(letter if letter.isprintable() or letter == BREAK else " " for letter in text)
     return Markup(json.dumps(whole, ensure_ascii=False))  # noqa: S704 -- a literal
 
 
 def _line(text: str) -> Markup:
     """Return a command line, which may break anywhere."""
-    return _literal(_BREAK.join(text))
+    return _literal(BREAK.join(text))
 
 
 def _drawing(picture: Picture) -> Markup:

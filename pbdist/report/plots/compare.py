@@ -10,25 +10,10 @@ import numpy as np
 from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.query.noise_choice import NoiseGroup, noise_groups
-from pbdist.report.plots.bounds import Rounds, bounds_at, delta_over_rounds, graphs_of, middle_epsilon, wide_note
-from pbdist.report.plots.frame import (
-    GUIDE,
-    LN10,
-    LOWEST,
-    axes_for,
-    counted,
-    decimal_axis,
-    draw_points,
-    equal_to,
-    finish,
-    gap_notes,
-    labelled,
-    refuse_nothing,
-    setting_notes,
-    style_of,
-    wide_axis,
-)
-from pbdist.report.plots.selection import MAX_CURVES, Sources, StoredSetting, chosen, one_of
+from pbdist.report.plots import frame
+from pbdist.report.plots.bounds import bounds_at, curves_of, delta_over_rounds, middle_epsilon
+from pbdist.report.plots.frame import LN10, LOWEST, counted
+from pbdist.report.plots.selection import MAX_CURVES, Curve, Sources, StoredSetting, chosen, one_of
 from pbdist.types import COMPOSITIONS, FloatArray
 
 if TYPE_CHECKING:
@@ -79,121 +64,105 @@ def compare(
     """
     if over not in ("epsilon", "noise"):
         raise InvalidInputError(f"over: expected 'epsilon' or 'noise', got {shown(over)}")
-    for name, value, other in (("epsilon", epsilon, "noise"), ("reference", reference, "epsilon")):
-        if value is not None and over != other:
-            raise InvalidInputError(
-                f"{name}: expected none over {over}, got {shown(value)}: it belongs to over={other}"
-            )
-    count = MAX_CURVES if over == "epsilon" else _MAX_SETTINGS
-    settings = chosen(bounds, mechanism=mechanism, noise=noise, most=count)
+    name, value, other = ("epsilon", epsilon, "noise") if over == "epsilon" else ("reference", reference, "epsilon")
+    if value is not None:
+        raise InvalidInputError(f"{name}: expected none over {over}, got {shown(value)}: it belongs to over={other}")
+    most = MAX_CURVES if over == "epsilon" else _MAX_SETTINGS
+    settings = chosen(bounds, mechanism=mechanism, noise=noise, most=most)
     r = int(max(settings[0].compositions)) if compositions is None else compositions
     end = math.log(lowest) if lowest else -np.inf
     if over == "epsilon":
         return _ratios(settings, r, reference, end, axes)
-    return _needed(settings, r, middle_epsilon(settings) if epsilon is None else epsilon, end, axes)
+    return _noise_needed(settings, r, middle_epsilon(settings) if epsilon is None else epsilon, end, axes)
 
 
 def _ratios(
     settings: Sequence[StoredSetting], r: int, reference: str | None, end: float, axes: "Axes | None"
 ) -> "Axes":
-    graphs = graphs_of(settings, r)
-    if len(graphs) < 2:
+    curves = curves_of(settings, r)
+    if len(curves) < 2:
         raise InvalidInputError("mechanism: expected at least two settings to compare, got one")
-    missing = [(np.isnan(graph.log_upper), graph.setting.gap) for graph in graphs]
-    refuse_nothing(missing)
-    title, labels = labelled([graph.columns for graph in graphs])
-    first = 0
-    if reference is not None:
-        names = [{label, *map(str, graph.columns.values())} for label, graph in zip(labels, graphs, strict=True)]
-        first = next((row for row, told in enumerate(names) if reference in told), -1)
-        if first < 0:
-            raise InvalidInputError(f"reference: expected one of {'; '.join(labels)}, got {shown(reference)}")
-    axes = axes_for(axes)
-    faint = unknown = 0
-    every = []
+    _, labels = frame.labelled([one.columns for one in curves])
+    names = [{label, *map(str, one.columns.values())} for label, one in zip(labels, curves, strict=True)]
+    first = next((row for row, known in enumerate(names) if reference is None or reference in known), None)
+    if first is None:
+        raise InvalidInputError(f"reference: expected one of {'; '.join(labels)}, got {shown(reference)}")
+    axes, title, _, notes = frame.begin(curves, axes)
     axes.axhline(0.0, color="black", linewidth=1.0, linestyle="--", label=f"{labels[first]} (the reference)")
-    for row, (graph, label) in enumerate(zip(graphs, labels, strict=True)):
+    faint = unknown = 0
+    ratios = []
+    for row, (one, label) in enumerate(zip(curves, labels, strict=True)):
         if row == first:
             continue
-        epsilon = np.union1d(graph.epsilon, graphs[first].epsilon)
-        (lower, upper), (least, most) = bounds_at(graph, epsilon), bounds_at(graphs[first], epsilon)
+        epsilon = np.union1d(one.places, curves[first].places)
+        (lower, upper), (least, most) = bounds_at(one, epsilon), bounds_at(curves[first], epsilon)
         with np.errstate(invalid="ignore"):
             low, high = lower - most, upper - least
-        # Of a lower bound that is not known as of one that is 0.
-        low = np.where(np.isnan(low) & ~np.isnan(upper) & ~np.isnan(most), -np.inf, low)
-        high = np.where(np.isnan(high) & ~np.isnan(upper) & ~np.isnan(most), np.inf, high)
+        # A lower bound that is not known counts as one of 0.
+        known = ~np.isnan(upper) & ~np.isnan(most)
+        low = np.where(np.isnan(low) & known, -np.inf, low)
+        high = np.where(np.isnan(high) & known, np.inf, high)
         hidden = np.minimum(upper, most) < end
         nothing = np.isneginf(low) & np.isposinf(high) & ~hidden
         faint, unknown = faint + int(hidden.sum()), unknown + int(nothing.sum())
-        low, high = (np.where(hidden | nothing, np.nan, one) / LN10 for one in (low, high))
-        every += [low, high]
-        draw_points(axes, epsilon, low, high, label)
-    values = np.concatenate([*every, [0.0]])
+        low, high = (np.where(hidden | nothing, np.nan, side) / LN10 for side in (low, high))
+        ratios += [low, high]
+        frame.draw_points(axes, epsilon, low, high, label)
+    values = np.concatenate([*ratios, [0.0]])
     values = values[np.isfinite(values)]
     if values.size < 2:
         raise OffGridError("bounds: expected ratios to draw, got none: no δ of the reference is known and above 0")
     spare = max(0.04 * float(np.ptp(values)), 0.01)
     axes.set_ylim(float(values.min()) - spare, float(values.max()) + spare)
-    decimal_axis(axes)
-    wide_axis(axes, np.concatenate([graph.epsilon for graph in graphs]), ratio=30.0)
-    notes = gap_notes(missing)
+    frame.decimal_axis(axes)
+    frame.wide_axis(axes, np.concatenate([one.places for one in curves]), ratio=30.0)
     if unknown:
         notes.append(f"{counted(unknown, 'ratio')} not drawn, of which no bound is known")
     if faint:
         notes.append(f"{counted(faint, 'ratio')} not drawn, of δ below {math.exp(end):.3g}")
-    if any(np.isposinf(one).any() for one in every):
+    if any(np.isposinf(one).any() for one in ratios):
         notes.append("arrows start at the least ratio: the lower bound of the reference is 0 there, or not known")
-    notes += setting_notes(labels, [graph.setting for graph in graphs])
+    notes += [*frame.setting_notes(labels, curves), frame.GUIDE]
     name = labels[first] if len(labels[first]) <= 24 else "the reference"
-    finish(axes, title, x="ε, in nats", y=f"δ / δ of {name}", notes=[*notes, GUIDE], legend=True)
+    frame.finish(axes, title, x="ε, in nats", y=f"δ / δ of {name}", notes=notes, legend=True)
     return axes
 
 
-def _needed(settings: Sequence[StoredSetting], r: int, epsilon: float, end: float, axes: "Axes | None") -> "Axes":
+def _noise_needed(settings: Sequence[StoredSetting], r: int, epsilon: float, end: float, axes: "Axes | None") -> "Axes":
     groups = _groups(settings)
-    points = [[_at(setting, r, epsilon) for setting in mine] for _, mine in groups]
-    lowers = [np.concatenate([one.lower for one in found]) for found in points]
-    uppers = [np.concatenate([one.upper for one in found]) for found in points]
-    # A group has one reason for all of its gaps.
-    reasons = [next((one.gap for one in mine if one.gap), "") for _, mine in groups]
-    missing = [(np.isnan(high), reason) for high, reason in zip(uppers, reasons, strict=True)]
-    refuse_nothing(missing)
-    several = len({mine[0].columns.get("study") for _, mine in groups}) > 1
-    columns = [
-        {**({"study": mine[0].columns["study"]} if several else {}), "mechanism": group.label, **group.fixed}
-        for group, mine in groups
-    ]
-    title, labels = labelled(columns)
-    every = np.concatenate([*lowers, *uppers])
+    several = len({setting.columns.get("study") for setting in settings}) > 1
+    curves, wide = [], []
+    for group, members in groups:
+        found = [_at(setting, r, epsilon) for setting in members]
+        wide += found
+        columns = {"mechanism": group.label, **group.fixed}
+        if several:
+            columns = {"study": members[0].columns["study"], **columns}
+        lower, upper = (np.concatenate([getattr(one, side) for one in found]) for side in ("lower", "upper"))
+        # A group has one reason for all of its gaps.
+        gap = next((one.gap for one in members if one.gap), "")
+        curves.append(Curve(columns, np.array(group.amounts), lower, upper, gap))
+    axes, title, labels, notes = frame.begin(curves, axes)
+    every = np.concatenate([side for one in curves for side in (one.lower, one.upper)])
     every = every[np.isfinite(every)]
-    shown_part = every[every >= end] if np.any(every >= end) else every
-    if not shown_part.size:
+    drawn = every[every >= end] if np.any(every >= end) else every
+    if not drawn.size:
         raise OffGridError("bounds: expected a δ above 0 to compare at, got none")
-    axes = axes_for(axes)
-    spare = max(0.5, 0.05 * float(np.ptp(shown_part)))
-    ends = float(shown_part.min()) - spare, min(0.0, float(shown_part.max()) + spare)
-    for (group, _), low, high, label in zip(groups, lowers, uppers, labels, strict=True):
-        _draw_stairs(axes, label or title, np.array(group.amounts), (low, high), ends)
-    decimal_axis(axes, "x")
+    spare = max(0.5, 0.05 * float(np.ptp(drawn)))
+    ends = float(drawn.min()) - spare, min(0.0, float(drawn.max()) + spare)
+    for one, label in zip(curves, labels, strict=True):
+        _draw_stairs(axes, one, label or title, ends)
+    frame.decimal_axis(axes, "x")
     axes.set_xlim(ends[0] / LN10, ends[1] / LN10)
-    wide_axis(axes, np.concatenate([group.amounts for group, _ in groups]), "y")
-    notes = gap_notes(missing)
-    faint = int(sum((high < ends[0]).sum() for high in uppers))
+    frame.wide_axis(axes, np.concatenate([one.places for one in curves]), "y")
+    faint = int(sum((one.upper < ends[0]).sum() for one in curves))
     if faint:
         notes.append(f"of {faint:,} setting{'s' * (faint > 1)} δ is smaller than what is drawn")
-    notes += wide_note(sum(one.wide for found in points for one in found))
-    notes += setting_notes([""] * len(settings), settings)
+    notes += [*frame.wide_note(wide), *frame.setting_notes([""] * len(settings), settings)]
     notes.append("thick: the least tabulated noise proved to meet a δ; thin: the most below it that is refuted")
-    finish(
-        axes,
-        title,
-        f"r = {r:,}",
-        equal_to("ε", epsilon),
-        x="δ that is to be met, a probability",
-        y=groups[0][0].what,
-        notes=notes,
-        legend=True,
-    )
+    at = f"r = {r:,}", frame.equal_to("ε", epsilon)
+    what = groups[0][0].what
+    frame.finish(axes, title, *at, x="δ that is to be met, a probability", y=what, notes=notes, legend=True)
     return axes
 
 
@@ -201,30 +170,25 @@ def _groups(settings: Sequence[StoredSetting]) -> list[tuple[NoiseGroup, list[St
     """Return settings that differ in their amount of noise alone, of one kind of amount."""
     groups: list[tuple[NoiseGroup, list[StoredSetting]]] = []
     for study in dict.fromkeys(setting.columns.get("study", "") for setting in settings):
-        mine = [setting for setting in settings if setting.columns.get("study", "") == study]
+        members = [setting for setting in settings if setting.columns.get("study", "") == study]
         columns: dict[str, list[Any]] = {
-            name: [setting.columns.get(name, "" if is_text(name) else math.nan) for setting in mine]
+            name: [setting.columns.get(name, "" if is_text(name) else math.nan) for setting in members]
             for name in known_columns()
         }
-        columns["pair"] = [setting.pair for setting in mine]
-        groups += [(group, [mine[cell] for cell in group.cells]) for group in noise_groups(columns) if group.what]
-    whats = list(dict.fromkeys(group.what for group, _ in groups))
-    if len(whats) != 1:
-        told = "; ".join(whats) or "none"
-        raise InvalidInputError(f"mechanism: expected settings with one kind of amount, got {told}: choose one")
+        columns["pair"] = [setting.form for setting in members]
+        groups += [(group, [members[cell] for cell in group.cells]) for group in noise_groups(columns) if group.what]
+    frame.one_amount([group.what for group, _ in groups])
     if len(groups) > MAX_CURVES:
         raise InvalidInputError(f"mechanism: expected at most {MAX_CURVES} curves in one plot, got {len(groups)}")
     return groups
 
 
-def _draw_stairs(
-    axes: "Axes", label: str, amounts: FloatArray, bounds: tuple[FloatArray, FloatArray], ends: tuple[float, float]
-) -> None:
+def _draw_stairs(axes: "Axes", curve: Curve, label: str, ends: tuple[float, float]) -> None:
     """Draw over δ the least noise that meets it, and the most below that which is refuted."""
-    low, high = bounds
-    places = np.unique(np.clip([*high[~np.isnan(high)], *low[~np.isnan(low)], *ends], *ends))
-    meets, refuted = needed_noise(amounts, low, high, places)
-    style = style_of(axes)
+    values = np.concatenate((curve.upper, curve.lower, ends))
+    places = np.unique(np.clip(values[~np.isnan(values)], *ends))
+    meets, refuted = needed_noise(curve.places, curve.lower, curve.upper, places)
+    style = frame.style_of(axes)
     at = places / LN10
     # Where the line starts and where it falls.
     marks = np.flatnonzero(np.isfinite(meets) & (np.diff(np.nan_to_num(meets, nan=-1.0), prepend=-2.0) != 0.0))
@@ -246,7 +210,7 @@ def needed_noise(
     return np.where(np.isinf(meets), np.nan, meets), np.where(np.isinf(refuted), np.nan, refuted)
 
 
-def _at(setting: StoredSetting, r: int, epsilon: float) -> Rounds:
+def _at(setting: StoredSetting, r: int, epsilon: float) -> Curve:
     """Return the bounds on ln δ of a setting at one point."""
     row = one_of(setting.compositions.tolist(), r, COMPOSITIONS)
     lower, upper = (values[:, row : row + 1] for values in (setting.log_lower, setting.log_upper))

@@ -4,7 +4,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.ticker import Formatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
@@ -16,7 +16,7 @@ _WHOLE, _FEW = 2.5, 0.7
 def decades(axis: "Axis") -> None:
     """Make an axis one of decimal logarithms, which says the numbers themselves."""
     axis.set_major_locator(DecadeLocator(8 if axis is axis.axes.yaxis else 5))
-    axis.set_major_formatter(DecadeFormatter())
+    axis.set_major_formatter(FuncFormatter(decade_text))
     axis.set_minor_locator(NullLocator())
 
 
@@ -26,12 +26,12 @@ def plain_logarithms(axis: "Axis", base: float = 10.0) -> None:
     between = base == 10.0 and high < 100.0 * max(low, 1e-300)
     axis.set_major_locator(LogLocator(base=base, subs=(1.0, 2.0, 5.0) if between else (1.0,), numticks=7))
 
-    def said(x: float, _: int) -> str:
+    def text(x: float, _: int) -> str:
         if base == 2.0 and high > 4096.0:
             return f"$2^{{{math.log2(x):g}}}$"
         return f"{x:,.0f}" if 1e3 <= x < 1e9 else f"{x:.3g}"
 
-    axis.set_major_formatter(FuncFormatter(said))
+    axis.set_major_formatter(FuncFormatter(text))
     axis.set_minor_formatter(NullFormatter())
 
 
@@ -52,13 +52,10 @@ class DecadeLocator(MaxNLocator):
         return first + np.log10([part for part in parts if part > 0.0])
 
 
-class DecadeFormatter(Formatter):
-    """Says 10^-5 at -5, and 2·10^-5 between."""
-
-    def __call__(self, x: float, pos: int | None = None) -> str:  # noqa: ARG002 -- matplotlib's signature
-        """Return the text of a tick."""
-        power = math.floor(x + 1e-9)
-        part = 10.0 ** (x - power)
-        if -3 < power < 3:
-            return f"{part * 10.0**power:.6g}"
-        return f"$10^{{{power}}}$" if abs(part - 1.0) < 1e-9 else rf"${part:.6g}\cdot10^{{{power}}}$"
+def decade_text(x: float, _: int | None = None) -> str:
+    """Return 10^-5 for -5, and 2·10^-5 between."""
+    power = math.floor(x + 1e-9)
+    part = 10.0 ** (x - power)
+    if -3 < power < 3:
+        return f"{part * 10.0**power:.6g}"
+    return f"$10^{{{power}}}$" if abs(part - 1.0) < 1e-9 else rf"${part:.6g}\cdot10^{{{power}}}$"

@@ -1,20 +1,21 @@
 """The frame of every plot: axes, styles of curves, short labels, title, legend and notes below them."""
 
 import math
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.query.settings import neighbours_words
+from pbdist.report.plots.selection import Curve, StoredSetting
 from pbdist.report.sheet import COLOURS, LINES, MARKERS, new_sheet, plain, styled
 from pbdist.results import log_relative_width
 from pbdist.rounding import rounded_up
-from pbdist.types import COMPOSITIONS, DIRECTION, BoolArray, FloatArray
+from pbdist.types import COMPOSITIONS, DIRECTION, Adjacency, BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,17 +49,9 @@ _DIGITS = 4
 
 def number(value: float, digits: int = _DIGITS) -> str:
     """Return a number with few digits, after ≈ where they are not all of it."""
-    if not math.isfinite(value) or value == 0.0:
-        return f"{value:g}"
-    if float(value).is_integer() and abs(value) < 1e7:
-        text = f"{value:,.0f}"
-    elif 1e-3 <= abs(value) < 1e7:
-        text = f"{value:,.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
-        text = text.rstrip("0").rstrip(".") if "." in text else text
-    else:
-        part, _, power = f"{value:.{digits - 1}e}".partition("e")
-        text = f"{part.rstrip('0').rstrip('.')}e{int(power)}"
-    return text if float(text.replace(",", "")) == value else f"≈{text}"
+    whole = float(value).is_integer() and abs(value) < 1e7
+    text = f"{value:,.0f}" if whole else re.sub(r"e\+?(-?)0*", r"e\1", f"{value:.{digits}g}")
+    return text if float(text.replace(",", "")) == value or not math.isfinite(value) else f"≈{text}"
 
 
 def equal_to(name: str, value: float) -> str:
@@ -71,37 +64,33 @@ def labelled(curves: Sequence[Mapping[str, Any]]) -> tuple[str, list[str]]:
     names = list(dict.fromkeys(name for curve in curves for name in curve))
     if all(curve.get("sensitivity", 1.0) == 1.0 for curve in curves):
         names = [name for name in names if name != "sensitivity"]
-    values = {name: list(dict.fromkeys(curve[name] for curve in curves if name in curve)) for name in names}
-    alike = [name for name in names if len({curve.get(name) for curve in curves}) == 1]
-    different = [name for name in names if name not in alike]
-    if curves and len(values.get("study", ())) == len(curves):
+    common = [name for name in names if len({curve.get(name) for curve in curves}) == 1]
+    varying = [name for name in names if name not in common]
+    if curves and len({curve.get("study") for curve in curves} - {None}) == len(curves):
         # Names that a caller chose for each.
-        different, alike = ["study"], [name for name in alike if name != "study"]
-    labels = [_written(curve, [name for name in different if name not in _IMPLIED], values) for curve in curves]
+        varying, common = ["study"], [name for name in common if name != "study"]
+    labels: list[str] = []
+    for shown_names in ([name for name in varying if name not in _IMPLIED], varying):
+        if len(set(labels)) < len(curves):
+            labels = [_written(curve, shown_names, curves) for curve in curves]
     if len(set(labels)) < len(labels):
-        labels = [_written(curve, different, values) for curve in curves]
-    if len(set(labels)) < len(labels):
-        labels = [f"{label} ({position + 1})".strip() for position, label in enumerate(labels)]
-    shared = _written(curves[0], [name for name in alike if name not in _IMPLIED], values) if curves else ""
+        labels = [f"{label} ({position})".strip() for position, label in enumerate(labels, 1)]
+    shared = _written(curves[0], [name for name in common if name not in _IMPLIED], curves) if curves else ""
     return plain(shared), [plain(label) for label in labels]
 
 
-def _written(curve: Mapping[str, Any], names: Sequence[str], values: Mapping[str, Sequence[Any]]) -> str:
+def _written(curve: Mapping[str, Any], names: Sequence[str], curves: Sequence[Mapping[str, Any]]) -> str:
+    """Return parameters of a curve, numbers with as many digits as tell them from those of other curves."""
     parts = []
     for name in names:
-        if name not in curve:
-            continue
-        text = curve[name] if isinstance(curve[name], str) else _apart(curve[name], values[name])
-        part = _WRITTEN.get(name, f"{name.replace('_', ' ')} {{}}").format(text)
-        parts.append(part.replace("= ≈", "≈ "))
+        value = curve.get(name, "")
+        if not isinstance(value, str):
+            others = {one[name] for one in curves if not isinstance(one.get(name, ""), str)}
+            wanted = (n for n in range(_DIGITS, 18) if len({number(one, n) for one in others}) == len(others))
+            value = number(value, next(wanted, 17))
+        written = _WRITTEN.get(name, f"{name.replace('_', ' ')} {{}}").format(value)
+        parts += [written.replace("= ≈", "≈ ")] if name in curve else []
     return ", ".join(parts).replace(", and ", " and ")
-
-
-def _apart(value: float, values: Sequence[Any]) -> str:
-    """Return a number with as many digits as tell it from the others."""
-    others = [one for one in values if not isinstance(one, str)]
-    wanted = (n for n in range(_DIGITS, 18) if len({number(one, n) for one in others}) == len(others))
-    return number(value, next(wanted, 17))
 
 
 #: Width and height of a sheet, inches.
@@ -111,8 +100,20 @@ _LETTER, _SMALL, _TINY, _MARGIN, _LINE, _NOTE = 0.086, 0.06, 0.056, 0.7, 0.165, 
 #: Letters of a title that has hardly any room.
 _FEWEST = 24
 _NOTES = "pbdist-notes"
-#: The notes in a text below axes, each as it was before it was broken into lines.
-_WHOLE: "WeakKeyDictionary[Any, tuple[str, ...]]" = WeakKeyDictionary()
+
+
+def begin(curves: Sequence[Curve], axes: "Axes | None") -> tuple["Axes", str, list[str], list[str]]:
+    """Return axes, what curves have in common, their labels, and notes on missing points.
+
+    Raises
+    ------
+    OffGridError
+        All points are missing.
+    """
+    notes = gap_notes([(np.asarray(np.isnan(np.atleast_2d(one.upper)).any(axis=0)), one.gap) for one in curves])
+    if all(np.isnan(one.upper).all() for one in curves):
+        raise OffGridError(f"bounds: expected bounds to draw, got none: {'; '.join(notes) or 'no points'}")
+    return axes_for(axes), *labelled([one.columns for one in curves]), notes
 
 
 def axes_for(axes: "Axes | None") -> "Axes":
@@ -204,29 +205,23 @@ def finish(axes: "Axes", *title: str, x: str, y: str, notes: Iterable[str], lege
     whole = tuple(dict.fromkeys((*take_notes(axes), *filter(None, notes))))
     lines = [line for note in whole for line in textwrap.wrap(note, max(_FEWEST, int(room / _TINY)))]
     if lines:
-        below = axes.annotate(
-            "\n".join(lines),
-            xy=(0.0, 0.0),
-            xycoords=("axes fraction", anchor),
-            xytext=(0.0, -3.0),
-            textcoords="offset points",
-            va="top",
-            fontsize=7.0,
-            annotation_clip=False,
-        )
+        below: Any = axes.annotate(
+            "\n".join(lines), (0.0, 0.0), (0.0, -3.0), xycoords=("axes fraction", anchor),
+            textcoords="offset points", va="top", fontsize=7.0, annotation_clip=False,
+        )  # fmt: skip
         below.set_gid(_NOTES)
-        _WHOLE[below] = whole
+        below.notes = whole
     needed = min(3.2, 0.66 * sheet.get_figwidth()) + 0.7 + _LINE * rows + _NOTE * len(lines)
     if alone and sheet.get_figheight() < needed:
         sheet.set_figheight(needed)
 
 
 def take_notes(axes: "Axes") -> tuple[str, ...]:
-    """Take the notes away from below axes, and return them."""
-    found = [text for text in axes.texts if text.get_gid() == _NOTES]
+    """Take the notes away from below axes, and return them as they were before they were broken into lines."""
+    found: list[Any] = [text for text in axes.texts if text.get_gid() == _NOTES]
     for text in found:
         text.remove()
-    return tuple(note for text in found for note in _WHOLE[text])
+    return tuple(note for text in found for note in text.notes)
 
 
 def show_decades(
@@ -290,28 +285,33 @@ def gap_notes(missing: Iterable[tuple[BoolArray, str]]) -> list[str]:
     ]
 
 
-def refuse_nothing(missing: Sequence[tuple[BoolArray, str]]) -> None:
-    """Refuse a picture without a single bound.
-
-    Raises
-    ------
-    OffGridError
-        All points are missing.
-    """
-    if all(where.all() for where, _ in missing):
-        raise OffGridError(f"bounds: expected bounds to draw, got none: {'; '.join(gap_notes(missing)) or 'no points'}")
-
-
-def setting_notes(labels: Sequence[str], settings: Sequence[Any]) -> list[str]:
-    """Return which settings have no lower bound, and for which neighbours they are; nothing where none says it.
-
-    Settings have ``columns``, ``attained`` and ``adjacency``, as a `StoredSetting`.
-    """
-    without = [label for label, one in zip(labels, settings, strict=True) if not one.attained]
+def setting_notes(labels: Sequence[str], curves: Sequence[Curve | StoredSetting]) -> list[str]:
+    """Return which settings have no lower bound, and for which neighbours they are; nothing where none says it."""
+    without = [label for label, one in zip(labels, curves, strict=True) if not one.attained]
     notes = [NO_LOWER if len(without) == len(labels) else f"{'; '.join(without)}: {NO_LOWER}"] if without else []
-    told = [(" ".join(str(one.columns[name]) for name in _NAMES if name in one.columns), one) for one in settings]
-    definite = any(one.adjacency.definite for one in settings)
-    return [*notes, neighbours_words((name, one.adjacency) for name, one in told)] if definite else notes
+    names = [" ".join(str(one.columns[name]) for name in _NAMES if name in one.columns) for one in curves]
+    return notes + neighbours_note(zip(names, (one.adjacency for one in curves), strict=True))
+
+
+def neighbours_note(relations: Iterable[tuple[str, Adjacency]]) -> list[str]:
+    """Return for which neighbours bounds are; nothing where no label says it."""
+    found = [*relations]
+    return [neighbours_words(found)] if any(one.definite for _, one in found) else []
+
+
+def one_amount(amounts: Sequence[str]) -> None:
+    """Refuse settings whose amounts of noise are not of one kind."""
+    kinds = list(dict.fromkeys(amounts))
+    if len(kinds) != 1:
+        found = "; ".join(kinds) or "none"
+        raise InvalidInputError(f"mechanism: expected settings with one kind of amount, got {found}: choose one")
+
+
+def wide_note(curves: Sequence[Curve]) -> list[str]:
+    """Return how many answers of studies are wider than the tolerance."""
+    wide = sum(one.wide for one in curves)
+    where = "it lies" if wide == 1 else "they lie"
+    return [f"{counted(wide, 'answer')} wider than the tolerance: {where} between stored points"] if wide else []
 
 
 def width_note(log_lower: Sequence[FloatArray], log_upper: Sequence[FloatArray], lowest: float = -np.inf) -> list[str]:

@@ -9,28 +9,19 @@ import numpy as np
 from pbdist.errors import InvalidInputError, shown
 from pbdist.query import Study, Verdict
 from pbdist.query.noise_choice import NoiseChoice, TabulatedNoise, noise_choices
-from pbdist.query.settings import neighbours_words
 from pbdist.query.stored import NOT_COMPUTED
-from pbdist.report.plots.frame import (
-    LN10,
-    LOWEST,
-    NO_LOWER,
-    axes_for,
-    equal_to,
-    finish,
-    gap_notes,
-    labelled,
-    refuse_nothing,
-    show_decades,
-    wide_axis,
-)
+from pbdist.report.plots import frame
+from pbdist.report.plots.frame import LN10, LOWEST, equal_to
+from pbdist.report.plots.selection import Curve, opened
 from pbdist.report.sheet import LINES
 from pbdist.rounding import exact
+from pbdist.types import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Marker, colour and words of each verdict; the words stand in the legend, so that neither of the others is needed.
+#: Marker, colours of its edge and face, and words of each verdict; the words are in the legend, so that neither of the
+#: others is needed.
 _VERDICTS: Mapping[Verdict, tuple[str, str, str, str]] = {
     Verdict.MEETS: ("o", "#009E73", "#009E73", "meets the target (upper bound)"),
     Verdict.REFUTED: ("x", "#D55E00", "#D55E00", "refuted (lower bound)"),
@@ -64,75 +55,62 @@ def noise(
         ``pbdist.open_study(..)``.
     compositions, epsilon, exp_epsilon, delta
         The target: r, one of ε in nats and e^ε, and δ. By default the largest stored r, the middle stored ε, and the
-        power of ten that divides the settings best; the title tells them.
+        power of ten that divides the settings best; the title has them.
     mechanism, **noise
         Which settings: a label, and parameters that are not the amount of noise; by default all. At most 4 groups that
-        are alike but for their amount of noise are drawn.
+        differ in more than their amount of noise are drawn.
     lowest, axes
         As for `epsilon_delta`, and so are what is returned and the errors.
     """
-    if not isinstance(study, Study):
-        raise InvalidInputError(f"study: expected an opened study, got {shown(study)}")
+    study = opened(study)
     if delta is not None and not 0.0 < delta < 1.0:
         raise InvalidInputError(f"delta: expected a number between 0 and 1, got {shown(delta)}")
-    told = _target(study, compositions, epsilon, exp_epsilon)
-    found = noise_choices(study, **told, delta=0.5 if delta is None else delta, mechanism=mechanism)
-    if delta is None:
-        delta = _dividing(found)
-        found = noise_choices(study, **told, delta=delta, mechanism=mechanism)
-    picked = _picked(found, noise)
-    if len(picked) > MAX_GROUPS:
-        raise InvalidInputError(
-            f"mechanism: expected at most {MAX_GROUPS} groups of settings in one plot, got {len(picked)}: choose by"
-            f" {', '.join(dict.fromkeys(['mechanism', *(name for one in picked for name in one.fixed)]))}"
-        )
-    loss = equal_to("ε", told["epsilon"]) if told["epsilon"] is not None else equal_to("e^ε", told["exp_epsilon"])
-    at = f"r = {told['compositions']:,}, {loss}"
-    missing = [one.cell for choice in picked for one in choice.tried if one.verdict is Verdict.MISSING]
-    gaps = study.gaps(missing)
-    return draw_choices(picked, axes_for(axes), delta=delta, at=at, lowest=lowest, gaps=gaps)
-
-
-def _target(study: Study, compositions: int | None, epsilon: float | None, exp_epsilon: float | None) -> dict[str, Any]:
     if epsilon is None and exp_epsilon is None:
         epsilon = study.spec.epsilon[len(study.spec.epsilon) // 2]
-    if compositions is None:
-        compositions = max(study.spec.compositions)
-    return {"compositions": compositions, "epsilon": epsilon, "exp_epsilon": exp_epsilon}
-
-
-def _dividing(found: Sequence[NoiseChoice]) -> float:
-    """Return the power of ten next to the middle of the upper bounds."""
-    uppers = [one.upper for choice in found for one in choice.tried if 0.0 < one.upper < 1.0]
-    return 1e-5 if not uppers else min(0.1, 10.0 ** round(math.log10(float(np.median(uppers)))))
+    r = max(study.spec.compositions) if compositions is None else compositions
+    point: dict[str, Any] = {"compositions": r, "epsilon": epsilon, "exp_epsilon": exp_epsilon, "mechanism": mechanism}
+    found = noise_choices(study, **point, delta=0.5 if delta is None else delta)
+    if delta is None:
+        uppers = [one.upper for choice in found for one in choice.tried if 0.0 < one.upper < 1.0]
+        delta = min(0.1, 10.0 ** round(math.log10(float(np.median(uppers))))) if uppers else 1e-5
+        found = noise_choices(study, **point, delta=delta)
+    picked = _picked(found, noise)
+    at = f"r = {r:,}, {equal_to('e^ε', exp_epsilon) if epsilon is None else equal_to('ε', epsilon)}"  # type: ignore[arg-type]
+    gaps = study.gaps([one.cell for choice in picked for one in choice.tried if one.verdict is Verdict.MISSING])
+    return draw_choices(picked, axes, delta=delta, at=at, lowest=lowest, gaps=gaps)
 
 
 def _picked(found: Sequence[NoiseChoice], noise: Mapping[str, Any]) -> list[NoiseChoice]:
-    """Return the groups that have an amount, and the parameters given."""
-    comparable = [choice for choice in found if choice.what]
-    if not comparable:
+    """Return the groups that have an amount of noise, and the parameters given."""
+    picked = [choice for choice in found if choice.what]
+    if not picked:
         labels = ", ".join(dict.fromkeys(choice.label for choice in found))
         raise InvalidInputError(f"mechanism: expected one with an amount of noise, got {labels}")
     for name, wanted in noise.items():
         values = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
-        left = [choice for choice in comparable if choice.fixed.get(name) in values]
-        if not left:
-            there = ", ".join(dict.fromkeys(str(choice.fixed.get(name, "none")) for choice in comparable))
-            raise InvalidInputError(f"{name}: expected one of {there}, got {shown(wanted)}")
-        comparable = left
-    return comparable
+        known = ", ".join(dict.fromkeys(str(choice.fixed.get(name, "none")) for choice in picked))
+        picked = [choice for choice in picked if choice.fixed.get(name) in values]
+        if not picked:
+            raise InvalidInputError(f"{name}: expected one of {known}, got {shown(wanted)}")
+    if len(picked) > MAX_GROUPS:
+        names = dict.fromkeys(["mechanism", *(name for one in picked for name in one.fixed)])
+        raise InvalidInputError(
+            f"mechanism: expected at most {MAX_GROUPS} groups of settings in one plot, got {len(picked)}: choose by"
+            f" {', '.join(names)}"
+        )
+    return picked
 
 
 def draw_choices(
     choices: Sequence[NoiseChoice],
-    axes: "Axes",
+    axes: "Axes | None",
     *,
     delta: float,
     at: str,
     lowest: float = LOWEST,
     gaps: Mapping[int, str] | None = None,
 ) -> "Axes":
-    """Draw what a study proves of the noise settings of some groups at a target δ into axes.
+    """Draw what a study proves of the noise settings of some groups at a target δ.
 
     `at` is the rest of the title, and `gaps` says why cells are missing.
 
@@ -143,52 +121,50 @@ def draw_choices(
     OffGridError
         Nothing is computed.
     """
-    whats = list(dict.fromkeys(choice.what for choice in choices))
-    if len(whats) != 1:
-        raise InvalidInputError(
-            f"mechanism: expected settings with one kind of amount, got {'; '.join(whats)}: choose one"
-        )
+    frame.one_amount([choice.what for choice in choices])
     tried = [one for choice in choices for one in choice.tried]
-    missing = [(np.array([one.verdict is Verdict.MISSING]), (gaps or {}).get(one.cell, NOT_COMPUTED)) for one in tried]
-    refuse_nothing(missing)
-    title, labels = labelled([{"mechanism": choice.label, **choice.fixed} for choice in choices])
+    curves = []
+    for choice in choices:
+        amounts, lower, upper = (
+            np.array([getattr(one, name) for one in choice.tried]) for name in ("amount", "lower", "upper")
+        )
+        columns = {"mechanism": choice.label, **choice.fixed}
+        attained = not np.any(np.isnan(lower) & ~np.isnan(upper))
+        curves.append(Curve(columns, amounts, _log(lower), _log(upper), "", attained, choice.adjacency))
+    axes, title, labels, _ = frame.begin(curves, axes)
     labels = labels if len(choices) > 1 else [""]
-    for position, (choice, label) in enumerate(zip(choices, labels, strict=True)):
-        line = {"color": "0.45", "linestyle": LINES[position % len(LINES)], "linewidth": 0.8}
-        places = [_log(_place(one)) / LN10 for one in choice.tried]
-        axes.plot([one.amount for one in choice.tried], places, label=label or "_settings", zorder=1.0, **line)
+    for position, (choice, one, label) in enumerate(zip(choices, curves, labels, strict=True)):
+        line = {"color": "0.45", "linestyle": LINES[position % len(LINES)], "linewidth": 0.8, "zorder": 1.0}
+        heights = _log(np.array(list(map(_place, choice.tried)))) / LN10
+        axes.plot(one.places, np.where(np.isneginf(heights), np.nan, heights), label=label or "_settings", **line)
+        low, high = (np.where(np.isneginf(side), np.nan, side) / LN10 for side in (one.lower, one.upper))
+        low = np.where(np.isneginf(one.lower), high - 1e3, low)
+        axes.vlines(one.places, low, high, color="0.35", linewidth=1.2)
         if choice.smallest is not None:
             ring = {"markersize": 13.0, "markerfacecolor": "none", "markeredgecolor": "black"}
-            words = "least noise that meets it" if position == 0 else "_least"
-            _mark(axes, [choice.smallest], "o", words, **ring)
-    for one in tried:
-        if one.upper > 0.0:
-            low, high = _log(one.lower) / LN10, _log(one.upper) / LN10
-            axes.vlines(one.amount, high - 1e3 if one.lower == 0.0 else low, high, color="0.35", linewidth=1.2)
+            _mark(axes, [choice.smallest], "o", "_least" if position else "least noise that meets it", **ring)
     for verdict, (marker, colour, face, words) in _VERDICTS.items():
-        mine = [one for one in tried if one.verdict is verdict]
         style = {"color": colour, "markerfacecolor": face, "markersize": 6.0, "markeredgewidth": 1.6, "zorder": 3.0}
-        _mark(axes, mine, marker, words, **style)
+        _mark(axes, [one for one in tried if one.verdict is verdict], marker, words, **style)
     words = f"target: {equal_to('δ', delta)}"
     axes.axhline(math.log10(delta), color="black", linewidth=1.0, linestyle="--", label=words)
     notes = [_sentence(choice, label) for choice, label in zip(choices, labels, strict=True)]
-    notes += gap_notes(missing)
+    missing = [(np.isnan([one.upper]), (gaps or {}).get(one.cell, NOT_COMPUTED)) for one in tried]
+    notes += frame.gap_notes(missing)
     nothing = sum(_place(one) == 0.0 for one in tried)
     if nothing:
         notes.append(f"δ is 0 at {nothing:,} of {len(tried):,} settings, which are drawn on the lower edge")
-    if any(math.isnan(one.lower) and not math.isnan(one.upper) for one in tried):
-        notes.append(NO_LOWER)
-    told = [(choice.label, choice.adjacency) for choice in choices]
-    notes += [neighbours_words(told)] if any(relation.definite for _, relation in told) else []
-    wide_axis(axes, [one.amount for one in tried])
-    lower, upper = (np.array([_log(getattr(one, side)) for one in tried]) for side in ("lower", "upper"))
-    notes += show_decades(axes, [upper, np.array([math.log(delta)])], [lower], lowest)
-    finish(axes, title, at, x=choices[0].what, y="δ, a probability", notes=notes, legend=True)
+    notes += frame.setting_notes(labels, curves)
+    frame.wide_axis(axes, [one.amount for one in tried])
+    uppers = [np.where(np.isneginf(one.upper), np.nan, one.upper) for one in curves]
+    notes += frame.show_decades(axes, [*uppers, np.array([math.log(delta)])], [one.lower for one in curves], lowest)
+    frame.finish(axes, title, at, x=choices[0].what, y="δ, a probability", notes=notes, legend=True)
     return axes
 
 
-def _log(value: float) -> float:
-    return math.log(value) if value > 0.0 else math.nan
+def _log(values: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        return np.log(values)
 
 
 def _place(one: TabulatedNoise) -> float:
@@ -200,19 +176,19 @@ def _mark(axes: "Axes", settings: Sequence[TabulatedNoise], marker: str, words: 
     """Mark settings at the bound that their verdict rests on; those with a δ of 0 on the lower edge."""
     for at_zero in (False, True):
         drawn = [one for one in settings if (_place(one) == 0.0) is at_zero]
-        if not drawn:
-            continue
-        edge: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "clip_on": False} if at_zero else {}
-        places = [0.0 if at_zero else _log(_place(one)) / LN10 for one in drawn]
-        label = words if drawn[0] is settings[0] else "_more"
-        axes.plot([one.amount for one in drawn], places, linestyle="none", marker=marker, label=label, **style, **edge)
+        if drawn:
+            edge: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "clip_on": False} if at_zero else {}
+            places = [0.0 if at_zero else math.log10(_place(one)) for one in drawn]
+            label = words if drawn[0] is settings[0] else "_more"
+            amounts = [one.amount for one in drawn]
+            axes.plot(amounts, places, linestyle="none", marker=marker, label=label, **style, **edge)
 
 
 def _sentence(choice: NoiseChoice, label: str) -> str:
     start = f"{label}: " if label else ""
     if choice.smallest is None:
         return f"{start}no tabulated setting is proved to meet the target"
-    told = f"{start}{exact(choice.smallest.amount)} is the least tabulated noise proved to meet the target"
+    start += f"{exact(choice.smallest.amount)} is the least tabulated noise proved to meet the target"
     if choice.refuted is None:
-        return f"{told}; less is not refuted"
-    return f"{told}; {exact(choice.refuted.amount)} is refuted, and nothing is said between"
+        return f"{start}; less is not refuted"
+    return f"{start}; {exact(choice.refuted.amount)} is refuted, and nothing is said between"

@@ -1,10 +1,10 @@
 """ε over the epochs of a training run with DP-SGD."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pbdist.report.plots.frame import GUIDE, axes_for, finish, style_of
+from pbdist.report.plots import frame
 from pbdist.results import relative_width
 from pbdist.rounding import exact, rounded_up
 
@@ -22,7 +22,7 @@ def training(run: "DpsgdEpsilon", *, moments: int = 24, axes: "Axes | None" = No
     run
         As `pbdist.accounting.dpsgd` returns it.
     moments
-        At about so many moments of the run ε is computed, and at the end of each phase.
+        About how many moments of the run are drawn, beside the end of each phase.
     axes
         Where to draw; by default axes of a new figure, ``.figure`` of what is returned.
 
@@ -36,16 +36,16 @@ def training(run: "DpsgdEpsilon", *, moments: int = 24, axes: "Axes | None" = No
     MissingDependencyError
         matplotlib is not installed.
     """
-    axes = axes_for(axes)
+    axes = frame.axes_for(axes)
     found = run.over_time(moments)
     plan = found.training
     # Before the first step nothing is spent.
     epochs = np.array([0.0, *(plan.epochs or ())])
-    widths: list[Any] = []
+    widths: list[float] = []
     for index, delta in enumerate(plan.delta):
         low, high = (np.array([0.0, *side[:, index]]) for side in (found.epsilon.lower, found.epsilon.upper))
         high[np.isinf(high)] = np.nan
-        style = {**style_of(axes), "markersize": 2.5, "linewidth": 0.7}
+        style = {**frame.style_of(axes), "markersize": 2.5, "linewidth": 0.7}
         axes.fill_between(epochs, low, high, color=style["color"], alpha=0.3, linewidth=0.0)
         axes.plot(epochs, high, label=f"δ = {exact(delta)}", **style)
         widths += relative_width(low, high)[np.isfinite(high)].tolist()
@@ -54,21 +54,21 @@ def training(run: "DpsgdEpsilon", *, moments: int = 24, axes: "Axes | None" = No
         axes.axvline(end, color="0.5", linestyle=":", linewidth=1.0)
     axes.set_xlim(left=0.0)
     axes.set_ylim(bottom=0.0)
-    batches = [exact(float(phase.sample_rate * plan.examples)) for phase in plan.phases]
-    told = [
-        f"noise multiplier {exact(phase.noise_multiplier or 0.0)}, batch {batch}"
-        for phase, batch in zip(plan.phases, batches, strict=True)
-    ]
+    width = f"; upper / lower - 1 is at most {rounded_up(max(widths), 2)} at the points drawn" if widths else ""
     missing = int(np.isinf(found.epsilon.upper).sum())
     notes = [
-        "band: between the lower and the upper bound"
-        + (f"; upper / lower - 1 is at most {rounded_up(max(widths), 2)} at the points drawn" if widths else ""),
-        *([f"no upper bound was found at {missing:,} points"] if missing else []),
-        *(["dotted lines: a phase ends"] if len(ends) else []),
+        f"band: between the lower and the upper bound{width}",
+        f"no upper bound was found at {missing:,} points" if missing else "",
+        "dotted lines: a phase ends" if len(ends) else "",
         "Poisson sampling; neighbours: one record added or removed",
-        GUIDE,
+        frame.GUIDE,
+    ]
+    phases = [
+        f"noise multiplier {exact(phase.noise_multiplier or 0.0)},"
+        f" batch {exact(float(phase.sample_rate * plan.examples))}"
+        for phase in plan.phases
     ]
     deltas = f"δ = {exact(plan.delta[0])}" if len(plan.delta) == 1 else ""
-    title = f"DP-SGD on {plan.examples:,} records", deltas, ", then ".join(told)
-    finish(axes, *title, x="epochs", y="ε, in nats", notes=notes)
+    title = f"DP-SGD on {plan.examples:,} records", deltas, ", then ".join(phases)
+    frame.finish(axes, *title, x="epochs", y="ε, in nats", notes=notes)
     return axes

@@ -33,12 +33,12 @@ def hostile(tmp_path_factory):
 def test_every_format_takes_any_label(hostile, tmp_path, kind):
     made, labels = hostile
     assert made.whole
-    assert made.document.pictures
-    commands = [block.text for block in made.document.everything if isinstance(block, Command)]
+    assert made.pictures
+    commands = [block.text for block in made.everything if isinstance(block, Command)]
     assert all(command.isprintable() for command in commands)
-    files = report_files(made.document, tmp_path / f"page.{kind}", kind)
+    files = report_files(made, tmp_path / f"page.{kind}", kind)
     page = files[-1][1]
-    assert len(files) == (1 + len(made.document.pictures) if kind == "md" else 1)
+    assert len(files) == (1 + len(made.pictures) if kind == "md" else 1)
     if kind == "pdf":
         assert page.startswith(b"%PDF")
         return

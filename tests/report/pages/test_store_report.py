@@ -33,7 +33,7 @@ TARGET = Target(compositions=4, epsilon=math.log(2.0), delta=0.2)
 
 def page_of(store, drawn=False, **options):
     made = store_report(store, drawn=drawn, **options)
-    return made, read_page(written_html(made.document))
+    return made, read_page(written_html(made))
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ ONE = TINY[: TINY.index("  - kind: Rand")] + TINY[TINY.index("method:") :]
 def test_the_answer_is_the_first_sentence_of_the_page(finished_store):
     store = finished_store(ONE.replace("scale: [2, 3, 5]", "scale: [0.500000001, 1.000000001, 2.000000001, 5]"))
     made, page = page_of(store, targets=(TARGET,))
-    lead = made.document.blocks[0]
+    lead = made.blocks[0]
     assert lead.lead
     assert page.text.index(lead.text[:20]) < page.text.index("What is assumed") < page.text.index("Appendix")
     words = re.fullmatch(
@@ -109,7 +109,7 @@ def test_the_answer_is_the_first_sentence_of_the_page(finished_store):
 
 def test_of_several_mechanisms_the_answer_names_those_that_meet_the_target(whole):
     _, made, _ = whole
-    lead, details = made.document.blocks[:2]
+    lead, details = made.blocks[:2]
     clipped = "clipped (Laplace noise, scale 2, mean 20, shift 1, reading clamp-and-ceil)"
     assert lead.text == (
         f"Laplace noise of scale 2, RandomizedResponse of p 0.6 and {clipped} meet (ε ln 2, δ 0.2) after 4 rounds."
@@ -161,7 +161,7 @@ def test_a_page_needs_nothing_else_and_no_script(whole):
     links = [value for _, name, value in page.attributes if name in ("href", "src", "action", "data", "xlink:href")]
     assert links
     assert all(link.startswith("data:image/svg+xml;base64,") for link in links)
-    text = written_html(whole[1].document)
+    text = written_html(whole[1])
     assert not any(word in text for word in ("http:", "https:", "@import", "url("))
 
 
@@ -177,7 +177,7 @@ def test_the_same_store_gives_the_same_bytes(whole, tmp_path):
     copy = tmp_path / "elsewhere" / store.name
     shutil.copytree(store, copy)
     again = store_report(copy, targets=(TARGET,))
-    assert written_html(again.document) == written_html(made.document)
+    assert written_html(again) == written_html(made)
 
 
 def test_without_a_goal_the_page_says_so(tiny_store):
@@ -218,7 +218,7 @@ def test_a_damaged_file_is_said_first_and_shown_as_no_number_nor_curve(store_cop
     assert {tuple(row[2:4]) for row in rows} == {("not computed", "not computed")}
     assert page.text.index("is damaged") < page.text.index("after 4 rounds")
     if not flipped:
-        drawn = " ".join(picture.description for picture in made.document.pictures)
+        drawn = " ".join(picture.description for picture in made.pictures)
         assert "Laplace (scale 3, sensitivity 1)" in drawn
         assert "Laplace (scale 2, sensitivity 1)" not in drawn
 

@@ -1,16 +1,12 @@
-"""The report of a system: its answer, its certificate, and answers that are kept."""
+"""The report of a system: its answer, its certificate, and published noise."""
 
-import json
 import re
 from dataclasses import replace
 
 import pytest
 
 import pbdist
-from pbdist.errors import InvalidInputError
-from pbdist.report.pages import system_report as module
 from pbdist.report.pages.document import Bullets, Picture
-from pbdist.report.pages.kept_answers import KeptAnswers
 from pbdist.report.pages.system_report import system_report
 from pbdist.sizing.systems import find_system, load_systems
 
@@ -38,16 +34,15 @@ def system(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def made(system, tmp_path_factory):
-    sizes = tmp_path_factory.mktemp("sizes") / "mine.sizes.json"
+def made(system):
     steps = []
-    return system_report(system, system.targets, tolerance=0.2, sizes=sizes, told=steps.append), sizes, steps
+    return system_report(system, system.targets, tolerance=0.2, told=steps.append), steps
 
 
 def test_the_lead_is_the_noise_with_the_fewest_messages_under_the_own_reading(made):
-    report, _, steps = made
+    report, steps = made
     assert report.whole
-    lead, details = report.document.blocks[:2]
+    lead, details = report.blocks[:2]
     assert lead.lead
     sentence, _, messages = lead.text.partition(" It takes about ")
     assert sentence.endswith("(reading clamp-and-ceil) meets (ε 1, δ 0.01) after 3 rounds; 20 % less noise is refuted.")
@@ -62,7 +57,7 @@ def test_the_lead_is_the_noise_with_the_fewest_messages_under_the_own_reading(ma
 
 
 def test_the_printed_noise_is_the_certificate(made):
-    for one in made[0].document.blocks[1].items:
+    for one in made[0].blocks[1].items:
         if "meets the target" not in one:
             continue
         start, _, less = one.partition("; ")
@@ -78,7 +73,7 @@ def test_the_printed_noise_is_the_certificate(made):
 
 
 def test_published_noise_is_judged_under_each_reading(made):
-    told = [one for block in made[0].document.blocks if isinstance(block, Bullets) for one in block.items]
+    told = [one for block in made[0].blocks if isinstance(block, Bullets) for one in block.items]
     published = [one for one in told if one.startswith("Published")]
     first = "Published: today (Laplace noise, mean 60 and scale 6; all of it is an example): meets, δ is at most "
     assert published[0].startswith(first)
@@ -86,71 +81,12 @@ def test_published_noise_is_judged_under_each_reading(made):
     assert len(published) == 2
     words = re.search(r": refuted under (.*), δ is at least (\S+); meets under shift-inside, δ is", published[1])
     assert words is None or float(words[2]) > 0.01
-    assert any(isinstance(block, Picture) for block in made[0].document.blocks)
-
-
-def test_a_second_report_sizes_and_draws_nothing_again(made, system, monkeypatch):
-    report, sizes, _ = made
-
-    def refuse(*_, **__):
-        raise AssertionError("computed again")
-
-    for name in ("size_system", "judge", "privacy_bounds"):
-        monkeypatch.setattr(module, name, refuse)
-    again = system_report(system, system.targets, tolerance=0.2, sizes=sizes)
-    assert again.document.blocks[:3] == report.document.blocks[:3]
-    assert "answers were found before and kept" in str(again.document.blocks)
-    with pytest.raises(AssertionError, match="computed again"):
-        system_report(system, [replace(system.targets[0], delta=0.02)], tolerance=0.2, sizes=sizes)
-
-
-def test_answers_that_were_found_before_an_interrupt_are_kept(tmp_path):
-    path = tmp_path / "sizes.json"
-    kept = KeptAnswers(path)
-    found = {"bound": 0.1, "least": float("-inf")}
-    assert kept.answer({"q": 1}, lambda: found) == found
-    with pytest.raises(KeyboardInterrupt):
-        kept.answer({"q": 2}, interrupted)
-    again = KeptAnswers(path)
-    assert again.answer({"q": 1}, interrupted) == found
-    assert again.reused == 1
-    with pytest.raises(KeyboardInterrupt):
-        again.answer({"q": 2}, interrupted)
-
-
-def interrupted():
-    raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("change", [("0.1", "0.01"), ("sha256", "sha255")])
-def test_a_damaged_answer_is_sought_again(tmp_path, change):
-    path = tmp_path / "sizes.json"
-    KeptAnswers(path).answer({"q": 1}, lambda: 0.1)
-    path.write_text(path.read_text(encoding="utf-8").replace(*change), encoding="utf-8")
-    assert KeptAnswers(path).answer({"q": 1}, lambda: 0.5) == 0.5
-
-
-def test_answers_of_other_software_are_not_used(tmp_path, monkeypatch):
-    path = tmp_path / "sizes.json"
-    KeptAnswers(path).answer({"q": 1}, lambda: 0.1)
-    monkeypatch.setattr("pbdist.report.pages.kept_answers.provenance", lambda: {"pbdist": "0"})
-    assert KeptAnswers(path).answer({"q": 1}, lambda: 0.5) == 0.5
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", json.dumps({"pbdist_answers": 2, "answers": {}})])
-def test_a_file_of_somebody_else_is_refused(tmp_path, text):
-    path = tmp_path / "notes.json"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(InvalidInputError, match="--sizes: expected a new file, or one that pbdist report has written"):
-        KeptAnswers(path)
-    assert path.read_text(encoding="utf-8") == text
-    with pytest.raises(InvalidInputError, match="--sizes: expected a file in a folder that exists"):
-        KeptAnswers(tmp_path / "none" / "sizes.json")
+    assert any(isinstance(block, Picture) for block in made[0].blocks)
 
 
 def test_a_target_without_an_answer_is_told():
     counting = find_system(load_systems(), "counting-gaussian")
     report = system_report(counting, [replace(counting.targets[0], epsilon=0.0, delta=1 - 1e-16)], drawn=False)
     assert not report.whole
-    assert report.document.blocks[0].title == "Not every question has an answer"
-    assert report.document.blocks[1].text == "No noise was found that meets (ε 0, δ 0.9999999999999999) after 1 round."
+    assert report.blocks[0].title == "Not every question has an answer"
+    assert report.blocks[1].text == "No noise was found that meets (ε 0, δ 0.9999999999999999) after 1 round."

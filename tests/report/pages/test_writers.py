@@ -23,7 +23,6 @@ from pbdist.report.pages.document import (
     Notice,
     Paragraph,
     Picture,
-    Section,
     Table,
     named,
     plain,
@@ -71,7 +70,7 @@ def document_of(text):
         table,
         Picture(one, one, SVG),
     )
-    return Document(one, one, blocks, (Section(one, (Paragraph(one), replace(table, caption=f"{one} again"))),))
+    return Document(one, one, blocks, ((one, (Paragraph(one), replace(table, caption=f"{one} again"))),))
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))

@@ -6,7 +6,7 @@ import pytest
 import pbdist
 from pbdist.errors import InvalidInputError, OffGridError
 from pbdist.report.plots import epsilon_delta
-from pbdist.report.plots.bounds import graphs_of, proved_line
+from pbdist.report.plots.bounds import curves_of, proved_line
 from pbdist.report.plots.selection import chosen
 from pbdist.store import create_or_open, extend
 from pbdist.store.layout import bounds_file
@@ -37,26 +37,25 @@ def test_lines_are_the_stored_bounds_at_stored_points(study):
 
 def test_between_stored_points_the_truth_lies_in_the_band(study):
     for r in (1, 4, 16):
-        graph = graphs_of(chosen(study, noise={"scale": 4.0}), r)[0]
-        line = proved_line(graph)
-        truth = pbdist.privacy_bounds(pbdist.Gaussian(4.0), compositions=r, epsilon=line.epsilon)
+        epsilon, low, high = proved_line(curves_of(chosen(study, noise={"scale": 4.0}), r)[0])
+        truth = pbdist.privacy_bounds(pbdist.Gaussian(4.0), compositions=r, epsilon=epsilon)
         lower, upper = truth.log_delta_lower.values[0], truth.log_delta_upper.values[0]
-        assert np.all(line.upper >= lower)
+        assert np.all(high >= lower)
         # Of the two values at an ε the second one holds up to the next ε.
-        assert np.all(line.lower <= upper)
-        assert np.all(line.lower[1::2] <= np.append(upper[2::2], upper[-1])[: line.lower[1::2].size])
+        assert np.all(low <= upper)
+        assert np.all(low[1::2] <= np.append(upper[2::2], upper[-1])[: low[1::2].size])
 
 
 def test_a_straight_line_between_drawn_points_is_hardly_below_what_is_proved(study):
-    line = proved_line(graphs_of(chosen(study, noise={"scale": 2.0}), 1)[0])
-    place, first = np.unique(line.epsilon, return_index=True)
-    height = np.ptp(line.upper)
+    curve = curves_of(chosen(study, noise={"scale": 2.0}), 1)[0]
+    epsilon, _, upper = proved_line(curve)
+    place, first = np.unique(epsilon, return_index=True)
+    height = np.ptp(upper)
     middle = 0.5 * (place[:-1] + place[1:])
-    chord = 0.5 * (line.upper[first][:-1] + line.upper[first][1:])
-    graph = graphs_of(chosen(study, noise={"scale": 2.0}), 1)[0]
-    right = np.searchsorted(graph.epsilon, middle)
-    low, high = graph.log_upper[right], graph.log_upper[right - 1]
-    part = np.expm1(middle - graph.epsilon[right]) / np.expm1(graph.epsilon[right - 1] - graph.epsilon[right])
+    chord = 0.5 * (upper[first][:-1] + upper[first][1:])
+    right = np.searchsorted(curve.places, middle)
+    low, high = curve.upper[right], curve.upper[right - 1]
+    part = np.expm1(middle - curve.places[right]) / np.expm1(curve.places[right - 1] - curve.places[right])
     proved = np.log((1.0 - part) * np.exp(low) + part * np.exp(high))
     assert np.max(proved - chord) < 5e-3 * height
 

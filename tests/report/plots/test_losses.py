@@ -77,7 +77,7 @@ def test_drawn_bars_are_the_sums(finished_store):
 
 def test_without_a_state_it_says_so(finished_store):
     study = pbdist.open_study(finished_store(GAUSSIAN))
-    with pytest.raises(OffGridError, match=r"expected a kept state of Gaussian\(scale=2.*keep_states: true"):
+    with pytest.raises(OffGridError, match=r"expected a saved state of Gaussian\(scale=2.*keep_states: true"):
         losses(study, mechanism="Gaussian", scale=2.0)
     with pytest.raises(InvalidInputError, match="expected at most 1 settings in one plot, got 4: choose by scale"):
         losses(study, mechanism="Gaussian")

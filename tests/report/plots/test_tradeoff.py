@@ -7,7 +7,8 @@ from scipy.stats import norm
 import pbdist
 from pbdist.errors import InvalidInputError
 from pbdist.report.plots import tradeoff
-from pbdist.report.plots.tradeoff import ErrorCurve, proved_errors
+from pbdist.report.plots.selection import Curve
+from pbdist.report.plots.tradeoff import proved_errors
 from tests.report.plots.pictures import KEPT, curves, notes
 
 ALPHA = [0.0, 0.01, 0.05, 0.1, 0.3, 0.6, 0.9, 1.0]
@@ -29,7 +30,7 @@ def test_the_truth_lies_between_the_polygons(direction):
     assert set(ALPHA) <= set(np.unique(path.vertices[:, 0]).tolist())
     sides = ["lower", "upper"]
     lower, upper = (bounds[f"type_two_error_{side}"].values.reshape(-1, len(ALPHA)) for side in sides)
-    curve = ErrorCurve({}, np.array(ALPHA), lower, upper, convex=direction == "each")
+    curve = Curve({}, np.array(ALPHA), lower, upper)
     places, low, high = proved_errors(curve)
     assert np.array_equal(line.get_data(), (places, low))
     fine = np.unique(np.concatenate((np.linspace(0.0, 1.0, 1001), ALPHA)))
@@ -45,7 +46,7 @@ def test_the_truth_lies_between_the_polygons(direction):
 def test_two_tests_that_cross_are_below_both():
     alpha = np.array([0.0, 0.5, 1.0])
     tests = np.array([[1.0, 0.1, 0.0], [0.6, 0.3, 0.0]])
-    places, low, high = proved_errors(ErrorCurve({}, alpha, tests, tests, convex=True))
+    places, low, high = proved_errors(Curve({}, alpha, tests, tests))
     fine = np.linspace(0.0, 1.0, 101)
     both = np.minimum(*(np.interp(fine, alpha, one) for one in tests))
     assert np.all(np.interp(fine, places, high) >= both - 1e-15)
