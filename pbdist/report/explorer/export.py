@@ -1,16 +1,15 @@
-"""The explorer as one static file: the same page, with the table of the chosen noise settings in it."""
+"""The page of the explorer, for a server and as one static file with the bounds of chosen noise settings in it."""
 
 import base64
 import hashlib
-import html
 import json
-import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 
 from bokeh.resources import Resources
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.query.noise_choice import NoiseGroup
@@ -21,53 +20,47 @@ from pbdist.types import JsonValue
 
 #: The page's own scripts, in the order in which they are loaded.
 _SCRIPTS = ("numbers.js", "sources.js", "link.js", "figures.js", "tables.js", "controls.js", "explorer.js")
-
-
-@cache
-def _asset(name: str) -> str:
-    return resources.files("pbdist.report.explorer").joinpath("assets", name).read_text(encoding="utf-8")
+#: The most bytes of the tables in an exported file, and those of a point in base64: four bounds and a flag.
+MAX_BYTES = 32 << 20
+_BYTES_OF_POINT = (len(BOUNDS) * 8 + 1) * 4 // 3 + 1
+#: What could end a script element or a line of a script, as JSON may write it too.
+_ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 @cache
 def _scripts() -> tuple[str, str]:
-    """Return the page's own script, and BokehJS as bokeh's wheel has it, which the own one allows to make styles."""
-    bokeh = Resources(mode="inline", components=["bokeh", "bokeh-api"], minified=True).js_raw
-    found = "\n".join(_asset(name) for name in _SCRIPTS), "\n".join(bokeh)
-    if any("</script" in text.lower() for text in found):
+    """Return the page's own script, and BokehJS as bokeh's wheel has it."""
+    assets = resources.files("pbdist.report.explorer").joinpath("assets")
+    own = "\n".join(assets.joinpath(name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    bokeh = "\n".join(Resources(mode="inline", components=["bokeh", "bokeh-api"], minified=True).js_raw)
+    if "</script" in (own + bokeh).lower():
         raise ValueError("scripts: expected none that ends its own element, got one")
-    return found
+    return own, bokeh
 
 
-def page(title: str, *, nonce: str) -> str:
-    """Return the page as a server answers it; `nonce` is what the policy of the answer allows scripts and styles by."""
-    return _filled(title, f' nonce="{nonce}"')
+def policy(connect: str) -> str:
+    """Return what a page may load: its own scripts and nothing else, but answers of `connect`.
+
+    Styles are allowed inline, as BokehJS makes style elements; no text of a store becomes one.
+    """
+    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in _scripts())
+    scripts = " ".join(f"'sha256-{digest}'" for digest in digests)
+    return (
+        f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; connect-src {connect};"
+        " img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
 
 
-def exported_page(title: str, data: JsonValue) -> str:
-    """Return the page as one file that needs no server: `data` is what a server would answer."""
-    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in _scripts()]
-    hashes = " ".join(f"'sha256-{digest}'" for digest in digests)
-    # BokehJS makes style elements; no text of the store becomes one.
-    policy = f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'"
-    meta = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">\n'
-    embedded = f'<script id="embedded" type="application/json">{embedded_json(data)}</script>\n'
-    return _filled(title, "", meta, embedded)
-
-
-def _filled(title: str, allowed: str, before: str = "", embedded: str = "") -> str:
-    # In one pass over the template: what is filled in is not looked at again.
-    content = {
-        "title": html.escape(plain(title)),
-        "head": f"{before}<style{allowed}>\n{_asset('explorer.css')}</style>",
-        "scripts": embedded + "\n".join(f"<script{allowed}>{text}</script>" for text in _scripts()),
-    }
-    return re.sub("<!--(title|head|scripts)-->", lambda found: content[found[1]], _asset("page.html"))
-
-
-#: The most bytes of the tables in an exported file.
-MAX_BYTES = 32 << 20
-#: Of one point in base64: four bounds, and whether the tolerance is met.
-_BYTES_OF_POINT = (len(BOUNDS) * 8 + 1) * 4 // 3 + 1
+def page(title: str, data: JsonValue = None) -> str:
+    """Return the page as a server answers it, or with `data`, what a server would answer, as one file without one."""
+    environment = Environment(
+        loader=PackageLoader("pbdist.report.explorer", "assets"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    embedded = None if data is None else embedded_json(data)
+    allowed = policy("'self'" if data is None else "'none'")
+    content = {"title": plain(title), "policy": allowed, "scripts": _scripts(), "embedded": embedded}
+    return environment.get_template("page.html").render(content)
 
 
 def exported(snapshot: Snapshot, mechanisms: Sequence[str] | None = None) -> str:
@@ -96,13 +89,9 @@ def exported(snapshot: Snapshot, mechanisms: Sequence[str] | None = None) -> str
     others = [label for label in labels if mechanisms is not None and label not in mechanisms]
     left_out = f"This file leaves out the mechanisms {', '.join(others)} of its store." if others else ""
     index = snapshot.index(chosen, left_out)
-    index["notices"] = [*index["notices"], *snapshot.damage_notices()]
+    index["notices"] += snapshot.damage_notices()
     data = {"contents": index, "tables": tables_as_json(found), "settings": snapshot.settings(cells, found)}
-    return exported_page(snapshot.study.spec.name, data)
-
-
-#: What could end a script element or a line of a script, as JSON may write it too.
-_ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+    return page(snapshot.study.spec.name, data)
 
 
 def embedded_json(value: JsonValue) -> str:
@@ -116,12 +105,11 @@ def _check_size(snapshot: Snapshot, groups: Sequence[NoiseGroup]) -> None:
     sizes: Counter[str] = Counter()
     for group in groups:
         sizes[group.label] += of_cell * len(group.cells)
-    size = sizes.total()
-    if size <= MAX_BYTES:
+    if sizes.total() <= MAX_BYTES:
         return
-    small = [(label, bytes_) for label, bytes_ in reversed(sizes.most_common()) if bytes_ <= MAX_BYTES]
-    fitting = ", ".join(f"{label} ({bytes_ / 2**20:.1f} MiB)" for label, bytes_ in small[:8])
-    advice = f"choose with --mechanism LABEL: {fitting}" if fitting else "no mechanism of it alone is small enough"
+    small = [f"{label} ({size / 2**20:.1f} MiB)" for label, size in reversed(sizes.most_common()) if size <= MAX_BYTES]
+    advice = f"choose with --mechanism LABEL: {', '.join(small[:8])}"
     raise InvalidInputError(
-        f"--export: expected at most {MAX_BYTES >> 20} MiB of bounds, got {size / 2**20:.0f} MiB: {advice}"
+        f"--export: expected at most {MAX_BYTES >> 20} MiB of bounds, got {sizes.total() / 2**20:.0f} MiB:"
+        f" {advice if small else 'no mechanism of it alone is small enough'}"
     )

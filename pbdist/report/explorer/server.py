@@ -3,9 +3,8 @@
 import ipaddress
 import json
 import re
-import secrets
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,22 +13,27 @@ from tornado.ioloop import IOLoop
 from tornado.web import Application, HTTPError, RequestHandler
 
 from pbdist.errors import InvalidInputError, PbdistError, StoreMismatchError, shown
-from pbdist.report.explorer.export import page
+from pbdist.report.explorer.export import page, policy
 from pbdist.report.explorer.snapshot import MAX_CELLS, Snapshot, tables_as_json
 from pbdist.types import JsonValue
 
-_WHOLE = re.compile(rb"[0-9]{1,9}")
-_TOKEN = re.compile(rb"[0-9a-f]{16}")
 #: The arguments of a request as Tornado gives them: for each name its values.
 _Arguments = Mapping[str, Sequence[bytes]]
-
-
-def _only(name: str, arguments: _Arguments, form: re.Pattern[bytes], expected: str) -> bytes:
-    """Return the one value of an argument; an `InvalidInputError` where it is missing, twice, or of another form."""
-    values = arguments.get(name, [])
-    if len(values) != 1 or not form.fullmatch(values[0]):
-        raise InvalidInputError(f"{name}: expected {expected}, got {shown([*values])}")
-    return values[0]
+_HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]{2,45}\]|[0-9A-Za-z.-]{1,253})(:[0-9]{1,5})?", re.ASCII)
+#: Requests have no body, short headers and short addresses.
+_MAX_BODY, _MAX_HEADER, _MAX_URL = 1024, 16 << 10, 1024
+#: A connection without requests is closed after so long.
+_IDLE_SECONDS = 60.0
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Type": "application/json; charset=utf-8",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "Server": "pbdist",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
 
 
 def _indices(arguments: _Arguments, counts: Mapping[str, int]) -> list[int]:
@@ -39,14 +43,11 @@ def _indices(arguments: _Arguments, counts: Mapping[str, int]) -> list[int]:
         raise InvalidInputError(f"argument: expected one of token, {', '.join(counts)}, got {shown(unknown[0])}")
     found = []
     for name, count in counts.items():
-        expected = f"a whole number below {count}"
-        found.append(int(_only(name, arguments, _WHOLE, expected)))
-        if found[-1] >= count:
-            raise InvalidInputError(f"{name}: expected {expected}, got {found[-1]}")
+        values = arguments.get(name, [])
+        if len(values) != 1 or not re.fullmatch(rb"[0-9]{1,9}", values[0]) or int(values[0]) >= count:
+            raise InvalidInputError(f"{name}: expected a whole number below {count}, got {shown([*values])}")
+        found.append(int(values[0]))
     return found
-
-
-_HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]{2,45}\]|[0-9A-Za-z.-]{1,253})(:[0-9]{1,5})?", re.ASCII)
 
 
 def is_loopback(host: str) -> bool:
@@ -64,18 +65,13 @@ def allowed_host(header: str, bound: str) -> bool:
     compared: a tunnel has another one.
     """
     found = _HOST.fullmatch(header)
-    if found is None:
-        return False
-    name = found["name"].strip("[]").lower().removesuffix(".")
-    if is_loopback(name):
-        return True
-    if is_loopback(bound):
-        return False
+    name = found["name"].strip("[]").lower().removesuffix(".") if found else ""
+    if is_loopback(name) or is_loopback(bound) or not name:
+        return is_loopback(name)
     try:
-        ipaddress.ip_address(name)
+        return bool(ipaddress.ip_address(name))
     except ValueError:
         return name in {bound.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
-    return True
 
 
 class Served:
@@ -126,38 +122,21 @@ class Served:
         return {"tables": tables_as_json(found), "settings": snapshot.settings(cells, found)}
 
     def group(self, arguments: _Arguments) -> JsonValue:
-        """Return the bounds of a group of noise settings at an r and an ε, or how much of them is read."""
+        """Return the bounds of some noise settings of a group at an r and an ε, from a start on."""
         snapshot = self._of(arguments)
         study = snapshot.study.spec
-        counts = {"group": len(snapshot.groups), "compositions": len(study.compositions), "epsilon": len(study.epsilon)}
+        grids = {"compositions": len(study.compositions), "epsilon": len(study.epsilon)}
+        counts = {"group": len(snapshot.groups), **grids, "start": len(study.cells)}
         return snapshot.group(*_indices(arguments, counts))
 
     def _of(self, arguments: _Arguments) -> Snapshot:
         """Return the state that a page shows; a `StoreMismatchError` if that is no longer the latest."""
-        token = _only("token", arguments, _TOKEN, "16 hexadecimal digits")
-        if token.decode() != self.snapshot.token:
+        values = arguments.get("token", [])
+        if len(values) != 1 or not re.fullmatch(rb"[0-9a-f]{16}", values[0]):
+            raise InvalidInputError(f"token: expected 16 hexadecimal digits, got {shown([*values])}")
+        if values[0].decode() != self.snapshot.token:
             raise StoreMismatchError("the store has changed since this page was loaded: load it again")
         return self.snapshot
-
-
-#: Requests have no body and short headers.
-_MAX_BODY, _MAX_HEADER = 1024, 16 << 10
-_MAX_URL = 1024
-#: A connection that says nothing for so long is closed.
-_IDLE_SECONDS = 60.0
-_HEADERS = {
-    "Cache-Control": "no-store",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "Server": "pbdist",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-}
-_POLICY = (
-    "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; connect-src 'self';"
-    " img-src data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 
 
 class ExplorerServer:
@@ -177,16 +156,9 @@ class ExplorerServer:
     """
 
     def __init__(self, served: Served, host: str, port: int) -> None:
-        self._readers = ThreadPoolExecutor(1, thread_name_prefix="pbdist-explorer")
-        common = {"served": served, "host": host, "readers": self._readers}
-        answers = {"contents": served.contents, "cell": served.cell, "group": served.group}
-        routes: list[Any] = [
-            ("/", _Page, common),
-            *((f"/{name}.json", _Answer, {**common, "answer": answer}) for name, answer in answers.items()),
-        ]
-        application = Application(
-            routes, default_handler_class=_Handler, default_handler_args=common, log_function=lambda _: None
-        )
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="pbdist-explorer")
+        options = {"served": served, "host": host, "reader": self._reader}
+        application = Application([(".*", _Handler, options)], log_function=lambda _: None)
         self._server = HTTPServer(
             application, max_body_size=_MAX_BODY, max_header_size=_MAX_HEADER, idle_connection_timeout=_IDLE_SECONDS
         )
@@ -200,15 +172,17 @@ class ExplorerServer:
     def close(self) -> None:
         """Accept no more connections, and end the threads."""
         self._server.stop()
-        self._readers.shutdown(wait=True, cancel_futures=True)
+        self._reader.shutdown(wait=True, cancel_futures=True)
 
 
 class _Handler(RequestHandler):
-    """Answers GET and HEAD of this machine's own pages, and nothing else; itself, to paths that are not there."""
+    """Answers GET and HEAD of this machine's own pages, and nothing else."""
 
-    def initialize(self, served: Served, host: str, readers: ThreadPoolExecutor) -> None:
-        """Take what all handlers share."""
-        self.served, self.bound, self.readers = served, host, readers
+    def initialize(self, served: Served, host: str, reader: ThreadPoolExecutor) -> None:
+        """Take what all requests share."""
+        self.served, self.bound, self.reader = served, host, reader
+        names = ("contents", "cell", "group")
+        self.answers = {f"/{name}.json": getattr(served, name) for name in names}
 
     def set_default_headers(self) -> None:
         """Set the headers of every answer; the page has a policy of its own."""
@@ -230,57 +204,33 @@ class _Handler(RequestHandler):
         await self.get()
 
     async def get(self) -> None:
-        """Answer; by default there is nothing."""
-        raise HTTPError(404, "expected one of this server's paths")
-
-    def write_error(self, status_code: int, **details: Any) -> None:  # noqa: ARG002 -- as Tornado calls it
-        """Answer in one line of JSON, without what the server knows of the error."""
-        error = details.get("exc_info", (None, None, None))[1]
-        text = self._reason
-        if isinstance(error, HTTPError) and error.log_message:
-            text = error.log_message
-        elif isinstance(error, PbdistError):
-            text = str(error)
-        self._finish_json({"error": text})
-
-    def log_exception(self, *_: Any) -> None:
-        """Log nothing: what is wrong with a request is in its answer."""
-
-    def _finish_json(self, value: JsonValue) -> None:
-        self.set_header("Content-Type", "application/json; charset=utf-8")
-        self.finish(json.dumps(value, allow_nan=False))
-
-
-class _Page(_Handler):
-    """The page."""
-
-    async def get(self) -> None:
-        """Answer with the page; its scripts and styles are allowed by a number used once."""
-        if self.request.arguments:
-            raise HTTPError(400, "expected no arguments")
-        nonce = secrets.token_urlsafe(16)
-        self.set_header("Content-Security-Policy", _POLICY.format(nonce=nonce))
-        self.set_header("Content-Type", "text/html; charset=utf-8")
-        self.finish(page(self.served.snapshot.study.spec.name, nonce=nonce))
-
-
-class _Answer(_Handler):
-    """An answer from the store, found in another thread."""
-
-    def initialize(self, answer: Callable[[_Arguments], JsonValue], **common: Any) -> None:  # type: ignore[override]
-        """Take the function that answers."""
-        super().initialize(**common)
-        self.answer = answer
-
-    async def get(self) -> None:
-        """Answer."""
+        """Answer with the page, or from the store, which another thread reads."""
+        if self.request.path == "/":
+            if self.request.arguments:
+                raise HTTPError(400, "expected no arguments")
+            self.set_header("Content-Security-Policy", policy("'self'") + "; frame-ancestors 'none'")
+            self.set_header("Content-Type", "text/html; charset=utf-8")
+            self.finish(page(self.served.snapshot.study.spec.name))
+            return
+        if self.request.path not in self.answers:
+            raise HTTPError(404, "expected one of this server's paths")
         if self.request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
             raise HTTPError(403, "expected a request of this server's own page")
+        answer = self.answers[self.request.path]
         try:
-            found = await IOLoop.current().run_in_executor(self.readers, self.answer, self.request.arguments)
+            found = await IOLoop.current().run_in_executor(self.reader, answer, self.request.arguments)
         except InvalidInputError as error:
             raise HTTPError(400, str(error).replace("%", "%%")) from error
         except (PbdistError, OSError) as error:
             self.set_status(409)
             found = {"error": str(PbdistError(self.served.without_place(str(error))))}
-        self._finish_json(found)
+        self.finish(json.dumps(found, allow_nan=False))
+
+    def write_error(self, status_code: int, **details: Any) -> None:  # noqa: ARG002 -- as Tornado calls it
+        """Answer in one line of JSON, without what the server knows of the error."""
+        error = details.get("exc_info", (None, None, None))[1]
+        known = error.log_message if isinstance(error, HTTPError) else None
+        self.finish(json.dumps({"error": known or self._reason}))
+
+    def log_exception(self, *_: Any) -> None:
+        """Log nothing: what is wrong with a request is in its answer."""

@@ -4,11 +4,9 @@ import base64
 import hashlib
 import json
 import math
-import time
-from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,14 +27,12 @@ from pbdist.types import BoolArray, FloatArray, IntArray, JsonValue
 
 #: The most cells that are explored.
 MAX_CELLS = 1_000_000
-#: The most memory for the bounds of groups that stay in memory, unless one r and ε take more.
+#: The most memory for the bounds of groups that stay in memory.
 MAX_BYTES = 256 << 20
-#: A group is read for this long at a time, this many cells at once.
-_SLICE_SECONDS, _SLICE_CELLS = 0.2, 512
+#: A group is read in slices: so many cells at most, and so many bytes of bounds, but at least one cell.
+_SLICE_CELLS, _SLICE_BYTES = 4096, 16 << 20
 #: The most failed settings that a notice names.
 _MAX_NAMED = 5
-
-_DAMAGED = "damaged: its files have changed or are missing"
 
 
 class Table(NamedTuple):
@@ -70,6 +66,8 @@ class Snapshot:
         The cells whose files were found damaged so far.
     token
         A text that differs from that of any other state.
+    cells_per_slice
+        The number of cells of a group that are read at once.
 
     Raises
     ------
@@ -91,8 +89,10 @@ class Snapshot:
         state = [[part, digest, one.committed.tolist(), sorted(one.failed)] for part, digest, one in progress]
         text = json.dumps([state, parts[0].place.folders(), self.problem])
         self.token = hashlib.sha256(text.encode()).hexdigest()[:16]
-        self._most_bytes = most_bytes
-        self._read: OrderedDict[tuple[int, range, range], _GroupBounds] = OrderedDict()
+        of_cell = len(BOUNDS) * 8 * len(self.study.spec.compositions) * len(self.study.spec.epsilon)
+        self.cells_per_slice = max(1, min(_SLICE_CELLS, _SLICE_BYTES // of_cell))
+        slices = max(1, most_bytes // (of_cell * self.cells_per_slice))
+        self._slice = lru_cache(slices)(lambda group, start: self.table(self._slice_cells(group, start)))
 
     @cached_property
     def contents(self) -> StudyContents:
@@ -182,66 +182,41 @@ class Snapshot:
     def _gaps(self, setting: str, states: IntArray) -> str:
         if self.problem is not None:
             return "the store is damaged"
-        lacking = "not computed yet"
-        if not (states == PointState.MISSING).all():
-            lacking = "not all r and ε of this noise setting are computed yet"
         causes = {
-            PointState.MISSING: lacking,
+            PointState.MISSING: "not computed yet"
+            if (states == PointState.MISSING).all()
+            else "not all r and ε of this noise setting are computed yet",
             PointState.FAILED: f"could not be computed: {self.failed.get(setting, 'its cause is not recorded')}",
-            PointState.DAMAGED: _DAMAGED,
+            PointState.DAMAGED: "damaged: its files have changed or are missing",
         }
         return "; ".join(text for state, text in causes.items() if (states == state).any())
 
     def command(self, cell: int) -> str | None:
         """Return the `pbdist query` of a cell, without r and ε; None where no options tell it from the others."""
         label = self.columns["mechanism"][cell]
-        found = np.flatnonzero(self.columns["mechanism"] == label)
+        others = np.flatnonzero(self.columns["mechanism"] == label)
         words = ["pbdist", "query", self.name, f"--mechanism={label}"]
         for name in known_columns():
-            if name == "mechanism" or name not in self.columns or found.size == 1:
+            if name == "mechanism" or name not in self.columns or others.size == 1:
                 continue
-            values = self.columns[name][found]
-            mine = self.columns[name][cell]
-            absent = mine == "" if is_text(name) else math.isnan(mine)
-            if absent and name != "factor":
-                continue
-            same = np.isnan(values) if absent else values == mine
-            if not same.all():
-                found = found[same]
-                text = "auto" if absent else mine if is_text(name) else repr(float(mine))
-                words.append(f"{_option(name)}={text}")
+            values, own = self.columns[name][others], self.columns[name][cell]
+            absent = own == "" if is_text(name) else math.isnan(own)
+            equal = np.isnan(values) if absent and not is_text(name) else values == own
+            # Of what a mechanism does not have, only a factor has a word.
+            if not equal.all() and (not absent or name == "factor"):
+                others = others[equal]
+                words.append(f"{_option(name)}={'auto' if absent else own if is_text(name) else repr(float(own))}")
         # It is copied into a terminal.
-        return command(*words) if found.size == 1 else None
+        return command(*words) if others.size == 1 else None
 
-    def group(self, group: int, compositions: int, epsilon: int) -> dict[str, JsonValue]:
-        """Return the bounds of a group's cells at an r and an ε, by their indices.
+    def _slice_cells(self, group: int, start: int) -> Sequence[int]:
+        return self.groups[group].cells[start : start + self.cells_per_slice]
 
-        Reading goes on for a moment with each call: until all is read, the answer is how much of it is.
-        """
-        cells, study = self.groups[group].cells, self.study.spec
-
-        def fits(points: int) -> bool:
-            return len(BOUNDS) * 8 * len(cells) * points <= self._most_bytes
-
-        # All points of the group if they fit into memory, else those of one r, or of one r and ε.
-        r_count, e_count = len(study.compositions), len(study.epsilon)
-        rows = range(r_count) if fits(r_count * e_count) else range(compositions, compositions + 1)
-        columns = range(e_count) if fits(e_count) else range(epsilon, epsilon + 1)
-        key = group, rows, columns
-        if key not in self._read:
-            self._read[key] = _GroupBounds(np.array(cells), rows, columns)
-        self._read.move_to_end(key)
-        while len(self._read) > 1 and sum(one.nbytes for one in self._read.values()) > self._most_bytes:
-            self._read.popitem(last=False)
-        found = self._read[key]
-        found.go_on(self)
-        if found.done < len(cells):
-            return {"progress": found.done / len(cells)}
-        at = np.index_exp[:, rows.index(compositions), columns.index(epsilon)]
-        return {
-            **{name: packed(values[at]) for name, values in found.values.items()},
-            "notices": list(self.damage_notices()),
-        }
+    def group(self, group: int, compositions: int, epsilon: int, start: int) -> dict[str, JsonValue]:
+        """Return the bounds of a slice of a group's cells at an r and an ε, by their indices."""
+        values = self._slice(group, start).values
+        found = {name: packed(values[name][:, compositions, epsilon]) for name in BOUNDS}
+        return {**found, "notices": self.damage_notices()}
 
     def index(self, groups: Sequence[NoiseGroup], left_out: str = "") -> dict[str, JsonValue]:
         """Return the compact index of the store, with some of its groups of noise settings.
@@ -251,6 +226,7 @@ class Snapshot:
         """
         study = self.study.spec
         cells, amounts = ([one for group in groups for one in getattr(group, name)] for name in ("cells", "amounts"))
+        r, e = study.compositions, study.epsilon
         return {
             "title": study.name,
             "store": self.name,
@@ -258,13 +234,13 @@ class Snapshot:
             "token": self.token,
             "method": study.method,
             "tolerance": study.required_tolerance,
-            "compositions": [str(r) for r in study.compositions],
-            "epsilon": packed(np.array(study.epsilon)),
-            "exp_epsilon": packed(np.array([exponential(value) for value in study.epsilon])),
+            "compositions": [str(value) for value in r],
+            "epsilon": packed(np.array(e)),
+            "exp_epsilon": packed(np.array([exponential(value) for value in e])),
             "targets": [
-                [study.compositions.index(one.compositions), study.epsilon.index(one.epsilon), one.delta]
+                [r.index(one.compositions), e.index(one.epsilon), one.delta]
                 for one in study.targets
-                if one.compositions in study.compositions and one.epsilon in study.epsilon and 0.0 < one.delta < 1.0
+                if one.compositions in r and one.epsilon in e
             ],
             "labels": [group.label for group in groups],
             "fixed": _fixed(groups),
@@ -273,105 +249,72 @@ class Snapshot:
             "offsets": packed(np.cumsum([0, *(len(group.cells) for group in groups)])),
             "cells": packed(np.array(cells, dtype=np.int64)),
             "amounts": packed(np.array(amounts)),
-            "notices": list(self.notices()),
+            "notices": self.notices(),
             "left_out": left_out,
         }
 
     def _amount_options(self, groups: Sequence[NoiseGroup]) -> list[str]:
         """Return for each group the option of `pbdist query` that gives its amount of noise; empty where none does."""
         numbers = [name for name in known_columns() if name in self.columns and not is_text(name)]
-        found: dict[tuple[str, str], str] = {}
-        for group in groups:
-            # Groups of one label and one kind of noise have the same.
-            if group.what and (group.label, group.what) not in found:
-                cells = np.array(group.cells)
-                equal = (_option(one) for one in numbers if np.array_equal(self.columns[one][cells], group.amounts))
-                found[group.label, group.what] = next(equal, "")
-        return [found.get((group.label, group.what), "") for group in groups]
+        # Groups of one label and one kind of noise have the same.
+        found = {}
+        for one in {(group.label, group.what): group for group in groups}.values():
+            cells = np.array(one.cells)
+            equal = (name for name in numbers if np.array_equal(self.columns[name][cells], one.amounts))
+            found[one.label, one.what] = next(map(_option, equal), "") if one.what else ""
+        return [found[group.label, group.what] for group in groups]
 
-    def notices(self) -> Iterator[dict[str, JsonValue]]:
-        """Yield what a page says of the store before anything of it is shown, each with how bad it is."""
+    def notices(self) -> list[dict[str, JsonValue]]:
+        """Return what a page says of the store before anything of it is shown, each with how bad it is."""
         if self.problem is not None:
-            yield _notice("error", f"This store is damaged, and nothing of it is shown: {self.problem}")
-            return
-        contents, sought = self.contents, self.study.spec.required_tolerance
+            return _leveled([("error", f"This store is damaged, and nothing of it is shown: {self.problem}")])
+        contents, tolerance = self.contents, self.study.spec.required_tolerance
+        found = []
         if contents.missing == contents.settings:
-            yield _notice("error", "This store is empty: none of its noise settings is computed yet. Run its study.")
+            found.append(("error", "This store is empty: none of its noise settings is computed yet. Run its study."))
         elif contents.missing:
-            yield _notice(
-                "warning",
+            text = (
                 f"This store is not complete: {contents.missing:,} of {_settings(contents.settings)} are not computed"
-                " yet, or not at all r and ε. Run its study again, then load this page again.",
+                " yet, or not at all r and ε. Run its study again, then load this page again."
             )
+            found.append(("warning", text))
         if self.failed:
             named = "; ".join(f"{setting}: {cause}" for setting, cause in [*self.failed.items()][:_MAX_NAMED])
             more = f"; and {len(self.failed) - _MAX_NAMED:,} more" if len(self.failed) > _MAX_NAMED else ""
-            yield _notice("warning", f"{_settings(len(self.failed))} could not be computed: {named}{more}.")
-        if sought is not None:
-            points, missed = np.sum([(0, 0), *(counts for _, _, *counts in self.study.recorded_points())], axis=0)
-            if missed:
-                yield _notice(
-                    "note",
-                    f"The bounds are wider than the study's tolerance, {sought:g}, at {missed:,} of {points:,} points."
-                    " They hold nevertheless.",
-                )
-        if contents.refined_points:
-            yield _notice(
-                "note",
-                f"Queries have added {contents.refined_points:,} points to this store, and they are not shown here:"
-                " pbdist query answers from them too.",
+            found.append(("warning", f"{_settings(len(self.failed))} could not be computed: {named}{more}."))
+        points, missed = np.sum([(0, 0), *(counts for _, _, *counts in self.study.recorded_points())], axis=0)
+        if missed:
+            text = (
+                f"The bounds are wider than the study's tolerance, {tolerance:g}, at {missed:,} of {points:,} points."
+                " They hold nevertheless."
             )
+            found.append(("note", text))
+        if contents.refined_points:
+            text = (
+                f"Queries have added {contents.refined_points:,} points to this store, and they are not shown here:"
+                " pbdist query answers from them too."
+            )
+            found.append(("note", text))
         if any(one.adjacency.definite for one in contents.mechanisms):
             words = neighbours_words((one.label, one.adjacency) for one in contents.mechanisms)
-            yield _notice("note", f"{words[0].upper()}{words[1:]}.")
+            found.append(("note", f"{words[0].upper()}{words[1:]}."))
         if self.unattained.any():
-            yield _notice(
-                "note",
+            text = (
                 f"Of {_settings(int(self.unattained.sum()))} no lower bound is known, as no change is declared"
-                " to attain their pairs: nothing refutes them.",
+                " to attain their pairs: nothing refutes them."
             )
+            found.append(("note", text))
+        return _leveled(found)
 
-    def damage_notices(self) -> Iterator[dict[str, JsonValue]]:
-        """Yield what was found damaged while bounds were read."""
-        if self.damaged and self.problem is None:
-            yield _notice(
-                "error",
-                f"Part of this store is damaged: the files of {_settings(len(self.damaged))} have"
-                " changed or are missing. They are left out. Run the study again with --check.",
-            )
-
-
-@dataclass(eq=False)
-class _GroupBounds:
-    """The bounds of a group's cells at some r and ε, as far as they are read."""
-
-    cells: IntArray
-    rows: range
-    columns: range
-
-    def __post_init__(self) -> None:
-        shape = len(self.cells), len(self.rows), len(self.columns)
-        self.values = {name: np.full(shape, np.nan) for name in BOUNDS}
-        self.done = 0
-        # In the order of the study, as batches are.
-        self._order = np.argsort(self.cells)
-
-    def go_on(self, snapshot: Snapshot) -> None:
-        """Read for a moment."""
-        end = time.monotonic() + _SLICE_SECONDS
-        while self.done < len(self.cells) and time.monotonic() < end:
-            some = self._order[self.done : self.done + _SLICE_CELLS]
-            found = snapshot.table(self.cells[some])
-            for name, values in self.values.items():
-                values[some] = found.values[name][
-                    :, self.rows.start : self.rows.stop, self.columns.start : self.columns.stop
-                ]
-            self.done += len(some)
-
-    @property
-    def nbytes(self) -> int:
-        """The memory of the bounds."""
-        return sum(values.nbytes for values in self.values.values())
+    def damage_notices(self) -> list[dict[str, JsonValue]]:
+        """Return what was found damaged while bounds were read."""
+        if not self.damaged or self.problem is not None:
+            return []
+        text = (
+            f"Part of this store is damaged: the files of {_settings(len(self.damaged))} have changed or are missing."
+            " They are left out. Run the study again with --check."
+        )
+        return _leveled([("error", text)])
 
 
 #: How arrays are packed: little-endian, by the name under which a page finds them.
@@ -398,30 +341,26 @@ def _settings(count: int) -> str:
     return f"{count:,} noise setting{'' if count == 1 else 's'}"
 
 
-def _notice(level: str, text: str) -> dict[str, JsonValue]:
-    return {"level": level, "text": text}
+def _leveled(notices: Iterable[tuple[str, str]]) -> list[dict[str, JsonValue]]:
+    return [{"level": level, "text": text} for level, text in notices]
 
 
 def _fixed(groups: Sequence[NoiseGroup]) -> list[str]:
     """Return for each group what tells it from the others of its label; a cell's number where no parameter does."""
-    of_label: dict[str, list[NoiseGroup]] = {}
+    values: dict[tuple[str, str], set[object]] = {}
     for group in groups:
-        of_label.setdefault(group.label, []).append(group)
-    varying: dict[str, list[str]] = {}
-    for label, alike in of_label.items():
-        names = dict.fromkeys(name for group in alike for name in group.fixed)
-        varying[label] = [name for name in names if len({group.fixed.get(name) for group in alike}) > 1]
-        if all(group.fixed.get("noise", group.fixed.get("kind")) == group.fixed.get("kind") for group in alike):
-            varying[label] = [name for name in varying[label] if name != "noise"]
-    texts = [
-        ", ".join(
-            f"{name.replace('_', ' ')} {value if isinstance(value, str) else exact(value)}"
-            for name, value in ((name, group.fixed.get(name)) for name in varying[group.label])
-            if value is not None
-        )
-        for group in groups
-    ]
-    times = Counter(zip((group.label for group in groups), texts, strict=True))
+        for name in known_columns():
+            values.setdefault((group.label, name), set()).add(group.fixed.get(name))
+    mixed = {
+        group.label for group in groups if group.fixed.get("noise", group.fixed.get("kind")) != group.fixed.get("kind")
+    }
+    texts = []
+    for group in groups:
+        varying = [name for name in group.fixed if len(values[group.label, name]) > 1]
+        varying = [name for name in varying if name != "noise" or group.label in mixed]
+        written = ((name.replace("_", " "), group.fixed[name]) for name in varying)
+        texts.append(", ".join(f"{name} {one if isinstance(one, str) else exact(one)}" for name, one in written))
+    times = Counter((group.label, text) for group, text in zip(groups, texts, strict=True))
     return [
         text if times[group.label, text] == 1 else f"{text}{', ' if text else ''}setting {group.cells[0]}"
         for group, text in zip(groups, texts, strict=True)

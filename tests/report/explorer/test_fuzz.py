@@ -35,7 +35,7 @@ VALUES = (
     "0", "1", "-1", "99999999999999999999", "1e999", "nan", "inf", "%00", "..%2f..%2fsecret.txt", "'", "%22%3E",
     "0x1", "", "%F0%9F%98%80", "a" * 500, "1;2", "[]", "${7*7}", "%ff", "0.5", "1e-300",
 )  # fmt: skip
-NAMES = ("token", "cell", "compositions", "epsilon", "group", "delta", "path", "file", "__proto__", "%00")
+NAMES = ("token", "cell", "compositions", "epsilon", "group", "start", "delta", "path", "file", "__proto__", "%00")
 VERSIONS = ("HTTP/1.1", "HTTP/1.1", "HTTP/1.0", "HTTP/9.9", "")
 HEADERS = (
     "Content-Length: 99999999999", "Content-Length: -1", "Transfer-Encoding: chunked", "X: " + "a" * 20_000,
@@ -46,7 +46,7 @@ HEADERS = (
 SOUND = {
     "/contents.json": {},
     "/cell.json": {"cell": "18"},
-    "/group.json": {"group": "0", "compositions": "2", "epsilon": "3"},
+    "/group.json": {"group": "0", "compositions": "2", "epsilon": "3", "start": "0"},
 }
 
 

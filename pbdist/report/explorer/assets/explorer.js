@@ -76,7 +76,7 @@
     turn++
     for (const answer of document.querySelectorAll(".answer")) { answer.classList.add("stale"); answer.inert = true }
     at("status").replaceChildren()
-    at("progress").textContent = ""
+    at("noise-progress").textContent = ""
   }
 
   function fresh(name) {
@@ -211,14 +211,12 @@
   async function showNoise(mine) {
     const {now} = shown
     const group = groupOf(now.cell)
-    let found
-    for (;;) {
-      found = await source.group(group, now.r, now.e)
-      if (mine !== turn) return
-      if (!("progress" in found)) break
-      at("progress").textContent = `Reading the store: read ${Math.floor(100 * found.progress)} %.`
-    }
-    at("progress").textContent = ""
+    const found = await source.group(group, now.r, now.e, (share) => {
+      if (mine === turn) at("noise-progress").textContent = `Reading the store: read ${Math.floor(100 * share)} %.`
+      return mine === turn
+    })
+    if (mine !== turn) return
+    at("noise-progress").textContent = ""
     if (found.notices.length) { index.readNotices = found.notices; showNotices() }
     const start = index.offsets[group]
     const judged = explorer.judged(found.points, now.delta)

@@ -3,26 +3,13 @@
 // `index` is what a page knows of its store, `state` what is chosen.
 const explorer = {index: {}, state: null}
 
-// BokehJS makes style elements: the served page's policy allows those that have its nonce. This runs before BokehJS.
-;(() => {
-  const nonce = document.currentScript?.nonce
-  if (!nonce) return
-  const create = document.createElement.bind(document)
-  document.createElement = (name, options) => {
-    const made = create(name, options)
-    if (name === "style") made.nonce = nonce
-    return made
-  }
-})()
-
 explorer.unpacked = (packed) => {
-  // Arrays are little-endian, as every machine is that runs a browser today; checked once below.
+  // Arrays are little-endian, as every machine is that runs a browser today.
   const [kind, text] = Object.entries(packed)[0]
   const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0))
   const kinds = {f8: Float64Array, u4: Uint32Array, u1: Uint8Array}
   return new kinds[kind](bytes.buffer)
 }
-if (new Uint8Array(new Uint16Array([1]).buffer)[0] !== 1) throw new Error("expected a little-endian machine")
 
 explorer.DIGITS = 6
 // An upper bound below this is stored as this, as pbdist/pld/engine.py says; the logarithm tells more.
@@ -41,7 +28,7 @@ explorer.decimalText = (digits, exponent, exact) => {
 }
 
 explorer.oneMore = (digits, exponent) => {
-  const next = String(BigInt(digits) + 1n)
+  const next = String(Number(digits) + 1)
   return next.length > explorer.DIGITS ? [next.slice(0, explorer.DIGITS), exponent + 1] : [next, exponent]
 }
 

@@ -78,17 +78,20 @@ explorer.Served = class {
     return this.keep(`cell ${cell}`, async () => new Tables(await this.ask("cell", {token: this.token, cell}), this.index).answer(cell, 0))
   }
 
-  // The points of a group of settings, and what reading them has found; until all is read, how much of it is.
-  async group(group, r, e) {
+  // The points of a group of settings, slice by slice, and the notices of the last one; null once `wanted(share)` is false.
+  async group(group, r, e, wanted) {
     const key = `group ${group} ${r} ${e}`
-    const found = await this.keep(key, async () => {
-      const read = await this.ask("group", {token: this.token, group, compositions: r, epsilon: e})
-      if ("progress" in read) return read
+    if (this.kept.has(key)) return this.kept.get(key)
+    const count = this.index.offsets[group + 1] - this.index.offsets[group]
+    const points = []
+    let read
+    while (points.length < count) {
+      read = await this.ask("group", {token: this.token, group, compositions: r, epsilon: e, start: points.length})
       const arrays = bounds(read)
-      return {notices: read.notices, points: Array.from(arrays.upper, (_, at) => pointAt(arrays, at))}
-    })
-    if ("progress" in found) this.kept.delete(key)
-    return found
+      for (let at = 0; at < arrays.upper.length; at++) points.push(pointAt(arrays, at))
+      if (!wanted(points.length / count)) return null
+    }
+    return this.keep(key, async () => ({notices: read.notices, points}))
   }
 }
 
