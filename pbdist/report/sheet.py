@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import quoteattr
 
-from pbdist.errors import InvalidInputError, MissingDependencyError
+from pbdist.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,13 +44,7 @@ _REFERENCES = re.compile(r'(\bid="|url\(#|href="#)')
 
 
 def styled() -> AbstractContextManager[None]:
-    """Return the context in which sheets are made, drawn and saved.
-
-    Raises
-    ------
-    MissingDependencyError
-        matplotlib is not installed.
-    """
+    """Return the context in which sheets are made, drawn and saved; a `MissingDependencyError` without matplotlib."""
     try:
         from matplotlib import rc_context  # noqa: PLC0415 -- an optional package
     except ImportError as error:
@@ -82,44 +76,29 @@ def _shortened(path: re.Match[bytes]) -> bytes:
     return b" ".join(_NUMBER.sub(lambda one: b"%.2f" % float(one[0]), path[0]).split())
 
 
-def svg_of(drawing: "Axes | Figure", *, prefix: str | None = None, title: str | None = None) -> str:
+def svg_of(drawing: "Axes | Figure") -> str:
     """Return a drawing as one ``<svg>`` element that can stand in an HTML page, beside others.
 
     Parameters
     ----------
     drawing
         Axes, whose whole figure is meant, or a figure.
-    prefix
-        What all of its ids start with, so that those of several drawings in one page differ: a letter, then letters,
-        digits or hyphens. By default it follows from the drawing: the same for the same drawing.
-    title
-        What a screen reader says; by default the title of the first axes.
 
     Returns
     -------
     str
-        Without an XML declaration, and without references to anything outside. The same drawing gives the same text.
-
-    Raises
-    ------
-    InvalidInputError
-        The prefix is none.
+        Without an XML declaration, and without references to anything outside. The same drawing gives the same text,
+        and no two drawings share an id. A screen reader says the title of the first axes.
     """
-    from matplotlib.figure import Figure as Sheet  # noqa: PLC0415 -- an optional package
-
-    if prefix is not None and not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]*", prefix):
-        raise InvalidInputError(f"prefix: expected a letter, then letters, digits or hyphens, got {prefix!r}")
-    sheet: Any = drawing if isinstance(drawing, Sheet) else drawing.figure
+    sheet: Any = getattr(drawing, "figure", drawing)
     text = saved(sheet, "svg").decode("utf-8")
     # Neither declaration and document type have a place within a page, nor metadata, which name vocabularies.
     text = re.sub(r"\s*<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
-    if title is None:
-        titles = [axes.get_title(loc=place) for axes in sheet.axes for place in ("left", "center")]
-        title = next(filter(None, titles), "a plot of bounds")
-    start = prefix or f"p{hashlib.sha256(text.encode()).hexdigest()[:10]}"
-    text = _REFERENCES.sub(rf"\g<1>{start}-", text)
-    told = quoteattr(" ".join(title.replace(r"\$", "$").split()))
-    return text.replace("<svg", f'<svg role="img" aria-label={told}', 1).strip()
+    titles = [axes.get_title(loc=place) for axes in sheet.axes for place in ("left", "center")]
+    title = next(filter(None, titles), "a plot of bounds").replace(r"\$", "$")
+    text = _REFERENCES.sub(rf"\g<1>p{hashlib.sha256(text.encode()).hexdigest()[:10]}-", text)
+    label = quoteattr(" ".join(title.split()))
+    return text.replace("<svg", f'<svg role="img" aria-label={label}', 1).strip()
 
 
 def plain(text: str) -> str:

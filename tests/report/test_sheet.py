@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 import pbdist
-from pbdist.errors import InvalidInputError, MissingDependencyError
+from pbdist.errors import MissingDependencyError
 from pbdist.report.plots import epsilon_delta, svg_of
 from pbdist.report.sheet import FORMATS, saved
 
@@ -46,15 +46,6 @@ def test_an_svg_stands_alone_and_beside_others(bounds):
         assert set(re.findall(r'(?:href|src)="([^#"][^"]*)"', text)) == set()
     every = [one for text in texts for one in ids(text)]
     assert len(every) == len(set(every))
-
-
-def test_a_prefix_and_a_title_may_be_given(bounds):
-    text = svg_of(epsilon_delta(bounds), prefix="left", title='δ < 1 & "so"')
-    assert all(one.startswith("left-") for one in ids(text))
-    root = ElementTree.fromstring(text)  # noqa: S314 -- written here
-    assert root.get("aria-label") == 'δ < 1 & "so"'
-    with pytest.raises(InvalidInputError, match="prefix: expected a letter"):
-        svg_of(epsilon_delta(bounds), prefix='"><script>')
 
 
 def test_without_matplotlib_one_line_names_the_extra(bounds, monkeypatch):

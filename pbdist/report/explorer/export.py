@@ -64,20 +64,7 @@ def page(title: str, data: JsonValue = None) -> str:
 
 
 def exported(snapshot: Snapshot, mechanisms: Sequence[str] | None = None) -> str:
-    """Return the page as one file, the same for the same store.
-
-    Parameters
-    ----------
-    snapshot
-        The store.
-    mechanisms
-        The labels of the mechanisms to take; by default all.
-
-    Raises
-    ------
-    InvalidInputError
-        The store has no such mechanism, or the file would be too large.
-    """
+    """Return the page as one file, with the mechanisms of some labels, by default all; the same for the same store."""
     labels = list(dict.fromkeys(group.label for group in snapshot.groups))
     for label in mechanisms or ():
         if label not in labels:

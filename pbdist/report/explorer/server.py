@@ -75,20 +75,7 @@ def allowed_host(header: str, bound: str) -> bool:
 
 
 class Served:
-    """A store by the name that its user gives it, opened when made. Of one thread at a time.
-
-    Attributes
-    ----------
-    snapshot
-        The state of the store that pages show.
-
-    Raises
-    ------
-    NotAStoreError, StoreFormatError, StoreDamagedError
-        As `pbdist.open_study`.
-    InvalidInputError
-        It has too many cells.
-    """
+    """A store by the name that its user gives it; `snapshot` is the state that pages show. Of one thread at a time."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -140,20 +127,7 @@ class Served:
 
 
 class ExplorerServer:
-    """Serves a store on one address until it is stopped.
-
-    Parameters
-    ----------
-    served
-        The store.
-    host, port
-        Where; port 0 picks a free one.
-
-    Attributes
-    ----------
-    port
-        The port that was bound.
-    """
+    """Serves a store at an address until it is closed; `port` is the port that was bound, for 0 a free one."""
 
     def __init__(self, served: Served, host: str, port: int) -> None:
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="pbdist-explorer")

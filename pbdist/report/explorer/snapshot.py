@@ -47,47 +47,24 @@ class Table(NamedTuple):
 
 
 class Snapshot:
-    """A store as it was when it was opened. Of one thread at a time.
-
-    Parameters
-    ----------
-    name
-        The store as its user names it: for commands and on pages.
-    most_bytes
-        The most memory for the bounds of groups that stay in memory.
-
-    Attributes
-    ----------
-    study
-        The study in it.
-    problem
-        Why nothing can be read; None if something can be.
-    damaged
-        The cells whose files were found damaged so far.
-    token
-        A text that differs from that of any other state.
-    cells_per_slice
-        The number of cells of a group that are read at once.
-
-    Raises
-    ------
-    NotAStoreError, StoreFormatError, StoreDamagedError
-        As `pbdist.open_study`.
-    """
+    """A store as it was when it was opened, by the name that its user gives it. Of one thread at a time."""
 
     def __init__(self, name: str, most_bytes: int = MAX_BYTES) -> None:
         self.name = name
         self.study = open_study(name)
+        #: Why nothing can be read; None if something can be.
         self.problem: str | None = None
         try:
             self._reader = self.study.blocks
         except StoreDamagedError as error:
             self.problem = str(error)
+        #: The cells whose files were found damaged so far.
         self.damaged: set[int] = set()
         parts = self.study.parts
         progress = [(part.part, part.head.digest, part.known_progress) for part in parts]
         state = [[part, digest, one.committed.tolist(), sorted(one.failed)] for part, digest, one in progress]
         text = json.dumps([state, parts[0].place.folders(), self.problem])
+        #: A text that differs from that of any other state.
         self.token = hashlib.sha256(text.encode()).hexdigest()[:16]
         of_cell = len(BOUNDS) * 8 * len(self.study.spec.compositions) * len(self.study.spec.epsilon)
         self.cells_per_slice = max(1, min(_SLICE_CELLS, _SLICE_BYTES // of_cell))

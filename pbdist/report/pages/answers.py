@@ -22,13 +22,6 @@ from pbdist.sizing.families import expected_messages
 from pbdist.study import Cell, Target
 from pbdist.types import Adjacency, FloatArray
 
-#: What the bounds say of a noise setting at a target.
-VERDICTS = {
-    Verdict.MEETS: "meets",
-    Verdict.REFUTED: "refuted",
-    Verdict.UNDECIDED: "undecided",
-    Verdict.MISSING: "not computed",
-}
 #: Mechanisms that the answer names, and that have a sentence each.
 _MAX_NAMED, _MAX_SENTENCES = 4, 8
 #: Settings whose verdicts are listed, in all, and of one mechanism at least.
@@ -163,9 +156,9 @@ def _counts(groups: Sequence[Sequence[NoiseChoice]]) -> str:
     """Return how many mechanisms meet the target, and of how many the most noise is refuted, undecided or missing."""
     found = [group[0].tried[-1].verdict if group[0].smallest is None else Verdict.MEETS for group in groups]
     parts = []
-    for verdict, words in VERDICTS.items():
+    for verdict in Verdict:
         number = found.count(verdict)
-        verb = f"{'is' if number == 1 else 'are'} {words}"
+        verb = f"{'is' if number == 1 else 'are'} {verdict.value}"
         if verdict is Verdict.MEETS:
             verb = "meets it" if number == 1 else "meet it"
         parts += [f"{number:,} {verb}"] if number else []
@@ -221,7 +214,7 @@ def _left_open(choice: NoiseChoice) -> str:
     last = len(tried) if choice.smallest is None else tried.index(choice.smallest)
     verdicts = [one.verdict for one in tried[first:last]]
     unknown = [one for one in (Verdict.UNDECIDED, Verdict.MISSING) if one in verdicts]
-    return " and ".join(f"{verdicts.count(one):,} {VERDICTS[one]}" for one in unknown)
+    return " and ".join(f"{verdicts.count(one):,} {one.value}" for one in unknown)
 
 
 def judged_settings(study: Study, target: Target, choices: Sequence[NoiseChoice]) -> Block:
@@ -234,7 +227,7 @@ def judged_settings(study: Study, target: Target, choices: Sequence[NoiseChoice]
         for one in (tried[index] for index in spread(len(tried), max(_FEWEST, _MAX_JUDGED // len(choices)), near)):
             cell = study.spec.cells[one.cell]
             bounds = bracket_text(one.lower, one.upper, attained=cell.pair.attained_by_some)
-            rows.append((setting_in_words(cell), *bounds, VERDICTS[one.verdict]))
+            rows.append((setting_in_words(cell), *bounds, one.verdict.value))
     number = sum(len(choice.tried) for choice in choices)
     shown = "" if len(rows) == number else f": {len(rows):,} of {number:,}, those next to the answers and some others"
     columns = (Column("noise setting"), *_BOUNDS, Column("verdict"))

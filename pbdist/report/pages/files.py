@@ -14,13 +14,7 @@ _ENDS = 1 << 16
 
 
 def format_of(path: Path, given: str | None) -> str:
-    """Return the given format, or the one that the name of the file says.
-
-    Raises
-    ------
-    InvalidInputError
-        Neither says one.
-    """
+    """Return the given format, or the one that the name of the file says."""
     found = given or next((name for name, ends in FORMATS.items() if path.suffix.lower() in ends), None)
     if found is None:
         ends = ", ".join(ends[0] for ends in FORMATS.values())
@@ -31,13 +25,7 @@ def format_of(path: Path, given: str | None) -> str:
 
 
 def check_place(path: Path, kind: str, store: str | None) -> None:
-    """Refuse, before any work, a file inside the store, one in no folder, and one over a file of somebody else.
-
-    Raises
-    ------
-    InvalidInputError
-        The text names the file.
-    """
+    """Refuse, before any work, a file inside the store, one in no folder, and one over a file of somebody else."""
     if store is not None:
         check_outside(path, store, "--output")
     if not path.parent.is_dir():

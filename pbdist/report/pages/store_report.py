@@ -54,25 +54,9 @@ def store_report(
 ) -> Document:
     """Return the report of a store; nothing is written into it.
 
-    Parameters
-    ----------
-    where
-        The path or URL of the store.
-    targets
-        The targets that the noise should meet.
-    study_file
-        The study file of the targets, if any: the page has its description, and says if the store lacks some of it.
-    verify
-        How many points to recompute in exact integers.
-    drawn
-        Whether there are pictures.
-    told
-        Called with a few words before each step.
-
-    Raises
-    ------
-    NotAStoreError, StoreFormatError
-        There is no store, or one of another format.
+    `targets` are what the noise should meet, and `study_file` is where they are from, if any: the page has its
+    description, and says if the store lacks some of it. `verify` points are recomputed in exact integers. `told` is
+    called with a few words before each step.
     """
     name = Path(str(where).rstrip("/")).name
     try:

@@ -16,7 +16,7 @@ from pbdist.mechanisms import Gaussian, Laplace, Pair
 from pbdist.mechanisms.noisy_count import SHIFT_INSIDE
 from pbdist.provenance import provenance
 from pbdist.report.pages import document as page
-from pbdist.report.pages.answers import VERDICTS, messages_in_words
+from pbdist.report.pages.answers import messages_in_words
 from pbdist.report.pages.document import Block, Bullets, Command, Document, Heading, Paragraph, command, named, plain
 from pbdist.report.pages.pictures import Curves, epsilon_delta
 from pbdist.report.pages.words import assumed, explained, meaning, parameters, software, target_in_words
@@ -132,7 +132,7 @@ class _Answers:
                 lower = rounded_down(min(bracket.lower for _, bracket in brackets))
                 words = {Verdict.MEETS: f"at most {upper}", Verdict.REFUTED: f"at least {lower}"}
                 under = f" under {' and '.join(reading for reading, _ in brackets)}" if len(verdicts) > 1 else ""
-                parts.append(f"{VERDICTS[verdict]}{under}, δ is {words.get(verdict, f'{lower} to {upper}')}")
+                parts.append(f"{verdict.value}{under}, δ is {words.get(verdict, f'{lower} to {upper}')}")
             yield f"Published: {name}: {'; '.join(parts)}."
 
     def curves(self, target: SystemTarget, sizes: Sequence[_Size]) -> Curves:
@@ -162,25 +162,9 @@ def system_report(
 ) -> Document:
     """Return the report of a system; its noise is sized now, which may take minutes.
 
-    Parameters
-    ----------
-    system, targets
-        The system, and its own targets or others.
-    tolerance
-        How much smaller the refuted noise is, relatively.
-    store
-        A store of sizes, as of `pbdist.size`: its answers are used, and missing ones are added.
-    file
-        The file that describes the system, if it is not one of pbdist's own.
-    drawn
-        Whether there are pictures.
-    told
-        Called with a few words before each step.
-
-    Raises
-    ------
-    InvalidInputError, NotAStoreError
-        The tolerance or the store is wrong.
+    The refuted noise is smaller by `tolerance`, relatively. `store` is a store of sizes, as of `pbdist.size`: its
+    answers are used, and missing ones are added. `file` describes the system, if it is not one of pbdist's own. `told`
+    is called with a few words before each step.
     """
     found = _Answers(system, tolerance, store, told)
     blocks: list[Block] = []

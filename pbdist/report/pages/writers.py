@@ -33,13 +33,7 @@ def written_markdown(document: Document, pictures: Sequence[str]) -> str:
 
 
 def written_pdf(document: Document) -> bytes:
-    """Return the report as PDF; the same document gives the same bytes with the same version of typst.
-
-    Raises
-    ------
-    MissingDependencyError
-        typst is not installed.
-    """
+    """Return the report as PDF; the same document gives the same bytes with the same version of typst."""
     try:
         import typst  # noqa: PLC0415 -- an optional package
     except ImportError as error:

@@ -15,7 +15,7 @@ from pbdist.report.plots.selection import Curve, StoredSetting
 from pbdist.report.sheet import COLOURS, LINES, MARKERS, new_sheet, plain, styled
 from pbdist.results import log_relative_width
 from pbdist.rounding import rounded_up
-from pbdist.types import COMPOSITIONS, DIRECTION, Adjacency, BoolArray, FloatArray
+from pbdist.types import COMPOSITIONS, DIRECTION, BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,13 +103,7 @@ _NOTES = "pbdist-notes"
 
 
 def begin(curves: Sequence[Curve], axes: "Axes | None") -> tuple["Axes", str, list[str], list[str]]:
-    """Return axes, what curves have in common, their labels, and notes on missing points.
-
-    Raises
-    ------
-    OffGridError
-        All points are missing.
-    """
+    """Return axes, what curves have in common, their labels, and notes on gaps; refuse nothing but gaps."""
     notes = gap_notes([(np.asarray(np.isnan(np.atleast_2d(one.upper)).any(axis=0)), one.gap) for one in curves])
     if all(np.isnan(one.upper).all() for one in curves):
         raise OffGridError(f"bounds: expected bounds to draw, got none: {'; '.join(notes) or 'no points'}")
@@ -290,13 +284,8 @@ def setting_notes(labels: Sequence[str], curves: Sequence[Curve | StoredSetting]
     without = [label for label, one in zip(labels, curves, strict=True) if not one.attained]
     notes = [NO_LOWER if len(without) == len(labels) else f"{'; '.join(without)}: {NO_LOWER}"] if without else []
     names = [" ".join(str(one.columns[name]) for name in _NAMES if name in one.columns) for one in curves]
-    return notes + neighbours_note(zip(names, (one.adjacency for one in curves), strict=True))
-
-
-def neighbours_note(relations: Iterable[tuple[str, Adjacency]]) -> list[str]:
-    """Return for which neighbours bounds are; nothing where no label says it."""
-    found = [*relations]
-    return [neighbours_words(found)] if any(one.definite for _, one in found) else []
+    relations = [(name, one.adjacency) for name, one in zip(names, curves, strict=True)]
+    return [*notes, neighbours_words(relations)] if any(one.adjacency.definite for one in curves) else notes
 
 
 def one_amount(amounts: Sequence[str]) -> None:

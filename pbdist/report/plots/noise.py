@@ -113,13 +113,6 @@ def draw_choices(
     """Draw what a study proves of the noise settings of some groups at a target δ.
 
     `at` is the rest of the title, and `gaps` says why cells are missing.
-
-    Raises
-    ------
-    InvalidInputError
-        Their amounts are not of one kind.
-    OffGridError
-        Nothing is computed.
     """
     frame.one_amount([choice.what for choice in choices])
     tried = [one for choice in choices for one in choice.tried]

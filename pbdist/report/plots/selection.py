@@ -4,17 +4,17 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import xarray as xr
 
-from pbdist.errors import InvalidInputError, StoreDamagedError, StoreUnreachableError, shown
+from pbdist.errors import InvalidInputError, OffGridError, StoreDamagedError, StoreUnreachableError, shown
 from pbdist.mechanisms import Pair, pair_from_canonical
 from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.query import Study
-from pbdist.query.lookup import matches
+from pbdist.query.lookup import cells_with, check_names, is_set, telling
 from pbdist.query.stored import NOT_COMPUTED
 from pbdist.store.layout import CELL
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Adjacency, FloatArray, IntArray
@@ -96,41 +96,29 @@ def chosen(
     direction: str = "both",
     most: int = MAX_CURVES,
 ) -> list[StoredSetting]:
-    """Return the settings of sources that have a label and parameters, with their bounds.
-
-    Raises
-    ------
-    InvalidInputError
-        There are none, or more than `most`; or a Dataset has no bounds on δ.
-    StoreDamagedError
-        The values cannot be read.
-    """
+    """Return the settings of sources that have a label and parameters, with their bounds: 1 to `most`."""
     if direction not in ("both", "each"):
         raise InvalidInputError(f"direction: expected 'both' or 'each', got {shown(direction)}")
     sources = named(bounds)
     wanted = {**({} if mechanism is None else {"mechanism": mechanism}), **(noise or {})}
-    unknown = next((name for name in noise or {} if name not in known_columns() or name == "mechanism"), None)
-    if unknown is not None:
-        known = ", ".join(name for name in known_columns() if name != "mechanism")
-        raise InvalidInputError(f"{unknown}: expected one of {known}, got an unknown parameter")
-    picked = []
+    check_names(noise or {}, [name for name in known_columns() if name != "mechanism"])
+    picked: list[tuple[str, Source, IntArray, dict[str, Any]]] = []
+    missing: OffGridError | None = None
     for name, source in sources:
         columns = _columns(source.bounds if isinstance(source, Study) else source)
-        picked.append((name, source, _rows(columns, wanted, strict=len(sources) == 1), columns))
+        try:
+            picked.append((name, source, cells_with(partial(_column, columns), wanted), columns))
+        except OffGridError as error:
+            missing = error
     count = sum(rows.size for _, _, rows, _ in picked)
     if not count:
-        labels = dict.fromkeys(str(label) for *_, columns in picked for label in columns["mechanism"])
-        raise InvalidInputError(f"mechanism: expected one of {', '.join(labels) or 'none'}, got {shown(mechanism)}")
+        raise missing or InvalidInputError("bounds: expected at least one noise setting, got none")
     if count > most:
-        names = {name for *_, columns in picked for name in columns} & set(known_columns()) - {"kind"}
-        values = {
-            name: {_text(value) for *_, rows, columns in picked if name in columns for value in columns[name][rows]}
-            for name in names
-        }
-        varying = ", ".join(sorted(name for name in names if len(values[name]) > 1))
+        cells = ({name: values[rows] for name, values in columns.items()} for *_, rows, columns in picked)
+        names = {name for one in cells for name in telling(one, len(one["mechanism"]))} - {"kind"}
         raise InvalidInputError(
             f"mechanism: expected at most {most} settings in one plot, got {count}: choose by"
-            f" {varying or 'another store'}"
+            f" {', '.join(sorted(names)) or 'another store'}"
         )
     return [
         setting
@@ -158,17 +146,8 @@ def opened(study: Any) -> Study:
     return study
 
 
-def _rows(columns: Mapping[str, Any], wanted: Mapping[str, Any], *, strict: bool) -> IntArray:
-    """Return the cells that have the values wanted; a `strict` choice names the values that there are."""
-    rows = np.arange(len(columns["mechanism"]))
-    for name, value in wanted.items():
-        before = columns[name][rows] if name in columns else np.full(rows.size, "" if is_text(name) else math.nan)
-        values = value if isinstance(value, list | tuple | np.ndarray) else [value]
-        rows = rows[np.any([matches(name, before, one) for one in values], axis=0)]
-        if not rows.size and before.size and strict:
-            known = ", ".join(dict.fromkeys(_text(one) for one in before if _plain(one) is not None))
-            raise InvalidInputError(f"{name}: expected one of {known or 'none'}, got {', '.join(map(shown, values))}")
-    return rows
+def _column(columns: Mapping[str, Any], name: str) -> Any:
+    return columns[name] if name in columns else np.full(len(columns["mechanism"]), "" if is_text(name) else math.nan)
 
 
 def _columns(dataset: xr.Dataset) -> dict[str, Any]:
@@ -208,11 +187,11 @@ def _settings(
         pair = pair_from_canonical(json.loads(form)) if form else None
         if pair is not None and not pair.attained_by_some:
             lower = np.full_like(lower, np.nan)
-        own = {column: _plain(columns[column][row]) for column in known_columns() if column in columns}
+        values = {name: columns[name][[row]].tolist()[0] for name in known_columns() if name in columns}
         yield StoredSetting(
             columns={
                 **({"study": name} if name else {}),
-                **{column: value for column, value in own.items() if value is not None},
+                **{name: value for name, value in values.items() if is_set(value)},
             },
             form=form,
             pair=pair,
@@ -255,18 +234,6 @@ def _values(one: xr.Dataset, *, missing: bool) -> tuple[FloatArray, FloatArray]:
         problem = f"bounds: expected readable bounds, got: {text}: run the study again with --check"
         raise StoreDamagedError(problem) from error
     return lower, upper
-
-
-def _plain(value: Any) -> float | str | None:
-    """Return a parameter; None where the mechanism does not have it."""
-    if isinstance(value, str):
-        return value or None
-    return None if math.isnan(value) else float(value)
-
-
-def _text(value: Any) -> str:
-    plain = _plain(value)
-    return "none" if plain is None else plain if isinstance(plain, str) else f"{plain:.10g}"
 
 
 def one_of(values: Sequence[float], wanted: float, name: str) -> int:

@@ -178,8 +178,11 @@ def test_a_second_call_adds_other_styles(study):
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"mechanism": "Gausian"}, "mechanism: expected one of Gaussian, RandomizedResponse, got 'Gausian'"),
-        ({"scale": 3.0}, "scale: expected one of 2, 4, 8, 16, got 3.0"),
+        (
+            {"mechanism": "Gausian"},
+            "mechanism: expected one of Gaussian, RandomizedResponse, got Gausian: did you mean Gaussian",
+        ),
+        ({"scale": 3.0}, "scale: expected a stored value, the neighbours being 2 and 4, got 3"),
         ({"sacle": 3.0}, "sacle: expected one of kind, .*, got an unknown parameter"),
         ({"compositions": [1, 4, 16]}, "compositions: expected at most 12 curves in one plot, got 15"),
         ({"compositions": 3}, "compositions: expected one of 1, 4, 16, got 3"),
@@ -189,7 +192,7 @@ def test_a_second_call_adds_other_styles(study):
     ],
 )
 def test_wrong_arguments_are_named(study, wrong, told):
-    with pytest.raises(InvalidInputError, match=told):
+    with pytest.raises((InvalidInputError, OffGridError), match=told):
         epsilon_delta(study, **wrong)
 
 

@@ -145,41 +145,36 @@ explorer.curves = (curves, steps) => {
   for (const curve of curves) {
     const look = explorer.look(curve.look)
     drawn.legend.push([look, curve.name])
-    const runs = [[]]
+    // Lines break where a point is missing, and where δ is 0, which has no place on the axis.
+    const [runs, path] = [[[]], []]
     let next = 0
     for (const at of explorer.thinned(curve.points.length)) {
       // A missing point that is not drawn is a gap too.
-      if (curve.points.slice(next, at + 1).some((point) => Number.isNaN(point.upper))) runs.push([])
+      if (curve.points.slice(next, at + 1).some((point) => Number.isNaN(point.upper))) {
+        runs.push([])
+        path.push({x: NaN, low: NaN, high: NaN})
+      }
       next = at + 1
       const point = curve.points[at]
       if (Number.isNaN(point.upper) || !Number.isFinite(curve.x[at])) continue
-      const high = log10(point.logUpper)
-      runs.at(-1).push({x: curve.x[at], low: log10(point.logLower), high})
+      const one = {x: curve.x[at], low: log10(point.logLower), high: log10(point.logUpper)}
+      runs.at(-1).push(one)
+      path.push(one)
       drawn.points.push({
-        ...look, x: curve.x[at], y: high, size: 6, fill: point.within === false ? HOLLOW : look.fill, name: curve.name, key: at,
+        ...look, x: one.x, y: one.high, size: 6, fill: point.within === false ? HOLLOW : look.fill, name: curve.name, key: at,
         lower: explorer.lowerText(point), upper: explorer.upperText(point), ...curve.told(at),
       })
     }
+    for (const side of ["high", "low"]) {
+      drawn.lines.push({...look, xs: path.map((one) => one.x), ys: path.map((one) => one[side] === -Infinity ? NaN : one[side])})
+    }
     for (const run of runs.filter((one) => one.length)) {
-      for (const side of ["high", "low"]) {
-        // No line leads to a δ of 0, which has no place on the axis.
-        for (const piece of explorer.pieces(run, (one) => one[side] !== -Infinity)) {
-          drawn.lines.push({...look, xs: piece.map((one) => one.x), ys: piece.map((one) => one[side])})
-        }
-      }
       const [top, bottom] = steps ? explorer.steps(run) : ["high", "low"].map((side) => run.map((one) => [one.x, one[side]]))
       const outline = [...top, ...bottom.reverse()]
       drawn.bands.push({...look, xs: outline.map(([x]) => x), ys: outline.map(([, y]) => y)})
     }
   }
   return drawn
-}
-
-// The longest runs of neighbours that all have a property.
-explorer.pieces = (all, has) => {
-  const found = [[]]
-  for (const one of all) has(one) ? found.at(-1).push(one) : found.push([])
-  return found.filter((piece) => piece.length)
 }
 
 // δ does not rise with ε: an upper bound holds to the right of its point, a lower one to the left.
