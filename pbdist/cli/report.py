@@ -88,7 +88,7 @@ def _of_store(options: Options) -> "Document":
     asked = _asked_target(options)
     targets = [*(spec.targets if spec else ()), *([asked] if asked else ())]
     kept = tuple(dict.fromkeys(targets))
-    return store_report(options.store, targets=kept, study_file=spec, verify=options.verify or 0, told=_told)
+    return store_report(options.store, targets=kept, study_file=spec, verify=options.verify or 0, progress=_told)
 
 
 def _of_system(options: Options) -> "Document":
@@ -106,7 +106,7 @@ def _of_system(options: Options) -> "Document":
     targets = (SystemTarget(**vars(asked), origin="asked for"),) if asked else system.targets
     settings = given_options(options, ["tolerance"])
     file = options.system if own else options.systems
-    return system_report(system, targets, store=options.size_store, file=file, told=_told, **settings)
+    return system_report(system, targets, store=options.size_store, file=file, progress=_told, **settings)
 
 
 def _asked_target(options: Options) -> "Target | None":

@@ -50,17 +50,17 @@ def store_report(
     study_file: StudySpec | None = None,
     verify: int = 0,
     drawn: bool = True,
-    told: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> Document:
     """Return the report of a store; nothing is written into it.
 
     `targets` are what the noise should meet, and `study_file` is where they are from, if any: the page has its
-    description, and says if the store lacks some of it. `verify` points are recomputed in exact integers. `told` is
+    description, and says if the store lacks some of it. `verify` points are recomputed in exact integers. `progress` is
     called with a few words before each step.
     """
     name = Path(str(where).rstrip("/")).name
     try:
-        told("reading every file of the store")
+        progress("reading every file of the store")
         status = store_status(where, check=True)
         parts = open_parts(where)
         for stored in parts:
@@ -72,16 +72,16 @@ def store_report(
         alarm = Notice(ALARM, "This store is damaged, and nothing in it can be read", items)
         return Document(f"Report on {named(name)}", "A store of pbdist that cannot be read.", (alarm,), whole=False)
     if verify:
-        told(f"recomputing {verify:,} points in exact integers")
+        progress(f"recomputing {verify:,} points in exact integers")
     verification = verify_store(where, sample=verify) if verify else None
     incomplete = study_file is not None and bool(missing_parts([stored.study for stored in parts], study_file))
     condition = [*_condition(status, study, incomplete=incomplete, verification=verification)]
     whole = status.passed and all(notice.kind != ALARM for notice in condition)
     choices: dict[Target, tuple[NoiseChoice, ...]] = {}
     for target in targets:
-        told(f"judging the noise settings: {target_in_words(target)}")
+        progress(f"judging the noise settings: {target_in_words(target)}")
         choices[target] = noise_choices(study, **asdict(target))
-    told("drawing")
+    progress("drawing")
     first, *others = _pictures(study, choices) if drawn else [()]
     forms = [cell.pair.canonical() for cell in study.spec.cells]
     blocks: list[Block] = [*condition, *([] if choices else [page.Paragraph(_NO_TARGET)])]

@@ -69,8 +69,10 @@ def _amounts(scale: str, mean: str | None, kind: str = "") -> str:
 class _Answers:
     """Sizes the noise of a system and judges published noise; `problems` are the questions without an answer."""
 
-    def __init__(self, system: System, tolerance: float, store: str | Path | None, told: Callable[[str], None]) -> None:
-        self.system, self.told = system, told
+    def __init__(
+        self, system: System, tolerance: float, store: str | Path | None, progress: Callable[[str], None]
+    ) -> None:
+        self.system, self.progress = system, progress
         self.options = {"tolerance": tolerance, "store": store}
         self.problems: list[str] = []
         observation = system.observation
@@ -98,7 +100,7 @@ class _Answers:
         for number, (reading, kind) in enumerate(product(self.sized_readings, kinds), 1):
             name = f"{kind.__name__}{f', reading {reading}' if reading else ''}"
             total = len(self.sized_readings) * len(kinds)
-            self.told(f"sizing {number} of {total}: {name}, {target.compositions:,} rounds")
+            self.progress(f"sizing {number} of {total}: {name}, {target.compositions:,} rounds")
             options = {**self.options, **({"noise": kind, "reading": reading} if reading else {})}
             found = self.try_to(f"{name}, {where}", lambda: size_system(self.system, target, **options))  # noqa: B023
             if found is not None:
@@ -120,7 +122,7 @@ class _Answers:
         found: dict[str, dict[Verdict, list[tuple[str, Bracket]]]] = {}
         settings = [*self.published_settings(target)]
         if settings:
-            self.told(f"judging published noise: {len(settings)} settings, {target.compositions:,} rounds")
+            self.progress(f"judging published noise: {len(settings)} settings, {target.compositions:,} rounds")
         for name, reading, pair in settings:
             bracket = self.try_to(f"{name}, {target_in_words(target)}", lambda: judge(pair, target))  # noqa: B023
             if bracket is not None:
@@ -143,7 +145,7 @@ class _Answers:
         options: Any = {"compositions": target.compositions, "epsilon": grid, "tolerance": _WIDTH}
         drawn: dict[str, tuple[Any, str]] = {}
         for letter, (name, pair) in zip(ascii_uppercase, pairs[:_MAX_CURVES], strict=False):
-            self.told(f"drawing {len(drawn) + 1} of {len(pairs[:_MAX_CURVES])}, {target.compositions:,} rounds")
+            self.progress(f"drawing {len(drawn) + 1} of {len(pairs[:_MAX_CURVES])}, {target.compositions:,} rounds")
             source = self.try_to(f"{name}, not drawn", lambda: privacy_bounds(pair, **options))  # noqa: B023
             label = f"{letter}: {name.partition(' (')[0].partition(' noise of')[0]}"
             drawn[label[:_LETTERS]] = source, f"{letter}: {name}"
@@ -158,15 +160,15 @@ def system_report(
     store: str | Path | None = None,
     file: str | Path | None = None,
     drawn: bool = True,
-    told: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> Document:
     """Return the report of a system; its noise is sized now, which may take minutes.
 
     The refuted noise is smaller by `tolerance`, relatively. `store` is a store of sizes, as of `pbdist.size`: its
-    answers are used, and missing ones are added. `file` describes the system, if it is not one of pbdist's own. `told`
-    is called with a few words before each step.
+    answers are used, and missing ones are added. `file` describes the system, if it is not one of pbdist's own.
+    `progress` is called with a few words before each step.
     """
-    found = _Answers(system, tolerance, store, told)
+    found = _Answers(system, tolerance, store, progress)
     blocks: list[Block] = []
     graphs: list[Block] = []
     every: list[_Size] = []
@@ -174,7 +176,7 @@ def system_report(
         # The page says how wide bounds are.
         warnings.simplefilter("ignore", PrecisionWarning)
         for number, target in enumerate(targets, 1):
-            told(f"target {number} of {len(targets)}: {target_in_words(target)}")
+            progress(f"target {number} of {len(targets)}: {target_in_words(target)}")
             sizes = [*found.sizes(target)]
             every += sizes
             blocks += [*_answers(found.own, target, sizes), Bullets(tuple(found.published(target)))]

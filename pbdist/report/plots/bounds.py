@@ -374,8 +374,7 @@ def brackets(
     """
     settings = chosen(bounds, mechanism=mechanism, noise=noise)
     floor = math.log(lowest) if lowest else -np.inf
-    title, labels = frame.labelled([setting.columns for setting in settings])
-    widths, missing, faint = [], [], 0
+    curves, widths, faint = [], [], 0
     for setting in settings:
         lower, upper = setting.log_lower.max(axis=0), setting.log_upper.max(axis=0)
         if epsilon is not None:
@@ -385,14 +384,14 @@ def brackets(
         # The widest of those that are known.
         widest = np.max(np.where(np.isnan(width), -np.inf, width), axis=1)
         widths.append(np.where(np.isneginf(widest), np.nan, widest))
-        missing.append((np.isnan(upper).all(axis=1), setting.gap))
         faint += int(np.all(upper < floor, axis=1).sum())
-    notes = [*frame.gap_notes(missing), *frame.setting_notes(labels, settings)]
+        curves.append(setting.curve(setting.compositions, *(np.fmax.reduce(side, axis=1) for side in (lower, upper))))
+    axes, title, labels, notes = frame.begin(curves, axes)
+    notes += frame.setting_notes(labels, curves)
     every = np.concatenate(widths)
     if np.isnan(every).all():
         why = "; ".join(notes) or f"no δ above {lowest:g}"
         raise OffGridError(f"bounds: expected brackets to draw, got none: {why}")
-    axes = frame.axes_for(axes)
     for setting, width, label in zip(settings, widths, labels, strict=True):
         place = np.log10(np.where((width > 0.0) & np.isfinite(width), width, np.nan))
         axes.plot(setting.compositions, place, label=label or title or "brackets", **frame.style_of(axes), lw=0.7)

@@ -1,38 +1,13 @@
-"""An axis of powers of ten that reaches below what a float64 holds: its values are decimal logarithms."""
+"""Ticks of an axis of decimal logarithms, which reaches below what a float64 holds."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
-
-if TYPE_CHECKING:
-    from matplotlib.axis import Axis
+from matplotlib.ticker import MaxNLocator
 
 #: From this many decades on ticks are whole powers of ten; below so few they are equally far apart.
 _WHOLE, _FEW = 2.5, 0.7
-
-
-def decades(axis: "Axis") -> None:
-    """Make an axis one of decimal logarithms, which says the numbers themselves."""
-    axis.set_major_locator(DecadeLocator(8 if axis is axis.axes.yaxis else 5))
-    axis.set_major_formatter(FuncFormatter(decade_text))
-    axis.set_minor_locator(NullLocator())
-
-
-def plain_logarithms(axis: "Axis", base: float = 10.0) -> None:
-    """Write plain numbers at few ticks of a logarithmic axis."""
-    low, high = sorted(axis.get_view_interval())
-    between = base == 10.0 and high < 100.0 * max(low, 1e-300)
-    axis.set_major_locator(LogLocator(base=base, subs=(1.0, 2.0, 5.0) if between else (1.0,), numticks=7))
-
-    def text(x: float, _: int) -> str:
-        if base == 2.0 and high > 4096.0:
-            return f"$2^{{{math.log2(x):g}}}$"
-        return f"{x:,.0f}" if 1e3 <= x < 1e9 else f"{x:.3g}"
-
-    axis.set_major_formatter(FuncFormatter(text))
-    axis.set_minor_formatter(NullFormatter())
 
 
 class DecadeLocator(MaxNLocator):

@@ -1,7 +1,6 @@
 """The frame of every plot: axes, styles of curves, short labels, title, legend and notes below them."""
 
 import math
-import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,9 +48,17 @@ _DIGITS = 4
 
 def number(value: float, digits: int = _DIGITS) -> str:
     """Return a number with few digits, after ≈ where they are not all of it."""
-    whole = float(value).is_integer() and abs(value) < 1e7
-    text = f"{value:,.0f}" if whole else re.sub(r"e\+?(-?)0*", r"e\1", f"{value:.{digits}g}")
-    return text if float(text.replace(",", "")) == value or not math.isfinite(value) else f"≈{text}"
+    if not math.isfinite(value) or value == 0.0:
+        return f"{value:g}"
+    if float(value).is_integer() and abs(value) < 1e7:
+        text = f"{value:,.0f}"
+    elif 1e-3 <= abs(value) < 1e7:
+        text = f"{value:,.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
+        text = text.rstrip("0").rstrip(".") if "." in text else text
+    else:
+        part, _, power = f"{value:.{digits - 1}e}".partition("e")
+        text = f"{part.rstrip('0').rstrip('.')}e{int(power)}"
+    return text if float(text.replace(",", "")) == value else f"≈{text}"
 
 
 def equal_to(name: str, value: float) -> str:
@@ -134,22 +141,38 @@ def style_of(axes: "Axes") -> dict[str, Any]:
 
 
 def decimal_axis(axes: "Axes", which: str = "y") -> None:
-    """Make an axis one of decimal logarithms, which says the numbers themselves."""
-    from pbdist.report.plots.decades import decades  # noqa: PLC0415 -- imports matplotlib, an optional package
+    """Make an axis one of decimal logarithms, with the numbers themselves at its ticks."""
+    from matplotlib.ticker import FuncFormatter, NullLocator  # noqa: PLC0415 -- an optional package
 
-    decades(axes.yaxis if which == "y" else axes.xaxis)
+    from pbdist.report.plots.decades import DecadeLocator, decade_text  # noqa: PLC0415 -- imports matplotlib
+
+    axis: Any = getattr(axes, f"{which}axis")
+    axis.set_major_locator(DecadeLocator(8 if which == "y" else 5))
+    axis.set_major_formatter(FuncFormatter(decade_text))
+    axis.set_minor_locator(NullLocator())
 
 
 def wide_axis(axes: "Axes", values: Any, which: str = "x", *, ratio: float = 8.0, base: float = 10.0) -> None:
-    """Make an axis logarithmic, with plain numbers, where its positive values vary much."""
+    """Make an axis logarithmic, with plain numbers at few ticks, where its positive values vary much."""
     numbers = np.asarray(values, dtype=np.float64)
     numbers = numbers[np.isfinite(numbers)]
     if not numbers.size or float(numbers.min()) <= 0.0 or float(numbers.max()) <= ratio * float(numbers.min()):
         return
-    from pbdist.report.plots.decades import plain_logarithms  # noqa: PLC0415 -- imports matplotlib
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415 -- an optional package
 
     getattr(axes, f"set_{which}scale")("log", base=base)
-    plain_logarithms(getattr(axes, f"{which}axis"), base)
+    axis: Any = getattr(axes, f"{which}axis")
+    low, high = sorted(axis.get_view_interval())
+    subs = (1.0, 2.0, 5.0) if base == 10.0 and high < 100.0 * max(low, 1e-300) else (1.0,)
+    axis.set_major_locator(LogLocator(base=base, subs=subs, numticks=7))
+
+    def text(x: float, _: int) -> str:
+        if base == 2.0 and high > 4096.0:
+            return f"$2^{{{math.log2(x):g}}}$"
+        return f"{x:,.0f}" if 1e3 <= x < 1e9 else f"{x:.3g}"
+
+    axis.set_major_formatter(FuncFormatter(text))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def draw_points(axes: "Axes", places: Any, low: FloatArray, high: FloatArray, label: str) -> dict[str, Any]:

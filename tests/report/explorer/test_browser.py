@@ -206,7 +206,7 @@ def test_a_value_that_is_not_tabulated_is_told_with_the_command_that_computes_it
         assert stale(page) == ALL, "as soon as it is typed"
         page.press(f"#{control}", "Tab")
         settled(page)
-        assert page.inner_text(f"#{control}-told") == told
+        assert page.inner_text(f"#{control}-hint") == told
         assert stale(page) == ALL
         assert page.is_disabled("#link")
         assert page.is_disabled("#add")

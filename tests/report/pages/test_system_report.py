@@ -36,7 +36,7 @@ def system(tmp_path_factory):
 @pytest.fixture(scope="module")
 def made(system):
     steps = []
-    return system_report(system, system.targets, tolerance=0.2, told=steps.append), steps
+    return system_report(system, system.targets, tolerance=0.2, progress=steps.append), steps
 
 
 def test_the_lead_is_the_noise_with_the_fewest_messages_under_the_own_reading(made):

@@ -35,7 +35,7 @@
     const listed = matching.slice(0, MOST_OPTIONS)
     if (!listed.includes(chosen)) listed.unshift(chosen)
     options(at("label"), listed.map((label) => [label, label]), chosen)
-    at("filter-told").textContent = matching.length > MOST_OPTIONS ? `${MOST_OPTIONS} of ${matching.length} are listed` : ""
+    at("filter-hint").textContent = matching.length > MOST_OPTIONS ? `${MOST_OPTIONS} of ${matching.length} are listed` : ""
   }
 
   function fillGroups() {
@@ -53,7 +53,7 @@
 
   function showTargets() {
     const {r, e, delta} = explorer.state
-    const texts = index.targets.map(([r, e, delta]) => `r = ${explorer.grouped(index.rounds[r])}, ε = ${explorer.plain(index.epsilon[e])}, δ ≤ ${explorer.plain(delta)}`)
+    const texts = index.targets.map(([r, e, delta]) => `r = ${explorer.grouped(index.compositions[r])}, ε = ${explorer.plain(index.epsilon[e])}, δ ≤ ${explorer.plain(delta)}`)
     at("target-row").hidden = !texts.length
     const chosen = index.targets.findIndex((one) => one[0] === r && one[1] === e && one[2] === delta)
     options(at("target"), [...(chosen < 0 ? [[-1, "another target"]] : []), ...texts.map((text, place) => [place, text])], chosen)
@@ -61,7 +61,7 @@
 
   // The fields that choose from a grid, each with a slider.
   const span = () => { const group = groupOf(explorer.state.cell); return [index.offsets[group], index.offsets[group + 1]] }
-  const losses = () => explorer.state.axis === "y" ? index.exponential : index.epsilon
+  const losses = () => explorer.state.axis === "y" ? index.exp_epsilon : index.epsilon
   const GRIDS = {
     amount: {
       values: () => Array.from(index.amounts.subarray(...span())), count: () => span()[1] - span()[0], least: -Infinity, what: () => "",
@@ -70,14 +70,14 @@
       hint: (place, count) => `setting ${place + 1} of ${count}, by increasing noise`,
     },
     rounds: {
-      values: () => index.rounds.map(Number), count: () => index.rounds.length, least: 1, what: () => "r = ",
-      place: () => explorer.state.r, choice: (r) => ({r}), text: (r) => index.rounds[r], spoken: (r) => index.rounds[r],
+      values: () => index.compositions.map(Number), count: () => index.compositions.length, least: 1, what: () => "r = ",
+      place: () => explorer.state.r, choice: (r) => ({r}), text: (r) => index.compositions[r], spoken: (r) => index.compositions[r],
       hint: (_, count) => `${count} tabulated`,
     },
     epsilon: {
       values: () => Array.from(losses()), count: () => index.epsilon.length, get least() { return explorer.state.axis === "y" ? 1 : 0 }, what: () => explorer.state.axis === "y" ? "e^ε = " : "ε = ",
       place: () => explorer.state.e, choice: (e) => ({e}), text: (e) => String(losses()[e]), spoken: (e) => `ε = ${index.epsilon[e]}`,
-      hint: (e, count) => `ε = ${explorer.plain(index.epsilon[e])}, e^ε = ${explorer.plain(index.exponential[e])}; ${count} tabulated`,
+      hint: (e, count) => `ε = ${explorer.plain(index.epsilon[e])}, e^ε = ${explorer.plain(index.exp_epsilon[e])}; ${count} tabulated`,
     },
   }
 
@@ -110,14 +110,14 @@
   function field(id, value, hint) {
     if (id in off) return
     at(id).value = value
-    at(`${id}-told`).textContent = hint
-    at(`${id}-told`).classList.remove("wrong")
+    at(`${id}-hint`).textContent = hint
+    at(`${id}-hint`).classList.remove("wrong")
   }
 
   function wrong(id, value, text) {
     off[id] = value
-    at(`${id}-told`).textContent = text
-    at(`${id}-told`).classList.add("wrong")
+    at(`${id}-hint`).textContent = text
+    at(`${id}-hint`).classList.add("wrong")
     explorer.show()
   }
 
@@ -128,7 +128,7 @@
     if (id === "delta") return wanted > 0 && wanted < 1 ? change({delta: wanted}) : wrong(id, null, "Expected a number above 0 and below 1.")
     const grid = GRIDS[id]
     const values = grid.values()
-    let place = id === "rounds" ? index.rounds.indexOf(text) : values.indexOf(wanted)
+    let place = id === "rounds" ? index.compositions.indexOf(text) : values.indexOf(wanted)
     // Ten digits of an amount suffice to find it; the field then shows all of them.
     if (place < 0 && id === "amount") place = values.findIndex((value) => value.toPrecision(10) === wanted.toPrecision(10))
     if (place >= 0) return change(grid.choice(place))
@@ -157,7 +157,7 @@
       command = `${command.replace(new RegExp(` ${option}=\\S+`), "")} ${option}=${off.amount}`
     }
     const epsilon = "epsilon" in off ? `--${axis === "y" ? "exp-" : ""}epsilon=${off.epsilon}` : `--epsilon=${index.epsilon[e]}`
-    return `${command} --compositions=${off.rounds ?? index.rounds[r]} ${epsilon} --refine`
+    return `${command} --compositions=${off.rounds ?? index.compositions[r]} ${epsilon} --refine`
   }
 
   explorer.listenToControls = () => {

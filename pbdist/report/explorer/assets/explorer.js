@@ -60,7 +60,7 @@
 
   function showNotices() {
     const all = [...index.notices, ...(index.readNotices ?? []), ...(index.linkNotices ?? []), ...(index.failure ?? [])]
-    if (index.leftOut) all.push({level: "note", text: index.leftOut})
+    if (index.left_out) all.push({level: "note", text: index.left_out})
     at("notices").replaceChildren(...all.map(({level, text}) => element("p", {class: `notice ${level}`}, text)))
   }
 
@@ -124,7 +124,7 @@
   }
 
   const commandAt = (answer, r, e) => answer.command === null ? null
-    : `${answer.command} --compositions=${index.rounds[r]} --epsilon=${index.epsilon[e]}`
+    : `${answer.command} --compositions=${index.compositions[r]} --epsilon=${index.epsilon[e]}`
 
   function showVerdict() {
     const {now, answers} = shown
@@ -141,7 +141,7 @@
         : `δ is from ${explorer.lowerText(point)} to ${explorer.upperText(point)}: whether δ ≤ ${explorer.plain(now.delta)} is undecided.`,
       `Not known: ${answer.gaps || "this point is missing"}.`,
     ]
-    const where = `after ${explorer.grouped(index.rounds[now.r])} ${index.rounds[now.r] === "1" ? "round" : "rounds"} at ε = ${explorer.plain(index.epsilon[now.e])} (e^ε = ${explorer.plain(index.exponential[now.e])})`
+    const where = `after ${explorer.grouped(index.compositions[now.r])} ${index.compositions[now.r] === "1" ? "round" : "rounds"} at ε = ${explorer.plain(index.epsilon[now.e])} (e^ε = ${explorer.plain(index.exp_epsilon[now.e])})`
     const wide = point.within === false && verdict !== 3 ? " These bounds are wider than the study's tolerance; they hold nevertheless." : ""
     at("verdict").replaceChildren(
       element("p", {}, element("span", {class: "verdict"}, `${nameOf(now.cell)}, ${where}: ${explorer.VERDICTS[verdict]}. `), `${sentences[verdict]}${wide}`),
@@ -175,18 +175,18 @@
     const {now, answers, curves} = shown
     const heads = [["noise setting"], ["ε", true], ["e^ε", true], ["δ lower", true], ["δ upper", true], ["command"]]
     const rows = answers.flatMap((answer, one) => explorer.thinned(index.epsilon.length).map((e) => [
-      nameOf(answer.cell), explorer.plain(index.epsilon[e]), explorer.plain(index.exponential[e]),
+      nameOf(answer.cell), explorer.plain(index.epsilon[e]), explorer.plain(index.exp_epsilon[e]),
       explorer.lowerText(curves[one][e]), explorer.upperText(curves[one][e]), [copyButton(commandAt(answer, now.r, e), "Copy", `Copy the command of ε = ${index.epsilon[e]}`)],
     ]))
-    explorer.fillTable(at("points"), `Bounds on δ after ${index.rounds[now.r]} rounds`, heads, rows)
+    explorer.fillTable(at("points"), `Bounds on δ after ${index.compositions[now.r]} rounds`, heads, rows)
   }
 
   async function showCurves(mine) {
     const {now, answers, curves, growths} = shown
     const target = Math.log10(now.delta)
-    const xs = now.axis === "y" ? index.exponential : index.epsilon
+    const xs = now.axis === "y" ? index.exp_epsilon : index.epsilon
     const names = answers.map((answer) => nameOf(answer.cell))
-    const told = (r, e) => ({e: explorer.plain(index.epsilon[e]), expE: explorer.plain(index.exponential[e]), r: index.rounds[r]})
+    const told = (r, e) => ({e: explorer.plain(index.epsilon[e]), expE: explorer.plain(index.exp_epsilon[e]), r: index.compositions[r]})
     const drawn = (all, x, where, steps) => explorer.curves(all.map((points, look) => ({look, x, points, name: names[look], told: where})), steps)
     const edge = (all) => all.flat().some((point) => point.logUpper === -Infinity) ? " Points on the lower edge are 0." : ""
     const draw = async (name, wanted) => {
@@ -197,10 +197,10 @@
     const gaps = answers.map((answer, one) => answer.gaps && `${names[one]}: ${answer.gaps}.`).join(" ")
     const open = curves.flat().some((point) => point.within === false && !Number.isNaN(point.upper)) ? " Hollow points are wider than the tolerance." : ""
     const thin = index.epsilon.length > 400 ? " Of more than 400 points 400 are drawn; the CSV file has all." : ""
-    at("curve-told").textContent = `Points are tabulated; the shade is what they prove between them, as δ does not rise with ε; lines only join points.${open}${edge(curves)}${thin} ${gaps}`
-    const rounds = index.rounds.map(Number)
+    at("curve-hint").textContent = `Points are tabulated; the shade is what they prove between them, as δ does not rise with ε; lines only join points.${open}${edge(curves)}${thin} ${gaps}`
+    const rounds = index.compositions.map(Number)
     await draw("growth", {xType: "log", xLabel: "rounds r", reach: finiteReach(rounds), ...drawn(growths, rounds, (r) => told(r, now.e), false)})
-    at("growth-told").textContent = `Points are tabulated; lines only join them: between tabulated r nothing is drawn that is proved.${edge(growths)}`
+    at("growth-hint").textContent = `Points are tabulated; lines only join them: between tabulated r nothing is drawn that is proved.${edge(growths)}`
   }
 
   const finiteReach = (values) => {
@@ -236,7 +236,7 @@
       if (mine !== turn) return
     }
     const count = found.points.length
-    at("noise-told").textContent = places.length < count ? `Of ${explorer.grouped(String(count))} settings ${places.length} are drawn, all are judged.` : ""
+    at("noise-hint").textContent = places.length < count ? `Of ${explorer.grouped(String(count))} settings ${places.length} are drawn, all are judged.` : ""
     fresh("noise")
     showCertificate(group, judged, pointOf, has)
   }
@@ -266,13 +266,13 @@
     let rows
     if (name === "noise") {
       const group = groupOf(now.cell)
-      rows = noise().map((point) => [index.labels[group], nameOf(point.cell), index.rounds[now.r], index.epsilon[now.e],
-        index.exponential[now.e], ...explorer.boundCells(point), point.amount, explorer.VERDICTS[point.verdict], now.delta])
+      rows = noise().map((point) => [index.labels[group], nameOf(point.cell), index.compositions[now.r], index.epsilon[now.e],
+        index.exp_epsilon[now.e], ...explorer.boundCells(point), point.amount, explorer.VERDICTS[point.verdict], now.delta])
       heads.push(`amount [${index.what[group] || "none"}]`, "verdict", "target delta [1]")
     } else {
       rows = answers.flatMap((answer, one) => shown[`${name}s`][one].map((point, place) => {
         const [r, e] = name === "curve" ? [now.r, place] : [place, now.e]
-        return [index.labels[groupOf(answer.cell)], answer.setting, index.rounds[r], index.epsilon[e], index.exponential[e],
+        return [index.labels[groupOf(answer.cell)], answer.setting, index.compositions[r], index.epsilon[e], index.exp_epsilon[e],
           ...explorer.boundCells(point), point.within === null ? "" : String(point.within), commandAt(answer, r, e)]
       }))
       heads.push("within_tolerance", "command")
@@ -283,19 +283,16 @@
   // The beginning
 
   function take(found) {
-    Object.assign(index, {
-      title: found.title, digest: found.digest, rounds: found.compositions, labels: found.labels, fixed: found.fixed, what: found.what,
-      option: found.option, targets: found.targets, notices: found.notices, leftOut: found.left_out,
-      epsilon: explorer.unpacked(found.epsilon), exponential: explorer.unpacked(found.exp_epsilon),
-      offsets: explorer.unpacked(found.offsets), cells: explorer.unpacked(found.cells), amounts: explorer.unpacked(found.amounts),
+    const arrays = ["epsilon", "exp_epsilon", "offsets", "cells", "amounts"].map((name) => [name, explorer.unpacked(found[name])])
+    Object.assign(index, found, Object.fromEntries(arrays), {
       distinct: [...new Set(found.labels)],
       short: (group) => (found.what[group] || "noise").split(",")[0].replace(/ of the .*$/, ""),
     })
     index.place = new Map(Array.from(index.cells, (cell, place) => [cell, place]))
-    const [r, e, delta] = index.targets[0] ?? [Math.floor((index.rounds.length - 1) / 2), Math.floor((index.epsilon.length - 1) / 2), 1e-5]
+    const [r, e, delta] = index.targets[0] ?? [Math.floor((index.compositions.length - 1) / 2), Math.floor((index.epsilon.length - 1) / 2), 1e-5]
     index.start = () => ({cell: index.cells[0], r, e, axis: "e", delta, compared: []})
     at("title").textContent = found.title
-    at("about").textContent = `${found.store}, study ${found.digest}: ${explorer.grouped(String(index.cells.length))} noise settings, ${index.rounds.length} r, ${index.epsilon.length} ε. Method ${found.method}${found.tolerance === null ? "" : `, tolerance ${found.tolerance}`}.`
+    at("about").textContent = `${found.store}, study ${found.digest}: ${explorer.grouped(String(index.cells.length))} noise settings, ${index.compositions.length} r, ${index.epsilon.length} ε. Method ${found.method}${found.tolerance === null ? "" : `, tolerance ${found.tolerance}`}.`
     at("filter-row").hidden = index.distinct.length <= explorer.MOST_OPTIONS
   }
 

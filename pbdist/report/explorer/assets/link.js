@@ -2,11 +2,11 @@
 // h: the store's digest; s: the setting; r: rounds; e or y: ε or e^ε; d: δ; c: what is compared. Values, not positions
 // in grids, so that a link stays right when the study is extended.
 explorer.linkOf = (state, index) => {
-  const parts = [`h=${index.digest}`, `s=${state.cell}`, `r=${index.rounds[state.r]}`]
-  const [e, y] = [index.epsilon, index.exponential].map((values) => explorer.shortest(values[state.e]))
-  const byExponential = index.exponential.filter((value) => value === index.exponential[state.e]).length === 1
-  parts.push(state.axis === "y" && byExponential ? `y=${y}` : byExponential && y.length < e.length ? `y=${y}&x=e` : `e=${e}`)
-  if (state.axis === "y" && !byExponential) parts.push("x=y")
+  const parts = [`h=${index.digest}`, `s=${state.cell}`, `r=${index.compositions[state.r]}`]
+  // An e^ε may belong to several ε.
+  const power = index.exp_epsilon[state.e]
+  const alone = index.exp_epsilon.indexOf(power) === index.exp_epsilon.lastIndexOf(power)
+  parts.push(state.axis === "y" && alone ? `y=${explorer.shortest(power)}` : `e=${explorer.shortest(index.epsilon[state.e])}`)
   parts.push(`d=${explorer.shortest(state.delta)}`)
   if (state.compared.length) parts.push(`c=${state.compared.join(".")}`)
   return `#${parts.join("&")}`
@@ -27,14 +27,14 @@ explorer.stateOf = (hash, start, index) => {
   const cell = (text) => /^[0-9]{1,9}$/.test(text || "") && index.place.has(Number(text)) ? Number(text) : null
   const take = (name, found, apply, what) => {
     if (!given.has(name)) return
-    if (found === null || found < 0) wrong.push(`The link's ${what} is not in this ${index.leftOut ? "file" : "store"}: it is left out.`)
+    if (found === null || found < 0) wrong.push(`The link's ${what} is not in this ${index.left_out ? "file" : "store"}: it is left out.`)
     else apply(found)
   }
   take("s", cell(given.get("s")), (found) => { state.cell = found }, "noise setting")
-  take("r", index.rounds.indexOf(given.get("r")), (found) => { state.r = found }, "number of rounds")
+  take("r", index.compositions.indexOf(given.get("r")), (found) => { state.r = found }, "number of rounds")
   take("e", index.epsilon.indexOf(Number(given.get("e"))), (found) => { state.e = found }, "ε")
-  take("y", index.exponential.indexOf(Number(given.get("y"))), (found) => { state.e = found }, "e^ε")
-  state.axis = given.has("x") ? (given.get("x") === "y" ? "y" : "e") : given.has("y") ? "y" : "e"
+  take("y", index.exp_epsilon.indexOf(Number(given.get("y"))), (found) => { state.e = found }, "e^ε")
+  state.axis = given.has("y") ? "y" : "e"
   const delta = Number(given.get("d") || NaN)
   take("d", delta > 0 && delta < 1 ? 1 : null, () => { state.delta = delta }, "δ")
   const asked = (given.get("c") || "").split(".").filter(Boolean)

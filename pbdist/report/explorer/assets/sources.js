@@ -25,7 +25,7 @@ explorer.judged = (points, delta) => {
 // The bounds of some settings over r and ε.
 class Tables {
   constructor({tables, settings}, index) {
-    Object.assign(this, {settings, rounds: index.rounds.length, losses: index.epsilon.length})
+    Object.assign(this, {settings, rounds: index.compositions.length, losses: index.epsilon.length})
     this.arrays = bounds(tables)
     this.within = explorer.unpacked(tables.within_tolerance)
   }
