@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: What `saved` can make.
 FORMATS = ("svg", "png", "pdf")
-#: Colours that are told apart by colour-blind eyes too (Okabe & Ito 2008), dark ones first.
+#: Colours that colour-blind eyes distinguish too (Okabe & Ito 2008), dark ones first.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#7F7F7F")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 #: With the markers they tell 40 curves apart without colours.

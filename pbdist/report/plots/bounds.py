@@ -222,7 +222,7 @@ def compositions(
         As for `epsilon_delta`, and so are what is returned, of δ, and the errors.
     """
     if sum(value is not None for value in (epsilon, exp_epsilon, delta)) > 1:
-        raise InvalidInputError("delta: expected at most one of epsilon, exp_epsilon and delta, got several")
+        raise InvalidInputError("delta: give only one of epsilon, exp_epsilon and delta")
     if delta is not None and not 0.0 < delta < 1.0:
         raise InvalidInputError(f"delta: expected a number between 0 and 1, got {delta!r}")
     if exp_epsilon is not None and not exp_epsilon >= 1.0:

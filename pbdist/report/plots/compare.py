@@ -66,7 +66,7 @@ def compare(
         raise InvalidInputError(f"over: expected 'epsilon' or 'noise', got {shown(over)}")
     name, value, other = ("epsilon", epsilon, "noise") if over == "epsilon" else ("reference", reference, "epsilon")
     if value is not None:
-        raise InvalidInputError(f"{name}: expected none over {over}, got {shown(value)}: it belongs to over={other}")
+        raise InvalidInputError(f"{name}: belongs to over={other!r}; do not pass it with over={over!r}")
     most = MAX_CURVES if over == "epsilon" else _MAX_SETTINGS
     settings = chosen(bounds, mechanism=mechanism, noise=noise, most=most)
     r = int(max(settings[0].compositions)) if compositions is None else compositions

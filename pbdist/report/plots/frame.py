@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LN10 = math.log(10.0)
-#: A δ below which nothing is drawn, unless it is asked for.
+#: A δ below which nothing is drawn, unless `lowest` says so.
 LOWEST = 1e-40
 GUIDE = "lines between points guide the eye and are no bounds"
 NO_LOWER = "no lower bound is known: no change is declared to attain the pairs that dominate it"
@@ -128,7 +128,7 @@ def axes_for(axes: "Axes | None") -> "Axes":
 
 
 def style_of(axes: "Axes") -> dict[str, Any]:
-    """Return the style of one more curve: colour, line and marker, told apart without the colour."""
+    """Return the style of one more curve: colour, line and marker, distinct without the colour."""
     index = len(axes.get_legend_handles_labels()[0])
     colour = COLOURS[index % len(COLOURS)]
     return {
@@ -261,8 +261,8 @@ def show_decades(
         highs = lows
     if not highs.size:
         return notes
-    kept = np.maximum(highs, end) if tops and min(tops) > end else highs
-    low, high = float(kept.min()), float(kept.max())
+    drawn = np.maximum(highs, end) if tops and min(tops) > end else highs
+    low, high = float(drawn.min()), float(drawn.max())
     if lows.size:
         low = min(low, max(float(lows.min()), low - 2.0))
     # At least three tenths of a decade.

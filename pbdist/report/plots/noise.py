@@ -27,7 +27,7 @@ _VERDICTS: Mapping[Verdict, tuple[str, str, str, str]] = {
     Verdict.REFUTED: ("x", "#D55E00", "#D55E00", "refuted (lower bound)"),
     Verdict.UNDECIDED: ("D", "#0072B2", "white", "undecided (upper bound)"),
 }
-#: More groups of settings in one plot cannot be told apart.
+#: More groups of settings in one plot cannot be distinguished.
 MAX_GROUPS = 4
 
 

@@ -23,7 +23,7 @@ from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Adjacency, FloatArray
 Source: TypeAlias = xr.Dataset | Study
 #: One of them, or several with their names.
 Sources: TypeAlias = xr.Dataset | Study | Mapping[str, xr.Dataset | Study]
-#: More curves cannot be told apart.
+#: More curves cannot be distinguished.
 MAX_CURVES = 12
 _GRIDS = (DIRECTION, COMPOSITIONS, EPSILON)
 

@@ -70,7 +70,7 @@ def test_no_lower_bound_has_no_bar(finished_store):
 
 
 def test_one_quantity_at_a_time(study):
-    with pytest.raises(InvalidInputError, match="delta: expected at most one of"):
+    with pytest.raises(InvalidInputError, match="delta: give only one of"):
         compositions(study, delta=1e-5, epsilon=0.5)
     with pytest.raises(InvalidInputError, match="delta: expected a number between 0 and 1"):
         compositions(study, delta=0.0)

@@ -47,10 +47,10 @@
   }
 
   function fromLink() {
-    const {state: found, wrong: told} = explorer.stateOf(location.hash, index.start(), index)
+    const {state: found, wrong} = explorer.stateOf(location.hash, index.start(), index)
     explorer.state = found
     explorer.forget()
-    index.linkNotices = told.map((text) => ({level: "warning", text}))
+    index.linkNotices = wrong.map((text) => ({level: "warning", text}))
     showNotices()
     keepLink()
     show()
@@ -128,11 +128,11 @@
 
   function showVerdict() {
     const {now, answers} = shown
-    const told = answers.map((answer) => {
+    const judged = answers.map((answer) => {
       const point = answer.point(now.r, now.e)
       return {answer, point, verdict: explorer.verdictOf(point, now.delta)}
     })
-    const [{answer, point, verdict}] = told
+    const [{answer, point, verdict}] = judged
     const sentences = [
       `δ is at most ${explorer.upperText(point)}, so it meets δ ≤ ${explorer.plain(now.delta)}.`,
       `δ is at least ${explorer.lowerText(point)}, so δ ≤ ${explorer.plain(now.delta)} is refuted.`,
@@ -151,7 +151,7 @@
     at("command").textContent = command ?? "No command asks for this setting: it differs from others in no option of pbdist query."
     at("copy").disabled = command === null
     const heads = [["noise setting"], ["δ lower", true], ["δ upper", true], ["at the target"], ["command"], ["comparison"]]
-    const rows = told.map((one, position) => [
+    const rows = judged.map((one, position) => [
       [explorer.key(explorer.look(position)), nameOf(one.answer.cell)], explorer.lowerText(one.point), explorer.upperText(one.point),
       explorer.VERDICTS[one.verdict],
       [copyButton(commandAt(one.answer, now.r, now.e), "Copy", `Copy the command of ${nameOf(one.answer.cell)}`)],
@@ -186,20 +186,20 @@
     const target = Math.log10(now.delta)
     const xs = now.axis === "y" ? index.exp_epsilon : index.epsilon
     const names = answers.map((answer) => nameOf(answer.cell))
-    const told = (r, e) => ({e: explorer.plain(index.epsilon[e]), expE: explorer.plain(index.exp_epsilon[e]), r: index.compositions[r]})
-    const drawn = (all, x, where, steps) => explorer.curves(all.map((points, look) => ({look, x, points, name: names[look], told: where})), steps)
+    const tips = (r, e) => ({e: explorer.plain(index.epsilon[e]), expE: explorer.plain(index.exp_epsilon[e]), r: index.compositions[r]})
+    const drawn = (all, x, tips, steps) => explorer.curves(all.map((points, look) => ({look, x, points, name: names[look], tips})), steps)
     const edge = (all) => all.flat().some((point) => point.logUpper === -Infinity) ? " Points on the lower edge are 0." : ""
     const draw = async (name, wanted) => {
       await figures[name].show({target, ...wanted})
       if (mine === turn) fresh(name)
     }
-    await draw("curve", {xType: "linear", xLabel: now.axis === "y" ? "e^ε" : "ε, in nats", reach: finiteReach(xs), ...drawn(curves, xs, (e) => told(now.r, e), true)})
+    await draw("curve", {xType: "linear", xLabel: now.axis === "y" ? "e^ε" : "ε, in nats", reach: finiteReach(xs), ...drawn(curves, xs, (e) => tips(now.r, e), true)})
     const gaps = answers.map((answer, one) => answer.gaps && `${names[one]}: ${answer.gaps}.`).join(" ")
     const open = curves.flat().some((point) => point.within === false && !Number.isNaN(point.upper)) ? " Hollow points are wider than the tolerance." : ""
     const thin = index.epsilon.length > 400 ? " Of more than 400 points 400 are drawn; the CSV file has all." : ""
     at("curve-hint").textContent = `Points are tabulated; the shade is what they prove between them, as δ does not rise with ε; lines only join points.${open}${edge(curves)}${thin} ${gaps}`
     const rounds = index.compositions.map(Number)
-    await draw("growth", {xType: "log", xLabel: "rounds r", reach: finiteReach(rounds), ...drawn(growths, rounds, (r) => told(r, now.e), false)})
+    await draw("growth", {xType: "log", xLabel: "rounds r", reach: finiteReach(rounds), ...drawn(growths, rounds, (r) => tips(r, now.e), false)})
     at("growth-hint").textContent = `Points are tabulated; lines only join them: between tabulated r nothing is drawn that is proved.${edge(growths)}`
   }
 

@@ -119,9 +119,9 @@ explorer.Figure = class {
       const key = explorer.key({...look, colour: look.colour === "currentColor" ? colour : look.colour})
       key.setAttribute("x", 10)
       key.setAttribute("y", height + 20 * row)
-      const told = explorer.svgElement("text", {x: 52, y: height + 20 * row + 12, fill: colour, "font-size": 12, "font-family": "sans-serif"})
-      told.textContent = name
-      drawing.append(key, told)
+      const label = explorer.svgElement("text", {x: 52, y: height + 20 * row + 12, fill: colour, "font-size": 12, "font-family": "sans-serif"})
+      label.textContent = name
+      drawing.append(key, label)
     })
     drawing.setAttribute("height", height + 20 * this.legend.length)
     drawing.removeAttribute("viewBox")
@@ -162,7 +162,7 @@ explorer.curves = (curves, steps) => {
       path.push(one)
       drawn.points.push({
         ...look, x: one.x, y: one.high, size: 6, fill: point.within === false ? HOLLOW : look.fill, name: curve.name, key: at,
-        lower: explorer.lowerText(point), upper: explorer.upperText(point), ...curve.told(at),
+        lower: explorer.lowerText(point), upper: explorer.upperText(point), ...curve.tips(at),
       })
     }
     for (const side of ["high", "low"]) {

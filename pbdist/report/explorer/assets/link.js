@@ -37,9 +37,9 @@ explorer.stateOf = (hash, start, index) => {
   state.axis = given.has("y") ? "y" : "e"
   const delta = Number(given.get("d") || NaN)
   take("d", delta > 0 && delta < 1 ? 1 : null, () => { state.delta = delta }, "δ")
-  const asked = (given.get("c") || "").split(".").filter(Boolean)
-  const compared = [...new Set(asked.map(cell).filter((one) => one !== null))]
-  if (compared.length < asked.length || compared.length > explorer.MOST_COMPARED) wrong.push("Part of the link's comparison is left out.")
+  const givenCells = (given.get("c") || "").split(".").filter(Boolean)
+  const compared = [...new Set(givenCells.map(cell).filter((one) => one !== null))]
+  if (compared.length < givenCells.length || compared.length > explorer.MOST_COMPARED) wrong.push("Part of the link's comparison is left out.")
   state.compared = compared.slice(0, explorer.MOST_COMPARED)
   return {state, wrong}
 }

@@ -46,10 +46,10 @@ class Tables {
 }
 
 explorer.Served = class {
-  constructor(index) { Object.assign(this, {index, kept: new Map()}) }
+  constructor(index) { Object.assign(this, {index, latest: new Map()}) }
 
-  async ask(name, asked = {}) {
-    const answer = await fetch(`${name}.json?${new URLSearchParams(asked)}`, {credentials: "omit"}).catch(() => {
+  async ask(name, query = {}) {
+    const answer = await fetch(`${name}.json?${new URLSearchParams(query)}`, {credentials: "omit"}).catch(() => {
       throw new explorer.Failure("The server does not answer: is pbdist explore still running?")
     })
     const found = await answer.json()
@@ -63,25 +63,25 @@ explorer.Served = class {
     return found
   }
 
-  // The latest answers stay; one that has failed is asked for again.
-  keep(key, make) {
-    if (!this.kept.has(key)) {
-      if (this.kept.size > 40) this.kept.delete(this.kept.keys().next().value)
+  // The latest answers stay; one that has failed is requested again.
+  remember(key, make) {
+    if (!this.latest.has(key)) {
+      if (this.latest.size > 40) this.latest.delete(this.latest.keys().next().value)
       const answer = make()
-      answer.catch(() => this.kept.delete(key))
-      this.kept.set(key, answer)
+      answer.catch(() => this.latest.delete(key))
+      this.latest.set(key, answer)
     }
-    return this.kept.get(key)
+    return this.latest.get(key)
   }
 
   cell(cell) {
-    return this.keep(`cell ${cell}`, async () => new Tables(await this.ask("cell", {token: this.token, cell}), this.index).answer(cell, 0))
+    return this.remember(`cell ${cell}`, async () => new Tables(await this.ask("cell", {token: this.token, cell}), this.index).answer(cell, 0))
   }
 
   // The points of a group of settings, slice by slice, and the notices of the last one; null once `wanted(share)` is false.
   async group(group, r, e, wanted) {
     const key = `group ${group} ${r} ${e}`
-    if (this.kept.has(key)) return this.kept.get(key)
+    if (this.latest.has(key)) return this.latest.get(key)
     const count = this.index.offsets[group + 1] - this.index.offsets[group]
     const points = []
     let read
@@ -91,7 +91,7 @@ explorer.Served = class {
       for (let at = 0; at < arrays.upper.length; at++) points.push(pointAt(arrays, at))
       if (!wanted(points.length / count)) return null
     }
-    return this.keep(key, async () => ({notices: read.notices, points}))
+    return this.remember(key, async () => ({notices: read.notices, points}))
   }
 }
 
