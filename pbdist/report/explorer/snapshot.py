@@ -69,7 +69,7 @@ class Snapshot:
         of_cell = len(BOUNDS) * 8 * len(self.study.spec.compositions) * len(self.study.spec.epsilon)
         self.cells_per_slice = max(1, min(_SLICE_CELLS, _SLICE_BYTES // of_cell))
         slices = max(1, most_bytes // (of_cell * self.cells_per_slice))
-        self._slice = lru_cache(slices)(lambda group, start: self.table(self._slice_cells(group, start)))
+        self._slice = lru_cache(slices)(self._read_slice)
 
     @cached_property
     def contents(self) -> StudyContents:
@@ -186,8 +186,8 @@ class Snapshot:
         # It is copied into a terminal.
         return command(*words) if others.size == 1 else None
 
-    def _slice_cells(self, group: int, start: int) -> Sequence[int]:
-        return self.groups[group].cells[start : start + self.cells_per_slice]
+    def _read_slice(self, group: int, start: int) -> Table:
+        return self.table(self.groups[group].cells[start : start + self.cells_per_slice])
 
     def group(self, group: int, compositions: int, epsilon: int, start: int) -> dict[str, JsonValue]:
         """Return the bounds of a slice of a group's cells at an r and an ε, by their indices."""

@@ -13,7 +13,7 @@ from pbdist.mechanisms import checked_adjacency
 from pbdist.query.convex_delta import Curve as ConvexDelta
 from pbdist.report.plots import frame
 from pbdist.report.plots.frame import LN10, LOWEST, equal_to
-from pbdist.report.plots.selection import MAX_CURVES, Curve, Sources, StoredSetting, chosen, named, one_of
+from pbdist.report.plots.selection import MAX_CURVES, Curve, Sources, StoredSetting, chosen, named, row_of
 from pbdist.results import log_relative_width
 from pbdist.study.grids import nearest_exponential, nearest_match
 from pbdist.types import COMPOSITIONS, DELTA, DIRECTION, FloatArray
@@ -113,7 +113,7 @@ def curves_of(settings: Sequence[StoredSetting], compositions: int | Sequence[in
     curves = []
     for setting in settings:
         stored = setting.compositions.tolist()
-        for row in range(len(stored)) if wanted is None else [one_of(stored, r, COMPOSITIONS) for r in wanted]:
+        for row in range(len(stored)) if wanted is None else [row_of(stored, r) for r in wanted]:
             for axis, name in enumerate(setting.directions):
                 columns: Any = {DIRECTION: name.replace("||", "‖")} if name != "both" else {}
                 values = setting.log_lower[axis, row], setting.log_upper[axis, row]

@@ -13,8 +13,8 @@ from pbdist.query.noise_choice import NoiseGroup, noise_groups
 from pbdist.report.plots import frame
 from pbdist.report.plots.bounds import bounds_at, curves_of, delta_over_rounds, middle_epsilon
 from pbdist.report.plots.frame import LN10, LOWEST, counted
-from pbdist.report.plots.selection import MAX_CURVES, Curve, Sources, StoredSetting, chosen, one_of
-from pbdist.types import COMPOSITIONS, FloatArray
+from pbdist.report.plots.selection import MAX_CURVES, Curve, Sources, StoredSetting, chosen, row_of
+from pbdist.types import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -212,7 +212,7 @@ def needed_noise(
 
 def _at(setting: StoredSetting, r: int, epsilon: float) -> Curve:
     """Return the bounds on ln δ of a setting at one point."""
-    row = one_of(setting.compositions.tolist(), r, COMPOSITIONS)
+    row = row_of(setting.compositions.tolist(), r)
     lower, upper = (values[:, row : row + 1] for values in (setting.log_lower, setting.log_upper))
     rounds = setting.compositions[row : row + 1]
     return delta_over_rounds(replace(setting, compositions=rounds, log_lower=lower, log_upper=upper), epsilon)

@@ -236,11 +236,9 @@ def _values(one: xr.Dataset, *, missing: bool) -> tuple[FloatArray, FloatArray]:
     return lower, upper
 
 
-def one_of(values: Sequence[float], wanted: float, name: str) -> int:
-    """Return the index of a stored number, to 4 ulp; others are refused with what there is."""
-    stored = np.asarray(values, dtype=np.float64)
-    index = int(np.argmin(np.abs(stored - wanted)))
-    if abs(stored[index] - wanted) > 4.0 * np.spacing(abs(wanted)):
-        known = ", ".join(f"{value:.10g}" for value in stored[:12]) + (", .." if stored.size > 12 else "")
-        raise InvalidInputError(f"{name}: expected one of {known}, got {shown(wanted)}")
-    return index
+def row_of(stored: Sequence[int], r: int) -> int:
+    """Return the index of a stored number of rounds; others are refused with what there is."""
+    if r not in stored:
+        known = ", ".join(map(str, stored[:12])) + (", .." if len(stored) > 12 else "")
+        raise InvalidInputError(f"compositions: expected one of {known}, got {shown(r)}")
+    return stored.index(r)

@@ -10,7 +10,7 @@ from pbdist.errors import InvalidInputError
 from pbdist.query import Study
 from pbdist.report.plots import frame
 from pbdist.report.plots.bounds import answered
-from pbdist.report.plots.selection import MAX_CURVES, Curve, Sources, StoredSetting, chosen, named, one_of
+from pbdist.report.plots.selection import MAX_CURVES, Curve, Sources, StoredSetting, chosen, named, row_of
 from pbdist.rounding import rounded_up
 from pbdist.types import COMPOSITIONS, DIRECTION, FloatArray
 
@@ -95,7 +95,7 @@ def _of_study(study: Study, settings: Sequence[StoredSetting], wanted: list[int]
     nothing = np.full((2, _ALPHA.size), np.nan)
     for setting in settings:
         for r in wanted:
-            row = one_of(setting.compositions.tolist(), r, COMPOSITIONS)
+            row = row_of(setting.compositions.tolist(), r)
             query = {"compositions": r, "type_one_error": _ALPHA, "direction": "each", **setting.query}
             found, wide = None, False
             if not np.isnan(setting.log_upper[:, row]).all():
@@ -112,7 +112,7 @@ def _of_dataset(dataset: xr.Dataset, columns: Mapping[str, str], wanted: list[in
     full = dataset.expand_dims([name for name in order if name not in dataset.dims]).sortby(_ERROR).transpose(*order)
     rounds = full[COMPOSITIONS].values.tolist()
     for r in rounds if wanted is None else wanted:
-        row = one_of(rounds, r, COMPOSITIONS)
+        row = row_of(rounds, r)
         lower, upper = (full[f"type_two_error_{side}"].values[:, row] for side in ("lower", "upper"))
         yield Curve({**columns, COMPOSITIONS: int(r)}, full[_ERROR].values, lower, upper)
 
