@@ -187,10 +187,11 @@ class Snapshot:
         return command(*words) if others.size == 1 else None
 
     def _read_slice(self, group: int, start: int) -> Table:
-        return self.table(self.groups[group].cells[start : start + self.cells_per_slice])
+        # In the order of the study, as batches are.
+        return self.table(np.sort(self.groups[group].cells)[start : start + self.cells_per_slice])
 
     def group(self, group: int, compositions: int, epsilon: int, start: int) -> dict[str, JsonValue]:
-        """Return the bounds of a slice of a group's cells at an r and an ε, by their indices."""
+        """Return the bounds of a slice of a group's cells, by increasing number, at an r and an ε by their indices."""
         values = self._slice(group, start).values
         found = {name: packed(values[name][:, compositions, epsilon]) for name in BOUNDS}
         return {**found, "notices": self.damage_notices()}

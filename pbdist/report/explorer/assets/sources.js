@@ -82,14 +82,16 @@ explorer.Served = class {
   async group(group, r, e, wanted) {
     const key = `group ${group} ${r} ${e}`
     if (this.latest.has(key)) return this.latest.get(key)
-    const count = this.index.offsets[group + 1] - this.index.offsets[group]
+    const cells = this.index.cells.subarray(this.index.offsets[group], this.index.offsets[group + 1])
+    // Slices are in the order of the study, points in that of the group.
+    const order = Uint32Array.from(cells.keys()).sort((a, b) => cells[a] - cells[b])
     const points = []
-    let read
-    while (points.length < count) {
-      read = await this.ask("group", {token: this.token, group, compositions: r, epsilon: e, start: points.length})
+    let [read, done] = [null, 0]
+    while (done < cells.length) {
+      read = await this.ask("group", {token: this.token, group, compositions: r, epsilon: e, start: done})
       const arrays = bounds(read)
-      for (let at = 0; at < arrays.upper.length; at++) points.push(pointAt(arrays, at))
-      if (!wanted(points.length / count)) return null
+      for (let at = 0; at < arrays.upper.length; at++) points[order[done++]] = pointAt(arrays, at)
+      if (!wanted(done / cells.length)) return null
     }
     return this.remember(key, async () => ({notices: read.notices, points}))
   }
