@@ -2,19 +2,17 @@
 
 from typing import Any
 
-from pbdist.cli.given import Options, chosen_format, given_options, refuse, refuse_given, require
 from pbdist.cli.options import FORMAT, direction, strict
 from pbdist.cli.output import BOUND_EXITS, NOT_FOUND, answered, print_sheet
-from pbdist.cli.parser import NUMBER, PATH, WHOLE, Option, Word, command
+from pbdist.cli.parser import NUMBER, PATH, WHOLE, Option, Options, Word, command, refuse
 from pbdist.cli.plot import ENDS, write_drawing
+from pbdist.errors import shown
 
 _EXAMPLE = "epochs=10,noise-multiplier=1.2,batch=256"
 
 
 def _phase(text: str) -> dict[str, Any]:
-    """Return what a phase says: ``epochs=10,noise-multiplier=1.2,batch=256``."""
-    from pbdist.errors import shown
-
+    """Return the values of a phase: ``epochs=10,noise-multiplier=1.2,batch=256``."""
     found: dict[str, Any] = {}
     for part in text.split(","):
         name, equals, value = part.partition("=")
@@ -61,16 +59,25 @@ def dpsgd(options: Options) -> int:
     examples, independently of the others (Poisson sampling); neighbours have one record more or less. Shuffled batches
     of fixed size are not what is bounded. The last line is a sentence for a paper.
     """
-    return answered(lambda _: _answer(options), strict=options.strict)
+    options.require("examples")
+    if options.phase is None:
+        options.require("batch", "sample_rate")
+        options.require("noise_multiplier", "epsilon")
+        options.require("epochs", "steps", "phase")
+    if options.epsilon is not None:
+        needless = "expected none with --epsilon, got one: one noise is sized, for both directions"
+        options.refuse("direction", "phase", "plot", problem=needless)
+    path = options.plot
+    if path is not None and (path.suffix[1:].lower() not in ENDS or not path.parent.is_dir()):
+        refuse("--plot", f"expected a file that ends in .svg, .png or .pdf, in a folder that exists, got {path}")
+    return answered(lambda _: _answer(options, options.form), strict=options.strict)
 
 
-def _answer(options: Options) -> int:
-    form = chosen_format(options)
-    _check(options)
+def _answer(options: Options, form: str) -> int:
     from pbdist import accounting
 
     names = ("examples", "batch", "sample_rate", "noise_multiplier", "epsilon", "epochs", "steps", "delta", "tolerance")
-    run = given_options(options, names)
+    run = options.given(*names)
     settings: dict[str, Any] = {"phases": options.phase, "direction": options.direction or "both"}
     found = accounting.dpsgd(**run, **settings) if options.epsilon is None else accounting.dpsgd_noise(**run)
     if form == "json":
@@ -84,18 +91,3 @@ def _answer(options: Options) -> int:
 
         write_drawing(options.plot, (8.2, 4.4), lambda axes: training(found, axes=axes))
     return NOT_FOUND if found.epsilon.unknown.any() else 0
-
-
-def _check(options: Options) -> None:
-    """Refuse a question that lacks something, or has too much."""
-    require(options, "examples")
-    if options.phase is None:
-        require(options, "batch", "sample_rate")
-        require(options, "noise_multiplier", "epsilon")
-        require(options, "epochs", "steps", "phase")
-    if options.epsilon is not None:
-        needless = "expected none with --epsilon, got one: one noise is sized, for both directions"
-        refuse_given(options, ("direction", "phase", "plot"), needless)
-    path = options.plot
-    if path is not None and (path.suffix[1:].lower() not in ENDS or not path.parent.is_dir()):
-        refuse("--plot", f"expected a file that ends in .svg, .png or .pdf, in a folder that exists, got {path}")

@@ -5,19 +5,15 @@ from collections.abc import Callable
 from functools import partial
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pbdist.cli.given import Options, check_output, given_options, refuse, refuse_given
-from pbdist.cli.options import COMPOSITIONS, FACTOR, direction
+from pbdist.cli.options import COMPOSITIONS, FACTOR, check_output, direction
 from pbdist.cli.output import sign_of_life
-from pbdist.cli.parser import FOLDER, NUMBER, PATH, Argument, Number, Option, choice, command
+from pbdist.cli.parser import FOLDER, NUMBER, PATH, Argument, Number, Option, Options, choice, command, refuse
 from pbdist.cli.query import given_noise, noise_options
 from pbdist.errors import printable
 
-if TYPE_CHECKING:
-    from pbdist.query import Study
-
-#: What is drawn: names of functions of `pbdist.report.plots`, whose arguments say which options a kind takes.
+#: The kinds of plots: names of functions of `pbdist.report.plots`, whose arguments are the options of a kind.
 KINDS = {
     "epsilon-delta": "δ over epsilon, one band for each setting and r",
     "compositions": "δ over r at an epsilon, or epsilon over r at a δ",
@@ -27,7 +23,7 @@ KINDS = {
     "losses": "the privacy loss distribution of a kept state",
     "brackets": "upper / lower - 1 over r",
 }
-#: How files of drawings may end.
+#: Suffixes of the files of drawings.
 ENDS = ("svg", "png", "pdf")
 _EXITS = """\
 exit codes:
@@ -73,19 +69,26 @@ def plot(options: Options) -> int:
     \b
     KINDS
     """  # noqa: D301
+    if options.output.suffix[1:].lower() not in ENDS:
+        refuse("--output", f"expected a file that ends in .svg, .png or .pdf, got {options.output}")
+    check_output("--output", options.output, *options.stores)
     draw = _drawing(options)
     from pbdist.query import open_study
 
-    sources = _sources([open_study(store) for store in options.stores])
-    inches = options.width, options.height
+    found = [open_study(store) for store in options.stores]
+    names = [study.spec.name for study in found]
+    labels = names if len(set(names)) == len(names) else [study.where for study in found]
+    if len(set(labels)) < len(labels):
+        refuse("STORE", "expected each store once, got one twice")
+    sources = found[0] if len(found) == 1 else dict(zip(labels, found, strict=True))
     with sign_of_life():
-        write_drawing(options.output, inches, lambda axes: draw(sources, axes=axes))
+        write_drawing(options.output, (options.width, options.height), lambda axes: draw(sources, axes=axes))
     print(printable(str(options.output)))
     return 0
 
 
 def write_drawing(path: Path, inches: tuple[float, float], draw: Callable[[Any], object]) -> None:
-    """Draw on axes of a sheet of that size, and write it in the format that the name of the file says."""
+    """Draw on axes of a sheet of that size, and write it in the format of the file's suffix."""
     from pbdist.report.pages.files import write_whole
     from pbdist.report.sheet import new_sheet, saved, styled
 
@@ -99,22 +102,8 @@ _listed = "\n".join(f"    {name:15}{text}" for name, text in KINDS.items())
 plot.help = (plot.help or "").replace("    KINDS", _listed)
 
 
-def _sources(studies: "list[Study]") -> Any:
-    """Return the one study, or several by names that differ."""
-    if len(studies) == 1:
-        return studies[0]
-    names = [study.spec.name for study in studies]
-    told = names if len(set(names)) == len(names) else [study.where for study in studies]
-    if len(set(told)) < len(told):
-        refuse("STORE", "expected each store once, got one twice")
-    return dict(zip(told, studies, strict=True))
-
-
 def _drawing(options: Options) -> Callable[..., object]:
-    """Return what draws the kind, with its arguments; what cannot be meant is refused before any work."""
-    if options.output.suffix[1:].lower() not in ENDS:
-        refuse("--output", f"expected a file that ends in .svg, .png or .pdf, got {options.output}")
-    check_output("--output", options.output, *options.stores)
+    """Return the function that draws the kind, with its arguments; options of other kinds are refused."""
     from pbdist.report import plots
 
     draw = getattr(plots, options.plot.replace("-", "_"))
@@ -122,14 +111,14 @@ def _drawing(options: Options) -> Callable[..., object]:
     if "study" in takes and len(options.stores) > 1:
         refuse("STORE", f"expected one store for {options.plot}, got {len(options.stores)}")
     names = ("compositions", "epsilon", "exp_epsilon", "delta", "over", "reference", "lowest", "direction")
-    given = given_options(options, names)
+    given = options.given(*names)
     over_noise = given.get("over") == "noise"
     kind = f"{options.plot} over noise" if over_noise else options.plot
     # ε and δ together are a target that is marked.
     marked = "target" in takes and not over_noise
     known = {*takes, *(("epsilon", "delta") if marked else ())}
     known |= {"exp_epsilon"} if "epsilon" in known else set()
-    refuse_given(options, [name for name in given if name not in known], f"expected none for {kind}, got one")
+    options.refuse(*(name for name in given if name not in known), problem=f"expected none for {kind}, got one")
     if "compositions" in given and "Sequence" not in takes["compositions"]:
         if len(given["compositions"]) > 1:
             refuse("--compositions", f"expected one number for {kind}, got several")

@@ -3,16 +3,13 @@
 import gc
 from contextlib import nullcontext
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pbdist.cli.given import Options, chosen_format, flag, given_options, refuse, refuse_given
-from pbdist.cli.interrupts import in_good_order
+from pbdist.cli.interrupts import begins_anew, in_good_order
 from pbdist.cli.options import FACTOR, FORMAT, QUESTION, STORE, direction, strict
 from pbdist.cli.output import answered, print_json, print_sheet
-from pbdist.cli.parser import NUMBER, Option, command
-
-if TYPE_CHECKING:
-    from pbdist.query import Study
+from pbdist.cli.parser import NUMBER, Option, Options, command, flag, refuse
+from pbdist.tables import Sheet
 
 _EXITS = """\
 exit codes:
@@ -56,6 +53,7 @@ def noise_options(taken: frozenset[str]) -> list[Option]:
     exits=_EXITS,
     exclusive=[("epsilon", "exp_epsilon")],
     late=noise_options,
+    resumes=True,
 )
 def query(options: Options) -> int:
     """Bound delta, epsilon or rounds by what a store holds.
@@ -66,78 +64,61 @@ def query(options: Options) -> int:
     one by what is proved from the stored ones, or not at all. A line on stderr says which answers are wider than the
     study's tolerance. Without any question what the store holds is listed.
     """
+    if not options.refine:
+        begins_anew()
     # With --refine it holds the store while it adds points.
     with in_good_order() if options.refine else nullcontext():
-        return answered(lambda _: _answer(options), strict=options.strict)
+        return answered(lambda _: _answer(options, options.form), strict=options.strict)
 
 
 def given_noise(options: Options) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the parameters that name noise settings: numbers, with several values each, and texts and the factor."""
     from pbdist.mechanisms.columns import known_columns
 
-    found = {name: getattr(options, f"noise_{name}") for name in known_columns() if name != "mechanism"}
-    told = {name: value for name, value in found.items() if value is not None}
-    texts = {name: value for name, value in told.items() if not isinstance(value, list)}
-    return {name: value for name, value in told.items() if name not in texts}, texts
+    values = {name: getattr(options, f"noise_{name}") for name in known_columns() if name != "mechanism"}
+    texts = {name: one for name, one in values.items() if one is not None and not isinstance(one, list)}
+    return {name: one for name, one in values.items() if isinstance(one, list)}, texts
 
 
-def _answer(options: Options) -> int:
-    form = chosen_format(options)
+def _answer(options: Options, form: str) -> int:
     # Nothing that is imported is garbage: collecting would take a fifth of the time.
     gc.disable()
     from pbdist.query import open_study
-    from pbdist.query.lookup import check_strict
+    from pbdist.query.noise_choice import target_sheet
 
     gc.freeze()
     gc.enable()
     numbers, texts = given_noise(options)
-    asked = given_options(options, ("compositions", "epsilon", "exp_epsilon", "delta"))
-    if not asked and not numbers and not texts:
+    question = options.given("compositions", "epsilon", "exp_epsilon", "delta")
+    if not question and not numbers and not texts:
+        needless = "expected a question beside it, got none: --compositions, --epsilon, .."
+        options.refuse("refine", "direction", "strict", problem=needless)
         return _list(options, form)
-    if len(asked) == 3:
-        return _target(options, asked, form)
-    if len(asked) != 2:
-        got = ", ".join(map(flag, asked)) or "none"
+    if len(question) == 3:
+        for name in (*numbers, *texts):
+            refuse(flag(name), "expected none beside a target, which is for all settings, got one")
+        needless = "expected none beside a target, got one: settings are judged by what is stored"
+        options.refuse("refine", "direction", "strict", problem=needless)
+        for name, values in question.items():
+            if len(values) != 1:
+                refuse(flag(name), f"expected one value in a target, got {len(values)}")
+        target = {name: values[0] for name, values in question.items()}
+        print_sheet(target_sheet(open_study(options.store), **target, mechanism=options.mechanism), form)
+        return 0
+    if len(question) != 2:
+        got = ", ".join(map(flag, question)) or "none"
         refuse("--delta", f"expected two of --compositions, --epsilon (or --exp-epsilon) and --delta, got {got}")
-    if options.direction == "each" and "compositions" not in asked:
+    if options.direction == "each" and "compositions" not in question:
         refuse("--direction", "expected both where rounds are asked for, got each")
-    study = open_study(options.store)
-    check_strict(study.spec, options.strict)
-    if options.mechanism is None:
-        from pbdist.query.status import only_mechanism
-
-        noise = {**numbers, **{name: [text] for name, text in texts.items()}}
-        options.mechanism = only_mechanism(study, noise, refine=options.refine)
-    columns = dict(zip([*numbers, *asked], zip(*product(*numbers.values(), *asked.values()), strict=True), strict=True))
-    print_sheet(_found(study, options, columns, texts).sheet(), form)
-    return 0
-
-
-def _target(options: Options, asked: dict[str, Any], form: str) -> int:
-    """Print which settings meet a target."""
-    from pbdist.query import open_study
-    from pbdist.query.noise_choice import target_sheet
-
-    numbers, texts = given_noise(options)
-    for name in (*numbers, *texts):
-        refuse(flag(name), "expected none beside a target, which is for all settings, got one")
-    needless = "expected none beside a target, got one: settings are judged by what is stored"
-    refuse_given(options, ("refine", "direction", "strict"), needless)
-    for name, values in asked.items():
-        if len(values) != 1:
-            refuse(flag(name), f"expected one value in a target, got {len(values)}")
-    point = {name: values[0] for name, values in asked.items()}
-    print_sheet(target_sheet(open_study(options.store), **point, mechanism=options.mechanism), form)
+    print_sheet(_bounds(options, numbers, texts, question), form)
     return 0
 
 
 def _list(options: Options, form: str) -> int:
-    """Print what the store holds, or holds of one mechanism."""
+    """Print the contents of the store, or of one of its mechanisms."""
     from pbdist.query import open_study
     from pbdist.query.status import contents_sheet
 
-    needless = "expected a question beside it, got none: --compositions, --epsilon, .."
-    refuse_given(options, ("refine", "direction", "strict"), needless)
     found = open_study(options.store).contents().of(options.mechanism)
     if form == "json":
         print_json(found.as_json())
@@ -146,10 +127,21 @@ def _list(options: Options, form: str) -> int:
     return 0
 
 
-def _found(study: "Study", options: Options, columns: dict[str, Any], texts: dict[str, Any]) -> Any:
-    """Return the answers to questions given as columns."""
+def _bounds(options: Options, numbers: dict[str, Any], texts: dict[str, Any], question: dict[str, Any]) -> Sheet:
+    """Return the answers for all combinations of values."""
+    from pbdist.query import open_study
+    from pbdist.query.lookup import check_strict
+    from pbdist.query.status import only_mechanism
+
+    study = open_study(options.store)
+    check_strict(study.spec, options.strict)
+    if options.mechanism is None:
+        noise = {**numbers, **{name: [text] for name, text in texts.items()}}
+        options.mechanism = only_mechanism(study, noise, refine=options.refine)
+    values = {**numbers, **question}
+    columns: Any = dict(zip(values, zip(*product(*values.values()), strict=True), strict=True))
     settings = {**columns, **texts, "refine": options.refine}
-    if "compositions" not in columns:
-        return study.compositions(options.mechanism, **settings)
-    ask = study.epsilon if "delta" in columns else study.delta
-    return ask(options.mechanism, **settings, **given_options(options, ["direction"]))
+    if "compositions" not in question:
+        return study.compositions(options.mechanism, **settings).sheet()
+    bound = study.epsilon if "delta" in question else study.delta
+    return bound(options.mechanism, **settings, **options.given("direction")).sheet()

@@ -1,13 +1,13 @@
 """`size_families`: the smallest noise of every family that meets a target, side by side, by what it costs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from pbdist.errors import InvalidInputError, PbdistError, PrecisionError, shown
+from pbdist.errors import InvalidInputError, PrecisionError, shown
 from pbdist.mechanisms import MECHANISMS, NoisyCount, Pair, Poisson, noise_parameter, parameters_of
 from pbdist.progress import report
 from pbdist.sizing.api import size
@@ -139,6 +139,18 @@ def size_families(
     ['Gaussian', 'Laplace']
     """
     target = checked_target(compositions, epsilon, exp_epsilon, delta)
+    return compared(families, target, exp_epsilon, parameters, message_bytes, tolerance=tolerance, adjacency=adjacency)
+
+
+def compared(
+    families: str | Iterable[str] | Mapping[str, Family],
+    target: Target,
+    exp_epsilon: float | None,
+    parameters: Mapping[str, Any],
+    message_bytes: float | None,
+    **settings: Any,
+) -> SizedFamilies:
+    """Return the same for a checked target, with the e^ε that was given for it; `settings` are those of `size`."""
     if message_bytes is not None and not is_positive(message_bytes):
         raise InvalidInputError(f"message_bytes: expected a finite number above 0, got {shown(message_bytes)}")
     chosen = list(_chosen(families, parameters))
@@ -148,22 +160,27 @@ def size_families(
     answers = []
     for index, (name, family, extra) in enumerate(chosen):
         report(f"{name}: family", index + 1, len(chosen))
-        found: SizedNoise | PbdistError
-        try:
-            _check_applies(family, {**extra, **parameters})
-            found = size(
-                family,
-                compositions=target.compositions,
-                epsilon=target.epsilon,
-                delta=target.delta,
-                tolerance=tolerance,
-                adjacency=adjacency,
-                **{**parameters, **extra},
-            )
-        except (InvalidInputError, PrecisionError) as error:
-            found = error
-        answers.append(Answer(target, exp_epsilon, found, name, message_bytes))
+        problem = _not_applying(family, {**extra, **parameters})
+        if problem is None:
+            found = answer_of(family, target, exp_epsilon, **settings, **{**parameters, **extra})
+        else:
+            found = Answer(target, exp_epsilon, InvalidInputError(problem))
+        answers.append(replace(found, family=name, message_bytes=message_bytes))
     return SizedFamilies(target, tuple(sorted(answers, key=_costs(answers))))
+
+
+def answer_of(family: Family, target: Target, exp_epsilon: float | None, **settings: Any) -> Answer:
+    """Return the noise of a family for a target, or the error that says why there is none; settings as of `size`."""
+    point = {name: getattr(target, name) for name in ("compositions", "epsilon", "delta")}
+    try:
+        return Answer(target, exp_epsilon, size(family, **point, **settings))
+    except (InvalidInputError, PrecisionError) as error:
+        return Answer(target, exp_epsilon, error)
+
+
+def sized_kinds() -> dict[str, type[Pair]]:
+    """Return the kinds of mechanisms whose noise can be sized, by name."""
+    return {name: kind for name, kind in MECHANISMS.items() if kind.in_studies and noise_parameter(kind)}
 
 
 def _costs(answers: Sequence[Answer]) -> Callable[[Answer], tuple[float, float]]:
@@ -188,7 +205,7 @@ def _chosen(
     if isinstance(families, Mapping):
         yield from ((name, family, {}) for name, family in families.items())
         return
-    known = {name: kind for name, kind in MECHANISMS.items() if kind.in_studies and noise_parameter(kind)}
+    known = sized_kinds()
     names = [one.strip() for one in families.split(",")] if isinstance(families, str) else list(families)
     for name in [*known] if names == ["all"] else names:
         if name not in known:
@@ -210,14 +227,14 @@ def _taken(family: Family) -> set[str]:
     return {name for name in parameters_of(family) if sized is None or name != sized.name or family is NoisyCount}
 
 
-def _check_applies(family: Family, parameters: Mapping[str, Any]) -> None:
-    """Raise the reason why a family does not apply to these parameters, if it does not."""
+def _not_applying(family: Family, parameters: Mapping[str, Any]) -> str | None:
+    """Return the reason why a family does not apply to these parameters; None if it does."""
     if not isinstance(family, type):
-        return
+        return None
     taken = _taken(family)
     for name in parameters:
         if name not in taken:
-            raise InvalidInputError(f"takes no {name}")
+            return f"takes no {name}"
     needed = {name for name, one in parameters_of(family).items() if one.required and name in taken} - {"mean"}
-    if missing := sorted(needed - {*parameters}):
-        raise InvalidInputError(f"needs {' and '.join(missing)}")
+    missing = sorted(needed - {*parameters})
+    return f"needs {' and '.join(missing)}" if missing else None

@@ -44,7 +44,7 @@ def check_place(path: Path, kind: str, store: str | None) -> None:
     if not path.parent.is_dir():
         raise InvalidInputError(f"--output: expected a file in a folder that exists, got {path}")
     for one in [path, *(picture_path(path, number) for number in range(1, 20) if kind == "md")]:
-        _check_ours(one)
+        check_ours(one)
 
 
 def report_files(document: Document, path: Path, kind: str) -> list[tuple[Path, bytes]]:
@@ -72,7 +72,7 @@ def write_report(document: Document, path: Path, kind: str) -> list[Path]:
     """
     files = report_files(document, path, kind)
     for place, _ in files:
-        _check_ours(place)
+        check_ours(place)
     for place, content in files:
         write_whole(place, content)
     return [place for place, _ in reversed(files)]
@@ -84,25 +84,23 @@ def picture_path(path: Path, number: int) -> Path:
     return path.with_name(f"{stem}-picture-{number}.svg")
 
 
-def _check_ours(path: Path) -> None:
-    if not path.exists() and not path.is_symlink():
-        return
-    if path.is_file() and not path.is_symlink() and _is_ours(path):
-        return
-    raise InvalidInputError(
-        f"--output: expected a new file, or one that pbdist report has written, got {path}: remove it, or choose"
-        " another"
-    )
+def check_ours(
+    path: Path, marks: tuple[bytes, ...] = MARKS, field: str = "--output", writer: str = "pbdist report"
+) -> None:
+    """Refuse to replace a file without one of the marks of its writer, or a link."""
+    if path.is_symlink() or (path.exists() and not (path.is_file() and _is_marked(path, marks))):
+        expected = f"expected a new file, or one that {writer} has written"
+        raise InvalidInputError(f"{field}: {expected}, got {path}: remove it, or choose another")
 
 
-def _is_ours(path: Path) -> bool:
-    """Whether the first or the last bytes of a file, of any size, have the mark of a report."""
+def _is_marked(path: Path, marks: tuple[bytes, ...]) -> bool:
+    """Whether the first or the last bytes of a file, of any size, have a mark; the third one is of PDF alone."""
     with path.open("rb") as file:
         first = file.read(_HEAD)
         file.seek(max(0, path.stat().st_size - _HEAD))
         last = file.read(_HEAD)
-    marks = MARKS if first.startswith(b"%PDF") else MARKS[:2]
-    return any(mark in part for mark in marks for part in (first, last))
+    among = marks if first.startswith(b"%PDF") else marks[:2]
+    return any(mark in part for mark in among for part in (first, last))
 
 
 def write_whole(path: Path, content: bytes) -> None:
