@@ -22,7 +22,7 @@ from pbdist.query.lookup import check_flag
 from pbdist.query.study import Study, open_study
 from pbdist.results import NOTHING_KNOWN, Bracket
 from pbdist.sizing.counts import smallest_count
-from pbdist.sizing.families import CountFamily, ScaleFamily, expected_messages, family_of
+from pbdist.sizing.families import CountFamily, ScaleFamily, family_of, made
 from pbdist.sizing.scale import smallest_scale
 from pbdist.sizing.sized import SizedNoise
 from pbdist.sizing.target import Computed, Judge, Source, checked_target
@@ -84,7 +84,7 @@ def _stored_amounts(study: Study | None, family: ScaleFamily | CountFamily) -> t
     neighbours = set()
     for cell in () if study is None else study.spec.cells:
         for mean, scale in _means_and_scales(cell.pair):
-            if _made(family, mean, scale) == cell.pair:
+            if made(family.pair, mean, scale) == cell.pair:
                 found.add((mean, scale) if isinstance(family, CountFamily) else scale)
                 neighbours.add(study.spec.neighbours_of(cell))  # type: ignore[union-attr]
                 break
@@ -102,13 +102,6 @@ def _means_and_scales(pair: Pair) -> Iterator[tuple[float, float]]:
             yield one.mean, one.noise.scale
         elif sized is not None:
             yield 0.0, getattr(one, sized.name)
-
-
-def _made(family: ScaleFamily | CountFamily, mean: float, scale: float) -> Pair | None:
-    try:
-        return family.pair(mean, scale) if isinstance(family, CountFamily) else family.make(scale)
-    except InvalidInputError:
-        return None
 
 
 def size(
@@ -205,41 +198,27 @@ def size(
     study = store if store is None or isinstance(store, Study) else open_study(store)
     source = Computed(target) if study is None else _StoredSource(study, target, Computed(target))
     judge = Judge(target, source)
-    sought = family_of(family, parameters)
-    counts = isinstance(sought, CountFamily)
-    _checked_neighbours(_made(sought, 1.0, 1.0 if counts else 0.5) if given.definite else None, given)
-    known, stored = _stored_amounts(study, sought)
+    sized_family = family_of(family, parameters)
+    if given.definite:
+        _checked_neighbours(made(sized_family.pair, 1.0, 1.0 if sized_family.joint else 0.5), given)
+    known, stored = _stored_amounts(study, sized_family)
     if given.definite and stored.definite and given is not stored:
         raise InvalidInputError(
             f"adjacency: expected {stored}, which the study in the store states of these mechanisms, got {given}"
         )
-    if isinstance(sought, CountFamily):
-        answer = smallest_count(sought, judge, part, limits, known)
-        messages: float | None = sought.messages(answer.mean or 0.0, answer.scale)
+    if isinstance(sized_family, CountFamily):
+        answer = smallest_count(sized_family, judge, part, limits, known)
     else:
-        answer = smallest_scale(sought, judge, part, limits, known)
-        messages = expected_messages(answer.mechanism)
+        answer = smallest_scale(sized_family, judge, part, limits, known)
     sized = SizedNoise(
-        mechanism=answer.mechanism,
-        scale=answer.scale,
-        mean=answer.mean,
-        compositions=target.compositions,
-        epsilon=target.epsilon,
-        delta=target.delta,
+        **vars(answer),
+        **vars(target),
         tolerance=part,
-        delta_upper=answer.bracket.upper,
-        delta_lower=answer.bracket.lower,
-        refuted_mechanism=answer.refuted_mechanism,
-        refuted_scale=answer.refuted_scale,
-        refuted_mean=answer.refuted_mean,
-        refuted_delta_lower=answer.refuted_bracket.lower,
-        ordered=not isinstance(sought, CountFamily) and sought.ordered,
-        scanned=answer.scanned,
-        expected_messages=messages,
+        ordered=sized_family.ordered,
+        expected_messages=sized_family.messages(answer.mean or 0.0, answer.scale),
         evaluations=source.evaluations,
-        within_tolerance=answer.within,
         adjacency=_checked_neighbours(answer.mechanism, given if given.definite else stored),
-        mean_step=sought.mean_step if isinstance(sought, CountFamily) else 0,
+        mean_step=sized_family.mean_step,
         asked=(family, parameters),
     )
     tell(_missed(sized), strict=strict)
@@ -247,7 +226,7 @@ def size(
 
 
 def _checked_neighbours(mechanism: Pair | None, given: Adjacency) -> Adjacency:
-    """Return for which neighbours a mechanism of the family is; what it says itself is not gainsaid."""
+    """Return the neighbours of a mechanism of the family; other ones than it states itself are refused."""
     if mechanism is None:
         return given
     return stated(mechanism.adjacency, given, "adjacency", type(mechanism).__name__)

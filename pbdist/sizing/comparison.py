@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib import import_module
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from pbdist.sizing.target import checked_target
 from pbdist.study import Target
 from pbdist.study.spec import exponential
 from pbdist.suggestions import did_you_mean
-from pbdist.tables import Sheet, Shown
+from pbdist.tables import Sheet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,11 +54,7 @@ class SizedFamilies:
     @cached_property
     def frame(self) -> "pd.DataFrame":
         """The table of pandas: a row for each family, unrounded, with the columns of ``pbdist size --format csv``."""
-        # pandas comes with xarray, and takes a third of a second to import.
-        pandas = import_module("pandas")
-        sheet = answers_sheet("", self.answers, exactly=True)
-        rows = ([cell.value if isinstance(cell, Shown) else cell for cell in row] for row in sheet.rows)
-        frame: pd.DataFrame = pandas.DataFrame(rows, columns=[column.name for column in sheet.columns])
+        frame: pd.DataFrame = answers_sheet("", self.answers, exactly=True).frame()
         return frame
 
     @cached_property

@@ -74,13 +74,6 @@ def smallest_count(
 
     A point of these that meets the target becomes the answer, and the search goes on. No order of these noises is
     proved: nothing is claimed of what lies between the points, nor of negative means.
-
-    Raises
-    ------
-    InvalidInputError
-        If no noise of the search meets the target.
-    PrecisionError
-        If bounds cannot tell δ from the target where that decides.
     """
     search = _CountSearch(family, judge, tolerance, limits)
     best = search.answer(search.best_of(stored))
@@ -176,13 +169,15 @@ class _CountSearch:
             pair, messages = self.family.pair(mean_there, other), self.family.messages(mean_there, other)
             scanned.append(ScannedPoint(pair, other, mean_there, found.lower, messages))
         mechanism = self.family.pair(mean, scale)
+        bounds = self.judge.bounds(mechanism)
         return Certificate(
             scale=scale,
             mechanism=mechanism,
-            bracket=self.judge.bounds(mechanism),
+            delta_lower=bounds.lower,
+            delta_upper=bounds.upper,
             refuted_scale=below[1],
             refuted_mechanism=self.family.pair(*below),
-            refuted_bracket=refuted,
+            refuted_delta_lower=refuted.lower,
             scanned=tuple(sorted(scanned, key=lambda point: point.scale)),
             mean=mean,
             refuted_mean=below[0],

@@ -12,7 +12,7 @@ from pbdist.mechanisms import Pair
 from pbdist.mechanisms.pair import at_least_as_noisy
 from pbdist.results import Bracket
 from pbdist.rounding import rounded_down, rounded_up
-from pbdist.sizing.families import ScaleFamily
+from pbdist.sizing.families import ScaleFamily, made
 from pbdist.sizing.target import Certificate, Judge, ScannedPoint
 
 #: Smallest and largest amount of a search without limits: what mechanisms take.
@@ -73,13 +73,6 @@ def smallest_scale(
     the tolerance where the bounds do not decide any closer. Where the family's order is proved, no scale up to the
     refuted one meets the target, as the refuted noise is a post-processing of less noise. Else the scales of the scan
     are refuted, and nothing is claimed of those between them.
-
-    Raises
-    ------
-    InvalidInputError
-        If no scale is found to meet the target, or all do.
-    PrecisionError
-        If bounds cannot tell δ from the target where that decides.
     """
     search = _Search(family, judge, tolerance, limits)
     start = search.start(stored)
@@ -314,8 +307,7 @@ class _Search:
                 refuted = (middle, *found)
             else:
                 near = middle
-        mechanism = self.family.make(scale)
-        return Certificate(scale, mechanism, self.judge.bounds(mechanism), *refuted, scanned=(), within=False)
+        return self._proved(scale, *refuted, within=False)
 
     def scan(self, answer: Certificate) -> tuple[tuple[ScannedPoint, ...], float | None]:
         """Refute smaller scales one by one; return them, or an amount that meets the target after all.
@@ -327,12 +319,11 @@ class _Search:
         number = 1 + math.ceil(math.log(first / last) / math.log(_SCAN_RATIO))
         scanned = []
         for scale in np.geomspace(first, last, number)[1:].tolist():
-            try:
-                pair = self.family.make(scale)
-            except InvalidInputError:
+            pair = made(self.family.make, scale)
+            if pair is None:
                 break
             if at_least_as_noisy(answer.refuted_mechanism, pair):
-                lower = answer.refuted_bracket.lower
+                lower = answer.refuted_delta_lower
             else:
                 found = self.judge.decided(pair)
                 if self.judge.meets(found):
@@ -441,11 +432,8 @@ class _Search:
 
     def _known_at(self, scale: float) -> tuple[Pair, Bracket] | None:
         """Return the mechanism of a scale and bounds as narrow as decides; None where there is no mechanism."""
-        try:
-            pair = self.family.make(scale)
-        except InvalidInputError:
-            return None
-        return pair, self.judge.decided(pair)
+        pair = made(self.family.make, scale)
+        return None if pair is None else (pair, self.judge.decided(pair))
 
     def _edge(self, amount: float) -> float:
         """Return the smallest amount of which both the amount and its scale are smaller by at most the tolerance."""
@@ -456,18 +444,21 @@ class _Search:
         """Return the answer with the refuted scale smaller by the tolerance; None if that one meets the target."""
         scale = self.family.scale_of(amount)
         refuted_scale = scale * (1.0 - self.tolerance)
-        mechanism = self.family.make(scale)
-        try:
-            refuted = self.family.make(refuted_scale)
-        except InvalidInputError:
-            raise self._all_meet(amount) from None
+        refuted = made(self.family.make, refuted_scale)
+        if refuted is None:
+            raise self._all_meet(amount)
         below = self._decided(refuted, self._gap(self.family.amount_of(refuted_scale)))
         if not self.judge.decides(below):
             raise self.judge.undecided(refuted, below)
-        if self.judge.meets(below):
-            return None
-        bracket = self.judge.bounds(mechanism)
-        return Certificate(scale, mechanism, bracket, refuted_scale, refuted, below, scanned=())
+        return None if self.judge.meets(below) else self._proved(scale, refuted_scale, refuted, below)
+
+    def _proved(
+        self, scale: float, refuted_scale: float, refuted: Pair, below: Bracket, *, within: bool = True
+    ) -> Certificate:
+        mechanism = self.family.make(scale)
+        bounds = self.judge.bounds(mechanism)
+        certified = scale, mechanism, bounds.lower, bounds.upper
+        return Certificate(*certified, refuted_scale, refuted, below.lower, within_tolerance=within)
 
     def _gap(self, amount: float) -> float:
         """Estimate how far ln δ at an amount is from the target's; infinite where there is no estimate."""

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from pbdist.errors import InvalidInputError, PbdistError, PrecisionError
+from pbdist.errors import PbdistError, PrecisionError
 from pbdist.mechanisms import Pair, at_least_as_noisy
 from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.sizing.counts import mean_below
-from pbdist.sizing.families import CountFamily, expected_messages, family_of
+from pbdist.sizing.families import CountFamily, ScaleFamily, family_of, made
 from pbdist.sizing.target import Computed, Judge, ScannedPoint
 from pbdist.study import Target
 from pbdist.study.spec import exponential
@@ -161,41 +161,38 @@ class SizedNoise:
         computed anew for the rounded noise; where they do not prove the same of it, the decimals are those of the exact
         floats.
         """
-        meets = PrintedNoise(self.mechanism, *_exactly(self.scale, self.mean), self.delta_upper)
-        less = _exactly(self.refuted_scale, self.refuted_mean)
-        refuted = PrintedNoise(self.refuted_mechanism, *less, self.refuted_delta_lower)
-        if self.asked is None:
-            return PrintedSize(meets, self.expected_messages, refuted)
-        family = family_of(*self.asked)
+        family = None if self.asked is None else family_of(*self.asked)
         judge = Judge(self.target, Computed(self.target))
-        digits = max(_DIGITS, 2 - math.floor(math.log10(self.tolerance)))
-
-        def upper(rounded: Pair) -> float | None:
-            if at_least_as_noisy(rounded, self.mechanism):
-                return self.delta_upper
-            found = judge.decided(rounded)
-            return found.upper if judge.meets(found) else None
-
-        def lower(rounded: Pair) -> float | None:
-            if at_least_as_noisy(self.refuted_mechanism, rounded):
-                return self.refuted_delta_lower
-            found = judge.decided(rounded)
-            return found.lower if judge.refutes(found) else None
-
-        def shortened(
-            noise: tuple[float, float | None], rounded: Callable[[float, int], str]
-        ) -> tuple[str, str | None]:
-            scale, mean = noise
-            if mean is None:
-                return rounded(scale, digits), None
-            return rounded(scale, digits), exact(mean) if self.mean_step else rounded(mean, digits)
-
-        meets = _proved_of(family, shortened((self.scale, self.mean), rounded_up), upper) or meets
-        less = shortened((self.refuted_scale, self.refuted_mean), rounded_down)
-        messages = expected_messages(meets.mechanism)
-        if isinstance(family, CountFamily):
+        meets, refuted = (self._decimals(family, judge, meets=one) for one in (True, False))
+        messages = self.expected_messages
+        if family is not None:
             messages = family.messages(float(meets.mean or 0.0), float(meets.scale))
-        return PrintedSize(meets, messages, _proved_of(family, less, lower) or refuted)
+        return PrintedSize(meets, messages, refuted)
+
+    def _decimals(self, family: ScaleFamily | CountFamily | None, judge: Judge, *, meets: bool) -> PrintedNoise:
+        """Return the noise that meets the target, or the refuted one, rounded as far as that is proved."""
+        mechanism, scale, mean, bound = (
+            (self.mechanism, self.scale, self.mean, self.delta_upper)
+            if meets
+            else (self.refuted_mechanism, self.refuted_scale, self.refuted_mean, self.refuted_delta_lower)
+        )
+        unrounded = PrintedNoise(mechanism, exact(scale), None if mean is None else exact(mean), bound)
+        digits, rounded = (
+            max(_DIGITS, 2 - math.floor(math.log10(self.tolerance))),
+            rounded_up if meets else rounded_down,
+        )
+        short_scale, short_mean = rounded(scale, digits), unrounded.mean
+        if mean is not None and not self.mean_step:
+            short_mean = rounded(mean, digits)
+        short = None if family is None else made(family.pair, float(short_mean or 0.0), float(short_scale))
+        if short is None:
+            return unrounded
+        if not at_least_as_noisy(*((short, mechanism) if meets else (mechanism, short))):
+            found = judge.decided(short)
+            if not (judge.meets(found) if meets else judge.refutes(found)):
+                return unrounded
+            bound = found.upper if meets else found.lower
+        return PrintedNoise(short, short_scale, short_mean, bound)
 
     def __str__(self) -> str:
         """Return what `pbdist size` prints."""
@@ -204,26 +201,6 @@ class SizedNoise:
     def _repr_html_(self) -> str:
         """Return the same as a small table, for notebooks."""
         return sized_sheet(self)._repr_html_()
-
-
-def _exactly(scale: float, mean: float | None) -> tuple[str, str | None]:
-    return exact(scale), None if mean is None else exact(mean)
-
-
-def _proved_of(
-    family: Any, amounts: tuple[str, str | None], proved: Callable[[Pair], float | None]
-) -> PrintedNoise | None:
-    """Return noise of these decimals with what is proved of it; None where nothing is."""
-    scale, mean = amounts
-    try:
-        if isinstance(family, CountFamily):
-            mechanism = family.pair(float(mean or 0.0), float(scale))
-        else:
-            mechanism = family.make(float(scale))
-    except InvalidInputError:
-        return None
-    bound = proved(mechanism)
-    return None if bound is None else PrintedNoise(mechanism, scale, mean, bound)
 
 
 def sized_sheet(sized: SizedNoise) -> Sheet:

@@ -177,18 +177,17 @@ class ScannedPoint:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The answer of a search: the noise that meets the target, the refuted one, and what a scan has refuted.
-
-    `within`: the refuted noise is smaller by the tolerance, not by more.
-    """
+    """The answer of a search: the noise that meets the target, the refuted one, and the points refuted by a scan."""
 
     scale: float
     mechanism: Pair
-    bracket: Bracket
+    delta_lower: float
+    delta_upper: float
     refuted_scale: float
     refuted_mechanism: Pair
-    refuted_bracket: Bracket
-    scanned: tuple[ScannedPoint, ...]
-    within: bool = True
+    refuted_delta_lower: float
+    scanned: tuple[ScannedPoint, ...] = ()
+    #: Whether the refuted noise is smaller by the tolerance, and not by more.
+    within_tolerance: bool = True
     mean: float | None = None
     refuted_mean: float | None = None
