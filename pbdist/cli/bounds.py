@@ -8,9 +8,8 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from pbdist.cli.options import COMPOSITIONS, EPSILONS, FORMAT, direction, strict
-from pbdist.cli.output import BOUND_EXITS, NOT_FOUND, answered, print_sheet
+from pbdist.cli.output import BOUND_EXITS, NOT_FOUND, print_sheet
 from pbdist.cli.parser import FILE, NUMBER, Command, Option, Options, Word, command, flag, refuse
-from pbdist.progress import Hearer
 
 if TYPE_CHECKING:
     from pbdist.mechanisms import Pair
@@ -65,6 +64,7 @@ def _command(name: str, *asked: Option, example: str) -> Command:
         exits=BOUND_EXITS,
         exclusive=[("epsilon", "exp_epsilon")],
         late=_parameters,
+        answers=True,
     )(partial(_bounds, name=name))
 
 
@@ -73,6 +73,7 @@ def _bounds(options: Options, name: str) -> int:
     field, values = _question(options, name)
     words = {key.removeprefix(_PREFIX): one for key, one in vars(options).items() if one and key.startswith(_PREFIX)}
     options.require("family", problem="expected a kind of mechanism, got none")
+    from pbdist import Accountant
     from pbdist.cli.families import column_name, pairs_of_family
 
     pairs = pairs_of_family(options.family, words)
@@ -82,33 +83,27 @@ def _bounds(options: Options, name: str) -> int:
     heads = *map(column_name, varied), "compositions", field
     columns: dict[str, Any] = dict(zip(heads, zip(*rows, strict=True), strict=True))
     shared = {column_name(key): [_plain(one) for one in texts] for key, texts in words.items() if key not in varied}
+    rounds, given = map(list, zip(*points, strict=True))
+    given = [math.log(one) for one in given] if field == "exp_epsilon" else given
+    parts = []
+    for index, one in enumerate(pairs):
+        options.count("mechanism", index, len(pairs))
+        bound = getattr(Accountant().add(one.pair), name)
+        parts.append(bound(given, repeats=rounds, tolerance=options.tolerance, direction=options.direction))
+    found = _joined(parts)
+    if form == "json":
+        from pbdist.arguments import DEFAULT_TOLERANCE
 
-    def act(count: Hearer) -> int:
-        from pbdist import Accountant
-
-        rounds, given = map(list, zip(*points, strict=True))
-        given = [math.log(one) for one in given] if field == "exp_epsilon" else given
-        parts = []
-        for index, one in enumerate(pairs):
-            count("mechanism", index, len(pairs))
-            bound = getattr(Accountant().add(one.pair), name)
-            parts.append(bound(given, repeats=rounds, tolerance=options.tolerance, direction=options.direction))
-        found = _joined(parts)
-        if form == "json":
-            from pbdist.arguments import DEFAULT_TOLERANCE
-
-            parameters = {key: one[0] if len(one) == 1 else one for key, one in shared.items()}
-            tolerance = DEFAULT_TOLERANCE if options.tolerance is None else options.tolerance
-            sheet = replace(found, asked={"mechanism": options.family, **columns}).sheet()
-            print(sheet.json({"parameters": parameters, "tolerance": tolerance}), end="")
-        else:
-            texts = {key: one[0] if len(one) == 1 else " ".join(map(str, one)) for key, one in shared.items()}
-            sheet = replace(found, asked={"mechanism": options.family, **texts, **columns}).sheet()
-            notes = *sheet.notes, *_how_to_read(found, options, name, pairs[0].pair)
-            print_sheet(replace(sheet, notes=notes), form)
-        return NOT_FOUND if found.unknown.any() else 0
-
-    return answered(act, strict=options.strict)
+        parameters = {key: one[0] if len(one) == 1 else one for key, one in shared.items()}
+        tolerance = DEFAULT_TOLERANCE if options.tolerance is None else options.tolerance
+        sheet = replace(found, asked={"mechanism": options.family, **columns}).sheet()
+        print(sheet.json({"parameters": parameters, "tolerance": tolerance}), end="")
+    else:
+        texts = {key: one[0] if len(one) == 1 else " ".join(map(str, one)) for key, one in shared.items()}
+        sheet = replace(found, asked={"mechanism": options.family, **texts, **columns}).sheet()
+        notes = *sheet.notes, *_how_to_read(found, options, name, pairs[0].pair)
+        print_sheet(replace(sheet, notes=notes), form)
+    return NOT_FOUND if found.unknown.any() else 0
 
 
 def _question(options: Options, name: str) -> tuple[str, list[float]]:

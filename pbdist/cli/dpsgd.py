@@ -3,9 +3,9 @@
 from typing import Any
 
 from pbdist.cli.options import FORMAT, direction, strict
-from pbdist.cli.output import BOUND_EXITS, NOT_FOUND, answered, print_sheet
+from pbdist.cli.output import BOUND_EXITS, NOT_FOUND, print_sheet
 from pbdist.cli.parser import NUMBER, PATH, WHOLE, Option, Options, Word, command, refuse
-from pbdist.cli.plot import ENDS, write_drawing
+from pbdist.cli.plot import check_drawing, write_drawing
 from pbdist.errors import shown
 
 _EXAMPLE = "epochs=10,noise-multiplier=1.2,batch=256"
@@ -50,6 +50,7 @@ def _phase(text: str) -> dict[str, Any]:
     example="dpsgd --examples 60000 --batch 256 --noise-multiplier 1.1 --epochs 15 60 --delta 1e-5",
     exits=BOUND_EXITS,
     exclusive=[("noise_multiplier", "epsilon"), ("epochs", "steps", "phase"), ("batch", "sample_rate")],
+    answers=True,
 )
 def dpsgd(options: Options) -> int:
     """Bound epsilon of a DP-SGD run, or size its noise.
@@ -67,13 +68,9 @@ def dpsgd(options: Options) -> int:
     if options.epsilon is not None:
         needless = "expected none with --epsilon, got one: one noise is sized, for both directions"
         options.refuse("direction", "phase", "plot", problem=needless)
-    path = options.plot
-    if path is not None and (path.suffix[1:].lower() not in ENDS or not path.parent.is_dir()):
-        refuse("--plot", f"expected a file that ends in .svg, .png or .pdf, in a folder that exists, got {path}")
-    return answered(lambda _: _answer(options, options.form), strict=options.strict)
-
-
-def _answer(options: Options, form: str) -> int:
+    if options.plot is not None:
+        check_drawing("--plot", options.plot)
+    form = options.form
     from pbdist import accounting
 
     names = ("examples", "batch", "sample_rate", "noise_multiplier", "epsilon", "epochs", "steps", "delta", "tolerance")

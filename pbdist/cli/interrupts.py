@@ -19,7 +19,7 @@ INTERRUPTED = 130
 LINE = "pbdist: interrupted: the same command goes on where this one stopped\n"
 #: For a command that saves nothing before its end.
 ANEW = "pbdist: interrupted: the same command begins anew\n"
-_SHOW_CURSOR = "\x1b[?25h"
+_SHOW_CURSOR = "\x1b[?25h\x1b[K"
 _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: How often the exception is raised again if it was dropped, as Python does in a finalizer.
 _AGAIN_SECONDS = 0.1
@@ -33,8 +33,6 @@ class _Watch:
     """The signals that have come."""
 
     def __init__(self) -> None:
-        #: Whether this process watches its signals.
-        self.active = False
         #: What is printed at the end, once.
         self.lines = [LINE]
         #: How many blocks `in_good_order` have been entered, and when the first signal came in one.
@@ -42,11 +40,13 @@ class _Watch:
         self.came: float | None = None
         #: Whether this process sends the next signal to itself.
         self._own = False
-        self._main = self._number = 0
+        self._number = 0
+        #: The main thread of a process that watches its signals.
+        self.main = 0
 
     def start(self) -> None:
         """Watch the signals from now on; one that is ignored, as under nohup, stays ignored."""
-        self.active, self._main = True, get_ident()
+        self.main = get_ident()
         for number in _NUMBERS:
             if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
                 signal.signal(number, self._handle)
@@ -78,7 +78,7 @@ class _Watch:
         # Without stderr its file number may belong to another file.
         if sys.__stderr__ is not None:
             try:  # noqa: SIM105 -- contextlib takes longer to import than this module to run
-                # The progress bar hides the cursor.
+                # The progress bar hides the cursor, and a line may stand there.
                 os.write(2, f"{_SHOW_CURSOR if os.isatty(2) else ''}{line}".encode())
             except OSError:
                 pass
@@ -89,7 +89,7 @@ class _Watch:
         while time.monotonic() - (self.came or 0.0) < _DEADLINE_SECONDS:
             time.sleep(_AGAIN_SECONDS)
             self._own = True
-            signal.pthread_kill(self._main, self._number)
+            signal.pthread_kill(self.main, self._number)
         self._abandon()
 
     def _abandon(self) -> None:
@@ -103,14 +103,12 @@ class _Watch:
 _watch = _Watch()
 
 
-def watch() -> None:
-    """Watch the signals from now on."""
-    _watch.start()
+watch = _watch.start
 
 
 def end_if_watched() -> None:
     """End the process, if it watches its signals."""
-    if _watch.active:
+    if _watch.main:
         _watch.end()
 
 

@@ -5,7 +5,7 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from math import log
 from threading import Event, Thread
@@ -176,13 +176,3 @@ def sign_of_life() -> Iterator[Hearer]:
         printer.join()
         if terminal:
             print(end=_CLEAR, file=sys.stderr, flush=True)
-
-
-def answered(action: Callable[[Hearer], int], *, strict: bool) -> int:
-    """Call what prints answers and return the exit code; with `strict` wide bounds have their own.
-
-    `action` is called with the function that `sign_of_life` yields.
-    """
-    with printed_warnings() as missed, sign_of_life() as count:
-        code = action(count)
-    return MISSED if strict and missed and not code else code

@@ -5,17 +5,21 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from click.core import ParameterSource
 
 from pbdist.cli.interrupts import begins_anew
-from pbdist.cli.output import spelt
+from pbdist.cli.output import MISSED, printed_warnings, sign_of_life, spelt
 from pbdist.errors import InvalidInputError, OffGridError, PbdistError, shown
 from pbdist.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from pbdist.study import Target
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 #: Prefixes of the names of late options, which differ so from those of other options.
@@ -42,7 +46,10 @@ def field_of(parameter: click.Parameter | None) -> str:
 
 
 class Options(SimpleNamespace):
-    """The options of a command by name, None where one is not given."""
+    """The options of a command by name, None where one is not given.
+
+    Of a command with `answers`, ``count`` notes how many parts are done, as `sign_of_life` has it.
+    """
 
     def given(self, *names: str) -> dict[str, Any]:
         """Return those of some options that are given."""
@@ -59,13 +66,21 @@ class Options(SimpleNamespace):
         if not self.given(*names):
             refuse(" or ".join(map(flag, names)), problem)
 
-    def target(self, problem: str = "expected a value, got none") -> dict[str, Any]:
-        """Return what is given of a target: all of it, or nothing."""
+    def targets(self, problem: str = "expected a value, got none") -> "list[tuple[Target, float | None]]":
+        """Return all combinations of the given targets, checked, each with the e^ε that was given for it."""
         given = self.given("compositions", "epsilon", "exp_epsilon", "delta")
         for name in ("compositions", "epsilon", "delta") if given else ():
             if name not in given and not (name == "epsilon" and "exp_epsilon" in given):
                 refuse(flag(name), problem)
-        return given
+        if not given:
+            return []
+        from pbdist.sizing.target import checked_target
+
+        found = []
+        for values in product(*(one if isinstance(one, list) else [one] for one in given.values())):
+            target = {"epsilon": None, "exp_epsilon": None, **dict(zip(given, values, strict=True))}
+            found.append((checked_target(**target), target["exp_epsilon"]))
+        return found
 
     @property
     def form(self) -> str:
@@ -215,7 +230,8 @@ class Command(Spelt):
     """A command with an example, its exit codes, and options that exclude each other, by their names.
 
     `late` returns options that take long to import, given the usage of the others. A command that `resumes` goes on
-    where it was interrupted when it is given again.
+    where it was interrupted when it is given again. One with `answers` prints its steps and warnings on stderr, and
+    with ``--strict`` wide answers have an exit code of their own.
     """
 
     def __init__(
@@ -227,6 +243,7 @@ class Command(Spelt):
         exclusive: Sequence[Sequence[str]] = (),
         late: Callable[[frozenset[str]], list[Option]] | None = None,
         resumes: bool = False,
+        answers: bool = False,
         **settings: Any,
     ) -> None:
         super().__init__(name, **settings)
@@ -234,7 +251,7 @@ class Command(Spelt):
         # They are refused here, with an error of one line.
         self.allow_extra_args = True
         self.example, self.exits, self._exclusive = example, exits, exclusive
-        self._late, self._resumes = late, resumes
+        self._late, self._resumes, self._answers = late, resumes, answers
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return all parameters; the late ones are made once for each call, as mechanisms may have been added."""
@@ -287,11 +304,16 @@ class Command(Spelt):
     def invoke(self, ctx: click.Context) -> Any:
         """Call the function of the command with its options: several values are a list."""
         given = {name: list(value) if isinstance(value, tuple) else value for name, value in ctx.params.items()}
+        options = Options(**{name: None if value == [] else value for name, value in given.items()})
         action: Any = self.callback
         if not self._resumes:
             begins_anew()
         try:
-            return action(Options(**{name: None if value == [] else value for name, value in given.items()}))
+            if not self._answers:
+                return action(options)
+            with printed_warnings() as missed, sign_of_life() as options.count:
+                code = action(options)
+            return MISSED if options.strict and missed and not code else code
         except (InvalidInputError, OffGridError) as error:
             raise self._named(error, ctx) from error
 

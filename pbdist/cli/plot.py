@@ -23,8 +23,6 @@ KINDS = {
     "losses": "the privacy loss distribution of a kept state",
     "brackets": "upper / lower - 1 over r",
 }
-#: Suffixes of the files of drawings.
-ENDS = ("svg", "png", "pdf")
 _EXITS = """\
 exit codes:
     0  the file is written
@@ -69,9 +67,7 @@ def plot(options: Options) -> int:
     \b
     KINDS
     """  # noqa: D301
-    if options.output.suffix[1:].lower() not in ENDS:
-        refuse("--output", f"expected a file that ends in .svg, .png or .pdf, got {options.output}")
-    check_output("--output", options.output, *options.stores)
+    check_drawing("--output", options.output, *options.stores)
     draw = _drawing(options)
     from pbdist.query import open_study
 
@@ -85,6 +81,13 @@ def plot(options: Options) -> int:
         write_drawing(options.output, (options.width, options.height), lambda axes: draw(sources, axes=axes))
     print(printable(str(options.output)))
     return 0
+
+
+def check_drawing(field: str, path: Path, *stores: str) -> None:
+    """Refuse, before any work, the name of a file that is none of a drawing, or that cannot be written."""
+    if path.suffix[1:].lower() not in ("svg", "png", "pdf"):
+        refuse(field, f"expected a file that ends in .svg, .png or .pdf, got {path}")
+    check_output(field, path, *stores)
 
 
 def write_drawing(path: Path, inches: tuple[float, float], draw: Callable[[Any], object]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pbdist.cli.interrupts import begins_anew, in_good_order
 from pbdist.cli.options import FACTOR, FORMAT, QUESTION, STORE, direction, strict
-from pbdist.cli.output import answered, print_json, print_sheet
+from pbdist.cli.output import print_json, print_sheet
 from pbdist.cli.parser import NUMBER, Option, Options, command, flag, refuse
 from pbdist.tables import Sheet
 
@@ -54,6 +54,7 @@ def noise_options(taken: frozenset[str]) -> list[Option]:
     exclusive=[("epsilon", "exp_epsilon")],
     late=noise_options,
     resumes=True,
+    answers=True,
 )
 def query(options: Options) -> int:
     """Bound delta, epsilon or rounds by what a store holds.
@@ -68,7 +69,7 @@ def query(options: Options) -> int:
         begins_anew()
     # With --refine it holds the store while it adds points.
     with in_good_order() if options.refine else nullcontext():
-        return answered(lambda _: _answer(options, options.form), strict=options.strict)
+        return _answer(options, options.form)
 
 
 def given_noise(options: Options) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -85,6 +86,7 @@ def _answer(options: Options, form: str) -> int:
     gc.disable()
     from pbdist.query import open_study
     from pbdist.query.noise_choice import target_sheet
+    from pbdist.query.status import contents_sheet
 
     gc.freeze()
     gc.enable()
@@ -93,7 +95,12 @@ def _answer(options: Options, form: str) -> int:
     if not question and not numbers and not texts:
         needless = "expected a question beside it, got none: --compositions, --epsilon, .."
         options.refuse("refine", "direction", "strict", problem=needless)
-        return _list(options, form)
+        found = open_study(options.store).contents().of(options.mechanism)
+        if form == "json":
+            print_json(found.as_json())
+        else:
+            print_sheet(contents_sheet(found), form)
+        return 0
     if len(question) == 3:
         for name in (*numbers, *texts):
             refuse(flag(name), "expected none beside a target, which is for all settings, got one")
@@ -111,19 +118,6 @@ def _answer(options: Options, form: str) -> int:
     if options.direction == "each" and "compositions" not in question:
         refuse("--direction", "expected both where rounds are asked for, got each")
     print_sheet(_bounds(options, numbers, texts, question), form)
-    return 0
-
-
-def _list(options: Options, form: str) -> int:
-    """Print the contents of the store, or of one of its mechanisms."""
-    from pbdist.query import open_study
-    from pbdist.query.status import contents_sheet
-
-    found = open_study(options.store).contents().of(options.mechanism)
-    if form == "json":
-        print_json(found.as_json())
-    else:
-        print_sheet(contents_sheet(found), form)
     return 0
 
 

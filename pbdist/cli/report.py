@@ -13,7 +13,8 @@ from pbdist.errors import printable
 
 if TYPE_CHECKING:
     from pbdist.report.pages.document import Report
-    from pbdist.study import Target
+
+_REST = "expected a value with the rest of a target, got none"
 
 
 @command(
@@ -90,7 +91,7 @@ def _of_store(options: Options) -> "Report":
     from pbdist.study import load_study
 
     spec = None if options.study is None else load_study(study_file(options.study))
-    targets = tuple(dict.fromkeys([*(targets_of(spec) if spec else ()), *_given_target(options)]))
+    targets = tuple(dict.fromkeys([*(targets_of(spec) if spec else ()), *(one for one, _ in options.targets(_REST))]))
     return store_report(options.store, targets=targets, study_file=spec, verify=options.verify or 0, told=_step)
 
 
@@ -106,20 +107,12 @@ def _of_system(options: Options) -> "Report":
         more = f"choose one, and give --systems {options.system}"
         refuse("--system", f"expected a file of one system, got {names}: {more}")
     system = systems[0] if own else find_system(systems, options.system)
-    targets = tuple(SystemTarget(**vars(one), origin="asked for") for one in _given_target(options)) or system.targets
+    own_targets = tuple(SystemTarget(**vars(one), origin="asked for") for one, _ in options.targets(_REST))
     sizes = options.sizes or options.output.with_suffix(".sizes.json")
     settings = options.given("tolerance")
-    return system_report(system, targets, sizes=sizes, store=options.size_store, file=file, told=_step, **settings)
-
-
-def _given_target(options: Options) -> "list[Target]":
-    """Return the target of the options, if any."""
-    given = options.target("expected a value with the rest of a target, got none")
-    if not given:
-        return []
-    from pbdist.sizing.target import checked_target
-
-    return [checked_target(**{"epsilon": None, "exp_epsilon": None, **given})]
+    return system_report(
+        system, own_targets or system.targets, sizes=sizes, store=options.size_store, file=file, told=_step, **settings
+    )
 
 
 @command(

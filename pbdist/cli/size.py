@@ -1,18 +1,15 @@
 """``pbdist size``: the smallest noise that provably meets a target."""
 
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from pbdist.cli.interrupts import begins_anew
 from pbdist.cli.options import FORMAT, QUESTION, SYSTEM, SYSTEMS, strict
-from pbdist.cli.output import EXIT_CODES, answered, print_json, print_sheet
+from pbdist.cli.output import EXIT_CODES, print_json, print_sheet
 from pbdist.cli.parser import FOLDER, NUMBER, Option, Options, Word, command, flag, refuse
-from pbdist.progress import Hearer
 
 if TYPE_CHECKING:
     from pbdist.mechanisms import Parameter
     from pbdist.sizing.sized import Answer
-    from pbdist.study import Target
 
 
 def _families() -> list[str]:
@@ -81,6 +78,7 @@ def _parameter_options(_: frozenset[str]) -> list[Option]:
     *FORMAT,
     strict("what is refuted is smaller by more than the tolerance"),
     resumes=True,
+    answers=True,
     example="size --family Gaussian --compositions 100 --epsilon 1 --delta 1e-6",
     exits=EXIT_CODES,
     exclusive=[("family", "system"), ("epsilon", "exp_epsilon")],
@@ -105,22 +103,22 @@ def size(options: Options) -> int:
         unused = {*_parameters(), "message_bytes"} - {"noise", "reading"}
     what = "--system" if options.family is None else "--family"
     options.refuse(*sorted(unused), problem=f"expected none with {what}, got one")
-    print_answers = _print_families if several else _print_sizes
-    form = options.form
-    return answered(lambda count: print_answers(options, form, count), strict=options.strict)
+    if options.family:
+        options.require("compositions")
+    return _print_families(options, options.form) if several else _print_sizes(options, options.form)
 
 
-def _print_families(options: Options, form: str, count: Hearer) -> int:
+def _print_families(options: Options, form: str) -> int:
     """Print the families side by side, a table for each target; in CSV and JSON all targets together."""
     from pbdist.errors import BatchError
     from pbdist.sizing.comparison import compared
     from pbdist.sizing.sized import SizedNoise
 
     found: list[Answer] = []
-    targets = _targets(options)
+    targets = options.targets()
     settings = options.given("tolerance", "adjacency")
     for index, (target, exp_epsilon) in enumerate(targets):
-        count("target", index, len(targets))
+        options.count("target", index, len(targets))
         parameters = options.given(*_parameters())
         one = compared(options.family, target, exp_epsilon, parameters, options.message_bytes, **settings)
         found += one.answers
@@ -134,7 +132,7 @@ def _print_families(options: Options, form: str, count: Hearer) -> int:
     return 0
 
 
-def _print_sizes(options: Options, form: str, count: Hearer) -> int:
+def _print_sizes(options: Options, form: str) -> int:
     """Print the noise of one family, or of a system, for each target."""
     from pbdist.errors import BatchError
     from pbdist.mechanisms import MECHANISMS
@@ -143,7 +141,7 @@ def _print_sizes(options: Options, form: str, count: Hearer) -> int:
     from pbdist.sizing.sized import SizedNoise, sized_sheet
     from pbdist.sizing.systems import find_system, load_systems, system_family
 
-    targets = _targets(options)
+    targets = options.targets()
     shown = parameters = options.given(*_parameters())
     if options.family:
         family: Any = MECHANISMS[options.family]
@@ -155,7 +153,7 @@ def _print_sizes(options: Options, form: str, count: Hearer) -> int:
     settings = options.given("tolerance", "scale_limits", "store", "adjacency")
     answers = []
     for index, (target, exp_epsilon) in enumerate(targets):
-        count("target", index, len(targets))
+        options.count("target", index, len(targets))
         answers.append(answer_of(family, target, exp_epsilon, **settings, **parameters))
     problems = [one.sized for one in answers if isinstance(one.sized, Exception)]
     if len(problems) == len(answers):
@@ -171,20 +169,6 @@ def _print_sizes(options: Options, form: str, count: Hearer) -> int:
         number = "one target" if len(problems) == 1 else f"{len(problems)} targets"
         raise BatchError(f"size: expected an answer to each target, got none to {number}: {problems[0]}")
     return 0
-
-
-def _targets(options: Options) -> "list[tuple[Target, float | None]]":
-    """Return the targets that are given, each with the e^ε that was given for it; all checked."""
-    from pbdist.sizing.target import checked_target
-
-    given = options.target()
-    if options.family and not given:
-        refuse("--compositions", "expected a value, got none")
-    targets: list[tuple[Target, float | None]] = []
-    for values in product(*given.values()) if given else ():
-        target = {"epsilon": None, "exp_epsilon": None, **dict(zip(given, values, strict=True))}
-        targets.append((checked_target(**target), target["exp_epsilon"]))
-    return targets
 
 
 def _print(answers: "list[Answer]", caption: str, form: str, *, alone: bool) -> None:

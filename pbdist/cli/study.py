@@ -49,6 +49,7 @@ def plan(options: Options) -> int:
     from pbdist.store import is_there, open_parts, place_at
     from pbdist.study import StudySpec, plan_study
     from pbdist.study.load import load_asked
+    from pbdist.study.plan import elapsed
 
     asked, workers = load_asked(study_file(options.study)), options.workers
     if options.store is None and isinstance(asked, StudySpec):
@@ -69,7 +70,7 @@ def plan(options: Options) -> int:
         "points": sum(part["points"] for part in parts),
         "seconds": sum(part["seconds"] for part in parts),
         "workers": workers,
-        "elapsed_seconds": _elapsed(plans, workers),
+        "elapsed_seconds": elapsed([one for plan in plans for one in plan.batch_seconds.tolist()], workers),
     }
     if options.json:
         print_json({**total, "parts": [{name: part[name] for name in _OF_PARTS} for part in parts]})
@@ -272,6 +273,7 @@ _OF_PARTS = ("cells", "compositions", "epsilon", "points", "batches", "cells_per
 def _facts(plan: "Plan", workers: int) -> dict[str, Any]:
     """Return a plan as JSON values, unrounded, with the grids."""
     from pbdist.study.cells import known
+    from pbdist.study.plan import elapsed
 
     study, seconds = plan.study, plan.batch_seconds
     taken = ("name", "description", "digest", "method", "tolerance", "buckets", "floor", "direction", "keep_states")
@@ -296,16 +298,9 @@ def _facts(plan: "Plan", workers: int) -> dict[str, Any]:
         "cells_per_batch": plan.cells_per_batch,
         "batch_seconds": {"min": float(seconds.min()), "max": float(seconds.max())},
         "workers": workers,
-        "elapsed_seconds": _elapsed([plan], workers),
+        "elapsed_seconds": elapsed(seconds, workers),
         **{name: getattr(plan, name) for name in _SIZES},
     }
-
-
-def _elapsed(plans: "Sequence[Plan]", workers: int) -> float:
-    """Return the projected time of some plans together on so many workers."""
-    from pbdist.study.plan import elapsed
-
-    return elapsed([seconds for plan in plans for seconds in plan.batch_seconds.tolist()], workers)
 
 
 def _plan_sheet(study: "StudySpec", facts: dict[str, Any]) -> "Sheet":
