@@ -49,12 +49,12 @@ printed rounded outwards; csv and json are unrounded. A mechanism within another
 Laplace, scale: 500}}', or its kind alone with its parameters beside it."""
 
 
-def _command(name: str, *asked: Option, example: str) -> Command:
+def _command(name: str, *options: Option, example: str) -> Command:
     return command(
         name,
         Option("--family KIND", "the mechanism", Word(_families, only=True)),
         COMPOSITIONS,
-        *asked,
+        *options,
         Option("--tolerance T", "how far apart the bounds may be, upper / lower - 1 (0.001)", NUMBER),
         direction("the larger of both directions, or each (default: both)", "both"),
         *FORMAT,

@@ -51,16 +51,16 @@ def plan(options: Options) -> int:
     from pbdist.study.load import load_asked
     from pbdist.study.plan import elapsed
 
-    asked, workers = load_asked(study_file(options.study)), options.workers
-    if options.store is None and isinstance(asked, StudySpec):
-        facts = _facts(plan_study(asked), workers)
+    file, workers = load_asked(study_file(options.study)), options.workers
+    if options.store is None and isinstance(file, StudySpec):
+        facts = _facts(plan_study(file), workers)
         if options.json:
             print_json(facts)
         else:
-            print_sheet(_plan_sheet(asked, facts), "table")
+            print_sheet(_plan_sheet(file, facts), "table")
         return 0
-    store = options.store or f"data/{asked.name}.zarr"
-    wanted, place = asked_of(asked, store), place_at(store)
+    store = options.store or f"data/{file.name}.zarr"
+    wanted, place = asked_of(file, store), place_at(store)
     # Where no store is, all points are new.
     missing = wanted.missing([part.study for part in open_parts(place)]) if is_there(place) else (wanted.study,)
     plans = [plan_study(part) for part in missing]
@@ -128,9 +128,9 @@ def run(options: Options) -> int:
     from pbdist.run.run import asked_of
     from pbdist.study.load import load_asked
 
-    asked = load_asked(study_file(options.study))
-    store = options.store or f"data/{asked.name}.zarr"
-    study = asked_of(asked, store).study
+    file = load_asked(study_file(options.study))
+    store = options.store or f"data/{file.name}.zarr"
+    study = asked_of(file, store).study
     if options.strict and not study.requires_tolerance:
         refuse("--strict", "expected a study with a tolerance, got one without")
     if options.log is not None:
@@ -155,7 +155,7 @@ def run(options: Options) -> int:
 
         stack.enter_context(printed_warnings())
         stored = run_study(
-            asked,
+            file,
             store,
             executor,
             notify,

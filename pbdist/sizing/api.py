@@ -219,7 +219,7 @@ def size(
         evaluations=source.evaluations,
         adjacency=_checked_neighbours(answer.mechanism, given if given.definite else stored),
         mean_step=sized_family.mean_step,
-        asked=(family, parameters),
+        family=(family, parameters),
     )
     tell(_missed(sized), strict=strict)
     return sized

@@ -89,8 +89,8 @@ class SizedNoise:
         For which neighbours it is enough: what the mechanism says itself, or else what was stated.
     mean_step : int
         Means are whole multiples of this, as those of discrete noise are; 0 where any number is a mean.
-    asked : tuple or None
-        The family and its parameters, as `size` was given them; without these all digits are printed.
+    family : tuple or None
+        The family and its parameters, as given to `size`; without these all digits are printed.
 
     Raises
     ------
@@ -118,7 +118,7 @@ class SizedNoise:
     within_tolerance: bool = True
     adjacency: Adjacency = Adjacency.AS_STATED
     mean_step: int = 0
-    asked: tuple[Any, Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
+    family: tuple[Any, Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         proved = (
@@ -136,8 +136,8 @@ class SizedNoise:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out a family that need not be picklable: a callable, or one that has such."""
-        plain = self.asked is not None and isinstance(self.asked[0], type)
-        return {**vars(self), **({} if plain else {"asked": None})}
+        plain = self.family is not None and isinstance(self.family[0], type)
+        return {**vars(self), **({} if plain else {"family": None})}
 
     def _less_is_refuted(self) -> bool:
         """Whether the refuted noise is smaller by the tolerance, or by more where that is said and no mean is sized."""
@@ -161,7 +161,7 @@ class SizedNoise:
         computed anew for the rounded noise; where they do not prove the same of it, the decimals are those of the exact
         floats.
         """
-        family = None if self.asked is None else family_of(*self.asked)
+        family = None if self.family is None else family_of(*self.family)
         judge = Judge(self.target, Computed(self.target))
         meets, refuted = (self._decimals(family, judge, meets=one) for one in (True, False))
         messages = self.expected_messages
@@ -245,7 +245,7 @@ class Answer:
 def answers_sheet(caption: str, answers: Sequence[Answer], *, exactly: bool = False) -> Sheet:
     """Return several answers as a sheet, a row each; in CSV everything is unrounded.
 
-    `exactly`: printed numbers are not asked for, and take no time.
+    With `exactly`, printed numbers are left out, as they take time.
     """
     found = [answer.sized for answer in answers if isinstance(answer.sized, SizedNoise)]
     several = len({answer.target for answer in answers}) > 1 or not all(answer.family for answer in answers)
@@ -289,9 +289,9 @@ def answers_sheet(caption: str, answers: Sequence[Answer], *, exactly: bool = Fa
 def _answer_row(answer: Answer, *, exactly: bool) -> tuple[Cell, ...]:
     target, sized = answer.target, answer.sized
     power = exponential(target.epsilon) if answer.exp_epsilon is None else answer.exp_epsilon
-    asked = (answer.family, target.compositions, target.epsilon, power, target.delta)
+    point = (answer.family, target.compositions, target.epsilon, power, target.delta)
     if isinstance(sized, PbdistError):
-        return (*asked, *[None] * 13, Shown(f"none: {sized}", str(sized)), None)
+        return (*point, *[None] * 13, Shown(f"none: {sized}", str(sized)), None)
     printed = None if exactly else sized.printed
 
     def cell(text: Callable[[PrintedSize], str | None], value: float | None) -> Cell:
@@ -299,7 +299,7 @@ def _answer_row(answer: Answer, *, exactly: bool) -> tuple[Cell, ...]:
 
     size, messages = answer.message_bytes, sized.expected_messages
     return (
-        *asked,
+        *point,
         cell(lambda one: one.meets.scale, sized.scale),
         cell(lambda one: one.meets.mean, sized.mean),
         cell(lambda one: _up(one.messages), messages),
@@ -372,11 +372,11 @@ def answers_as_json(answers: Sequence[Answer]) -> list[JsonValue]:
 
 def sized_as_json(sized: SizedNoise) -> dict[str, JsonValue]:
     """Return everything, unrounded."""
-    asked = ("scale", "mean", "compositions", "epsilon", "delta", "tolerance", "within_tolerance")
+    names = ("scale", "mean", "compositions", "epsilon", "delta", "tolerance", "within_tolerance")
     return {
         "mechanism": sized.mechanism.canonical(),
         "adjacency": sized.adjacency.value,
-        **_fields(sized, *asked, "delta_lower", "delta_upper"),
+        **_fields(sized, *names, "delta_lower", "delta_upper"),
         "refuted": {
             "mechanism": sized.refuted_mechanism.canonical(),
             "scale": sized.refuted_scale,
