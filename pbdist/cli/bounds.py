@@ -19,12 +19,6 @@ _PREFIX = "parameter_"
 _MAX_LISTED = 5
 
 
-def _families() -> list[str]:
-    from pbdist.study.entries import study_kinds
-
-    return list(study_kinds())
-
-
 def _parameters(_: frozenset[str]) -> list[Option]:
     """Return the options for the parameters of all mechanisms, which take long to import."""
     from pbdist.cli.families import column_name, family_parameters
@@ -52,7 +46,7 @@ Laplace, scale: 500}}', or its kind alone with its parameters beside it."""
 def _command(name: str, *options: Option, example: str) -> Command:
     return command(
         name,
-        Option("--family KIND", "the mechanism", Word(_families, only=True)),
+        Option("--family KIND", "the mechanism", Word("pbdist.study.entries:study_kinds", only=True)),
         COMPOSITIONS,
         *options,
         Option("--tolerance T", "how far apart the bounds may be, upper / lower - 1 (0.001)", NUMBER),

@@ -6,22 +6,10 @@ from pbdist.cli.output import FORMATS
 from pbdist.cli.parser import FILE, FOLDER, NUMBER, WHOLE, Argument, Number, Option, Word, choice, refuse
 from pbdist.input_files import check_outside
 
-
-def _system_names() -> list[str]:
-    from pbdist.sizing.systems import load_systems
-
-    return [system.name for system in load_systems()]
-
-
-def _study_names() -> tuple[str, ...]:
-    from pbdist.study.starter import shipped_names
-
-    return shipped_names()
-
-
 #: The names of the systems and of the studies that come with pbdist, or files like theirs.
-SYSTEM, SYSTEM_OR_FILE = Word(_system_names), Word(_system_names, path="file")
-STUDY, STUDY_OR_FILE = Word(_study_names), Word(_study_names, path="file")
+_SYSTEMS, _STUDIES = "pbdist.sizing.systems:system_names", "pbdist.study.starter:shipped_names"
+SYSTEM, SYSTEM_OR_FILE = Word(_SYSTEMS), Word(_SYSTEMS, path="file")
+STUDY, STUDY_OR_FILE = Word(_STUDIES), Word(_STUDIES, path="file")
 
 STORE = Argument("STORE", "a store: a path or s3://BUCKET/PREFIX", FOLDER)
 COMPOSITIONS = Option("--compositions R..", "numbers of compositions", WHOLE)

@@ -3,8 +3,10 @@
 import glob
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from inspect import isfunction
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -134,8 +136,8 @@ class Word(click.ParamType):  # type: ignore[type-arg]
     With `only` it is one of the names; with `several`, names with commas between them.
     """
 
-    #: The names, or what returns them, where they take long to import.
-    known: Sequence[str] | Callable[[], Iterable[str]] = ()
+    #: The names; where they take long to import, ``MODULE:FUNCTION`` or ``MODULE:NAMES``.
+    known: Sequence[str] = ()
     only: bool = False
     several: bool = False
     path: str = ""
@@ -145,7 +147,11 @@ class Word(click.ParamType):  # type: ignore[type-arg]
     @property
     def names(self) -> list[str]:
         """The known names."""
-        return list(self.known() if callable(self.known) else self.known)
+        if not isinstance(self.known, str):
+            return list(self.known)
+        module, _, name = self.known.partition(":")
+        found = getattr(import_module(module), name)
+        return list(found() if isfunction(found) else found)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ARG002
         """Return the text, or what is made of it; with `only`, other names are refused."""

@@ -12,16 +12,7 @@ if TYPE_CHECKING:
     from pbdist.sizing.sized import Answer
 
 
-def _families() -> list[str]:
-    from pbdist.sizing.comparison import sized_kinds
-
-    return [*sized_kinds(), "all"]
-
-
-def _adjacencies() -> list[str]:
-    from pbdist.types import Adjacency
-
-    return [one.value for one in Adjacency]
+_FAMILIES = Word("pbdist.sizing.comparison:family_names", only=True, several=True)
 
 
 def _parameters() -> "dict[str, dict[str, Parameter]]":
@@ -61,7 +52,7 @@ def _parameter_options(_: frozenset[str]) -> list[Option]:
     Option(
         "--family KIND",
         "the mechanism whose noise is sized; A,B or all compares",
-        Word(_families, only=True, several=True),
+        _FAMILIES,
     ),
     Option("--system NAME", "a system of data/systems.yaml; its own targets if none is given", SYSTEM),
     SYSTEMS,
@@ -71,7 +62,7 @@ def _parameter_options(_: frozenset[str]) -> list[Option]:
     Option(
         "--adjacency NAME",
         "for which neighbours the sensitivity or shift is stated; of a mechanism that says it itself, no other",
-        Word(_adjacencies, only=True),
+        Word("pbdist.types:Adjacency", only=True),
     ),
     Option("--store STORE", "a store to ask first; what it lacks is added to it: a path or s3://BUCKET/PREFIX", FOLDER),
     Option("--message-bytes N", "the size of a message, to compare families in bytes", NUMBER),

@@ -234,16 +234,15 @@ def studies(options: Options) -> int:
     return 0
 
 
-def _starter_kinds() -> tuple[str, ...]:
-    from pbdist.study.starter import starter_kinds
-
-    return starter_kinds()
-
-
 @command(
     "new",
     Argument("FILE", "the new study file; its name becomes that of the study", PATH),
-    Option("--family KIND", "the kind of mechanism (default: Gaussian)", Word(_starter_kinds), name="kind"),
+    Option(
+        "--family KIND",
+        "the kind of mechanism (default: Gaussian)",
+        Word("pbdist.study.starter:starter_kinds"),
+        name="kind",
+    ),
     Option("--like STUDY", "copy one of the studies that come with pbdist", STUDY, name="study"),
     example="new my-study.yaml --family Laplace",
     exclusive=[("kind", "study")],

@@ -178,6 +178,11 @@ def sized_kinds() -> dict[str, type[Pair]]:
     return {name: kind for name, kind in MECHANISMS.items() if kind.in_studies and noise_parameter(kind)}
 
 
+def family_names() -> list[str]:
+    """Return the names that ``pbdist size --family`` takes."""
+    return [*sized_kinds(), "all"]
+
+
 def _costs(answers: Sequence[Answer]) -> Callable[[Answer], tuple[float, float]]:
     """Return what answers are sorted by: whether there is noise of a known cost, and that cost."""
     found = [one.sized for one in answers if isinstance(one.sized, SizedNoise)]

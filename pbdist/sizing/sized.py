@@ -177,10 +177,8 @@ class SizedNoise:
             else (self.refuted_mechanism, self.refuted_scale, self.refuted_mean, self.refuted_delta_lower)
         )
         unrounded = PrintedNoise(mechanism, exact(scale), None if mean is None else exact(mean), bound)
-        digits, rounded = (
-            max(_DIGITS, 2 - math.floor(math.log10(self.tolerance))),
-            rounded_up if meets else rounded_down,
-        )
+        digits = max(_DIGITS, 2 - math.floor(math.log10(self.tolerance)))
+        rounded = rounded_up if meets else rounded_down
         short_scale, short_mean = rounded(scale, digits), unrounded.mean
         if mean is not None and not self.mean_step:
             short_mean = rounded(mean, digits)

@@ -344,6 +344,11 @@ def load_systems(path: str | Path | None = None) -> tuple[System, ...]:
     return read_document(default_systems_path() if path is None else Path(path), _systems, "systems")
 
 
+def system_names() -> list[str]:
+    """Return the names of the systems that come with pbdist."""
+    return [system.name for system in load_systems()]
+
+
 def find_system(systems: tuple[System, ...], name: str) -> System:
     """Return the system of that name; the error lists the names."""
     for system in systems:
