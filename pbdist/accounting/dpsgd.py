@@ -438,7 +438,7 @@ def _checked_phases(examples: int, given: Mapping[str, Any], phases: Any) -> lis
         raise InvalidInputError(f"phases: expected a list of at least one phase, got {shown(phases)}")
     for name in ("epochs", "steps"):
         if given[name] is not None:
-            raise InvalidInputError(f"{name}: expected none beside phases, which have their own, got one")
+            raise InvalidInputError(f"{name}: cannot be combined with phases, which have their own")
     found = []
     for index, phase in enumerate(phases):
         field = f"phases[{index}]"

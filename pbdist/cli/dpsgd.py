@@ -66,7 +66,7 @@ def dpsgd(options: Options) -> int:
         options.require("noise_multiplier", "epsilon")
         options.require("epochs", "steps", "phase")
     if options.epsilon is not None:
-        needless = "expected none with --epsilon, got one: one noise is sized, for both directions"
+        needless = "cannot be combined with --epsilon: one noise is sized, for both directions"
         options.refuse("direction", "phase", "plot", problem=needless)
     if options.plot is not None:
         check_drawing("--plot", options.plot)

@@ -59,7 +59,7 @@ def pairs_of_family(kind: str, given: Mapping[str, Sequence[str]]) -> list[Named
         if name in declared:
             values[name] = [inner] if name == owner else _values(declared[name], texts)
         elif name not in inner:
-            _refuse(name, f"expected none for {kind}, got one: it has only {', '.join(declared)}")
+            _refuse(name, f"is no parameter of {kind}, which has {', '.join(declared)}")
     found = []
     for combination in itertools.product(*values.values()):
         chosen = dict(zip(values, combination, strict=True))

@@ -88,7 +88,7 @@ class Options(SimpleNamespace):
     def form(self) -> str:
         """The chosen format of answers."""
         if self.json and self.format not in (None, "json"):
-            refuse("--json", f"expected none beside --format {self.format}, got one")
+            refuse("--json", f"cannot be combined with --format {self.format}")
         return "json" if self.json else self.format or "table"
 
 
@@ -277,7 +277,7 @@ class Command(Spelt):
         for names in self._exclusive:
             given = [field_of(one) for one in self.params if one.name in names and _is_given(one, ctx)]
             if len(given) > 1:
-                refuse(given[1], f"expected none beside {given[0]}, got both: give one of them")
+                refuse(given[1], f"cannot be combined with {given[0]}: give one of them")
         return rest
 
     def _spread(self, ctx: click.Context, words: Sequence[str]) -> list[str]:

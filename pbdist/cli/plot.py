@@ -121,7 +121,7 @@ def _drawing(options: Options) -> Callable[..., object]:
     marked = "target" in takes and not over_noise
     known = {*takes, *(("epsilon", "delta") if marked else ())}
     known |= {"exp_epsilon"} if "epsilon" in known else set()
-    options.refuse(*(name for name in given if name not in known), problem=f"expected none for {kind}, got one")
+    options.refuse(*(name for name in given if name not in known), problem=f"is no option of {kind}")
     if "compositions" in given and "Sequence" not in takes["compositions"]:
         if len(given["compositions"]) > 1:
             refuse("--compositions", f"expected one number for {kind}, got several")
@@ -132,7 +132,7 @@ def _drawing(options: Options) -> Callable[..., object]:
             refuse("--exp-epsilon", f"expected a finite number of at least 1, got {power!r}")
         given["epsilon"] = math.log(power)
     if marked and ("epsilon" in given) != ("delta" in given):
-        refuse("--epsilon", "expected it together with --delta, a target that is marked, got one of them")
+        refuse("--epsilon", "needs --delta, and --delta needs it: together they are the target that is marked")
     if marked and "epsilon" in given:
         given["target"] = (given.pop("epsilon"), given.pop("delta"))
     numbers, texts = given_noise(options)

@@ -93,7 +93,7 @@ def _answer(options: Options, form: str) -> int:
     numbers, texts = given_noise(options)
     question = options.given("compositions", "epsilon", "exp_epsilon", "delta")
     if not question and not numbers and not texts:
-        needless = "expected a question beside it, got none: --compositions, --epsilon, .."
+        needless = "needs a question: --compositions, --epsilon, .."
         options.refuse("refine", "direction", "strict", problem=needless)
         found = open_study(options.store).contents().of(options.mechanism)
         if form == "json":
@@ -103,8 +103,8 @@ def _answer(options: Options, form: str) -> int:
         return 0
     if len(question) == 3:
         for name in (*numbers, *texts):
-            refuse(flag(name), "expected none beside a target, which is for all settings, got one")
-        needless = "expected none beside a target, got one: settings are judged by what is stored"
+            refuse(flag(name), "cannot be combined with a target, which is for all settings")
+        needless = "cannot be combined with a target: settings are judged by stored bounds"
         options.refuse("refine", "direction", "strict", problem=needless)
         for name, values in question.items():
             if len(values) != 1:
@@ -116,7 +116,7 @@ def _answer(options: Options, form: str) -> int:
         got = ", ".join(map(flag, question)) or "none"
         refuse("--delta", f"expected two of --compositions, --epsilon (or --exp-epsilon) and --delta, got {got}")
     if options.direction == "each" and "compositions" not in question:
-        refuse("--direction", "expected both where rounds are asked for, got each")
+        refuse("--direction", "bounds on rounds are for both directions together")
     print_sheet(_bounds(options, numbers, texts, question), form)
     return 0
 

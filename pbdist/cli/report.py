@@ -14,7 +14,7 @@ from pbdist.errors import printable
 if TYPE_CHECKING:
     from pbdist.report.pages.document import Report
 
-_REST = "expected a value with the rest of a target, got none"
+_REST = "missing beside the rest of a target"
 
 
 @command(
@@ -56,10 +56,9 @@ def report(options: Options) -> int:
     if (options.store is None) == (options.system is None):
         refuse("STORE", f"expected a store or --system NAME, got {'neither' if options.store is None else 'both'}")
     if options.store is None:
-        options.refuse("study", "verify", problem="expected none for a system, got one")
+        options.refuse("study", "verify", problem="applies to a store only")
     else:
-        needless = "expected none for a store, got one"
-        options.refuse("systems", "tolerance", "sizes", "size_store", problem=needless)
+        options.refuse("systems", "tolerance", "sizes", "size_store", problem="applies to --system only")
         # Sizes of systems are saved, the page of a store is not.
         begins_anew()
     from pbdist.report.pages.files import check_place, format_of, write_report
@@ -135,7 +134,7 @@ def explore(options: Options) -> int:
     if options.export is not None:
         return _export(options)
     if options.mechanism is not None:
-        refuse("--mechanism", "expected none without --export, got one: the page lets you choose")
+        refuse("--mechanism", "applies to --export only: the page lets you choose")
     import asyncio
 
     from pbdist.report.explorer.server import ExplorerServer, Served, is_loopback

@@ -93,7 +93,7 @@ def size(options: Options) -> int:
     if options.family is None:
         unused = {*_parameters(), "message_bytes"} - {"noise", "reading"}
     what = "--system" if options.family is None else "--family"
-    options.refuse(*sorted(unused), problem=f"expected none with {what}, got one")
+    options.refuse(*sorted(unused), problem=f"cannot be combined with {what}")
     if options.family:
         options.require("compositions")
     return _print_families(options, options.form) if several else _print_sizes(options, options.form)
@@ -119,7 +119,7 @@ def _print_families(options: Options, form: str) -> int:
     if form in ("csv", "json"):
         _print(found, "", form, alone=False)
     if not any(isinstance(one.sized, SizedNoise) for one in found):
-        raise BatchError(f"size: expected an answer from some family, got none: {found[0].family}: {found[0].sized}")
+        raise BatchError(f"size: no family has an answer: {found[0].family}: {found[0].sized}")
     return 0
 
 
@@ -158,7 +158,7 @@ def _print_sizes(options: Options, form: str) -> int:
         _print(answers, caption, form, alone=len(answers) == 1 and bool(options.delta))
     if problems:
         number = "one target" if len(problems) == 1 else f"{len(problems)} targets"
-        raise BatchError(f"size: expected an answer to each target, got none to {number}: {problems[0]}")
+        raise BatchError(f"size: no answer for {number}: {problems[0]}")
     return 0
 
 

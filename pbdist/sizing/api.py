@@ -204,7 +204,7 @@ def size(
     known, stored = _stored_amounts(study, sized_family)
     if given.definite and stored.definite and given is not stored:
         raise InvalidInputError(
-            f"adjacency: expected {stored}, which the study in the store states of these mechanisms, got {given}"
+            f"adjacency: expected {stored}, as the study in the store states for these mechanisms, got {given}"
         )
     if isinstance(sized_family, CountFamily):
         answer = smallest_count(sized_family, judge, part, limits, known)
@@ -238,9 +238,9 @@ def _missed(sized: SizedNoise) -> str | None:
         return None
     less = 1.0 - sized.refuted_scale / sized.scale
     return (
-        f"tolerance: expected a noise smaller by {sized.tolerance:g} that is refuted, got one smaller by {less:.3g}:"
-        f" δ <= {sized.delta!r} is met with scale {sized.scale!r} and missed with {sized.refuted_scale!r}; what lies"
-        " between them bounds on δ do not tell"
+        f"tolerance: the refuted noise is smaller by {less:.3g}, not by {sized.tolerance:g}: δ <= {sized.delta!r} is"
+        f" met with scale {sized.scale!r} and missed with {sized.refuted_scale!r}; bounds on δ do not decide the"
+        " scales between"
     )
 
 

@@ -151,7 +151,7 @@ def compared(
     chosen = list(_chosen(families, parameters))
     for name in parameters:
         if not any(name in _taken(family) for _, family, _ in chosen):
-            raise InvalidInputError(f"{name}: expected a parameter of a family, got one that none takes")
+            raise InvalidInputError(f"{name}: is no parameter of any of the families")
     answers = []
     for index, (name, family, extra) in enumerate(chosen):
         report(f"{name}: family", index + 1, len(chosen))

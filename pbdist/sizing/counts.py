@@ -84,8 +84,8 @@ def smallest_count(
         # A point of the scan meets the target: it is the next answer, unless the search finds a better one.
         best = search.answer(found)
     raise PrecisionError(
-        f"family: expected counts whose messages have a minimum, got ever fewer that meet {judge.target},"
-        f" at last with mean {best[0]:.6g} and scale {best[1]:.6g}"
+        f"family: expected counts whose messages have a minimum, but fewer and fewer meet {judge.target}, at last with"
+        f" mean {best[0]:.6g} and scale {best[1]:.6g}"
     )
 
 
@@ -127,8 +127,8 @@ class _CountSearch:
             if found.vacuous:
                 raise self.judge.undecided(self.family.pair(mean, scale), found)
         raise PrecisionError(
-            f"delta: expected a target that a search reaches in {_MAX_STEPS} steps, got {self.judge.target}, with"
-            f" mean {mean:.6g} and scale {scale:.6g} at last"
+            f"delta: the search does not meet {self.judge.target} in {_MAX_STEPS} steps, with mean {mean:.6g} and scale"
+            f" {scale:.6g} at last"
         )
 
     def look(self, mean: float, scale: float) -> Bracket:
@@ -147,8 +147,8 @@ class _CountSearch:
         if self.judge.meets(refuted):
             if below[1] < self.limits[0]:
                 raise InvalidInputError(
-                    f"scale_limits: expected limits within which the noise of the fewest messages lies, got"
-                    f" {self.limits[0]:.6g} to {self.limits[1]:.6g}: mean {below[0]:.6g} and scale {below[1]:.6g} meet"
+                    f"scale_limits: the noise with the fewest messages lies outside {self.limits[0]:.6g} to"
+                    f" {self.limits[1]:.6g}: mean {below[0]:.6g} and scale {below[1]:.6g} meet"
                     f" {self.judge.target}, and take fewer than mean {mean:.6g} and scale {scale:.6g}"
                 )
             return below
@@ -224,9 +224,7 @@ class _CountSearch:
                     # δ no longer falls with the scale.
                     break
         except InvalidInputError as error:
-            raise InvalidInputError(
-                f"delta: expected a target that some noise meets, got {self.judge.target}: {error}"
-            ) from error
+            raise InvalidInputError(f"delta: no noise meets {self.judge.target}: {error}") from error
         if values[-1] > self.log_target:
             raise self._nothing(scale)
         return min(scale, self.limits[1])
@@ -279,8 +277,8 @@ class _CountSearch:
     def _nothing(self, scale: float) -> InvalidInputError:
         scale = min(scale, self.limits[1])
         return InvalidInputError(
-            f"delta: expected a target that some noise within the limits meets, got {self.judge.target}: by the"
-            f" estimate no mean does at scales from {scale:.6g} to {min(self.limits[1], scale * math.exp(_WIDEST)):.6g}"
+            f"delta: no noise within the limits meets {self.judge.target}: by the estimate no mean does at scales from"
+            f" {scale:.6g} to {min(self.limits[1], scale * math.exp(_WIDEST)):.6g}"
         )
 
 

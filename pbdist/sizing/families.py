@@ -227,7 +227,7 @@ def family_of(family: Any, parameters: Mapping[str, Any]) -> ScaleFamily | Count
         )
     if parameters:
         what = "CountFamily" if isinstance(family, CountFamily) else "callable family"
-        raise InvalidInputError(f"{next(iter(parameters))}: expected no parameters beside a {what}, got one")
+        raise InvalidInputError(f"{next(iter(parameters))}: a {what} takes no parameters")
     if isinstance(family, CountFamily):
         return family
     return ScaleFamily(

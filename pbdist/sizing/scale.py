@@ -94,7 +94,7 @@ def smallest_scale(
             return replace(answer, scanned=scanned)
         low, high = search.below(better)
     raise InvalidInputError(
-        f"family: expected one whose δ falls with the scale by and large, got ever smaller ones that meet"
+        f"family: expected one whose δ falls with the scale by and large, but smaller and smaller scales meet"
         f" {judge.target}, the last one {high!r}"
     )
 
@@ -409,9 +409,9 @@ class _Search:
                 end = self._end(other, amount)
                 if amount > _WELL_ABOVE * end:
                     raise InvalidInputError(
-                        f"delta: expected a target that some scale of {self.family.name} up to"
-                        f" {self.family.scale_of(end):.6g} meets, got {self.judge.target}, for which about"
-                        f" {self.family.scale_of(amount):.6g} is needed by a Gaussian estimate{self.refusal}"
+                        f"delta: scales of {self.family.name} end at {self.family.scale_of(end):.6g}, and"
+                        f" {self.judge.target} needs about {self.family.scale_of(amount):.6g} by a Gaussian"
+                        f" estimate{self.refusal}"
                     )
                 return end
         raise self._no_pair()
@@ -472,8 +472,7 @@ class _Search:
         return _FROM_BELOW if found.lower == 0.0 and found.log_upper - self.log_target < _NEAR_TARGET else 0
 
     def _no_pair(self) -> InvalidInputError:
-        text = f"family: expected {self.family.name} to have a mechanism of some scale, got none{self.refusal}"
-        return InvalidInputError(text)
+        return InvalidInputError(f"family: {self.family.name} has no mechanism of any scale{self.refusal}")
 
     def _none_meets(self) -> InvalidInputError:
         """Return the error of a target that no amount tried is known to meet."""
@@ -481,17 +480,16 @@ class _Search:
         bracket = self.looked[best]
         first, last, scale = (self.family.scale_of(one) for one in (min(self.looked), max(self.looked), best))
         return InvalidInputError(
-            f"delta: expected a target that some scale of {self.family.name} within the limits meets, got"
-            f" {self.judge.target}: none of the {len(self.looked)} scales looked at, from {first:.6g} to {last:.6g},"
-            f" provably does; the smallest δ found is between {rounded_down(bracket.lower)} and"
-            f" {rounded_up(bracket.upper)}, at scale {scale:.6g}"
+            f"delta: no scale of {self.family.name} within the limits is found to meet {self.judge.target}: none of the"
+            f" {len(self.looked)} scales tried, from {first:.6g} to {last:.6g}, provably does; the smallest δ found is"
+            f" between {rounded_down(bracket.lower)} and {rounded_up(bracket.upper)}, at scale {scale:.6g}"
         )
 
     def _all_meet(self, amount: float) -> InvalidInputError:
         """Return the error of a target that every amount tried meets, down to the one given."""
         return InvalidInputError(
-            f"delta: expected a target that small scales of {self.family.name} miss, got {self.judge.target}: every"
-            f" scale looked at, down to {self.family.scale_of(amount):.6g}, meets it, so that none can be refuted"
+            f"delta: every scale of {self.family.name} tried, down to {self.family.scale_of(amount):.6g}, meets"
+            f" {self.judge.target}, so that none can be refuted"
         )
 
 

@@ -314,7 +314,7 @@ def system_family(
     if not isinstance(observation, NoisyCounts):
         for name, value in (("noise", noise), ("reading", reading)):
             if value is not None:
-                raise InvalidInputError(f"{name}: expected none for {system.name}, got {shown(value)}")
+                raise InvalidInputError(f"{name}: {system.name} has no noisy counts, got {shown(value)}")
         return observation.kind, dict(observation.parameters)
     chosen = reading or observation.readings[0]
     if chosen not in observation.readings:
@@ -462,7 +462,7 @@ def _target(entry: Document, sources: Mapping[str, str]) -> SystemTarget:
 def _origin(entry: Document, model: Any, sources: Mapping[str, str]) -> str:
     """Return in a few words the source of a figure."""
     if model.source is None and model.example is None:
-        entry.refuse("expected a source, or what of it is an example, got neither")
+        entry.refuse("expected a source or an example, got neither")
     parts = [] if model.example is None else [f"{model.example} is an example"]
     if model.source is not None:
         _citation(entry.at("source"), sources)

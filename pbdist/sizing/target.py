@@ -146,9 +146,8 @@ class Judge:
     def undecided(self, pair: Pair, found: Bracket) -> PrecisionError:
         """Return the error of a mechanism whose bounds on δ lie on both sides of the target's."""
         return PrecisionError(
-            f"delta: expected a target that bounds on δ tell apart from δ, got {self.target.delta!r} where δ of"
-            f" {shown(pair)} is only known to lie between {rounded_down(found.lower)} and {rounded_up(found.upper)}:"
-            " allow a larger tolerance of the size"
+            f"delta: bounds on δ do not decide the target {self.target.delta!r}: δ of {shown(pair)} is only known to"
+            f" lie between {rounded_down(found.lower)} and {rounded_up(found.upper)}: allow a larger tolerance"
         )
 
 

@@ -97,7 +97,7 @@ def test_what_a_system_does_not_take(systems) -> None:
     counts, answers = systems
     with pytest.raises(InvalidInputError, match="reading: expected one of redraw-and-floor for counts, got 'clamp"):
         size_system(counts, counts.targets[0], reading="clamp-and-ceil")
-    with pytest.raises(InvalidInputError, match="noise: expected none for answers"):
+    with pytest.raises(InvalidInputError, match="noise: answers has no noisy counts"):
         size_system(answers, answers.targets[0], noise=Laplace)
 
 
@@ -129,7 +129,7 @@ def test_the_table_goes_on_where_a_target_has_no_answer(tmp_path: Path, capsys: 
     assert print_tables(["--systems", str(path), "--tolerance", "0.1"]) == 1
     printed = capsys.readouterr()
     first, second = printed.out.splitlines()[-2:]
-    assert first.startswith("| `responses` | δ <= 0.9 at ε = 30 after 1 round | none | none: delta: expected a target")
+    assert first.startswith("| `responses` | δ <= 0.9 at ε = 30 after 1 round | none | none: delta: every scale of")
     assert first.count("|") == second.count("|") == 7
     assert "| 1 - p = 0.2" in second
     assert "got none for an entry: responses, 1 rounds: delta: expected a target" in printed.err

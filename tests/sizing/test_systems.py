@@ -105,7 +105,7 @@ def test_exchanging_the_mailboxes_exchanges_the_inputs() -> None:
             _START + _COUNTS + _TARGETS.replace("compositions: 4", "compositions: 0"),
             "targets[0].compositions: expected a number of at least 1, got",
         ),
-        (_START + _COUNTS + _TARGETS.replace(", source: paper", ""), "targets[0]: expected a source, or what of it is"),
+        (_START + _COUNTS + _TARGETS.replace(", source: paper", ""), "targets[0]: expected a source or an example"),
         (_START + _COUNTS + _TARGETS.replace("epsilon: 1", "epsilon: 1, exp_epsilon: 2"), "got both"),
         (_START + _COUNTS + _TARGETS.replace("epsilon: 1", "exp_epsilon: 0.5"), "expected e^ε of at least 1, got 0.5"),
         (
