@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pbdist.mechanisms import Pair
 
 _PREFIX = "parameter_"
-#: So many kinds are listed beside a parameter; it is one of most where there are more.
+#: Kinds that are listed beside a parameter, at most.
 _MAX_LISTED = 5
 
 
@@ -36,9 +36,9 @@ def _parameters(_: frozenset[str]) -> list[Option]:
 
 
 _ABOUT = """\
-Bound {name} after so many uses of a mechanism.
+Bound {name} after repeated use of a mechanism.
 
-It is bounded from both sides at once, without a study. Of several values all combinations are answered. Bounds are
+Both bounds are computed at once, without a study. With several values all combinations are answered. Bounds are
 printed rounded outwards; csv and json are unrounded. A mechanism within another one is a YAML mapping, as '{{kind:
 Laplace, scale: 500}}', or its kind alone with its parameters beside it."""
 

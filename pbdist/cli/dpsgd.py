@@ -33,7 +33,7 @@ def _phase(text: str) -> dict[str, Any]:
     Option("--batch B", "records of a batch, on average", WHOLE),
     Option("--sample-rate Q", "in place of --batch: probability of a record to be in a batch", NUMBER),
     Option("--noise-multiplier X", "deviation of the noise / norm to which gradients are clipped", NUMBER),
-    Option("--epsilon E..", "epsilon to keep, in nats", NUMBER),
+    Option("--epsilon E..", "the promised epsilon, in nats", NUMBER),
     Option("--epochs T..", "numbers of epochs: each is N / B steps, rounded up", NUMBER),
     Option("--steps R..", "numbers of steps, in place of epochs", WHOLE),
     Option("--phase PHASE..", f"in place of epochs, where noise or batch changes: {_EXAMPLE}", Word(make=_phase)),
@@ -56,9 +56,9 @@ def dpsgd(options: Options) -> int:
     """Bound epsilon of a DP-SGD run, or size its noise.
 
     With --noise-multiplier epsilon is bounded from both sides; with --epsilon the smallest noise multiplier is found
-    that provably keeps it, and a smaller one is refuted. Each step draws every record with probability batch /
+    that provably meets it, and a smaller one is refuted. Each step draws every record with probability batch /
     examples, independently of the others (Poisson sampling); neighbours have one record more or less. Shuffled batches
-    of fixed size are not what is bounded. The last line is a sentence for a paper.
+    of fixed size are not covered. The last line is a sentence for a paper.
     """
     options.require("examples")
     if options.phase is None:

@@ -85,7 +85,7 @@ def commands(context: click.Context, modules: Sequence[str]) -> int:
     if modules:
         from pbdist.mechanisms.declaration import import_mechanisms
 
-        # A console script does not look in the current folder by itself.
+        # A console script does not search the current folder.
         sys.path.insert(0, os.getcwd())
         for module in modules:
             import_mechanisms(module, "--import")

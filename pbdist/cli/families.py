@@ -74,7 +74,7 @@ def _declared(kind: str) -> dict[str, Parameter]:
 
 
 def _inner(name: str, kind: str, given: Mapping[str, Sequence[str]]) -> dict[str, JsonValue]:
-    """Return the mechanism of a kind, as an entry has it, with those of the given parameters that it has."""
+    """Return the entry of a mechanism of a kind, with those of the given parameters that the kind has."""
     kinds = study_kinds()
     if kind not in kinds:
         _refuse(name, f"expected a kind among {', '.join(kinds)}, got {shown(kind)}{did_you_mean(kind, kinds)}")
@@ -123,7 +123,7 @@ def _pair(entry: dict[str, JsonValue], owner: str) -> Pair:
 
 
 def column_name(name: str) -> str:
-    """Return what a parameter is called beside questions for ε and δ, as in the columns of a store."""
+    """Return the name of a parameter beside questions for ε and δ, as in the columns of a store."""
     return f"pair_{name}" if name in _TAKEN else name
 
 

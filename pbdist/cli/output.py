@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 FAILED, WRONG, MISSED, NOT_FOUND = 1, 2, 3, 4
 
-#: What answers are printed as.
+#: The formats of answers.
 FORMATS = ("table", "csv", "markdown", "latex", "json")
 EXIT_CODES = """\
 exit codes:
-    0  done: everything asked for is there
+    0  done
     1  some cells could not be computed, or the store is not complete, not sound or not right
-    2  something in the input is wrong: stderr names it in one line, or all that is wrong with a file in one line each
-    3  done, with --strict: bounds miss the tolerance that was asked for; they hold, and are told or stored
+    2  wrong input: one line on stderr, or a line for each error of a file
+    3  done, with --strict: bounds miss the tolerance; they hold, and are printed or stored
   130  interrupted by Ctrl-C, SIGTERM or SIGHUP: the same command goes on where this one stopped, or anew
 """
 BOUND_EXITS = """\
@@ -40,7 +40,7 @@ exit codes:
 
 _GREEK = "alpha beta gamma delta epsilon eta lambda mu pi rho sigma tau Delta Sigma Phi"
 _SIGNS = '<= >= != ~ inf - - - x * ^2 .. -> in <-> || \' " "'
-#: What is written where an encoding lacks a letter.
+#: Spellings of letters that an encoding lacks.
 _SPELT = dict(zip("αβγδεηλμπρστΔΣΦ≤≥≠≈∞−–—×·²…→∈↔‖’“”", f"{_GREEK} {_SIGNS}".split(), strict=True))
 _SPELT["√"] = "sqrt "
 _SPELT |= {**dict.fromkeys("━─", "-"), **dict.fromkeys("┃│", "|"), **dict.fromkeys("┏┳┓┡╇┩└┴┘", "+")}
@@ -133,7 +133,7 @@ class _Steps:
         self._heard = f": {what} {reached} of {of}"
         since, before, first, last = self._climb
         if before != what or reached < last:
-            # A quantity that begins again may do so any number of times.
+            # A quantity that begins again may begin again any number of times.
             self._again |= before == what
             since, first = time.monotonic(), reached
         self._climb = since, what, first, reached
@@ -162,7 +162,7 @@ def sign_of_life() -> Iterator[Hearer]:
     def print_on() -> None:
         wait = _FIRST if terminal else _WITHOUT_TERMINAL
         while not done.wait(wait):
-            # On a terminal, what is printed next begins on the same line.
+            # On a terminal, the next output begins on the same line.
             print(steps, end=f"{_CLEAR}\r" if terminal else "\n", file=sys.stderr, flush=True)
             wait = _NEXT if terminal else time.monotonic() - steps.began
 

@@ -41,7 +41,7 @@ def flag(name: str) -> str:
 
 
 def field_of(parameter: click.Parameter | None) -> str:
-    """Return what users call a parameter: the option, or the argument in capital letters."""
+    """Return the name of a parameter for users: the option, or the argument in capital letters."""
     if parameter is None:
         return "arguments"
     return max(parameter.opts, key=len) if isinstance(parameter, click.Option) else parameter.human_readable_name
@@ -154,7 +154,7 @@ class Word(click.ParamType):  # type: ignore[type-arg]
         return list(found() if isfunction(found) else found)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ARG002
-        """Return the text, or what is made of it; with `only`, other names are refused."""
+        """Return the converted text; with `only`, other names are refused."""
         for one in [name.strip() for name in value.split(",")] if self.several else [value]:
             if self.only and one not in self.names:
                 known, meant = ", ".join(self.names), did_you_mean(one, self.names)
@@ -185,7 +185,7 @@ class Option(click.Option):
     """An option, declared as its usage is printed, under a heading of the help.
 
     ``--delta D..`` takes as many values as follow it, ``--limits LOW HIGH`` two, and ``--json`` is a flag. `name` is
-    what functions call it, if not the same. With `brief` the help has its name alone.
+    its name in functions, if another one. With `brief` the help has its usage alone.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""``pbdist plot``: draw what a store holds."""
+"""``pbdist plot``: draw the bounds of a store."""
 
 import math
 from collections.abc import Callable
@@ -17,10 +17,10 @@ from pbdist.errors import printable
 KINDS = {
     "epsilon-delta": "δ over epsilon, one band for each setting and r",
     "compositions": "δ over r at an epsilon, or epsilon over r at a δ",
-    "noise": "δ over the noise at a target: what meets it, what is refuted, what is undecided",
+    "noise": "δ over the noise at a target: settings that meet it, are refuted, or undecided",
     "compare": "settings at one r: the ratio of their δ, or the noise that each needs for the same δ",
     "tradeoff": "type II error over type I error (f-DP)",
-    "losses": "the privacy loss distribution of a kept state",
+    "losses": "the privacy loss distribution of a saved state",
     "brackets": "upper / lower - 1 over r",
 }
 _EXITS = """\
@@ -43,11 +43,11 @@ exit codes:
     Option("--delta D", "delta", NUMBER),
     Option(
         "--over NAME",
-        "what compare shows: ratios of δ over epsilon, or the noise needed (default: epsilon)",
+        "the axis of compare: ratios of δ over epsilon, or the noise needed (default: epsilon)",
         choice("epsilon", "noise"),
     ),
     Option("--reference LABEL", "the setting that compare divides by (default: the first one)"),
-    Option("--lowest D", "where the axis ends; 0: all there is (default: 1e-40)", NUMBER),
+    Option("--lowest D", "where the axis ends; 0: at the smallest δ (default: 1e-40)", NUMBER),
     direction("both directions together, or each (default: both)"),
     FACTOR,
     Option("--width INCHES", "default: 8.2", Number(3, 40, "inches"), default=8.2),
@@ -60,9 +60,8 @@ exit codes:
 def plot(options: Options) -> int:
     """Draw the bounds of a store.
 
-    Each plot is of bounds as they are stored, or as they are proved from what is stored. What is missing is a gap, and
-    is said below the plot. A kind that needs a number and is given none takes one of the store, and says so in the
-    title.
+    Plots show stored bounds, and bounds proved from stored ones. Missing bounds are gaps, with a note below the plot. A
+    kind that needs a number takes one of the store if none is given, and names it in the title.
 
     \b
     KINDS

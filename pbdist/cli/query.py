@@ -14,7 +14,7 @@ from pbdist.tables import Sheet
 _EXITS = """\
 exit codes:
     0  answered
-    2  not answerable from what is stored, or something in the input is wrong: the one line on stderr says what
+    2  not answerable from the stored bounds, or something in the input is wrong: the one line on stderr says what
     3  answered, with --strict: an answer is wider than the study's tolerance
   130  interrupted
 """
@@ -57,13 +57,13 @@ def noise_options(taken: frozenset[str]) -> list[Option]:
     answers=True,
 )
 def query(options: Options) -> int:
-    """Bound delta, epsilon or rounds by what a store holds.
+    """Bound delta, epsilon or rounds from a store.
 
-    Of the number of compositions, epsilon and delta two are given, and the third is bounded from both sides. All three
-    are a target: which settings meet it, and which are refuted. Each of them, and each parameter of the noise that is a
-    number, may be several values: all combinations are answered. A stored point is answered as it is stored; any other
-    one by what is proved from the stored ones, or not at all. A line on stderr says which answers are wider than the
-    study's tolerance. Without any question what the store holds is listed.
+    Give two of the number of compositions, epsilon and delta: the third is bounded from both sides. All three are a
+    target: the answer says which settings meet it, and which are refuted. Each of them, and each numeric parameter of
+    the noise, takes several values: all combinations are answered. Stored points are answered as stored, others by
+    bounds proved from stored points, or not at all. A line on stderr names answers wider than the study's tolerance.
+    Without a question, the contents of the store are listed.
     """
     if not options.refine:
         begins_anew()

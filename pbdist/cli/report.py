@@ -1,4 +1,4 @@
-"""``pbdist report`` and ``pbdist explore``: pages on a store or a system, to hand on or to look around in."""
+"""``pbdist report`` and ``pbdist explore``: pages on a store or a system."""
 
 import sys
 from pathlib import Path
@@ -36,11 +36,11 @@ _REST = "missing beside the rest of a target"
         "--verify K", "recompute K points of the store in exact integers (default: none)", Number(0, 10_000, whole=True)
     ),
     SYSTEMS,
-    Option("--tolerance T", "of --system: how much less is refuted (0.01)", NUMBER),
+    Option("--tolerance T", "of --system: how much smaller the refuted noise is (0.01)", NUMBER),
     Option(
-        "--sizes FILE", "of --system: keeps answers, so that no noise is sized twice (default: beside the page)", PATH
+        "--sizes FILE", "of --system: saves answers, so that no noise is sized twice (default: beside the page)", PATH
     ),
-    Option("--size-store STORE", "of --system: a store to ask first; what it lacks is added to it", FOLDER),
+    Option("--size-store STORE", "of --system: a store that answers first, and saves new bounds", FOLDER),
     example="report data/quickstart.zarr -o report.html",
     exits=EXIT_CODES,
     exclusive=[("epsilon", "exp_epsilon")],
@@ -49,9 +49,8 @@ _REST = "missing beside the rest of a target"
 def report(options: Options) -> int:
     """Write a page on a store or a system, to hand on.
 
-    The answer in a sentence, a picture, what is assumed, what was checked, and where the numbers come from; tables are
-    in the appendix. What of a store is missing, damaged or could not be computed is said first; then the exit code
-    is 1.
+    The answer in a sentence, a picture, the assumptions, the checks, and the sources of the numbers; tables are in the
+    appendix. If results of a store are missing, damaged or failed, the page begins with these, and the exit code is 1.
     """
     if (options.store is None) == (options.system is None):
         refuse("STORE", f"expected a store or --system NAME, got {'neither' if options.store is None else 'both'}")
@@ -80,7 +79,7 @@ def _step(text: str) -> None:
 
 def _exit_code(*, whole: bool) -> int:
     if not whole:
-        warn("not everything is there or sound: the page begins with what is not")
+        warn("some results are missing or damaged: the page begins with these")
     return 0 if whole else FAILED
 
 
@@ -128,7 +127,7 @@ def _of_system(options: Options) -> "Report":
 def explore(options: Options) -> int:
     """Show a store in a browser, or write it as one HTML file.
 
-    Choose noise, a number of rounds and a target, compare settings, and download what is shown. Serves until Ctrl-C, to
+    Choose noise, a number of rounds and a target, compare settings, and download the result. Serves until Ctrl-C, to
     this machine alone, and only reads. With --export it writes one HTML file that needs no server.
     """
     if options.export is not None:
@@ -150,7 +149,7 @@ def explore(options: Options) -> int:
             server.close()
 
     if not is_loopback(options.host):
-        reached = "may be reached from other machines: whoever does can read this store, without a password"
+        reached = "can be reached from other machines, which can read this store without a password"
         warn(f"--host: {options.host} {reached}")
     with in_good_order():
         asyncio.run(serve(Served(options.store)))

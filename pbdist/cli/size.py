@@ -61,13 +61,13 @@ def _parameter_options(_: frozenset[str]) -> list[Option]:
     Option("--scale-limits LOW HIGH", "smallest and largest scale looked at", NUMBER),
     Option(
         "--adjacency NAME",
-        "for which neighbours the sensitivity or shift is stated; of a mechanism that says it itself, no other",
+        "the neighbours of the given sensitivity or shift; a mechanism that states its own takes no others",
         Word("pbdist.types:Adjacency", only=True),
     ),
-    Option("--store STORE", "a store to ask first; what it lacks is added to it: a path or s3://BUCKET/PREFIX", FOLDER),
+    Option("--store STORE", "a store that answers first, and saves new bounds: a path or s3://BUCKET/PREFIX", FOLDER),
     Option("--message-bytes N", "the size of a message, to compare families in bytes", NUMBER),
     *FORMAT,
-    strict("what is refuted is smaller by more than the tolerance"),
+    strict("the refuted noise is smaller by more than the tolerance"),
     resumes=True,
     answers=True,
     example="size --family Gaussian --compositions 100 --epsilon 1 --delta 1e-6",
@@ -154,7 +154,7 @@ def _print_sizes(options: Options, form: str) -> int:
     else:
         what = options.family or f"system {options.system}"
         caption = " ".join([f"{what}: the smallest noise found", *(f"{name}={value}" for name, value in shown.items())])
-        # The targets of a system are a list, however many there are.
+        # The targets of a system are a list, even a single one.
         _print(answers, caption, form, alone=len(answers) == 1 and bool(options.delta))
     if problems:
         number = "one target" if len(problems) == 1 else f"{len(problems)} targets"

@@ -1,4 +1,4 @@
-"""``pbdist status``, ``verify`` and ``export``: how far a store is, whether it is sound, and a copy for others."""
+"""``pbdist status``, ``verify`` and ``export``: progress and checks of a store, and a copy for other programs."""
 
 import sys
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ _MAX_PRINTED = 20
     exits=EXIT_CODES,
 )
 def status(options: Options) -> int:
-    """Show how far a store is, also while a run goes on.
+    """Show the progress of a store, also during a run.
 
     Exit code 0 if the store is complete (with --check: and every file sound), else 1.
     """
@@ -58,13 +58,13 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
     yield f"store: {found.store}, format {STORE_FORMAT}, {size(found.size)} in {found.files:,} files"
     yield f"study: {first.study.name}, digest {first.head.digest[:16]}"
     if len(found.parts) > 1:
-        yield f"parts: {len(found.parts)}, the first one and what extended it"
+        yield f"parts: {len(found.parts)}, the first one and its extensions"
         for part in found.parts:
             grid = f"{len(part.stored.study.compositions):,} r, {len(part.stored.study.epsilon):,} ε"
             yield f"  {part.stored.part or 'first'}: {part.cells:,} cells, {grid}, {part.cells_missing:,} missing"
     for name in found.parts_missing:
         yield f"missing: {name}, a part of the store: put it back, or run the study again"
-    # What extends a study has the same cells again, at other r or ε.
+    # Extensions have the same cells again, at other r or ε.
     what, points = "points (cell, r, ε)", found.points
     if len(found.parts) == 1:
         what, points = "cells", {"all": found.cells, "missing": found.cells_missing, "failed": found.cells_failed}
@@ -146,7 +146,7 @@ def verify(options: Options) -> int:
     "export",
     STORE,
     Argument("OUT", "a new path that ends in .zarr, .nc, .parquet or .csv", FILE),
-    Option("--allow-incomplete", "export a store that lacks results too; it says so in the export"),
+    Option("--allow-incomplete", "export a store with missing results too, marked in the export"),
     example="export data/quickstart.zarr quickstart.csv",
     exits=EXIT_CODES,
 )
@@ -154,7 +154,7 @@ def export(options: Options) -> int:
     """Write a store as one flat table for other programs.
 
     The table has all parts of the store. Exit code 1 if it is not complete and sound; --allow-incomplete
-    exports what there is.
+    exports the results that are there.
     """
     from pbdist.errors import StoreIncompleteError
     from pbdist.export import export_study

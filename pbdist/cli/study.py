@@ -1,4 +1,4 @@
-"""``pbdist studies``, ``new``, ``plan`` and ``run``: find or write a study, tell what it will take, compute it."""
+"""``pbdist studies``, ``new``, ``plan`` and ``run``: find, write, plan and compute a study."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -39,12 +39,12 @@ _STUDY = Argument("FILE", _WHAT, STUDY_OR_FILE, name="study")
         " file: data/NAME.zarr)",
         FOLDER,
     ),
-    Option("--workers N", "project the time on so many workers (default: 1)", _WORKERS, default=1),
+    Option("--workers N", "number of workers for the projected time (default: 1)", _WORKERS, default=1),
     example="plan quickstart --workers 4",
     exits=EXIT_CODES,
 )
 def plan(options: Options) -> int:
-    """Show what a study will take in time, memory and disk space."""
+    """Project the time, memory and disk space of a study."""
     from pbdist.run.run import asked_of
     from pbdist.store import is_there, open_parts, place_at
     from pbdist.study import StudySpec, plan_study
@@ -105,16 +105,16 @@ def study_file(given: str) -> Path:
         "how long to wait for an object store that cannot be reached any more (default: 900)",
         Number(1, 1_000_000, "seconds"),
     ),
-    Option("--check", "before, read every file of the store and compare it with its checksum, and not only its size"),
-    Option("--log PATH", "append what happens, one JSON object a line", PATH),
-    Option("--strict", "exit with code 3 if the tolerance is missed at a point that was asked for"),
+    Option("--check", "first compare every file of the store with its checksum, and not only its size"),
+    Option("--log PATH", "append events, one JSON object a line", PATH),
+    Option("--strict", "exit with code 3 if the tolerance is missed at a point of the study"),
     example="run quickstart",
     resumes=True,
     exits=EXIT_CODES,
     exclusive=[("workers", "scheduler", "cluster", "serial")],
 )
 def run(options: Options) -> int:
-    """Compute a study, or what is left of it, into a store.
+    """Compute a study, or the rest of it, into a store.
 
     The same command goes on where an interrupted one stopped.
     """
@@ -186,7 +186,7 @@ def _executor(options: Options) -> "Executor":
 
 
 def _print_results(study: "StudySpec", store: "Place") -> int:
-    """Print what meets the targets, and the precision reached; return the number of points that miss the tolerance."""
+    """Print the verdicts on targets and the precision; return the number of points that miss the tolerance."""
     if not study.targets and not study.requires_tolerance:
         return 0
     from pbdist.query import open_study, reached_precision
@@ -200,7 +200,7 @@ def _print_results(study: "StudySpec", store: "Place") -> int:
         return 0
     found = reached_precision(opened, study, recorded=True)
     if found.unreadable:
-        # A run without --check has not read what was there before.
+        # A run without --check has not read the earlier batches.
         for part in opened.parts:
             for index in range(part.batches):
                 part.read(index)
@@ -250,7 +250,7 @@ def studies(options: Options) -> int:
 def new(options: Options) -> int:
     """Write a commented study file to begin with.
 
-    It can be run as it is. Nothing is overwritten.
+    The file can be run unchanged. Nothing is overwritten.
     """
     from pbdist.study.starter import write_copy, write_starter
 
@@ -258,13 +258,13 @@ def new(options: Options) -> int:
         write_copy(options.file, options.study)
     else:
         write_starter(options.file, options.kind or "Gaussian")
-    print(printable(f"{options.file} is written. What it will take: pbdist plan {options.file}"))
+    print(printable(f"{options.file} is written. Its projected time: pbdist plan {options.file}"))
     return 0
 
 
 #: Values added by targets that are listed, at most.
 _MAX_LISTED = 6
-#: The keys of a plan that the plan of what a run would add has of each part.
+#: The keys of a plan that the plan of an extension has for each part.
 _SIZES = ("seconds", "worker_bytes", "store_bytes")
 _OF_PARTS = ("cells", "compositions", "epsilon", "points", "batches", "cells_per_batch", *_SIZES)
 
@@ -303,7 +303,7 @@ def _facts(plan: "Plan", workers: int) -> dict[str, Any]:
 
 
 def _plan_sheet(study: "StudySpec", facts: dict[str, Any]) -> "Sheet":
-    """Return a plan as it is printed, with what targets add."""
+    """Return a plan as a table, with the points that targets add."""
     from pbdist.study.plan import counted, duration, size
     from pbdist.tables import Column, Sheet
 
@@ -329,7 +329,7 @@ def _plan_sheet(study: "StudySpec", facts: dict[str, Any]) -> "Sheet":
 
 
 def _added(points: int, added: dict[str, Any]) -> "Iterator[str]":
-    """Yield what targets add to the grids, in one line, if anything."""
+    """Yield a line on the values that targets add to the grids, if any."""
     named = []
     for name, form in (("compositions", "{:,}"), ("epsilon", "{:.6g}")):
         values = added[name]
@@ -342,7 +342,7 @@ def _added(points: int, added: dict[str, Any]) -> "Iterator[str]":
 
 
 def _additions_sheet(total: dict[str, Any], parts: "Sequence[dict[str, Any]]") -> "Sheet":
-    """Return what a run would add to a store: a row for each part, and all together."""
+    """Return the parts that a run would add to a store as a table, with a note on all together."""
     from pbdist.study.plan import counted, duration, size
     from pbdist.tables import Column, Sheet
 

@@ -140,7 +140,7 @@ def size(
     tolerance : float, optional
         From 1e-6 to 1/2: how much smaller the noise is that is refuted, relatively.
     store : Study, str or Path, optional
-        The store of a study, which answers first. What it cannot tell, by equality and proved orders alone, is
+        The store of a study, which answers first. Other bounds than those that follow by equality and proved orders are
         computed and added to it.
     scale_limits : (float, float), optional
         The smallest and the largest scale of the search. Where no order is proved, the scan goes down to the smallest
@@ -150,7 +150,7 @@ def size(
         Whether it is an error if the noise that is refuted is smaller by more than the tolerance.
     adjacency : {"add-or-remove", "add-or-remove-group", "replace-one", "zero-out"}, optional
         For which neighbours the parameters, such as the sensitivity, are stated, as of `pbdist.privacy_bounds`. A store
-        whose study states other ones of the same mechanisms is refused; where nothing is given, what it states counts.
+        whose study states other ones for the same mechanisms is refused; by default those of the study apply.
     **parameters
         Other parameters of the mechanism class.
 
@@ -167,13 +167,13 @@ def size(
         If a parameter is out of its range; if no noise of the search meets the target, as where the mass at infinity
         alone exceeds δ; or if all of it does, so that none can be refuted.
     PrecisionError
-        If the bounds cannot tell δ from the target where that decides, so that no noise is refuted; or if `strict`, and
+        If the bounds do not decide the target where that matters, so that no noise is refuted; or if `strict`, and
         the refuted noise is smaller by more than the tolerance.
 
     Warns
     -----
     PrecisionWarning
-        If the refuted noise is smaller by more than the tolerance, as bounds on δ cannot tell any closer; both
+        If the refuted noise is smaller by more than the tolerance, as bounds on δ decide no closer; both
         certificates hold.
 
     Notes

@@ -1,4 +1,4 @@
-"""`size_families`: the smallest noise of every family that meets a target, side by side, by what it costs."""
+"""`size_families`: the smallest noise of every family that meets a target, side by side, by its cost."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from pbdist.tables import Sheet
 if TYPE_CHECKING:
     import pandas as pd
 
-#: What `size` takes as a family.
+#: A family as `size` takes it.
 Family = type[Pair] | CountFamily | Callable[[float], Pair]
 
 
@@ -33,8 +33,8 @@ class SizedFamilies:
     ----------
     target : Target
     answers : tuple of Answer
-        One for each family: its name (`family`), and its noise (`sized`), or the error that says why there is none.
-        What a family costs are its messages where every answer has them, or else the standard deviation of its noise;
+        One for each family: its name (`family`), and its noise (`sized`), or an error with the reason.
+        The cost of a family is its messages where every answer has them, or else the standard deviation of its noise;
         families without either come after these, and those without an answer last.
     """
 
@@ -59,7 +59,7 @@ class SizedFamilies:
 
     @cached_property
     def sheet(self) -> Sheet:
-        """What is printed: the families with an answer as rows, and below them those without, with the reason."""
+        """The printed table: the families with an answer as rows, and below them those without, with the reason."""
         caption = (
             f"The smallest noise of each family for δ <= {self.target.delta!r} at e^ε ="
             f" {exponential(self.target.epsilon):.6g} (ε = {self.target.epsilon:.6g}) after {self.target.compositions}"
@@ -106,7 +106,7 @@ def size_families(
     compositions, epsilon, exp_epsilon, delta, tolerance, adjacency
         The target, and the others as of `size`.
     message_bytes : float, optional
-        The size of a message in bytes: what the messages of a family cost a round is then given in bytes too.
+        The size of a message in bytes: the cost of a family in a round is then given in bytes too.
     **parameters
         Parameters of the mechanisms, such as ``sensitivity``, ``rate`` or ``shift``. A family that does not take one of
         them, or needs another one, does not apply: it is listed with that reason.
@@ -165,7 +165,7 @@ def compared(
 
 
 def answer_of(family: Family, target: Target, exp_epsilon: float | None, **settings: Any) -> Answer:
-    """Return the noise of a family for a target, or the error that says why there is none; settings as of `size`."""
+    """Return the noise of a family for a target, or an error with the reason; settings as of `size`."""
     point = {name: getattr(target, name) for name in ("compositions", "epsilon", "delta")}
     try:
         return Answer(target, exp_epsilon, size(family, **point, **settings))
@@ -184,7 +184,7 @@ def family_names() -> list[str]:
 
 
 def _costs(answers: Sequence[Answer]) -> Callable[[Answer], tuple[float, float]]:
-    """Return what answers are sorted by: whether there is noise of a known cost, and that cost."""
+    """Return the sort key of answers: whether there is noise of a known cost, and that cost."""
     found = [one.sized for one in answers if isinstance(one.sized, SizedNoise)]
     messages = all(sized.expected_messages is not None for sized in found)
 
@@ -220,7 +220,7 @@ def _chosen(
 
 
 def _taken(family: Family) -> set[str]:
-    """Return the parameters that a family takes beside the sized one; what is no class takes none."""
+    """Return the parameters that a family takes beside the sized one; other families than classes take none."""
     if not isinstance(family, type):
         return set()
     sized = noise_parameter(family)

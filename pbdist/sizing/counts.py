@@ -33,8 +33,8 @@ _MARGIN = 0.25
 _MAX_STEPS, _MAX_SCANS = 20, 20
 #: Logarithm of the largest scale of the estimate over the smallest that can meet the target; intervals of its grid.
 _WIDEST, _POINTS = math.log(64.0), 14
-#: Scales grow until ln δ, once it is below the first number, has not fallen in so many steps.
-_TOLD_FROM_ONE, _PATIENCE = -1e-6, 12
+#: Scales grow until ln δ, once below the first number, has not fallen in this number of steps.
+_BELOW_ONE, _PATIENCE = -1e-6, 12
 #: Largest mean and scale of a count.
 _LARGEST = 1e12
 #: The surrogate interpolates δ of the noise alone between scales with this distance of their logarithms ..
@@ -73,7 +73,7 @@ def smallest_count(
       of 0 takes more are left out.
 
     A point of these that meets the target becomes the answer, and the search goes on. No order of these noises is
-    proved: nothing is claimed of what lies between the points, nor of negative means.
+    proved: nothing is claimed of noise between the points, nor of negative means.
     """
     search = _CountSearch(family, judge, tolerance, limits)
     best = search.answer(search.best_of(stored))
@@ -95,7 +95,7 @@ def mean_below(mean: float, step: int) -> float:
 
 
 class _CountSearch:
-    """A search over means and scales; what it proves is in the judge's bounds."""
+    """A search over means and scales; the judge's bounds have the proofs."""
 
     def __init__(self, family: CountFamily, judge: Judge, tolerance: float, limits: tuple[float, float] | None) -> None:
         self.family, self.judge, self.tolerance = family, judge, tolerance
@@ -188,7 +188,7 @@ class _CountSearch:
             raise self.judge.undecided(self.family.pair(mean, scale), found)
 
     def _estimated_best(self) -> tuple[float, float]:
-        """Return mean and scale with the fewest messages by the estimate, on ever smaller grids of scales."""
+        """Return mean and scale with the fewest messages by the estimate, on smaller and smaller grids of scales."""
         first = self._smallest_scale()
         low, high = math.log(first), min(math.log(first) + _WIDEST, math.log(self.limits[1]))
         best = (math.inf, math.nan, math.nan)
@@ -220,7 +220,7 @@ class _CountSearch:
                 # Refuses a scale that a count cannot have.
                 self.family.pair(0.0, scale)
                 values.append(self.surrogate.lowest_log_delta(scale * factor))
-                if len(values) > _PATIENCE and values[-1] < _TOLD_FROM_ONE and values[-1] >= values[-_PATIENCE]:
+                if len(values) > _PATIENCE and values[-1] < _BELOW_ONE and values[-1] >= values[-_PATIENCE]:
                     # δ no longer falls with the scale.
                     break
         except InvalidInputError as error:
@@ -247,7 +247,7 @@ class _CountSearch:
         return None if found is None else found[1]
 
     def _mean_of(self, messages: float, scale: float) -> float | None:
-        """Return the mean >= 0 with which the noise takes so many messages at a scale; None where there is none.
+        """Return the mean >= 0 with which the noise takes that number of messages at a scale; None where there is none.
 
         Where means are whole, the largest one with which it takes fewer.
         """

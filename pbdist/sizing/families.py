@@ -215,7 +215,7 @@ class CountFamily:
 
 
 def family_of(family: Any, parameters: Mapping[str, Any]) -> ScaleFamily | CountFamily:
-    """Return what is sized of a mechanism class with its other parameters, of a `CountFamily`, or of a callable.
+    """Return the family of a mechanism class with its other parameters, of a `CountFamily`, or of a callable.
 
     Of `NoisyCount` without a mean, mean and scale are sized together; with Poisson noise, its mean.
     """

@@ -15,12 +15,12 @@ from pbdist.rounding import rounded_down, rounded_up
 from pbdist.sizing.families import ScaleFamily, made
 from pbdist.sizing.target import Certificate, Judge, ScannedPoint
 
-#: Smallest and largest amount of a search without limits: what mechanisms take.
+#: Smallest and largest amount of a search without limits, as mechanisms take them.
 _LOWEST, _HIGHEST = 1e-30, 1e30
-#: Where no order is proved, the search for a first scale goes so many factors of 2 either way.
+#: Where no order is proved, the search for a first scale goes up to this number of factors of 2 either way.
 _DOUBLINGS = 24
-#: It ends before where -ln δ, once above the first number, grows by less than the second in so many doublings.
-_TOLD_FROM_ONE, _GROWTH, _PATIENCE = 1e-6, 1.05, 3
+#: It ends before where -ln δ, once above the first number, grows by less than the second in that number of doublings.
+_BELOW_ONE, _GROWTH, _PATIENCE = 1e-6, 1.05, 3
 #: Where ln δ lies between bounds through enclosures is known up to this part of their distance; by what factor bounds
 #: are then narrower, and how wide they still are, in tolerances.
 _UNSURE, _NARROWER, _WIDTH = 0.04, 25.0, 3.0
@@ -51,7 +51,7 @@ _HALVINGS = 6
 #: Amounts in a row of which nothing is known before a search is given up; one of which nothing is known from below
 #: alone, whose bounds take long, counts as several.
 _MAX_UNKNOWN, _FROM_BELOW = 8, 3
-#: A logarithm of δ within so much of the target's is near it.
+#: A logarithm of δ this close to the target's is near it.
 _NEAR_TARGET = 10.0
 
 
@@ -100,7 +100,7 @@ def smallest_scale(
 
 
 class _Search:
-    """A search along the amounts of noise of a family; what it proves is in the judge's bounds."""
+    """A search along the amounts of noise of a family; the judge's bounds have the proofs."""
 
     def __init__(self, family: ScaleFamily, judge: Judge, tolerance: float, limits: tuple[float, float] | None) -> None:
         self.family, self.judge, self.tolerance = family, judge, tolerance
@@ -125,7 +125,7 @@ class _Search:
     def start(self, stored: Sequence[float]) -> tuple[float, float | None]:
         """Return where to begin: the smallest stored amount seen to meet the target, by halving, and the one below it.
 
-        Where none is, the largest stored one; without stored ones, what Gaussian noise would need.
+        Where none is, the largest stored one; without stored ones, the amount that Gaussian noise needs.
         """
         amounts = [amount for amount in map(self.family.amount_of, stored) if self.lowest <= amount <= self.highest]
         if not amounts:
@@ -167,7 +167,7 @@ class _Search:
             if downward and not self.judge.decides(found):
                 found = self._look(other, math.inf) or found
                 if found.vacuous:
-                    # Losses beyond what bounds are computed for.
+                    # No bounds are computed for such losses.
                     raise self._all_meet(amount)
             if self.judge.meets(found) is not downward:
                 return (other, amount) if downward else (amount, other)
@@ -234,7 +234,7 @@ class _Search:
             gap = self._gap(aim)
             first = self._look_first(aim, gap)
             if first is not None and not self.judge.decides(first):
-                # With what it tells the root is known better.
+                # With these bounds the root is known better.
                 continue
             found = self._look(aim, gap) if first is None else first
             less = 0 if found is None else self._unknown(found)
@@ -368,7 +368,7 @@ class _Search:
         if gap >= _UNSURE * before or not math.isfinite(before):
             return None
         found = self._noted(amount, pair, self.judge.bounds(pair, max(before / _NARROWER, _WIDTH * self.tolerance)))
-        # Where bounds come no closer, looking again tells nothing more.
+        # Where bounds come no closer, a second look is of no use.
         self.narrows = self.narrowest <= _GAIN * before
         return found
 
@@ -386,7 +386,7 @@ class _Search:
             amounts = [start * 2.0 ** (doublings - side * back) for back in (1, 1 + _PATIENCE)]
             last, first = (self.log_deltas.get(amount, math.nan) for amount in amounts)
             # Where the family has no mechanism the values are NaN, and the comparisons false.
-            if -first > _TOLD_FROM_ONE and -last <= _GROWTH * -first:
+            if -first > _BELOW_ONE and -last <= _GROWTH * -first:
                 self.stalled.add(side)
         return side in self.stalled
 

@@ -22,7 +22,7 @@ _DIGITS, _PAGE = 6, 100
 
 @dataclass(frozen=True)
 class PrintedNoise:
-    """Noise as it is printed, and the bound on δ that holds for it: for the floats that its decimals are read as."""
+    """Printed noise, and a bound on δ that holds for it: for the floats that its decimals are read as."""
 
     #: That noise.
     mechanism: Pair
@@ -35,7 +35,7 @@ class PrintedNoise:
 
 @dataclass(frozen=True)
 class PrintedSize:
-    """Sized noise as it is printed: what meets the target, the messages it takes, if any, and what is refuted."""
+    """Printed decimals of sized noise: the noise that meets the target, its messages, if any, and the refuted noise."""
 
     meets: PrintedNoise
     messages: float | None
@@ -44,7 +44,7 @@ class PrintedSize:
 
 @dataclass(frozen=True)
 class SizedNoise:
-    """The smallest noise of a family that meets a target, and what proves it; it prints as `pbdist size` does.
+    """The smallest noise of a family that meets a target, with its certificate; it prints as `pbdist size` does.
 
     The *certificate*: ``delta_upper <= delta`` for `mechanism`, and ``refuted_delta_lower > delta`` for
     `refuted_mechanism`, whose scale (and mean) is smaller by the tolerance; by more where `within_tolerance` is false.
@@ -79,14 +79,14 @@ class SizedNoise:
         Smaller noises that were refuted one by one, each by a lower bound on its own δ or, where the order of the two
         is proved, on that of `refuted_mechanism`.
     expected_messages : float or None
-        What the noise costs a round on average, E[N], where the family adds messages.
+        Messages of the noise in a round on average, E[N], where the family adds messages.
     evaluations : int
         How often bounds were computed, and not looked up in a store.
     within_tolerance : bool
         Whether the noise smaller by the tolerance is refuted. If not, a smaller one is, and nothing is known of those
         between.
     adjacency : Adjacency
-        For which neighbours it is enough: what the mechanism says itself, or else what was stated.
+        The neighbours of the bounds: those of the mechanism, or else as given.
     mean_step : int
         Means are whole multiples of this, as those of discrete noise are; 0 where any number is a mean.
     family : tuple or None
@@ -140,7 +140,7 @@ class SizedNoise:
         return {**vars(self), **({} if plain else {"family": None})}
 
     def _less_is_refuted(self) -> bool:
-        """Whether the refuted noise is smaller by the tolerance, or by more where that is said and no mean is sized."""
+        """Whether the refuted noise is smaller by the tolerance; by more only without a mean and `within_tolerance`."""
         part = 1.0 - self.tolerance
         if not self.within_tolerance:
             return self.mean is None and self.refuted_mean is None and 0.0 < self.refuted_scale < self.scale * part
@@ -156,7 +156,7 @@ class SizedNoise:
     def printed(self) -> PrintedSize:
         """The noise in 6 digits, or as many as the tolerance takes, with bounds that hold for these decimals.
 
-        What meets the target is rounded up, and what is refuted down. Where more noise is proved to be a
+        Noise that meets the target is rounded up, and refuted noise down. Where more noise is proved to be a
         post-processing of less, the bounds on δ hold for the rounded noise too. Elsewhere, as for counts, they are
         computed anew for the rounded noise; where they do not prove the same of it, the decimals are those of the exact
         floats.
@@ -202,7 +202,7 @@ class SizedNoise:
 
 
 def sized_sheet(sized: SizedNoise) -> Sheet:
-    """Return the answer and the refuted noise as a sheet, with a sentence on what that proves."""
+    """Return the answer and the refuted noise as a sheet, with a sentence on the proof."""
     meets, refuted = sized.printed.meets, sized.printed.refuted
     messages = sized.printed.messages
     columns = (
@@ -406,7 +406,7 @@ def _less(sized: SizedNoise) -> str:
 
 
 def _proved(sized: SizedNoise) -> str:
-    """Return in a sentence or two what is proved of smaller noise."""
+    """Return a sentence or two on the proof about smaller noise."""
     if sized.ordered:
         return "No smaller scale than the refuted one meets the target: more noise is a post-processing of less."
     if not sized.scanned:

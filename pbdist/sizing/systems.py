@@ -1,7 +1,7 @@
 """Read the systems whose noise is sized from a YAML file, ``data/systems.yaml`` by default.
 
-Every figure has its source or is called an example. An error names the file, the line, the field, what was expected and
-what was found.
+Every figure has its source or is called an example. An error names the file, the line, the field, the
+expected value and the found one.
 """
 
 import math
@@ -51,7 +51,7 @@ def _text(value: JsonValue) -> str:
 
 Text = Annotated[str, PlainValidator(_text)]
 Natural = Annotated[int, Field(ge=1)]
-#: Of which each item is read by itself.
+#: A list whose items are read one by one.
 SomeItems = Annotated[list[Any], Field(min_length=1)]
 
 
@@ -152,7 +152,7 @@ def _amount_of(kind: type[Pair]) -> str:
 
 
 def _observation_model(kind: type[Pair]) -> type[BaseModel]:
-    """Return the model of what describes an observation: the parameters of the mechanism but its amount of noise."""
+    """Return the model of an observation: the parameters of the mechanism but its amount of noise."""
     fields: dict[str, Any] = {"kind": (str, ...)}
     for one in parameters_of(kind).values():
         if one.domain.form is Form.NUMBER and not one.sized:
@@ -269,7 +269,7 @@ class System:
     description: str
     #: Citations.
     sources: tuple[str, ...]
-    #: What is seen in a round.
+    #: The observation of a round.
     observation: NoisyCounts | NoiseObservation
     #: Noise that was published.
     settings: tuple[PublishedSetting, ...]
@@ -479,5 +479,5 @@ def _citation(entry: Document, sources: Mapping[str, str]) -> str:
 
 
 def _whole(value: float) -> float:
-    """Return a whole number as an integer, which is what a mechanism that counts takes."""
+    """Return a whole number as an integer, as mechanisms that count take it."""
     return int(value) if value.is_integer() else value

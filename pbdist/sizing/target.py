@@ -21,7 +21,7 @@ from pbdist.table import bounds_table
 _COARSEST = 0.02
 #: Relative width of the narrowest bounds.
 _FINEST = 1e-7
-#: By what factor the next bounds are to be narrower.
+#: The factor by which the next bounds should be narrower.
 _NARROWER = 8.0
 #: The search for narrower bounds ends where the next ones are wider than this part of those before.
 _NO_GAIN = 0.8

@@ -132,7 +132,7 @@ def test_the_table_goes_on_where_a_target_has_no_answer(tmp_path: Path, capsys: 
     assert first.startswith("| `responses` | δ <= 0.9 at ε = 30 after 1 round | none | none: delta: every scale of")
     assert first.count("|") == second.count("|") == 7
     assert "| 1 - p = 0.2" in second
-    assert "got none for an entry: responses, 1 rounds: delta: expected a target" in printed.err
+    assert "got none for an entry: responses, 1 rounds: delta: every scale of" in printed.err
 
 
 def test_what_cannot_be_judged_or_sized_says_so(systems, monkeypatch: pytest.MonkeyPatch) -> None:
