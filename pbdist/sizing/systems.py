@@ -20,6 +20,7 @@ from pbdist.mechanisms import (
     READINGS,
     DiscreteGaussian,
     DiscreteLaplace,
+    ElementaryPair,
     Form,
     Laplace,
     NoisyCount,
@@ -195,23 +196,18 @@ class NoisyCounts:
     #: The readings of "noise on a count" to size and judge, the protocol's own first.
     readings: tuple[str, ...]
 
-    def mechanism(self, noise: CountNoise, mean: float, scale: float, reading: str | None = None) -> Pair:
-        """Return the worst-case pair of one round."""
-        pairs = self._pairs(noise, mean, scale, reading)
-        factors = [Reversed(pair) if count.reversed else pair for count, pair in zip(self.counts, pairs, strict=True)]
-        return factors[0] if len(factors) == 1 else Product(*factors)
-
-    def expected_messages(self, noise: CountNoise, mean: float, scale: float, reading: str | None = None) -> float:
-        """Return how many messages the noise on all counts takes a round on average; about 12 digits, no bound."""
-        pairs = self._pairs(noise, mean, scale, reading)
-        return sum(count.messages * pair.expected_count for count, pair in zip(self.counts, pairs, strict=True))
-
-    def _pairs(self, noise: CountNoise, mean: float, scale: float, reading: str | None) -> list[NoisyCount]:
+    def family(self, noise: CountNoise, reading: str | None = None) -> CountFamily:
+        """Return the worst-case pairs of one round by mean and scale of the system's noise, with its messages."""
         chosen = self.readings[0] if reading is None else reading
-        return [
-            NoisyCount(noise(count.share * scale), _part(count.share, mean, noise), count.shift, chosen)
-            for count in self.counts
-        ]
+
+        def pair(mean: float, scale: float) -> Pair:
+            factors: list[ElementaryPair] = []
+            for count in self.counts:
+                one = NoisyCount(noise(count.share * scale), _part(count.share, mean, noise), count.shift, chosen)
+                factors.append(Reversed(one) if count.reversed else one)
+            return factors[0] if len(factors) == 1 else Product(*factors)
+
+        return CountFamily(pair, weights=tuple(count.messages for count in self.counts))
 
 
 def _part(share: float, mean: float, noise: CountNoise) -> float:
@@ -321,12 +317,7 @@ def system_family(
         known = ", ".join(observation.readings)
         raise InvalidInputError(f"reading: expected one of {known} for {system.name}, got {shown(reading)}")
     published = next((setting.noise for setting in system.settings if setting.noise is not None), Laplace)
-    kind = noise or published
-    family = CountFamily(
-        lambda mean, scale: observation.mechanism(kind, mean, scale, chosen),
-        weights=tuple(count.messages for count in observation.counts),
-    )
-    return family, {}
+    return observation.family(noise or published, chosen), {}
 
 
 def default_systems_path() -> Path:
@@ -441,7 +432,8 @@ def _setting(
             return PublishedSetting(model.name, origin, None, None, None, model.compositions, (pair,))
         _check_known(entry, ("noise",), model.noise, [kind.__name__ for kind in COUNT_NOISES])
         noise = noise_class(model.noise)
-        pairs = tuple(observation.mechanism(noise, model.mean, model.scale, name) for name in observation.readings)
+        families = (observation.family(noise, reading) for reading in observation.readings)
+        pairs = tuple(one.pair(model.mean, model.scale) for one in families)
         return PublishedSetting(model.name, origin, noise, model.mean, model.scale, model.compositions, pairs)
     except StudyFileError:
         raise

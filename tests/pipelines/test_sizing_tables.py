@@ -70,7 +70,7 @@ def test_what_is_printed_meets_the_target(systems, table) -> None:
     assert isinstance(counts.observation, NoisyCounts)
     rows = [line.split("|") for line in table[0] if line.startswith("| Laplace")]
     mean, scale = (float(cell.replace(",", "")) for cell in rows[0][3:5])
-    bounds = privacy_bounds(counts.observation.mechanism(Laplace, mean, scale), compositions=4, epsilon=math.log(2))
+    bounds = privacy_bounds(counts.observation.family(Laplace).pair(mean, scale), compositions=4, epsilon=math.log(2))
     assert float(bounds.delta_upper.values[0, 0]) <= 1e-4
 
 
@@ -88,7 +88,7 @@ def test_sizes_of_a_system(systems) -> None:
     assert sized.delta_upper <= 1e-4 < sized.refuted_delta_lower
     assert sized.mean is not None
     assert sized.expected_messages == pytest.approx(
-        counts.observation.expected_messages(Gaussian, sized.mean, sized.scale), rel=1e-9
+        counts.observation.family(Gaussian).messages(sized.mean, sized.scale), rel=1e-9
     )
     assert size_system(answers, answers.targets[0]).ordered
 
