@@ -5,14 +5,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pbdist.cli.options import COMPOSITIONS, EPSILONS, FORMAT, direction, strict
 from pbdist.cli.output import BOUND_EXITS, NOT_FOUND, print_sheet
 from pbdist.cli.parser import FILE, NUMBER, Command, Option, Options, Word, command, flag, refuse
-
-if TYPE_CHECKING:
-    from pbdist.mechanisms import Pair
 
 _PREFIX = "parameter_"
 #: Kinds that are listed beside a parameter, at most.
@@ -95,7 +92,7 @@ def _bounds(options: Options, name: str) -> int:
     else:
         texts = {key: one[0] if len(one) == 1 else " ".join(map(str, one)) for key, one in shared.items()}
         sheet = replace(found, asked={"mechanism": options.family, **texts, **columns}).sheet()
-        notes = *sheet.notes, *_how_to_read(found, options, name, pairs[0].pair)
+        notes = *sheet.notes, *_how_to_read(found, options, name, lower=pairs[0].pair.attained_by_some)
         print_sheet(replace(sheet, notes=notes), form)
     return NOT_FOUND if found.unknown.any() else 0
 
@@ -130,14 +127,14 @@ def _joined(parts: list[Any]) -> Any:
     return replace(first, **joined)
 
 
-def _how_to_read(found: Any, options: Options, name: str, pair: "Pair") -> Iterator[str]:
+def _how_to_read(found: Any, options: Options, name: str, *, lower: bool) -> Iterator[str]:
     """Yield how the bounds are to be read: from above; and from below where some neighbours follow a pair exactly."""
     if found.unknown.all() or not any(map(math.isfinite, found.upper.flat)):
         return
     bound, some = ("ε", "an ε") if name == "epsilon" else ("δ", "a δ")
     larger = "larger " if options.direction == "each" else ""
     text = f"The mechanism is (ε, δ)-private with the {larger}upper {bound}."
-    if pair.attained_by_some:
+    if lower:
         text += f" For its worst-case pair no analysis can prove {some} below the {larger}lower one."
     yield text
 

@@ -9,13 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from math import log
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pbdist.errors import printable
+from pbdist.errors import PrecisionWarning, printable
 from pbdist.progress import Hearer, heard_by
-
-if TYPE_CHECKING:
-    from pbdist.tables import Sheet
+from pbdist.tables import Sheet
 
 FAILED, WRONG, MISSED, NOT_FOUND = 1, 2, 3, 4
 
@@ -63,7 +61,7 @@ def spelt(text: str) -> str:
     return text.encode(encoding, SPELLING).decode(encoding)
 
 
-def print_sheet(sheet: "Sheet", form: str) -> None:
+def print_sheet(sheet: Sheet, form: str) -> None:
     """Print a sheet in any format."""
     print(sheet.table(spelt) if form == "table" else sheet.text(form).rstrip("\n"))
 
@@ -76,8 +74,6 @@ def print_json(found: object) -> None:
 @contextmanager
 def printed_warnings() -> Iterator[list[str]]:
     """Print every warning of pbdist as one line on stderr, despite any warning filters; yield the printed texts."""
-    from pbdist.errors import PrecisionWarning
-
     printed: list[str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("always", PrecisionWarning)

@@ -12,13 +12,13 @@ from pbdist.cli.output import EXIT_CODES, MISSED, print_json, print_sheet, print
 from pbdist.cli.parser import FILE, FOLDER, PATH, Argument, Number, Option, Options, Word, command, refuse
 from pbdist.errors import InvalidInputError, printable
 from pbdist.input_files import check_outside
+from pbdist.tables import Column, Sheet
 
 if TYPE_CHECKING:
     from pbdist.run import Executor
     from pbdist.run.events import Event
     from pbdist.store import Place
     from pbdist.study import Plan, StudySpec
-    from pbdist.tables import Sheet
 
 #: Workers take about so long to start, in seconds.
 _SERIAL_SECONDS = 3.0
@@ -221,7 +221,6 @@ def studies(options: Options) -> int:
         print(shipped_study(options.study).read_text(encoding="utf-8"), end="")
         return 0
     from pbdist.study import load_study
-    from pbdist.tables import Column, Sheet
 
     # First the one that strangers should try.
     names = sorted(shipped_names(), key=lambda name: name != "quickstart")
@@ -302,10 +301,9 @@ def _facts(plan: "Plan", workers: int) -> dict[str, Any]:
     }
 
 
-def _plan_sheet(study: "StudySpec", facts: dict[str, Any]) -> "Sheet":
+def _plan_sheet(study: "StudySpec", facts: dict[str, Any]) -> Sheet:
     """Return a plan as a table, with the points that targets add."""
     from pbdist.study.plan import counted, duration, size
-    from pbdist.tables import Column, Sheet
 
     epsilon, seconds = study.epsilon, facts["batch_seconds"]
     precision = f"tolerance {study.tolerance:g}" if study.buckets is None else f"{study.buckets:,} buckets"
@@ -328,7 +326,7 @@ def _plan_sheet(study: "StudySpec", facts: dict[str, Any]) -> "Sheet":
     return Sheet(columns, tuple(rows.items()), (caption,), tuple(_added(facts["points"], facts["added_by_targets"])))
 
 
-def _added(points: int, added: dict[str, Any]) -> "Iterator[str]":
+def _added(points: int, added: dict[str, Any]) -> Iterator[str]:
     """Yield a line on the values that targets add to the grids, if any."""
     named = []
     for name, form in (("compositions", "{:,}"), ("epsilon", "{:.6g}")):
@@ -341,10 +339,9 @@ def _added(points: int, added: dict[str, Any]) -> "Iterator[str]":
         yield f"targets off the grids add {' and '.join(named)}: {become}, since every r is computed with every epsilon"
 
 
-def _additions_sheet(total: dict[str, Any], parts: "Sequence[dict[str, Any]]") -> "Sheet":
+def _additions_sheet(total: dict[str, Any], parts: Sequence[dict[str, Any]]) -> Sheet:
     """Return the parts that a run would add to a store as a table, with a note on all together."""
     from pbdist.study.plan import counted, duration, size
-    from pbdist.tables import Column, Sheet
 
     heads = ("cells", "compositions", "epsilon", "points, both directions", "batches", "time, one core", "store")
     rows = []
