@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from pbdist.mechanisms import Parameter
     from pbdist.sizing.sized import Answer
 
-
 _FAMILIES = Word("pbdist.sizing.comparison:family_names", only=True, several=True)
 
 
@@ -49,11 +48,7 @@ def _parameter_options(_: frozenset[str]) -> list[Option]:
 
 @command(
     "size",
-    Option(
-        "--family KIND",
-        "the mechanism whose noise is sized; A,B or all compares",
-        _FAMILIES,
-    ),
+    Option("--family KIND", "the mechanism whose noise is sized; A,B or all compares", _FAMILIES),
     Option("--system NAME", "a system of data/systems.yaml; its own targets if none is given", SYSTEM),
     SYSTEMS,
     *QUESTION,
@@ -89,13 +84,16 @@ def size(options: Options) -> int:
     if options.family is None and options.system is None:
         refuse("--family", "expected a kind of mechanism, or --system, got none")
     several = options.family is not None and (options.family == "all" or "," in options.family)
-    unused = {"scale_limits", "store", "systems"} if several else {"message_bytes", "systems"}
     if options.family is None:
         unused = {*_parameters(), "message_bytes"} - {"noise", "reading"}
-    what = "--system" if options.family is None else "--family"
-    options.refuse(*sorted(unused), problem=f"cannot be combined with {what}")
-    if options.family:
+        options.refuse(*sorted(unused), problem="cannot be combined with --system")
+    else:
+        options.refuse("systems", problem="applies to --system only")
         options.require("compositions")
+    if several:
+        options.refuse("scale_limits", "store", problem="cannot be combined with several families")
+    else:
+        options.refuse("message_bytes", problem="applies to several families only")
     return _print_families(options, options.form) if several else _print_sizes(options, options.form)
 
 

@@ -318,7 +318,7 @@ def _plan_sheet(study: "StudySpec", facts: dict[str, Any]) -> Sheet:
         f"projected time of the study, {counted(facts['workers'], 'worker')}": duration(facts["elapsed_seconds"]),
         "projected peak memory of a worker": size(facts["worker_bytes"]),
         "projected size of the store, at most": size(facts["store_bytes"]),
-        "bucket states": "kept" if study.keep_states else "not kept",
+        "bucket states": "saved" if study.keep_states else "not saved",
         "study digest": study.digest[:16],
     }
     columns = Column("what", "what", number=False), Column("how_much", "how much")

@@ -88,7 +88,7 @@ REFUSED = [
     (f"size --system nobody {GOAL}", "system: expected one of"),
     (f"size --family Gaussian {GOAL} --json --format latex", "--json: cannot be combined with --format latex"),
     (f"size --family Gaussian {GOAL} 2", "delta: expected numbers above 0 and below 1, got 2.0"),
-    (f"size --family Gaussian {GOAL} --systems mine.yaml", "--systems: cannot be combined with --family"),
+    (f"size --family Gaussian {GOAL} --systems mine.yaml", "--systems: applies to --system only"),
     (f"size --system vuvuzela-dialing --mean 3 {GOAL}", "--mean: cannot be combined with --system"),
     # dpsgd
     ("dpsgd", "error: --examples: expected a value, got none"),

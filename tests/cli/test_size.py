@@ -174,8 +174,8 @@ GOALS = {"compositions": 2, "epsilon": 1.0, "delta": 1e-3}
     ("arguments", "problem"),
     [
         (("--family", "Gaussian,Laplas"), "did you mean Laplace"),
-        (("--family", "all", "--store", "x.zarr"), "--store: cannot be combined with --family"),
-        (("--family", "Gaussian", "--message-bytes", "3"), "--message-bytes: cannot be combined with --family"),
+        (("--family", "all", "--store", "x.zarr"), "--store: cannot be combined with several families"),
+        (("--family", "Gaussian", "--message-bytes", "3"), "--message-bytes: applies to several families only"),
         (("--family", "Gaussian,Laplace", "--rate", "0.1"), "rate: is no parameter of any of the families"),
     ],
 )
