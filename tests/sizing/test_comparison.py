@@ -70,7 +70,7 @@ def test_families_of_ones_own() -> None:
     own = {"wide": lambda scale: Gaussian(2.0 * scale), "plain": Gaussian, "none": lambda _: Gaussian(-1.0)}
     found = pbdist.size_families(own, **TARGET, tolerance=0.1)
     assert set(found.sized) == {"wide", "plain"}
-    assert "family: expected" in found.reasons["none"]
+    assert "has no mechanism of any scale" in found.reasons["none"]
 
 
 @pytest.mark.parametrize(

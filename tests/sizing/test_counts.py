@@ -140,7 +140,7 @@ def test_poisson_noise_on_a_count_is_sized_by_its_mean() -> None:
     assert sized.mechanism == size(Poisson, sensitivity=2, **target).mechanism
     assert sized.expected_messages == sized.scale
     for wrong, problem in (
-        ({"mean": 3.0, "shift": 2}, "mean: expected none"),
+        ({"mean": 3.0, "shift": 2}, r"mean: size\(\) solves for it"),
         ({}, "shift: expected a value"),
         ({"shift": 0}, "shift: expected a whole number"),
     ):
