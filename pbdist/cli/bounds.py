@@ -109,9 +109,6 @@ def _question(options: Options, name: str) -> tuple[str, list[float]]:
     ((field, values),) = given.items()
     if field != "exp_epsilon":
         checked_delta(values, zero=True) if field == "delta" else checked_epsilon(values)
-    for value in values if field == "exp_epsilon" else ():
-        if not 1.0 <= value < math.inf:
-            refuse("--exp-epsilon", f"expected finite numbers of at least 1, got {value!r}")
     return field, values
 
 

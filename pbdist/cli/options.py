@@ -16,7 +16,7 @@ COMPOSITIONS = Option("--compositions R..", "numbers of compositions", WHOLE)
 #: One of these gives ε.
 EPSILONS = (
     Option("--epsilon E..", "epsilon, in nats", NUMBER),
-    Option("--exp-epsilon Y..", "e to the power of epsilon", NUMBER),
+    Option("--exp-epsilon Y..", "e to the power of epsilon", Number(1)),
 )
 #: Two of these are a question, and three a target.
 QUESTION = (COMPOSITIONS, *EPSILONS, Option("--delta D..", "delta", NUMBER))

@@ -2,6 +2,7 @@
 
 import glob
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -95,7 +96,7 @@ class Options(SimpleNamespace):
 # Not generic in older versions of click.
 @dataclass(frozen=True, eq=False)
 class Number(click.ParamType):  # type: ignore[type-arg]
-    """A number, within limits if both are given, or one of some words."""
+    """A number, finite and within limits where there are some, or one of some words."""
 
     low: float | None = None
     high: float | None = None
@@ -109,13 +110,15 @@ class Number(click.ParamType):  # type: ignore[type-arg]
         if value in self.words:
             return value
         expected = "expected a whole number" if self.whole else "expected a number"
-        expected += "" if self.low is None else f" from {self.low:,} to {self.high:,}"
+        if self.low is not None:
+            expected += f" of at least {self.low:,}" if self.high is None else f" from {self.low:,} to {self.high:,}"
         expected += f" ({self.unit})" if self.unit else ""
         try:
             found = int(value) if self.whole else float(value)
         except ValueError:
             refuse(field_of(param), f"{expected}, got {shown(value)}{_meant(value) if self.whole else ''}")
-        if self.low is not None and self.high is not None and not self.low <= found <= self.high:
+        high = sys.float_info.max if self.high is None else self.high
+        if self.low is not None and not self.low <= found <= high:
             refuse(field_of(param), f"{expected}, got {value}")
         return found
 

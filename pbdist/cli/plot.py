@@ -39,7 +39,7 @@ exit codes:
     Option("--mechanism LABEL", "the label of the mechanism in the study (default: all)"),
     COMPOSITIONS,
     Option("--epsilon E", "epsilon, in nats", NUMBER),
-    Option("--exp-epsilon Y", "e to the power of epsilon", NUMBER),
+    Option("--exp-epsilon Y", "e to the power of epsilon", Number(1)),
     Option("--delta D", "delta", NUMBER),
     Option(
         "--over NAME",
@@ -126,10 +126,7 @@ def _drawing(options: Options) -> Callable[..., object]:
             refuse("--compositions", f"expected one number for {kind}, got several")
         given["compositions"] = given["compositions"][0]
     if "exp_epsilon" in given and "exp_epsilon" not in takes:
-        power = given.pop("exp_epsilon")
-        if not 1.0 <= power < math.inf:
-            refuse("--exp-epsilon", f"expected a finite number of at least 1, got {power!r}")
-        given["epsilon"] = math.log(power)
+        given["epsilon"] = math.log(given.pop("exp_epsilon"))
     if marked and ("epsilon" in given) != ("delta" in given):
         refuse("--epsilon", "needs --delta, and --delta needs it: together they are the target that is marked")
     if marked and "epsilon" in given:

@@ -30,7 +30,7 @@ _REST = "missing beside the rest of a target"
     Option("--study FILE", "the targets of a study file, or of a study by name", STUDY_OR_FILE),
     Option("--compositions R", "a target: number of compositions", WHOLE),
     Option("--epsilon E", "a target: epsilon, in nats", NUMBER),
-    Option("--exp-epsilon Y", "a target: e to the power of epsilon", NUMBER),
+    Option("--exp-epsilon Y", "a target: e to the power of epsilon", Number(1)),
     Option("--delta D", "a target: the largest delta", NUMBER),
     Option(
         "--verify K", "recompute K points of the store in exact integers (default: none)", Number(0, 10_000, whole=True)
