@@ -175,7 +175,7 @@ def _bounds(sized: SizedNoise) -> tuple[str, str]:
 def _messages(observation: NoisyCounts, setting: PublishedSetting, reading: str | None = None) -> float:
     if setting.noise is None or setting.mean is None or setting.scale is None:
         return 0.0
-    return observation.expected_messages(setting.noise, setting.mean, setting.scale, reading)
+    return observation.family(setting.noise, reading).messages(setting.mean, setting.scale)
 
 
 def _target(target: SystemTarget) -> str:

@@ -182,7 +182,7 @@ def test_the_parts_of_an_extended_store(tmp_path: Path, complete: StoredStudy, a
     extend([complete], [plan_study(more, 2)])
     code, out = asked(complete)
     assert code == 1
-    assert "parts: 2, the first one and what extended it\n  first: 6 cells, 4 r, 3 ε, 0 missing\n" in out
+    assert "parts: 2, the first one and its extensions\n  first: 6 cells, 4 r, 3 ε, 0 missing\n" in out
     assert "  extension-001: 6 cells, 2 r, 3 ε, 6 missing\n" in out
     assert "points (cell, r, ε): 72 of 108 committed, 36 missing, 0 failed" in out
     assert "missing: batch 0 (extension-001), Laplace(scale=2, sensitivity=1) to Laplace" in out

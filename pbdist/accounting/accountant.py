@@ -1,4 +1,4 @@
-"""`Accountant`: what a run has spent so far, from both sides, and what it would have spent after more of the same."""
+"""`Accountant`: bounds on the privacy loss of a run so far, and after more of the same steps."""
 
 import json
 import math
@@ -44,9 +44,9 @@ from pbdist.types import IntArray, JsonValue
 #: Pairs, and how often each occurs.
 Counted = tuple[tuple[Pair, int], ...]
 
-#: What reveals nothing: a history without steps is as private.
+#: The pair of a history without steps, which reveals nothing.
 NOTHING = Histogram((1,), (1,))
-#: What a step of DP-SGD calls the parameters of its pair.
+#: The names of the pair's parameters in a step of DP-SGD.
 _FIELDS = {"scale": "noise_multiplier", "rate": "sample_rate"}
 
 
@@ -90,14 +90,14 @@ def round_of(phases: Sequence[Phase]) -> tuple[Counted, int]:
     return tuple(parts), repeats
 
 
-def _what_it_says(pair: Pair) -> object:
-    """Return what `adjacency_together` asks of a pair; the worst of several is asked itself."""
+def _neighbours_of(pair: Pair) -> object:
+    """Return what decides the neighbours of a pair, equal for pairs of which `adjacency_together` needs one only."""
     if pair.alternatives != (pair,):
         return pair
     return pair.adjacency, tuple((type(one), one.adjacency, one.removal) for one in pair.factors)
 
 
-#: What the document is, and the version of its format. A key that is added later is optional, and none changes its
+#: The kind of document, and the version of its format. A key that is added later is optional, and none changes its
 #: meaning; a document that older versions would misread gets a new version.
 KIND, FORMAT = "accountant", 1
 _KEYS, _PHASE_KEYS = ("pbdist", "format", "adjacency", "phases"), ("pair", "count")
@@ -106,7 +106,7 @@ _MAX_BYTES, _MAX_LEVELS = 64 << 20, 16
 
 
 def phases_of(document: Any) -> Iterator[Phase]:
-    """Yield the phases of a document, checked one by one; what they say together is not checked here."""
+    """Yield the phases of a document, each checked by itself."""
     if _deeper(document, _MAX_LEVELS):
         raise InvalidInputError(f"document: expected at most {_MAX_LEVELS} levels of nesting, got more")
     check_keys("", document, _KEYS)
@@ -138,7 +138,7 @@ def _deeper(value: Any, levels: int) -> bool:
 
 
 def check_keys(field: str, value: Any, keys: tuple[str, ...], *, needed: bool = True) -> None:
-    """Refuse what is no mapping of these keys, and if they are `needed` of all of them."""
+    """Refuse a value that is no mapping of these keys, or has not all of them if they are `needed`."""
     whole, inside = field or "document", f"{field}." if field else ""
     if not isinstance(value, Mapping):
         raise InvalidInputError(f"{whole}: expected a mapping of {', '.join(keys)}, got {shown(value)}")
@@ -152,9 +152,9 @@ def check_keys(field: str, value: Any, keys: tuple[str, ...], *, needed: bool = 
             raise InvalidInputError(f"{inside}{key}: expected a value, got none")
 
 
-#: So many tables are remembered.
+#: Tables that are remembered, at most.
 _REMEMBERED = 32
-#: Frames from a warning to who asked an accountant.
+#: Frames from a warning to the caller of an accountant.
 _DEPTH = 3
 
 _epsilon_table = lru_cache(maxsize=_REMEMBERED)(epsilon_table_of)
@@ -163,57 +163,64 @@ _delta_table = lru_cache(maxsize=_REMEMBERED)(partial(bounds_table, strict=False
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What is asked of a history, checked: of a round of pairs the numbers of repetitions, and δ or ε, each once.
+    """A checked question about a history: a round of pairs, and δ or ε, each once.
 
-    `places` says which number and which value each point of the answer has.
+    `places` has the number of repetitions and the value of each point of the answer.
     """
 
     components: Counted
-    rounds: tuple[int, ...]
     values: tuple[float, ...]
     places: tuple[IntArray, IntArray]
-    tolerance: float
-    together: bool
     strict: bool
+    #: Arguments of a table.
+    settings: Mapping[str, Any]
 
-    def tell(self, missed: str | None) -> None:
+    @classmethod
+    def of(
+        cls,
+        phases: Sequence[Phase],
+        field: str,
+        values: Any,
+        *,
+        repeats: Any,
+        tolerance: Any,
+        direction: Any,
+        strict: Any,
+    ) -> Self:
+        """Return a question, checked; `field` is the name of the values, "delta" or "epsilon"."""
+        check_direction(direction)
+        check_strict(strict)
+        tolerance = checked_tolerance(tolerance)
+        given = _checked(field, values, partial(checked_delta, zero=True) if field == "delta" else checked_epsilon)
+        times = _checked("repeats", repeats, checked_compositions)
+        try:
+            given, times = np.broadcast_arrays(given, times)
+        except ValueError:
+            raise InvalidInputError(
+                f"repeats: expected a shape that goes with the shape {given.shape} of {field}, got {times.shape}"
+            ) from None
+        components, once = round_of(phases)
+        most = int(times.max(initial=1)) * once
+        if most * sum(count for _, count in components) > MAX_COMPOSITIONS:
+            raise InvalidInputError(f"repeats: expected at most 2^62 steps in all, got {most} times a round of several")
+        numbers, row = np.unique(times, return_inverse=True)
+        known, column = np.unique(given, return_inverse=True)
+        places = row.reshape(given.shape), column.reshape(given.shape)
+        rounds = tuple(once * number for number in numbers.tolist())
+        settings = {"compositions": rounds, "tolerance": tolerance, "joint_directions": direction == "both"}
+        return cls(components, tuple(known.tolist()), places, strict, settings)
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """The pairs of the round."""
+        return [pair for pair, _ in self.components]
+
+    def report(self, missed: str | None) -> None:
         """Warn of bounds that miss the tolerance, or raise the error of it."""
         if missed is not None and self.strict:
             raise PrecisionError(missed)
         if missed is not None:
             warnings.warn(missed, PrecisionWarning, stacklevel=_DEPTH)
-
-
-def asked(
-    phases: Sequence[Phase], field: str, values: Any, *, repeats: Any, tolerance: Any, direction: Any, strict: Any
-) -> Question:
-    """Return a question, checked; `field` is "delta" or "epsilon", of which the values are."""
-    check_direction(direction)
-    check_strict(strict)
-    aimed = checked_tolerance(tolerance)
-    given = _checked(field, values, partial(checked_delta, zero=True) if field == "delta" else checked_epsilon)
-    times = _checked("repeats", repeats, checked_compositions)
-    try:
-        given, times = np.broadcast_arrays(given, times)
-    except ValueError:
-        raise InvalidInputError(
-            f"repeats: expected a shape that goes with the shape {given.shape} of {field}, got {times.shape}"
-        ) from None
-    components, once = round_of(phases)
-    most = int(times.max(initial=1)) * once
-    if most * sum(count for _, count in components) > MAX_COMPOSITIONS:
-        raise InvalidInputError(f"repeats: expected at most 2^62 steps in all, got {most} times a round of several")
-    numbers, row = np.unique(times, return_inverse=True)
-    known, column = np.unique(given, return_inverse=True)
-    return Question(
-        components,
-        tuple(once * number for number in numbers.tolist()),
-        tuple(known.tolist()),
-        (row.reshape(given.shape), column.reshape(given.shape)),
-        aimed,
-        direction == "both",
-        strict,
-    )
 
 
 def _checked(field: str, given: Any, check: Callable[[Any], Any]) -> Any:
@@ -229,20 +236,20 @@ def _checked(field: str, given: Any, check: Callable[[Any], Any]) -> Any:
 
 
 def _columns(**given: Any) -> dict[str, Any]:
-    """Return what was asked as arrays, for the table of the answer; one repetition goes without saying."""
+    """Return the columns of a question as arrays, for the table of the answer, without repetitions that are all 1."""
     arrays = dict(zip(given, np.broadcast_arrays(*given.values()), strict=True))
     return {name: array for name, array in arrays.items() if name != "repeats" or (array != 1).any()}
 
 
 def _frozen(values: Any) -> Any:
-    """Return an array of any shape, also without an axis, that nobody can change."""
+    """Return a read-only array of any shape, also without an axis."""
     array = np.asarray(values)
     array.setflags(write=False)
     return array
 
 
 class Accountant:
-    """Counts the steps of a run, and tells its ε and δ so far from both sides.
+    """Counts the steps of a run, and bounds its ε and δ so far from both sides.
 
     A history is a sequence of *phases*: a worst-case pair, and how often in a row it was run. What a step computes may
     depend on what earlier ones have released. Its pair may not: the bounds hold for noise, sampling rates and numbers
@@ -268,8 +275,8 @@ class Accountant:
     def __init__(self) -> None:
         self._phases: list[Phase] = []
         self._steps = 0
-        #: One pair of all those that say the same of neighbours: to look through all phases at each step takes time.
-        self._tellers: dict[object, Pair] = {}
+        #: One pair for each statement on neighbours: all phases would take too long to check at each step.
+        self._stating: dict[object, Pair] = {}
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -288,7 +295,7 @@ class Accountant:
         Pairs of which the parameters decide what neighbours are ("as-stated") are taken to be stated for the
         neighbours of the others.
         """
-        return adjacency_together(list(self._tellers.values()), "Accountant")
+        return adjacency_together(list(self._stating.values()), "Accountant")
 
     def step(self, *, noise_multiplier: float, sample_rate: float, steps: int = 1) -> Self:
         """Count steps of DP-SGD: Gaussian noise on a Poisson sample, for one record added or removed.
@@ -348,7 +355,7 @@ class Accountant:
         return self
 
     def _count(self, pair: Pair, count: int, field: str) -> None:
-        """Add a phase, merged with the last one where their pairs are equal; what is refused, by the field, is not."""
+        """Add a phase, merged with the last one where their pairs are equal; errors name the field."""
         total = count + self._steps
         if total > MAX_COMPOSITIONS:
             raise InvalidInputError(f"{field}: expected at most 2^62 steps in all, got {total}")
@@ -356,14 +363,14 @@ class Accountant:
         if last == pair:
             self._phases[-1] = Phase(pair, self._phases[-1].count + count)
         else:
-            adjacency_together([*self._tellers.values(), pair], field)
+            adjacency_together([*self._stating.values(), pair], field)
             # The worst of several is the only phase, so that it is enough to look at the last one.
             if last is not None and (last.enclosing_pairs is None or pair.enclosing_pairs is None):
                 raise InvalidInputError(
                     f"{field}: expected the worst of several pairs alone, got {type(pair).__name__} after"
                     f" {type(last).__name__}: which pair is followed in the one says nothing of the other"
                 )
-            self._tellers.setdefault(_what_it_says(pair), pair)
+            self._stating.setdefault(_neighbours_of(pair), pair)
             self._phases.append(Phase(pair, count))
         self._steps = total
 
@@ -383,7 +390,7 @@ class Accountant:
         delta : float or array_like of float
             δ, from 0 to below 1.
         repeats : int or array_like of int, optional
-            How often the whole history is run, at least 1: of one epoch, ``repeats=[15, 60]`` tells ε after 15 and
+            How often the whole history is run, at least 1: of one epoch, ``repeats=[15, 60]`` bounds ε after 15 and
             after 60 epochs. It is broadcast with `delta`.
         tolerance : float, optional
             ``upper / lower - 1`` that is aimed at, 1e-3 by default.
@@ -412,19 +419,13 @@ class Accountant:
             If the tolerance is missed; the bounds hold. In its text r is how often a round is run that has each pair
             as seldom as the history allows.
         """
-        question = asked(
+        question = Question.of(
             self._phases, "delta", delta, repeats=repeats, tolerance=tolerance, direction=direction, strict=strict
         )
-        table = _epsilon_table(
-            question.components,
-            compositions=question.rounds,
-            delta=question.values,
-            tolerance=question.tolerance,
-            joint_directions=question.together,
-        )
-        within, why, missed = epsilon_within(table, question.tolerance, [pair for pair, _ in question.components])
-        question.tell(missed)
-        at = (0 if question.together else slice(None), *question.places)
+        table = _epsilon_table(question.components, delta=question.values, **question.settings)
+        within, why, missed = epsilon_within(table, question.settings["tolerance"], question.pairs)
+        question.report(missed)
+        at = (0 if direction == "both" else slice(None), *question.places)
         lower, upper, met, why = (_frozen(each[at]) for each in (table.lower, table.upper, within, why))
         return EpsilonBounds(lower, upper, met, why, self.adjacency, asked=_columns(repeats=repeats, delta=delta))
 
@@ -454,34 +455,26 @@ class Accountant:
 
         Errors and warnings are those of `epsilon`.
         """
-        question = asked(
+        question = Question.of(
             self._phases, "epsilon", epsilon, repeats=repeats, tolerance=tolerance, direction=direction, strict=strict
         )
-        table = _delta_table(
-            question.components,
-            compositions=question.rounds,
-            epsilon=question.values,
-            tolerance=question.tolerance,
-            joint_directions=question.together,
-        )
+        table = _delta_table(question.components, epsilon=question.values, **question.settings)
         bounds = [table.delta_lower, table.delta_upper, table.log_delta_lower, table.log_delta_upper]
         within: Any = np.ones(table.delta_lower.shape, bool) if table.within is None else table.within
         closest: Any = within if table.closest is None else table.closest
-        if question.together:
+        if direction == "both":
             bounds = [each.max(axis=0) for each in bounds]
             within, closest = within.all(axis=0), closest.all(axis=0)
-        why = why_wide(
-            [pair for pair, _ in question.components], within, closest, (bounds[0] == 0.0) & (bounds[1] >= 1.0)
-        )
+        why = why_wide(question.pairs, within, closest, (bounds[0] == 0.0) & (bounds[1] >= 1.0))
         points = table.compositions, table.epsilon
-        question.tell(delta_missed(points, bounds, within, why, question.tolerance))
+        question.report(delta_missed(points, bounds, within, why, question.settings["tolerance"]))
         at = (..., *question.places)
         lower, upper, log_lower, log_upper, met, why = (_frozen(each[at]) for each in (*bounds, within, why))
         given = _columns(repeats=repeats, epsilon=epsilon)
         return DeltaBounds(lower, upper, log_lower, log_upper, met, why, self.adjacency, asked=given)
 
     def to_document(self) -> dict[str, JsonValue]:
-        """Return the history as what JSON takes; `from_document` is the inverse."""
+        """Return the history as JSON values; `from_document` is the inverse."""
         phases: list[JsonValue] = [{"pair": one.pair.canonical(), "count": one.count} for one in self._phases]
         return {"pbdist": KIND, "format": FORMAT, "adjacency": self.adjacency.value, "phases": phases}
 
@@ -497,9 +490,9 @@ class Accountant:
         found = cls()
         for index, phase in enumerate(phases_of(document)):
             found._count(phase.pair, phase.count, f"phases[{index}]")
-        told, known = document["adjacency"], found.adjacency.value
-        if told != known:
-            raise InvalidInputError(f"adjacency: expected {known}, which the phases are about, got {shown(told)}")
+        stated, known = document["adjacency"], found.adjacency.value
+        if stated != known:
+            raise InvalidInputError(f"adjacency: expected {known}, as the phases state, got {shown(stated)}")
         return found
 
     def save(self, path: str | Path) -> None:
@@ -556,16 +549,16 @@ class Accountant:
         """Return an accountant of the same steps that goes on by itself."""
         found = object.__new__(type(self))
         found.__dict__.update(self.__dict__)
-        found._phases, found._tellers = [*self._phases], {**self._tellers}
+        found._phases, found._stating = [*self._phases], {**self._stating}
         return found
 
     # It changes: it is no key.
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._told()})"
+        return f"{type(self).__name__}({self._described()})"
 
-    def _told(self) -> str:
+    def _described(self) -> str:
         number = len(self.phases)
         if not number:
             return "no steps"
@@ -576,4 +569,4 @@ class Accountant:
     def _repr_html_(self) -> str:
         """Return the phases as a small table, for notebooks."""
         rows = ((index, phase.pair, phase.count) for index, phase in enumerate(self.phases, 1))
-        return html_table(f"{type(self).__name__}: {self._told()}", rows, ("phase", "pair", "steps"))
+        return html_table(f"{type(self).__name__}: {self._described()}", rows, ("phase", "pair", "steps"))

@@ -13,15 +13,15 @@ from pbdist.sizing.api import size
 from pbdist.sizing.sized import SizedNoise, sized_as_json
 from pbdist.tables import Column, Sheet, Shown, head_of
 
-#: What the refuted noise proves of all that is smaller still.
+#: What the refuted noise proves of all smaller noise.
 SMALLER = "At this sampling rate no noise multiplier at or below the refuted one meets the target."
-#: How much smaller the refuted noise multiplier is, if nobody says otherwise.
+#: How much smaller the refuted noise multiplier is, by default.
 DEFAULT_STEP = 1e-3
 
 
 @dataclass(frozen=True)
 class DpsgdNoise(Answered):
-    """Noise multipliers of a run of DP-SGD, and what was taken for granted; ``print`` shows them as a table.
+    """Noise multipliers of a run of DP-SGD, and its assumptions; ``print`` shows them as a table.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class DpsgdNoise(Answered):
 
     @property
     def columns(self) -> dict[str, list[float]]:
-        """What was asked for each of `sized`."""
+        """The length, ε and δ of each of `sized`."""
         return self.training.columns(epsilon=self.epsilon, delta=self.training.delta)
 
     @property
@@ -69,7 +69,7 @@ class DpsgdNoise(Answered):
             Column("adjacency", "", number=False, printed=False),
         )
         rows = []
-        for asked, one in zip(zip(*self.columns.values(), strict=True), self.sized, strict=True):
+        for point, one in zip(zip(*self.columns.values(), strict=True), self.sized, strict=True):
             meets, less = one.printed.meets, one.printed.refuted
             cells = (
                 Shown(meets.scale, one.scale),
@@ -77,7 +77,7 @@ class DpsgdNoise(Answered):
                 Shown(less.scale, one.refuted_scale),
                 Shown(rounded_down(less.bound), one.refuted_delta_lower),
             )
-            rows.append((*asked, *cells, one.within_tolerance, one.adjacency.value))
+            rows.append((*point, *cells, one.within_tolerance, one.adjacency.value))
         given = " ".join(f"{name}={value}" for name, value in training.given.items())
         caption = f"DP-SGD {given}", f"neighbours: {training.adjacency.in_words}"
         return Sheet(columns, tuple(rows), caption, (SMALLER, *training.notes, f"For a paper: {self.sentence}"))
@@ -85,8 +85,8 @@ class DpsgdNoise(Answered):
     def json(self) -> str:
         """Return everything as JSON, unrounded."""
         rows = zip(*self.columns.values(), strict=True)
-        told = [dict(zip(self.columns, row, strict=True)) for row in rows]
-        answers = [{**row, **sized_as_json(one)} for row, one in zip(told, self.sized, strict=True)]
+        points = [dict(zip(self.columns, row, strict=True)) for row in rows]
+        answers = [{**point, **sized_as_json(one)} for point, one in zip(points, self.sized, strict=True)]
         return json.dumps({**self.about, "answers": answers}, indent=2, allow_nan=False) + "\n"
 
 
@@ -104,7 +104,7 @@ def dpsgd_noise(
 ) -> DpsgdNoise:
     """Return the smallest noise multiplier with which a run of DP-SGD provably is (ε, δ)-private.
 
-    What is taken for granted is as of `dpsgd`.
+    The assumptions are those of `dpsgd`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""An accountant in the form of dp-accounting's own, which tells certified bounds of the events that it composes."""
+"""An accountant in the form of dp-accounting's own, with certified bounds of the events that it composes."""
 
 import math
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class Interval(NamedTuple):
 
 
 class EventAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting has no types
-    """Counts events of dp-accounting, and tells ε and δ from both sides.
+    """Counts events of dp-accounting, and bounds ε and δ from both sides.
 
     It takes the place of ``PLDAccountant``: `get_epsilon` and `get_delta` are certified upper bounds. Events that it
     cannot bound exactly it does not support, and its error says why; `from_dp_event` describes the others.
@@ -76,7 +76,7 @@ class EventAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
         return self._spent
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
-        """Compose an event `count` times, or only tell why that cannot be."""
+        """Compose an event `count` times, or only return the reason why that cannot be."""
         adjacency = self._spent.adjacency
         try:
             pairs = from_dp_event(event, adjacency=adjacency).times(count)

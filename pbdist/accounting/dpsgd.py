@@ -1,4 +1,4 @@
-"""`dpsgd`: ε of a run of DP-SGD from both sides, in the words of those who train: records, batches, epochs, phases."""
+"""`dpsgd`: bounds on ε of a run of DP-SGD, from its records, batches, epochs and phases."""
 
 import math
 import warnings
@@ -23,7 +23,7 @@ from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.tables import Sheet
 from pbdist.types import JsonValue
 
-#: What is taken for granted of a run, and what the bounds do not hold for.
+#: The assumptions of the bounds, and the runs that they do not hold for.
 ASSUMED = (
     "Assumed: Poisson sampling, each record is in a batch with probability batch / examples, independently of the"
     " others and of other steps; neighbours are add-or-remove, with one record more or less."
@@ -52,7 +52,7 @@ def steps_of_epochs(epochs: float, sample_rate: Fraction) -> int:
     """Return how many steps some epochs are: pbdist's one rule, for fractions of epochs too.
 
     An epoch is 1 / sample_rate steps, rounded up, and so are the steps of all epochs. They are never fewer than are
-    trained, whether the last batch of an epoch is kept, as by a data loader of PyTorch or Opacus, dropped, or filled
+    trained, whether the last batch of an epoch remains, as by a data loader of PyTorch or Opacus, dropped, or filled
     with records of the next epoch: with n records and batches of b, ceil(e * ceil(n / b)) >= ceil(e * n / b).
     """
     # The decimal fraction that is meant: the float64 of 0.1 is a little more, and would take a step more.
@@ -71,7 +71,7 @@ class TrainingPhase:
     epochs : float, optional
         Of how many epochs these are the steps; None where steps were given.
     noise_multiplier : float, optional
-        None where it is what is looked for.
+        None where it is sized.
     """
 
     sample_rate: Fraction
@@ -93,7 +93,7 @@ class TrainingPhase:
 
 @dataclass(frozen=True)
 class Training:
-    """A run of DP-SGD, and the moments at which ε is asked for.
+    """A run of DP-SGD, and the moments at which ε is bounded.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class Training:
     runs : tuple of tuple of TrainingPhase
         The phases up to each moment.
     delta : tuple of float
-        δ that are asked for.
+        δ of the bounds.
     own_delta : bool
         Whether they were given; else δ is one over `examples`.
     """
@@ -125,8 +125,8 @@ class Training:
     @property
     def epochs(self) -> tuple[float, ...] | None:
         """How many epochs these are; None where steps were given."""
-        told = [[phase.epochs for phase in run if phase.epochs is not None] for run in self.runs]
-        return tuple(map(math.fsum, told)) if list(map(len, told)) == list(map(len, self.runs)) else None
+        lengths = [[phase.epochs for phase in run if phase.epochs is not None] for run in self.runs]
+        return tuple(map(math.fsum, lengths)) if list(map(len, lengths)) == list(map(len, self.runs)) else None
 
     @property
     def sample_rate(self) -> float:
@@ -144,8 +144,8 @@ class Training:
         if len(self.phases) > 1:
             return {"examples": self.examples}
         noise = self.phases[-1].noise_multiplier
-        told = {"examples": self.examples, "batch": self.batch, "rate": self.sample_rate}
-        return told if noise is None else {**told, "noise_multiplier": noise}
+        found = {"examples": self.examples, "batch": self.batch, "rate": self.sample_rate}
+        return found if noise is None else {**found, "noise_multiplier": noise}
 
     @property
     def adjacency(self) -> Adjacency:
@@ -183,7 +183,7 @@ class Training:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is taken for granted, in sentences."""
+        """The assumptions, in sentences."""
         steps = () if self.epochs is None else (STEPS,)
         default = () if self.own_delta else (f"δ is 1 / {self.examples}, as none was given: a smaller one is safer.",)
         return (ASSUMED, NOT_BOUNDED, *steps, *default)
@@ -197,9 +197,9 @@ class Training:
         for phase in self.phases:
             steps, batch = f"{phase.steps:,} steps", exact(float(phase.sample_rate * self.examples))
             epochs = "" if phase.epochs is None else f"{exact(phase.epochs)} epoch{'s' * (phase.epochs != 1)}"
-            told = f"{epochs} ({steps})" if epochs else steps
+            length = f"{epochs} ({steps})" if epochs else steps
             multiplier = noise if phase.noise_multiplier is None else exact(phase.noise_multiplier)
-            parts.append(f"{told} with expected batch {batch} and noise multiplier {multiplier}")
+            parts.append(f"{length} with expected batch {batch} and noise multiplier {multiplier}")
         private = "- and ".join(f"({epsilon}, {_short(delta)})" for epsilon, delta in promises)
         return (
             f"We trained with DP-SGD on {self.examples:,} records: {', then '.join(parts)}. With Poisson sampling, and"
@@ -225,7 +225,7 @@ class Answered(ABC):
     @property
     @abstractmethod
     def sheet(self) -> Sheet:
-        """The answers, rounded outwards, what they take for granted, and a sentence for a paper."""
+        """The answers, rounded outwards, their assumptions, and a sentence for a paper."""
 
     @property
     @abstractmethod
@@ -253,15 +253,15 @@ class Answered(ABC):
 
 @dataclass(frozen=True, eq=False)
 class DpsgdEpsilon(Answered):
-    """ε of a run of DP-SGD, and what was taken for granted; ``print`` shows it as a table.
+    """ε of a run of DP-SGD, and its assumptions; ``print`` shows it as a table.
 
     Attributes
     ----------
     training : Training
         Records, phases and δ.
     epsilon : EpsilonBounds
-        Of shape (moments, δ), with a leading axis of the removal and the addition of a record where each direction was
-        asked for.
+        Of shape (moments, δ), with a leading axis of the removal and the addition of a record for the direction
+        "each".
     """
 
     training: Training
@@ -296,7 +296,7 @@ class DpsgdEpsilon(Answered):
         return self._table({}).json(self.about)
 
     def _table(self, given: Mapping[str, Any]) -> Sheet:
-        """Return what was asked and the bounds, with all points in one axis, after that of the directions if any."""
+        """Return the bounds with their points, all in one axis, after that of the directions if any."""
         shape = (2, -1) if self.epsilon.lower.ndim > 2 else (-1,)
         arrays = {name: each.reshape(shape) for name, each in vars(self.epsilon).items() if hasattr(each, "reshape")}
         asked = {"mechanism": "DP-SGD", **given, **self.training.columns(delta=self.training.delta)}
@@ -305,7 +305,7 @@ class DpsgdEpsilon(Answered):
     def over_time(self, moments: int = 24) -> "DpsgdEpsilon":
         """Return ε at about so many moments of the run, as evenly as steps allow, and at the end of each phase."""
         with warnings.catch_warnings():
-            # `within_tolerance` tells it.
+            # `within_tolerance` has it.
             warnings.simplefilter("ignore", PrecisionWarning)
             return _bounded(self.training.over_time(moments))
 
@@ -359,7 +359,7 @@ def dpsgd(
     Returns
     -------
     DpsgdEpsilon
-        The bounds, what was taken for granted, and a sentence for a paper.
+        The bounds, its assumptions, and a sentence for a paper.
 
     Raises
     ------
@@ -390,9 +390,9 @@ def dpsgd(
     return _bounded(training, tolerance=tolerance, direction=direction, strict=strict)
 
 
-def _bounded(training: Training, **asked: Any) -> DpsgdEpsilon:
+def _bounded(training: Training, **settings: Any) -> DpsgdEpsilon:
     """Return the bounds on ε at each moment of a run."""
-    found = [_pairs_of(run).epsilon(list(training.delta), **asked) for run in training.runs]
+    found = [_pairs_of(run).epsilon(list(training.delta), **settings) for run in training.runs]
     names = [name for name, value in vars(found[0]).items() if isinstance(value, np.ndarray)]
     arrays: Any = {name: np.stack([getattr(one, name) for one in found], axis=-2) for name in names}
     for array in arrays.values():
@@ -438,7 +438,7 @@ def _checked_phases(examples: int, given: Mapping[str, Any], phases: Any) -> lis
         raise InvalidInputError(f"phases: expected a list of at least one phase, got {shown(phases)}")
     for name in ("epochs", "steps"):
         if given[name] is not None:
-            raise InvalidInputError(f"{name}: expected none beside phases, which have their own, got one")
+            raise InvalidInputError(f"{name}: cannot be combined with phases, which have their own")
     found = []
     for index, phase in enumerate(phases):
         field = f"phases[{index}]"

@@ -1,4 +1,4 @@
-"""Read dp-accounting's events: compositions become worst-case pairs with counts, what is not exact is refused."""
+"""Read dp-accounting's events: compositions become worst-case pairs with counts; other events are refused."""
 
 import math
 import warnings
@@ -33,12 +33,12 @@ from pbdist.mechanisms import (
 from pbdist.notebook import html_table
 from pbdist.results import ENCLOSED, DeltaBounds, EpsilonBounds, relative_width
 
-#: The pair of what shows the data as it is: every δ is 1.
+#: The pair of an event that reveals the data: every δ is 1.
 REVEALED = ApproximateDP(epsilon=0.0, delta=1.0)
 
 
 class EventRefusedError(InvalidInputError):
-    """No worst-case pair is known for an event: the text names the event, and says why.
+    """No worst-case pair is known for an event: the text names the event and the reason.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class EventPairs:
 
     @property
     def total(self) -> bool:
-        """Whether something shows the data as it is."""
+        """Whether some event reveals the data."""
         return any(pair == REVEALED for pair, _ in self.lower)
 
     def __iter__(self) -> Iterator[tuple[Pair, int]]:
@@ -104,16 +104,16 @@ class EventPairs:
         self, delta: Any, *, tolerance: float | None = None, direction: str = "both", strict: bool = False
     ) -> EpsilonBounds:
         """Bound ε(δ) of the event from both sides; arguments, errors and warnings as of `Accountant.epsilon`."""
-        asked: Any = {"tolerance": tolerance, "direction": direction, "strict": strict}
-        found: EpsilonBounds = self._enclosed(lambda run: run.epsilon(delta, **asked), tolerance)
+        settings: Any = {"tolerance": tolerance, "direction": direction, "strict": strict}
+        found: EpsilonBounds = self._enclosed(lambda run: run.epsilon(delta, **settings), tolerance)
         return found
 
     def delta(
         self, epsilon: Any, *, tolerance: float | None = None, direction: str = "both", strict: bool = False
     ) -> DeltaBounds:
         """Bound δ(ε) of the event from both sides; arguments, errors and warnings as of `Accountant.delta`."""
-        asked: Any = {"tolerance": tolerance, "direction": direction, "strict": strict}
-        found: DeltaBounds = self._enclosed(lambda run: run.delta(epsilon, **asked), tolerance)
+        settings: Any = {"tolerance": tolerance, "direction": direction, "strict": strict}
+        found: DeltaBounds = self._enclosed(lambda run: run.delta(epsilon, **settings), tolerance)
         return found
 
     def _enclosed(self, bounds: Callable[[Accountant], Any], tolerance: float | None) -> Any:
@@ -122,7 +122,7 @@ class EventPairs:
         if self.exact:
             return replace(above, adjacency=self.adjacency)
         with warnings.catch_warnings():
-            # What is missed is told once.
+            # One warning of a missed tolerance is enough.
             if not np.all(above.within_tolerance):
                 warnings.simplefilter("ignore", PrecisionWarning)
             below = bounds(accountant_of(self.lower))
@@ -134,11 +134,11 @@ class EventPairs:
 
     def __str__(self) -> str:
         """Return the pairs and their counts; where two compositions enclose the event, both."""
-        told = [" + ".join(f"{count:,} x {pair!r}" for pair, count in pairs) for pairs in (self.upper, self.lower)]
+        texts = [" + ".join(f"{count:,} x {pair!r}" for pair, count in pairs) for pairs in (self.upper, self.lower)]
         neighbours = f"neighbours: {self.adjacency}"
         if self.exact:
-            return f"{told[0] or 'nothing is revealed'}, {neighbours}"
-        return f"from above {told[0]}, from below {told[1] or 'nothing'}, {neighbours}"
+            return f"{texts[0] or 'nothing is revealed'}, {neighbours}"
+        return f"from above {texts[0]}, from below {texts[1] or 'nothing'}, {neighbours}"
 
     def _repr_html_(self) -> str:
         """Return the pairs and their counts as a small table, for notebooks."""
@@ -247,13 +247,13 @@ class Reading:
 
     @property
     def everything(self) -> EventPairs:
-        """The pairs of what shows the data as it is."""
+        """The pairs of an event that reveals the data."""
         return self.exactly(lambda: REVEALED)
 
     def shown_with(self, chance: Fraction) -> EventPairs:
-        """The pairs of what shows a record with a chance, at least: as private as what shows it always.
+        """The pairs of an event that reveals a record with a chance, at least: as private as one that always does.
 
-        Where it does not, nothing is seen; where neighbours are, the other record is in its place.
+        Otherwise nothing is seen; for neighbours of which a record is replaced, the other record is in its place.
         """
         seen, whole = chance.as_integer_ratio()
         if self.adjacency is Adjacency.REPLACE_ONE:
@@ -331,7 +331,7 @@ def truncated_batch(reading: Reading) -> EventPairs:
         return reading.nothing
     reading.check_adjacency((Adjacency.ADD_OR_REMOVE,), "no pair of samples that are cut is proved here")
     if noise == 0.0:
-        # A record in the sample is kept at least as often as it would be among all of them.
+        # A record of the sample stays in it at least as often as it would among all records.
         return reading.shown_with(Fraction(rate) * min(Fraction(batch, examples), Fraction(1)))
     if batch >= examples:
         return reading.exactly(lambda: SubsampledGaussian(noise, rate))
@@ -399,7 +399,7 @@ def _randomized_response(reading: Reading) -> EventPairs:
         return reading.nothing
     half = 0.5 * noise
     if reading.adjacency is Adjacency.REPLACE_ONE and buckets == 2 and 2.0 * half == noise:
-        # The lie is told with probability noise / 2; renaming the outcomes makes it the truth.
+        # A lie has the probability noise / 2; renaming the outcomes makes it the truth.
         return reading.exactly(lambda: RandomizedResponse(half))
     # In units of 1 / (buckets * whole) each other outcome has the mass `blind`, the true one the rest.
     blind, whole = noise.as_integer_ratio()
@@ -479,7 +479,7 @@ _MODULE = "dp_accounting.dp_event"
 _COMPOSED, _REPEATED = "ComposedDpEvent", "SelfComposedDpEvent"
 #: The neighbours that events can be read for.
 _ADJACENCIES = (Adjacency.ADD_OR_REMOVE, Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT)
-#: So many events are nested in one another at most, apart from compositions.
+#: The most events that are nested in one another, apart from compositions.
 _DEEPEST = 20
 
 #: Every kind of event that is known, by the name of its class.
@@ -531,7 +531,7 @@ def from_dp_event(event: Any, *, adjacency: Adjacency | str = Adjacency.ADD_OR_R
 
 
 def _read(event: Any, adjacency: Adjacency, depth: int) -> EventPairs:
-    """Return the pairs of an event that is so deep in others."""
+    """Return the pairs of an event that is nested so deeply in others."""
     if depth > _DEEPEST:
         raise refusal(_name_of(event), f"one in more than {_DEEPEST} others", event)
     parts = [_leaf(leaf, adjacency, depth).times(count) for leaf, count in _leaves(event)]
@@ -573,7 +573,7 @@ def _leaves(event: Any) -> Iterator[tuple[Any, int]]:
 
 
 def _name_of(event: Any) -> str:
-    """Return the name of an event's class, by which it is known; what is no event of dp-accounting has another one."""
+    """Return the name of an event's class; classes that are not of dp-accounting have the name of their module too."""
     if isinstance(event, tuple) and hasattr(event, "module_name") and hasattr(event, "class_name"):
         named = event.module_name, event.class_name
         module, name = (one.decode(errors="replace") if isinstance(one, bytes) else str(one) for one in named)

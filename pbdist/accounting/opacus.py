@@ -34,7 +34,7 @@ def register() -> None:
 
 
 class OpacusAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
-    """Counts the steps of a training with Opacus, and tells its ε and δ from both sides.
+    """Counts the steps of a training with Opacus, and bounds their ε and δ from both sides.
 
     What Opacus asks for, ``get_epsilon``, is the certified upper bound. Bounds are those of the Gaussian mechanism on a
     Poisson sample for one record added or removed, which is what Opacus runs with ``poisson_sampling=True``, its

@@ -8,7 +8,7 @@ __all__ = ["main"]
 
 
 def main(arguments: "Sequence[str] | None" = None) -> int:
-    """Run the command line and return the exit code, of which the help of each command says what it means.
+    """Run the command line and return the exit code, as the help of each command explains it.
 
     With `arguments`, for a call from Python, the signal handlers of the process stay. Without, it takes the arguments
     of the process, and Ctrl-C, SIGTERM and SIGHUP end it with one line.

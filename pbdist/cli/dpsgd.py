@@ -2,19 +2,17 @@
 
 from typing import Any
 
-from pbdist.cli.given import Options, chosen_format, given_options, refuse, refuse_given, require
 from pbdist.cli.options import FORMAT, direction, strict
-from pbdist.cli.output import BOUND_EXITS, NOT_FOUND, answered, print_sheet
-from pbdist.cli.parser import NUMBER, PATH, WHOLE, Option, Word, command
-from pbdist.cli.plot import ENDS, write_drawing
+from pbdist.cli.output import BOUND_EXITS, NOT_FOUND, print_sheet
+from pbdist.cli.parser import NUMBER, PATH, WHOLE, Option, Options, Word, command, refuse
+from pbdist.cli.plot import check_drawing, write_drawing
+from pbdist.errors import shown
 
 _EXAMPLE = "epochs=10,noise-multiplier=1.2,batch=256"
 
 
 def _phase(text: str) -> dict[str, Any]:
-    """Return what a phase says: ``epochs=10,noise-multiplier=1.2,batch=256``."""
-    from pbdist.errors import shown
-
+    """Return the values of a phase: ``epochs=10,noise-multiplier=1.2,batch=256``."""
     found: dict[str, Any] = {}
     for part in text.split(","):
         name, equals, value = part.partition("=")
@@ -35,7 +33,7 @@ def _phase(text: str) -> dict[str, Any]:
     Option("--batch B", "records of a batch, on average", WHOLE),
     Option("--sample-rate Q", "in place of --batch: probability of a record to be in a batch", NUMBER),
     Option("--noise-multiplier X", "deviation of the noise / norm to which gradients are clipped", NUMBER),
-    Option("--epsilon E..", "epsilon to keep, in nats", NUMBER),
+    Option("--epsilon E..", "the promised epsilon, in nats", NUMBER),
     Option("--epochs T..", "numbers of epochs: each is N / B steps, rounded up", NUMBER),
     Option("--steps R..", "numbers of steps, in place of epochs", WHOLE),
     Option("--phase PHASE..", f"in place of epochs, where noise or batch changes: {_EXAMPLE}", Word(make=_phase)),
@@ -52,25 +50,31 @@ def _phase(text: str) -> dict[str, Any]:
     example="dpsgd --examples 60000 --batch 256 --noise-multiplier 1.1 --epochs 15 60 --delta 1e-5",
     exits=BOUND_EXITS,
     exclusive=[("noise_multiplier", "epsilon"), ("epochs", "steps", "phase"), ("batch", "sample_rate")],
+    answers=True,
 )
 def dpsgd(options: Options) -> int:
     """Bound epsilon of a DP-SGD run, or size its noise.
 
     With --noise-multiplier epsilon is bounded from both sides; with --epsilon the smallest noise multiplier is found
-    that provably keeps it, and a smaller one is refuted. Each step draws every record with probability batch /
+    that provably meets it, and a smaller one is refuted. Each step draws every record with probability batch /
     examples, independently of the others (Poisson sampling); neighbours have one record more or less. Shuffled batches
-    of fixed size are not what is bounded. The last line is a sentence for a paper.
+    of fixed size are not covered. The last line is a sentence for a paper.
     """
-    return answered(lambda _: _answer(options), strict=options.strict)
-
-
-def _answer(options: Options) -> int:
-    form = chosen_format(options)
-    _check(options)
+    options.require("examples")
+    if options.phase is None:
+        options.require("batch", "sample_rate")
+        options.require("noise_multiplier", "epsilon")
+        options.require("epochs", "steps", "phase")
+    if options.epsilon is not None:
+        needless = "cannot be combined with --epsilon: one noise is sized, for both directions"
+        options.refuse("direction", "phase", "plot", problem=needless)
+    if options.plot is not None:
+        check_drawing("--plot", options.plot)
+    form = options.form
     from pbdist import accounting
 
     names = ("examples", "batch", "sample_rate", "noise_multiplier", "epsilon", "epochs", "steps", "delta", "tolerance")
-    run = given_options(options, names)
+    run = options.given(*names)
     settings: dict[str, Any] = {"phases": options.phase, "direction": options.direction or "both"}
     found = accounting.dpsgd(**run, **settings) if options.epsilon is None else accounting.dpsgd_noise(**run)
     if form == "json":
@@ -84,18 +88,3 @@ def _answer(options: Options) -> int:
 
         write_drawing(options.plot, (8.2, 4.4), lambda axes: training(found, axes=axes))
     return NOT_FOUND if found.epsilon.unknown.any() else 0
-
-
-def _check(options: Options) -> None:
-    """Refuse a question that lacks something, or has too much."""
-    require(options, "examples")
-    if options.phase is None:
-        require(options, "batch", "sample_rate")
-        require(options, "noise_multiplier", "epsilon")
-        require(options, "epochs", "steps", "phase")
-    if options.epsilon is not None:
-        needless = "expected none with --epsilon, got one: one noise is sized, for both directions"
-        refuse_given(options, ("direction", "phase", "plot"), needless)
-    path = options.plot
-    if path is not None and (path.suffix[1:].lower() not in ENDS or not path.parent.is_dir()):
-        refuse("--plot", f"expected a file that ends in .svg, .png or .pdf, in a folder that exists, got {path}")

@@ -7,16 +7,15 @@ from collections.abc import Sequence
 
 import click
 
-from pbdist.cli import bounds, dpsgd, explore, plot, query, report, size, store, study
-from pbdist.cli.given import Options
+from pbdist.cli import bounds, dpsgd, plot, query, report, size, store, study
 from pbdist.cli.interrupts import INTERRUPTED, LINE, end_if_watched
 from pbdist.cli.output import EXIT_CODES, FAILED, SPELLING, WRONG
-from pbdist.cli.parser import SETTINGS, Argument, Group, choice, command, usage_error
-from pbdist.errors import BatchError, InvalidInputError, PbdistError, StudyFileError
+from pbdist.cli.parser import SETTINGS, Argument, Group, Options, choice, command, usage_error
+from pbdist.errors import BatchError, PbdistError, StudyFileError
 
-#: So many errors of a file are printed.
+#: Errors of a file that are printed, at most.
 _MAX_PRINTED = 20
-#: What a shell asks by when it completes a line.
+#: The environment variable that a shell sets when it completes a line.
 _COMPLETE = "_PBDIST_COMPLETE"
 
 
@@ -27,49 +26,43 @@ def run_command(arguments: Sequence[str] | None) -> int:
             # A terminal without Greek letters prints their names, instead of a traceback.
             stream.reconfigure(errors=SPELLING)
     try:
-        code = _called(list(sys.argv[1:] if arguments is None else arguments))
+        if os.environ.get(_COMPLETE):
+            from click.shell_completion import shell_complete
+
+            return shell_complete(commands, {}, "pbdist", _COMPLETE, os.environ[_COMPLETE])
+        try:
+            with commands.make_context("pbdist", list(sys.argv[1:] if arguments is None else arguments)) as context:
+                code = int(commands.invoke(context))
+        except click.exceptions.Exit as end:
+            # The help or the version was printed.
+            code = end.exit_code
         sys.stdout.flush()
         return code
+    except click.UsageError as error:
+        problems, code = [f"pbdist: error: {PbdistError(usage_error(error))}"], WRONG
     except PbdistError as error:
-        print(*_lines(error), sep="\n", file=sys.stderr)
-        return FAILED if isinstance(error, BatchError) else WRONG
-    except KeyboardInterrupt:
-        end_if_watched()
-        print(LINE, end="", file=sys.stderr)
-        return INTERRUPTED
+        problems, code = _lines(error), FAILED if isinstance(error, BatchError) else WRONG
     except BrokenPipeError:
         # The reader of the output has gone; with /dev/null nothing fails when it is flushed at the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        print(f"pbdist: error: {PbdistError(str(error))}", file=sys.stderr)
-        return WRONG
-
-
-def _called(words: list[str]) -> int:
-    """Call the command that the words name, or complete them for a shell."""
-    if os.environ.get(_COMPLETE):
-        from click.shell_completion import shell_complete
-
-        return shell_complete(commands, {}, "pbdist", _COMPLETE, os.environ[_COMPLETE])
-    try:
-        with commands.make_context("pbdist", words) as context:
-            return int(commands.invoke(context))
-    except click.exceptions.Exit as end:
-        # The help or the version was printed.
-        return end.exit_code
-    except click.UsageError as error:
-        raise InvalidInputError(usage_error(error)) from error
+        problems, code = [f"pbdist: error: {PbdistError(str(error))}"], WRONG
+    except KeyboardInterrupt:
+        end_if_watched()
+        problems, code = [LINE.rstrip()], INTERRUPTED
+    print(*problems, sep="\n", file=sys.stderr)
+    return code
 
 
 def _lines(error: PbdistError) -> list[str]:
-    """Return an error as one line; where several things are wrong with a file, one line for each."""
+    """Return an error as one line; of a file with several errors, one line for each."""
     if not isinstance(error, StudyFileError) or len(error.problems) < 2:
         return [f"pbdist: error: {error}"]
     more = len(error.problems) - _MAX_PRINTED
-    told = [f"pbdist: error: {len(error.problems)} errors in {PbdistError(error.problems[0].source)}:"]
-    told += map(str, error.problems[:_MAX_PRINTED])
-    return [*told, f"and {more} more"] if more > 0 else told
+    lines = [f"pbdist: error: {len(error.problems)} errors in {PbdistError(error.problems[0].source)}:"]
+    lines += map(str, error.problems[:_MAX_PRINTED])
+    return [*lines, f"and {more} more"] if more > 0 else lines
 
 
 @click.group(cls=Group, invoke_without_command=True, context_settings=SETTINGS, epilog=EXIT_CODES)
@@ -92,7 +85,7 @@ def commands(context: click.Context, modules: Sequence[str]) -> int:
     if modules:
         from pbdist.mechanisms.declaration import import_mechanisms
 
-        # A console script does not look in the current folder by itself.
+        # A console script does not search the current folder.
         sys.path.insert(0, os.getcwd())
         for module in modules:
             import_mechanisms(module, "--import")
@@ -101,12 +94,9 @@ def commands(context: click.Context, modules: Sequence[str]) -> int:
     return WRONG
 
 
-_SHELLS = ("bash", "zsh", "fish")
-
-
 @command(
     "completion",
-    Argument("SHELL", ", ".join(_SHELLS), choice(*_SHELLS)),
+    Argument("SHELL", "bash, zsh, fish", choice("bash", "zsh", "fish")),
     example="completion bash > ~/.local/share/bash-completion/completions/pbdist",
 )
 def _completion(options: Options) -> int:
@@ -128,6 +118,6 @@ def _completion(options: Options) -> int:
 
 _questions = (dpsgd.dpsgd, bounds.epsilon, bounds.delta, size.size)
 _studies = (study.studies, study.new, study.plan, study.run)
-_stores = (store.status, query.query, explore.explore, plot.plot, report.report, store.verify, store.export)
+_stores = (store.status, query.query, report.explore, plot.plot, report.report, store.verify, store.export)
 for _one in (*_questions, *_studies, *_stores, _completion):
     commands.add_command(_one)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from pbdist.cli.given import flag, refuse
+from pbdist.cli.parser import flag, refuse
 from pbdist.errors import StudyFileError
 from pbdist.mechanisms import MECHANISMS, Form, Histogram, HistogramFiles, Pair, Parameter, parameters_of
 from pbdist.study.document import Document, read_text, shown
@@ -15,7 +15,7 @@ from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
 
 _SOURCE = "command line"
-#: Parameters of these names have other ones here, as options of questions have theirs.
+#: Names of other options, and so of columns of answers: a parameter of such a name has a prefix.
 _TAKEN = ("epsilon", "delta", "exp_epsilon", "compositions", "tolerance", "direction", "format", "json", "strict")
 _FIELD = re.compile(r"(\w*)(.*)", re.DOTALL)
 
@@ -29,7 +29,7 @@ class NamedPair:
 
 
 def family_parameters() -> dict[str, dict[str, str]]:
-    """Return every parameter by name: what it is for each kind that has it."""
+    """Return the description of every parameter by name and by kind."""
     found: dict[str, dict[str, str]] = {}
     for kind in study_kinds():
         for name, one in _declared(kind).items():
@@ -48,17 +48,23 @@ def pairs_of_family(kind: str, given: Mapping[str, Sequence[str]]) -> list[Named
     InvalidInputError
         The text begins with the option of the parameter: it is missing, not one of the kind, or has a wrong value.
     """
-    declared, texts = _declared(kind), dict(given)
-    inner = _taken_inner(declared, texts)
-    unknown = next((name for name in texts if name not in declared), None)
-    if unknown is not None:
-        _refuse(unknown, f"expected none for {kind}, got one: it has only {', '.join(declared)}")
-    values = {name: _values(declared[name], each) for name, each in texts.items()}
+    declared = _declared(kind)
+    values: dict[str, list[JsonValue]] = {}
+    # The parameter that names a mechanism by its kind alone, and that mechanism.
+    owner, inner = "", dict[str, JsonValue]()
+    for name, one in declared.items():
+        if one.domain.form is Form.MECHANISM and len(given.get(name, ())) == 1 and given[name][0].isidentifier():
+            owner, inner = name, _inner(name, given[name][0], {key: given[key] for key in given if key not in declared})
+    for name, texts in given.items():
+        if name in declared:
+            values[name] = [inner] if name == owner else _values(declared[name], texts)
+        elif name not in inner:
+            _refuse(name, f"is no parameter of {kind}, which has {', '.join(declared)}")
     found = []
     for combination in itertools.product(*values.values()):
         chosen = dict(zip(values, combination, strict=True))
         varied = {name: value for name, value in chosen.items() if len(values[name]) > 1}
-        found.append(NamedPair(_pair({"kind": kind, **chosen, **inner}, inner), varied))
+        found.append(NamedPair(_pair({"kind": kind, **chosen}, owner), varied))
     return found
 
 
@@ -67,61 +73,48 @@ def _declared(kind: str) -> dict[str, Parameter]:
     return {**parameters_of(MECHANISMS[kind]), **files}
 
 
-def _taken_inner(declared: Mapping[str, Parameter], texts: dict[str, Sequence[str]]) -> dict[str, JsonValue]:
-    """Return the mechanism that a parameter names by its kind alone, with its parameters, which leave the texts."""
-    for name, one in declared.items():
-        if one.domain.form is not Form.MECHANISM or name not in texts:
-            continue
-        kind, *others = texts[name]
-        if others or not kind.isidentifier():
-            continue
-        kinds = study_kinds()
-        if kind not in kinds:
-            _refuse(name, f"expected a kind among {', '.join(kinds)}, got {shown(kind)}{did_you_mean(kind, kinds)}")
-        own: dict[str, JsonValue] = {}
-        for each, its in _declared(kind).items():
-            if each in texts and each not in declared:
-                own[each], *others = _values(its, texts.pop(each))
-                if others:
-                    _refuse(each, f"expected one value, got {1 + len(others)}")
-        del texts[name]
-        return {name: {"kind": kind, **own}}
-    return {}
+def _inner(name: str, kind: str, given: Mapping[str, Sequence[str]]) -> dict[str, JsonValue]:
+    """Return the entry of a mechanism of a kind, with those of the given parameters that the kind has."""
+    kinds = study_kinds()
+    if kind not in kinds:
+        _refuse(name, f"expected a kind among {', '.join(kinds)}, got {shown(kind)}{did_you_mean(kind, kinds)}")
+    found: dict[str, JsonValue] = {"kind": kind}
+    for key, one in _declared(kind).items():
+        if key in given:
+            found[key], *others = _values(one, given[key])
+            if others:
+                _refuse(key, f"expected one value, got {1 + len(others)}")
+    return found
 
 
 def _values(one: Parameter, texts: Sequence[str]) -> list[JsonValue]:
-    """Return the alternatives that some texts are for a parameter."""
+    """Return the values of a parameter, each of which is an alternative."""
     if one in parameters_of(HistogramFiles).values():
         return [list(texts)]
     if one.domain.form is Form.NAME:
         return list(texts)
-    values = [_parsed(one.name, text) for text in texts]
-    if one.domain.form not in (Form.NUMBER, Form.MECHANISM):
-        return [values]
-    for value, text in zip(values, texts, strict=True):
-        if one.domain.form is Form.NUMBER and isinstance(value, dict | list):
+    values: list[JsonValue] = []
+    for text in texts:
+        try:
+            values.append(read_text(text, lambda document: document.data, _SOURCE, one.name))
+        except StudyFileError as error:
+            _refuse(one.name, error.problems[0].problem)
+        if one.domain.form is Form.NUMBER and isinstance(values[-1], dict | list):
             _refuse(one.name, f"expected a number, got {shown(text)}")
     if one.domain.form is Form.MECHANISM and len(values) > 1:
         _refuse(one.name, f"expected one value, got {len(values)}")
-    return values
+    return values if one.domain.form in (Form.NUMBER, Form.MECHANISM) else [values]
 
 
-def _parsed(name: str, text: str) -> JsonValue:
-    try:
-        return read_text(text, lambda document: document.data, _SOURCE, name)
-    except StudyFileError as error:
-        _refuse(name, error.problems[0].problem)
-
-
-def _pair(entry: dict[str, JsonValue], inner: Mapping[str, JsonValue]) -> Pair:
-    """Return the one pair of an entry; errors have the names of parameters."""
+def _pair(entry: dict[str, JsonValue], owner: str) -> Pair:
+    """Return the one pair of an entry; its errors name options, also those of the mechanism within it."""
     try:
         found = expand_entry(Document(_SOURCE, entry, {(): 1}, "family"))
     except StudyFileError as error:
         problem = error.problems[0]
         name, _, rest = problem.field.partition(".")
         first = rest.partition("[")[0].partition(".")[0]
-        named = first if name in inner and first not in ("", "kind") else problem.field
+        named = first if name == owner and first not in ("", "kind") else problem.field
         # There are no keys here.
         _refuse(named, problem.problem.removesuffix(": the key is missing"))
     if len(found) != 1:
@@ -130,16 +123,11 @@ def _pair(entry: dict[str, JsonValue], inner: Mapping[str, JsonValue]) -> Pair:
 
 
 def column_name(name: str) -> str:
-    """Return what a parameter is called beside questions for ε and δ, as in the columns of a store."""
+    """Return the name of a parameter beside questions for ε and δ, as in the columns of a store."""
     return f"pair_{name}" if name in _TAKEN else name
 
 
-def option_of(name: str) -> str:
-    """Return the option of a parameter."""
-    return flag(column_name(name))
-
-
 def _refuse(field: str, problem: str) -> NoReturn:
-    """Refuse the value of a parameter, or what is at a place in it."""
+    """Refuse the value of a parameter, or a part of it."""
     name, place = _FIELD.fullmatch(field).groups()  # type: ignore[union-attr]
-    refuse(option_of(name or "family"), f"{place.removeprefix('.')}: {problem}" if place else problem)
+    refuse(flag(column_name(name or "family")), f"{place.removeprefix('.')}: {problem}" if place else problem)

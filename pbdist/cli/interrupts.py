@@ -1,7 +1,7 @@
 """End a command on a signal, at any moment, with one line and exit code 130.
 
-A command that only reads ends at once. One that holds a store or workers ends `in_good_order`: `KeyboardInterrupt` is
-raised in it, and it gives back what it holds.
+A command that only reads ends at once. In a command that holds a store or workers, the block `in_good_order` raises
+`KeyboardInterrupt`, so that they are released.
 """
 
 import atexit
@@ -17,42 +17,45 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 LINE = "pbdist: interrupted: the same command goes on where this one stopped\n"
-#: Of a command that keeps nothing of its work until it is done.
+#: For a command that saves nothing before its end.
 ANEW = "pbdist: interrupted: the same command begins anew\n"
-_SHOW_CURSOR = "\x1b[?25h"
+_SHOW_CURSOR = "\x1b[?25h\x1b[K"
 _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: How often the exception is raised again if it was dropped, as Python does in a finalizer.
 _AGAIN_SECONDS = 0.1
 #: Another signal within this time counts as the first one: some senders send two.
 _PATIENCE_SECONDS = 2.0
-#: How long a command may take to give back what it holds, as to cancel jobs and pods.
+#: How long a command may take to release its store and workers, as to cancel jobs and pods.
 _DEADLINE_SECONDS = 60.0
 
 
 class _Watch:
-    """The signals that have come, in a process that watches them."""
+    """The signals that have come."""
 
     def __init__(self) -> None:
-        self._main = get_ident()
-        self._number = 0
-        #: When the first signal came in a block `in_good_order`.
+        #: What is printed at the end, once.
+        self.lines = [LINE]
+        #: How many blocks `in_good_order` have been entered, and when the first signal came in one.
+        self.blocks = 0
         self.came: float | None = None
         #: Whether this process sends the next signal to itself.
         self._own = False
-        self._line = [LINE]
-        #: What is said outside of blocks `in_good_order`.
-        self.outside = LINE
-        #: How many blocks `in_good_order` have been entered.
-        self.held = 0
+        self._number = 0
+        #: The main thread of a process that watches its signals.
+        self.main = 0
 
-    def says(self, line: str) -> None:
-        """Set the line that is printed at the end, if it is not printed yet."""
-        if self._line:
-            self._line[0] = line
+    def start(self) -> None:
+        """Watch the signals from now on; one that is ignored, as under nohup, stays ignored."""
+        self.main = get_ident()
+        for number in _NUMBERS:
+            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+                signal.signal(number, self._handle)
+                # Called last before the modules are destroyed, when the handler could print nothing.
+                atexit.register(signal.signal, number, signal.SIG_DFL)
 
-    def handle(self, number: int, frame: "FrameType | None") -> None:
+    def _handle(self, number: int, frame: "FrameType | None") -> None:
         """End the process, or raise `KeyboardInterrupt` in a block `in_good_order`."""
-        if not self.held:
+        if not self.blocks:
             self.end()
             return
         if self._own:
@@ -63,16 +66,22 @@ class _Watch:
             start_new_thread(self._insist, ())
         elif time.monotonic() - self.came > _PATIENCE_SECONDS:
             self._abandon()
-        if self._line and not _is_under_way() and not _would_be_lost(frame):
+        if self.lines and not _is_under_way() and not _would_be_lost(frame):
             raise KeyboardInterrupt
 
     def end(self) -> None:
         """Print the line and end the process, unless that is already happening."""
         try:
-            line = self._line.pop()
+            line = self.lines.pop()
         except IndexError:
             return
-        _tell(line)
+        # Without stderr its file number may belong to another file.
+        if sys.__stderr__ is not None:
+            try:  # noqa: SIM105 -- contextlib takes longer to import than this module to run
+                # The progress bar hides the cursor, and a line may stand there.
+                os.write(2, f"{_SHOW_CURSOR if os.isatty(2) else ''}{line}".encode())
+            except OSError:
+                pass
         os._exit(INTERRUPTED)
 
     def _insist(self) -> None:
@@ -80,7 +89,7 @@ class _Watch:
         while time.monotonic() - (self.came or 0.0) < _DEADLINE_SECONDS:
             time.sleep(_AGAIN_SECONDS)
             self._own = True
-            signal.pthread_kill(self._main, self._number)
+            signal.pthread_kill(self.main, self._number)
         self._abandon()
 
     def _abandon(self) -> None:
@@ -91,66 +100,39 @@ class _Watch:
         self.end()
 
 
-_watch: _Watch | None = None
+_watch = _Watch()
 
 
-def watch() -> None:
-    """Watch the signals from now on; one that is ignored, as under nohup, stays ignored."""
-    global _watch  # noqa: PLW0603 -- a process has one set of signals
-    _watch = _Watch()
-    for number in _NUMBERS:
-        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-            signal.signal(number, _watch.handle)
-            # Called last before the modules are destroyed, when the handler could print nothing.
-            atexit.register(signal.signal, number, signal.SIG_DFL)
+watch = _watch.start
 
 
 def end_if_watched() -> None:
     """End the process, if it watches its signals."""
-    if _watch is not None:
+    if _watch.main:
         _watch.end()
 
 
 def begins_anew() -> None:
-    """Say, if the process is ended from now on, that the command begins anew; a block `in_good_order` says its own."""
-    if _watch is not None:
-        _watch.outside = ANEW
-        _watch.says(ANEW)
+    """Print, if the process is ended from now on, that the command begins anew."""
+    if _watch.lines:
+        _watch.lines[0] = ANEW
 
 
 class in_good_order:  # noqa: N801 -- used like a function
-    """A block in which a signal raises `KeyboardInterrupt`, so that it gives back what it holds.
+    """A block in which a signal raises `KeyboardInterrupt`, so that the command gives back its store and workers.
 
-    After a signal the process ends with the block, however the block ends, and prints `line`. Without `watch` it does
-    nothing.
+    After a signal the process ends with the block, however the block ends. Without `watch` the block does nothing.
     """
-
-    def __init__(self, line: str = LINE) -> None:
-        self._line = line
 
     def __enter__(self) -> None:
         """Begin the block."""
-        if _watch is not None:
-            _watch.held += 1
-            _watch.says(self._line)
+        _watch.blocks += 1
 
     def __exit__(self, *_: object) -> None:
         """End the process if a signal came."""
-        if _watch is not None:
-            _watch.held -= 1
-            if _watch.came is not None:
-                _watch.end()
-            _watch.says(_watch.outside)
-
-
-def _tell(line: str) -> None:
-    # Without stderr its file number may belong to another file.
-    if sys.__stderr__ is not None:
-        try:  # noqa: SIM105 -- contextlib takes longer to import than this module to run
-            # The progress bar hides the cursor.
-            os.write(2, f"{_SHOW_CURSOR if os.isatty(2) else ''}{line}".encode())
-        except OSError:
-            pass
+        _watch.blocks -= 1
+        if _watch.came is not None:
+            _watch.end()
 
 
 def _be_quiet() -> None:

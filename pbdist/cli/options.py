@@ -1,45 +1,26 @@
 """Options and arguments that several commands have."""
 
-from typing import Any
+from pathlib import Path
 
 from pbdist.cli.output import FORMATS
-from pbdist.cli.parser import FILE, FOLDER, NUMBER, WHOLE, Argument, Number, Option, Word, choice
-
-
-class _Factor(Number):
-    """A number, or auto."""
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return what a text is."""
-        return value if value == "auto" else super().convert(value, param, ctx)
-
-
-def _system_names() -> list[str]:
-    from pbdist.sizing.systems import load_systems
-
-    return [system.name for system in load_systems()]
-
-
-def _study_names() -> tuple[str, ...]:
-    from pbdist.study.starter import shipped_names
-
-    return shipped_names()
-
+from pbdist.cli.parser import FILE, FOLDER, NUMBER, WHOLE, Argument, Number, Option, Word, choice, refuse
+from pbdist.input_files import check_outside
 
 #: The names of the systems and of the studies that come with pbdist, or files like theirs.
-SYSTEM, SYSTEM_OR_FILE = Word(_system_names), Word(_system_names, path="file")
-STUDY, STUDY_OR_FILE = Word(_study_names), Word(_study_names, path="file")
+_SYSTEMS, _STUDIES = "pbdist.sizing.systems:system_names", "pbdist.study.starter:shipped_names"
+SYSTEM, SYSTEM_OR_FILE = Word(_SYSTEMS), Word(_SYSTEMS, path="file")
+STUDY, STUDY_OR_FILE = Word(_STUDIES), Word(_STUDIES, path="file")
 
 STORE = Argument("STORE", "a store: a path or s3://BUCKET/PREFIX", FOLDER)
 COMPOSITIONS = Option("--compositions R..", "numbers of compositions", WHOLE)
-#: Of these two one gives ε.
+#: One of these gives ε.
 EPSILONS = (
     Option("--epsilon E..", "epsilon, in nats", NUMBER),
-    Option("--exp-epsilon Y..", "e to the power of epsilon", NUMBER),
+    Option("--exp-epsilon Y..", "e to the power of epsilon", Number(1)),
 )
 #: Two of these are a question, and three a target.
 QUESTION = (COMPOSITIONS, *EPSILONS, Option("--delta D..", "delta", NUMBER))
-FACTOR = Option("--factor F", "factor between buckets, or auto", _Factor(), name="noise_factor")
+FACTOR = Option("--factor F", "factor between buckets, or auto", Number(words=("auto",)), name="noise_factor")
 SYSTEMS = Option("--systems FILE", "the systems, in place of those that come with pbdist", FILE)
 _FORMAT = "how answers are printed (default: table); csv and json are unrounded"
 FORMAT = (
@@ -54,5 +35,13 @@ def strict(what: str) -> Option:
 
 
 def direction(what: str, default: str | None = None) -> Option:
-    """Return the option that asks for both directions together, or for each."""
+    """Return the option that chooses both directions together, or each."""
     return Option("--direction NAME", what, choice("both", "each"), default=default)
+
+
+def check_output(field: str, path: Path, *stores: str) -> None:
+    """Refuse, before any work, a file in a store, or in no folder."""
+    for store in stores:
+        check_outside(path, store, field)
+    if not path.parent.is_dir():
+        refuse(field, f"expected a file in a folder that exists, got {path}")

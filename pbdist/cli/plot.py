@@ -1,34 +1,28 @@
-"""``pbdist plot``: draw what a store holds."""
+"""``pbdist plot``: draw the bounds of a store."""
 
 import math
 from collections.abc import Callable
 from functools import partial
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pbdist.cli.given import Options, check_output, given_options, refuse, refuse_given
-from pbdist.cli.options import COMPOSITIONS, FACTOR, direction
+from pbdist.cli.options import COMPOSITIONS, FACTOR, check_output, direction
 from pbdist.cli.output import sign_of_life
-from pbdist.cli.parser import FOLDER, NUMBER, PATH, Argument, Number, Option, choice, command
+from pbdist.cli.parser import FOLDER, NUMBER, PATH, Argument, Number, Option, Options, choice, command, refuse
 from pbdist.cli.query import given_noise, noise_options
 from pbdist.errors import printable
 
-if TYPE_CHECKING:
-    from pbdist.query import Study
-
-#: What is drawn: names of functions of `pbdist.report.plots`, whose arguments say which options a kind takes.
+#: The kinds of plots: names of functions of `pbdist.report.plots`, whose arguments are the options of a kind.
 KINDS = {
     "epsilon-delta": "δ over epsilon, one band for each setting and r",
     "compositions": "δ over r at an epsilon, or epsilon over r at a δ",
-    "noise": "δ over the noise at a target: what meets it, what is refuted, what is undecided",
+    "noise": "δ over the noise at a target: settings that meet it, are refuted, or undecided",
     "compare": "settings at one r: the ratio of their δ, or the noise that each needs for the same δ",
     "tradeoff": "type II error over type I error (f-DP)",
-    "losses": "the privacy loss distribution of a kept state",
+    "losses": "the privacy loss distribution of a saved state",
     "brackets": "upper / lower - 1 over r",
 }
-#: How files of drawings may end.
-ENDS = ("svg", "png", "pdf")
 _EXITS = """\
 exit codes:
     0  the file is written
@@ -45,15 +39,15 @@ exit codes:
     Option("--mechanism LABEL", "the label of the mechanism in the study (default: all)"),
     COMPOSITIONS,
     Option("--epsilon E", "epsilon, in nats", NUMBER),
-    Option("--exp-epsilon Y", "e to the power of epsilon", NUMBER),
+    Option("--exp-epsilon Y", "e to the power of epsilon", Number(1)),
     Option("--delta D", "delta", NUMBER),
     Option(
         "--over NAME",
-        "what compare shows: ratios of δ over epsilon, or the noise needed (default: epsilon)",
+        "the axis of compare: ratios of δ over epsilon, or the noise needed (default: epsilon)",
         choice("epsilon", "noise"),
     ),
     Option("--reference LABEL", "the setting that compare divides by (default: the first one)"),
-    Option("--lowest D", "where the axis ends; 0: all there is (default: 1e-40)", NUMBER),
+    Option("--lowest D", "where the axis ends; 0: at the smallest δ (default: 1e-40)", NUMBER),
     direction("both directions together, or each (default: both)"),
     FACTOR,
     Option("--width INCHES", "default: 8.2", Number(3, 40, "inches"), default=8.2),
@@ -66,26 +60,37 @@ exit codes:
 def plot(options: Options) -> int:
     """Draw the bounds of a store.
 
-    Each plot is of bounds as they are stored, or as they are proved from what is stored. What is missing is a gap, and
-    is said below the plot. A kind that needs a number and is given none takes one of the store, and says so in the
-    title.
+    Plots show stored bounds, and bounds proved from stored ones. Missing bounds are gaps, with a note below the plot. A
+    kind that needs a number takes one of the store if none is given, and names it in the title.
 
     \b
     KINDS
     """  # noqa: D301
+    check_drawing("--output", options.output, *options.stores)
     draw = _drawing(options)
     from pbdist.query import open_study
 
-    sources = _sources([open_study(store) for store in options.stores])
-    inches = options.width, options.height
+    found = [open_study(store) for store in options.stores]
+    names = [study.spec.name for study in found]
+    labels = names if len(set(names)) == len(names) else [study.where for study in found]
+    if len(set(labels)) < len(labels):
+        refuse("STORE", "expected each store once, got one twice")
+    sources = found[0] if len(found) == 1 else dict(zip(labels, found, strict=True))
     with sign_of_life():
-        write_drawing(options.output, inches, lambda axes: draw(sources, axes=axes))
+        write_drawing(options.output, (options.width, options.height), lambda axes: draw(sources, axes=axes))
     print(printable(str(options.output)))
     return 0
 
 
+def check_drawing(field: str, path: Path, *stores: str) -> None:
+    """Refuse, before any work, the name of a file that is none of a drawing, or that cannot be written."""
+    if path.suffix[1:].lower() not in ("svg", "png", "pdf"):
+        refuse(field, f"expected a file that ends in .svg, .png or .pdf, got {path}")
+    check_output(field, path, *stores)
+
+
 def write_drawing(path: Path, inches: tuple[float, float], draw: Callable[[Any], object]) -> None:
-    """Draw on axes of a sheet of that size, and write it in the format that the name of the file says."""
+    """Draw on axes of a sheet of that size, and write it in the format of the file's suffix."""
     from pbdist.report.pages.files import write_whole
     from pbdist.report.sheet import new_sheet, saved, styled
 
@@ -99,22 +104,8 @@ _listed = "\n".join(f"    {name:15}{text}" for name, text in KINDS.items())
 plot.help = (plot.help or "").replace("    KINDS", _listed)
 
 
-def _sources(studies: "list[Study]") -> Any:
-    """Return the one study, or several by names that differ."""
-    if len(studies) == 1:
-        return studies[0]
-    names = [study.spec.name for study in studies]
-    told = names if len(set(names)) == len(names) else [study.where for study in studies]
-    if len(set(told)) < len(told):
-        refuse("STORE", "expected each store once, got one twice")
-    return dict(zip(told, studies, strict=True))
-
-
 def _drawing(options: Options) -> Callable[..., object]:
-    """Return what draws the kind, with its arguments; what cannot be meant is refused before any work."""
-    if options.output.suffix[1:].lower() not in ENDS:
-        refuse("--output", f"expected a file that ends in .svg, .png or .pdf, got {options.output}")
-    check_output("--output", options.output, *options.stores)
+    """Return the function that draws the kind, with its arguments; options of other kinds are refused."""
     from pbdist.report import plots
 
     draw = getattr(plots, options.plot.replace("-", "_"))
@@ -122,25 +113,22 @@ def _drawing(options: Options) -> Callable[..., object]:
     if "study" in takes and len(options.stores) > 1:
         refuse("STORE", f"expected one store for {options.plot}, got {len(options.stores)}")
     names = ("compositions", "epsilon", "exp_epsilon", "delta", "over", "reference", "lowest", "direction")
-    given = given_options(options, names)
+    given = options.given(*names)
     over_noise = given.get("over") == "noise"
     kind = f"{options.plot} over noise" if over_noise else options.plot
     # ε and δ together are a target that is marked.
     marked = "target" in takes and not over_noise
     known = {*takes, *(("epsilon", "delta") if marked else ())}
     known |= {"exp_epsilon"} if "epsilon" in known else set()
-    refuse_given(options, [name for name in given if name not in known], f"expected none for {kind}, got one")
+    options.refuse(*(name for name in given if name not in known), problem=f"is no option of {kind}")
     if "compositions" in given and "Sequence" not in takes["compositions"]:
         if len(given["compositions"]) > 1:
             refuse("--compositions", f"expected one number for {kind}, got several")
         given["compositions"] = given["compositions"][0]
     if "exp_epsilon" in given and "exp_epsilon" not in takes:
-        power = given.pop("exp_epsilon")
-        if not 1.0 <= power < math.inf:
-            refuse("--exp-epsilon", f"expected a finite number of at least 1, got {power!r}")
-        given["epsilon"] = math.log(power)
+        given["epsilon"] = math.log(given.pop("exp_epsilon"))
     if marked and ("epsilon" in given) != ("delta" in given):
-        refuse("--epsilon", "expected it together with --delta, a target that is marked, got one of them")
+        refuse("--epsilon", "needs --delta, and --delta needs it: together they are the target that is marked")
     if marked and "epsilon" in given:
         given["target"] = (given.pop("epsilon"), given.pop("delta"))
     numbers, texts = given_noise(options)

@@ -3,21 +3,18 @@
 import gc
 from contextlib import nullcontext
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pbdist.cli.given import Options, chosen_format, flag, given_options, refuse, refuse_given
-from pbdist.cli.interrupts import in_good_order
+from pbdist.cli.interrupts import begins_anew, in_good_order
 from pbdist.cli.options import FACTOR, FORMAT, QUESTION, STORE, direction, strict
-from pbdist.cli.output import answered, print_json, print_sheet
-from pbdist.cli.parser import NUMBER, Option, command
-
-if TYPE_CHECKING:
-    from pbdist.query import Study
+from pbdist.cli.output import print_json, print_sheet
+from pbdist.cli.parser import NUMBER, Option, Options, command, flag, refuse
+from pbdist.tables import Sheet
 
 _EXITS = """\
 exit codes:
     0  answered
-    2  not answerable from what is stored, or something in the input is wrong: the one line on stderr says what
+    2  not answerable from the stored bounds, or something in the input is wrong: the one line on stderr says what
     3  answered, with --strict: an answer is wider than the study's tolerance
   130  interrupted
 """
@@ -56,100 +53,89 @@ def noise_options(taken: frozenset[str]) -> list[Option]:
     exits=_EXITS,
     exclusive=[("epsilon", "exp_epsilon")],
     late=noise_options,
+    resumes=True,
+    answers=True,
 )
 def query(options: Options) -> int:
-    """Bound delta, epsilon or rounds by what a store holds.
+    """Bound delta, epsilon or rounds from a store.
 
-    Of the number of compositions, epsilon and delta two are given, and the third is bounded from both sides. All three
-    are a target: which settings meet it, and which are refuted. Each of them, and each parameter of the noise that is a
-    number, may be several values: all combinations are answered. A stored point is answered as it is stored; any other
-    one by what is proved from the stored ones, or not at all. A line on stderr says which answers are wider than the
-    study's tolerance. Without any question what the store holds is listed.
+    Give two of the number of compositions, epsilon and delta: the third is bounded from both sides. All three are a
+    target: the answer says which settings meet it, and which are refuted. Each of them, and each numeric parameter of
+    the noise, takes several values: all combinations are answered. Stored points are answered as stored, others by
+    bounds proved from stored points, or not at all. A line on stderr names answers wider than the study's tolerance.
+    Without a question, the contents of the store are listed.
     """
+    if not options.refine:
+        begins_anew()
     # With --refine it holds the store while it adds points.
     with in_good_order() if options.refine else nullcontext():
-        return answered(lambda _: _answer(options), strict=options.strict)
+        return _answer(options, options.form)
 
 
 def given_noise(options: Options) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the parameters that name noise settings: numbers, with several values each, and texts and the factor."""
     from pbdist.mechanisms.columns import known_columns
 
-    found = {name: getattr(options, f"noise_{name}") for name in known_columns() if name != "mechanism"}
-    told = {name: value for name, value in found.items() if value is not None}
-    texts = {name: value for name, value in told.items() if not isinstance(value, list)}
-    return {name: value for name, value in told.items() if name not in texts}, texts
+    values = {name: getattr(options, f"noise_{name}") for name in known_columns() if name != "mechanism"}
+    texts = {name: one for name, one in values.items() if one is not None and not isinstance(one, list)}
+    return {name: one for name, one in values.items() if isinstance(one, list)}, texts
 
 
-def _answer(options: Options) -> int:
-    form = chosen_format(options)
+def _answer(options: Options, form: str) -> int:
     # Nothing that is imported is garbage: collecting would take a fifth of the time.
     gc.disable()
     from pbdist.query import open_study
-    from pbdist.query.lookup import check_strict
+    from pbdist.query.noise_choice import target_sheet
+    from pbdist.query.status import contents_sheet
 
     gc.freeze()
     gc.enable()
     numbers, texts = given_noise(options)
-    asked = given_options(options, ("compositions", "epsilon", "exp_epsilon", "delta"))
-    if not asked and not numbers and not texts:
-        return _list(options, form)
-    if len(asked) == 3:
-        return _target(options, asked, form)
-    if len(asked) != 2:
-        got = ", ".join(map(flag, asked)) or "none"
+    question = options.given("compositions", "epsilon", "exp_epsilon", "delta")
+    if not question and not numbers and not texts:
+        needless = "needs a question: --compositions, --epsilon, .."
+        options.refuse("refine", "direction", "strict", problem=needless)
+        found = open_study(options.store).contents().of(options.mechanism)
+        if form == "json":
+            print_json(found.as_json())
+        else:
+            print_sheet(contents_sheet(found), form)
+        return 0
+    if len(question) == 3:
+        for name in (*numbers, *texts):
+            refuse(flag(name), "cannot be combined with a target, which is for all settings")
+        needless = "cannot be combined with a target: settings are judged by stored bounds"
+        options.refuse("refine", "direction", "strict", problem=needless)
+        for name, values in question.items():
+            if len(values) != 1:
+                refuse(flag(name), f"expected one value in a target, got {len(values)}")
+        target = {name: values[0] for name, values in question.items()}
+        print_sheet(target_sheet(open_study(options.store), **target, mechanism=options.mechanism), form)
+        return 0
+    if len(question) != 2:
+        got = ", ".join(map(flag, question)) or "none"
         refuse("--delta", f"expected two of --compositions, --epsilon (or --exp-epsilon) and --delta, got {got}")
-    if options.direction == "each" and "compositions" not in asked:
-        refuse("--direction", "expected both where rounds are asked for, got each")
+    if options.direction == "each" and "compositions" not in question:
+        refuse("--direction", "bounds on rounds are for both directions together")
+    print_sheet(_bounds(options, numbers, texts, question), form)
+    return 0
+
+
+def _bounds(options: Options, numbers: dict[str, Any], texts: dict[str, Any], question: dict[str, Any]) -> Sheet:
+    """Return the answers for all combinations of values."""
+    from pbdist.query import open_study
+    from pbdist.query.lookup import check_strict
+    from pbdist.query.status import only_mechanism
+
     study = open_study(options.store)
     check_strict(study.spec, options.strict)
     if options.mechanism is None:
-        from pbdist.query.status import only_mechanism
-
         noise = {**numbers, **{name: [text] for name, text in texts.items()}}
         options.mechanism = only_mechanism(study, noise, refine=options.refine)
-    columns = dict(zip([*numbers, *asked], zip(*product(*numbers.values(), *asked.values()), strict=True), strict=True))
-    print_sheet(_found(study, options, columns, texts).sheet(), form)
-    return 0
-
-
-def _target(options: Options, asked: dict[str, Any], form: str) -> int:
-    """Print which settings meet a target."""
-    from pbdist.query import open_study
-    from pbdist.query.noise_choice import target_sheet
-
-    numbers, texts = given_noise(options)
-    for name in (*numbers, *texts):
-        refuse(flag(name), "expected none beside a target, which is for all settings, got one")
-    needless = "expected none beside a target, got one: settings are judged by what is stored"
-    refuse_given(options, ("refine", "direction", "strict"), needless)
-    for name, values in asked.items():
-        if len(values) != 1:
-            refuse(flag(name), f"expected one value in a target, got {len(values)}")
-    point = {name: values[0] for name, values in asked.items()}
-    print_sheet(target_sheet(open_study(options.store), **point, mechanism=options.mechanism), form)
-    return 0
-
-
-def _list(options: Options, form: str) -> int:
-    """Print what the store holds, or holds of one mechanism."""
-    from pbdist.query import open_study
-    from pbdist.query.status import contents_sheet
-
-    needless = "expected a question beside it, got none: --compositions, --epsilon, .."
-    refuse_given(options, ("refine", "direction", "strict"), needless)
-    found = open_study(options.store).contents().of(options.mechanism)
-    if form == "json":
-        print_json(found.as_json())
-    else:
-        print_sheet(contents_sheet(found), form)
-    return 0
-
-
-def _found(study: "Study", options: Options, columns: dict[str, Any], texts: dict[str, Any]) -> Any:
-    """Return the answers to questions given as columns."""
+    values = {**numbers, **question}
+    columns: Any = dict(zip(values, zip(*product(*values.values()), strict=True), strict=True))
     settings = {**columns, **texts, "refine": options.refine}
-    if "compositions" not in columns:
-        return study.compositions(options.mechanism, **settings)
-    ask = study.epsilon if "delta" in columns else study.delta
-    return ask(options.mechanism, **settings, **given_options(options, ["direction"]))
+    if "compositions" not in question:
+        return study.compositions(options.mechanism, **settings).sheet()
+    bound = study.epsilon if "delta" in question else study.delta
+    return bound(options.mechanism, **settings, **options.given("direction")).sheet()

@@ -1,20 +1,20 @@
-"""``pbdist report``: one page on a store or a system, for a person who decides on noise."""
+"""``pbdist report`` and ``pbdist explore``: pages on a store or a system."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pbdist.cli.given import Options, given_options, given_target, refuse, refuse_given
-from pbdist.cli.options import STUDY_OR_FILE, SYSTEM_OR_FILE, SYSTEMS
-from pbdist.cli.output import EXIT_CODES, sign_of_life, tell, whole
-from pbdist.cli.parser import FOLDER, NUMBER, PATH, WHOLE, Argument, Number, Option, choice, command
+from pbdist.cli.interrupts import begins_anew, in_good_order
+from pbdist.cli.options import STORE, STUDY_OR_FILE, SYSTEM_OR_FILE, SYSTEMS, check_output
+from pbdist.cli.output import EXIT_CODES, FAILED, sign_of_life, tell, warn
+from pbdist.cli.parser import FOLDER, NUMBER, PATH, WHOLE, Argument, Number, Option, Options, choice, command, refuse
 from pbdist.cli.study import study_file
 from pbdist.errors import printable
 
 if TYPE_CHECKING:
     from pbdist.report.pages.document import Document
-    from pbdist.study import Target
 
-_FORMATS = ("html", "md", "pdf")
+_REST = "missing beside the rest of a target"
 
 
 @command(
@@ -26,30 +26,38 @@ _FORMATS = ("html", "md", "pdf")
         SYSTEM_OR_FILE,
     ),
     Option("-o --output FILE", "the file to write", PATH, required=True),
-    Option("--format FORMAT", "default: by the end of the file's name", choice(*_FORMATS)),
+    Option("--format FORMAT", "default: by the end of the file's name", choice("html", "md", "pdf")),
     Option("--study FILE", "the targets of a study file, or of a study by name", STUDY_OR_FILE),
     Option("--compositions R", "a target: number of compositions", WHOLE),
     Option("--epsilon E", "a target: epsilon, in nats", NUMBER),
-    Option("--exp-epsilon Y", "a target: e to the power of epsilon", NUMBER),
+    Option("--exp-epsilon Y", "a target: e to the power of epsilon", Number(1)),
     Option("--delta D", "a target: the largest delta", NUMBER),
     Option(
         "--verify K", "recompute K points of the store in exact integers (default: none)", Number(0, 10_000, whole=True)
     ),
     SYSTEMS,
-    Option("--tolerance T", "of --system: how much less is refuted (0.01)", NUMBER),
-    Option("--size-store STORE", "of --system: a store of sizes; missing ones are added to it", FOLDER),
+    Option("--tolerance T", "of --system: how much smaller the refuted noise is (0.01)", NUMBER),
+    Option("--size-store STORE", "of --system: a store that answers first, and saves new bounds", FOLDER),
     example="report data/quickstart.zarr -o report.html",
     exits=EXIT_CODES,
     exclusive=[("epsilon", "exp_epsilon")],
+    resumes=True,
 )
 def report(options: Options) -> int:
     """Write a page on a store or a system, to hand on.
 
-    The answer in a sentence, a picture, what is assumed, what was checked, and where the numbers come from; tables are
-    in the appendix. What of a store is missing, damaged or could not be computed is said first; then the exit code
-    is 1.
+    The answer in a sentence, a picture, the assumptions, the checks, and the sources of the numbers; tables are in the
+    appendix. If results of a store are missing, damaged or failed, the page begins with these, and the exit code is 1.
     """
-    _refuse_ignored(options)
+    if (options.store is None) == (options.system is None):
+        refuse("STORE", f"expected a store or --system NAME, got {'neither' if options.store is None else 'both'}")
+    if options.store is None:
+        options.refuse("study", "verify", problem="applies to a store only")
+    else:
+        options.refuse("systems", "tolerance", "size_store", problem="applies to --system only")
+    if options.size_store is None:
+        # Nothing but sizes in a store is saved before the page.
+        begins_anew()
     from pbdist.report.pages.files import check_place, format_of, report_files, write_whole
 
     kind = format_of(options.output, options.format)
@@ -57,27 +65,22 @@ def report(options: Options) -> int:
         check_place(options.output, kind, store)
     with sign_of_life():
         made = _of_store(options) if options.system is None else _of_system(options)
-    _told("writing")
+    _step("writing")
     # The page first.
     for path, content in reversed(report_files(made, options.output, kind)):
         write_whole(path, content)
         print(printable(str(path)))
-    return whole(made.whole)
+    return _exit_code(whole=made.whole)
 
 
-def _refuse_ignored(options: Options) -> None:
-    """Refuse options that would be ignored."""
-    if (options.store is None) == (options.system is None):
-        got = "neither" if options.store is None else "both"
-        refuse("STORE", f"expected a store or --system NAME, got {got}")
-    if options.store is None:
-        refuse_given(options, ("study", "verify"), "expected none for a system, got one")
-    else:
-        refuse_given(options, ("systems", "tolerance", "size_store"), "expected none for a store, got one")
-
-
-def _told(text: str) -> None:
+def _step(text: str) -> None:
     tell(f"report: {printable(text)}")
+
+
+def _exit_code(*, whole: bool) -> int:
+    if not whole:
+        warn("some results are missing or damaged: the page begins with these")
+    return 0 if whole else FAILED
 
 
 def _of_store(options: Options) -> "Document":
@@ -85,10 +88,8 @@ def _of_store(options: Options) -> "Document":
     from pbdist.study import load_study
 
     spec = None if options.study is None else load_study(study_file(options.study))
-    asked = _asked_target(options)
-    targets = [*(spec.targets if spec else ()), *([asked] if asked else ())]
-    kept = tuple(dict.fromkeys(targets))
-    return store_report(options.store, targets=kept, study_file=spec, verify=options.verify or 0, progress=_told)
+    targets = tuple(dict.fromkeys([*(spec.targets if spec else ()), *(one for one, _ in options.targets(_REST))]))
+    return store_report(options.store, targets=targets, study_file=spec, verify=options.verify or 0, progress=_step)
 
 
 def _of_system(options: Options) -> "Document":
@@ -96,24 +97,75 @@ def _of_system(options: Options) -> "Document":
     from pbdist.sizing.systems import SystemTarget, find_system, load_systems
 
     own = options.systems is None and Path(options.system).suffix in (".yaml", ".yml")
-    systems = load_systems(options.system if own else options.systems)
+    file = options.system if own else options.systems
+    systems = load_systems(file)
     if own and len(systems) > 1:
         names = ", ".join(one.name for one in systems)
         more = f"choose one, and give --systems {options.system}"
         refuse("--system", f"expected a file of one system, got {names}: {more}")
     system = systems[0] if own else find_system(systems, options.system)
-    asked = _asked_target(options)
-    targets = (SystemTarget(**vars(asked), origin="asked for"),) if asked else system.targets
-    settings = given_options(options, ["tolerance"])
-    file = options.system if own else options.systems
-    return system_report(system, targets, store=options.size_store, file=file, progress=_told, **settings)
+    own_targets = tuple(SystemTarget(**vars(one), origin="asked for") for one, _ in options.targets(_REST))
+    settings = options.given("tolerance")
+    return system_report(
+        system, own_targets or system.targets, store=options.size_store, file=file, progress=_step, **settings
+    )
 
 
-def _asked_target(options: Options) -> "Target | None":
-    """Return the target of the options, None without one."""
-    given = given_target(options, "expected a value with the rest of a target, got none")
-    if not given:
-        return None
-    from pbdist.sizing.target import checked_target
+@command(
+    "explore",
+    STORE,
+    Option("--port P", "the port to serve at (default: a free one)", Number(0, 65535, whole=True), default=0),
+    Option("--host H", "the address to serve at (default: 127.0.0.1, this machine)", default="127.0.0.1"),
+    Option("--export FILE.html", "write one HTML file instead of serving", PATH),
+    Option("--mechanism LABEL..", "with --export: only the mechanisms with these labels"),
+    example="explore data/quickstart.zarr --export page.html",
+    exits=EXIT_CODES,
+    resumes=True,
+)
+def explore(options: Options) -> int:
+    """Show a store in a browser, or write it as one HTML file.
 
-    return checked_target(**{"epsilon": None, "exp_epsilon": None, **given})
+    Choose noise, a number of rounds and a target, compare settings, and download the result. Serves until Ctrl-C, to
+    this machine alone, and only reads. With --export it writes one HTML file that needs no server.
+    """
+    if options.export is not None:
+        return _export(options)
+    if options.mechanism is not None:
+        refuse("--mechanism", "applies to --export only: the page lets you choose")
+    import asyncio
+
+    from pbdist.report.explorer.server import ExplorerServer, Served, is_loopback
+
+    async def serve(served: Served) -> None:
+        server = ExplorerServer(served, options.host, options.port)
+        try:
+            host = f"[{options.host}]" if ":" in options.host else options.host
+            print(f"http://{host}:{server.port}/", flush=True)
+            print("Ctrl-C ends it.", file=sys.stderr)
+            await asyncio.Event().wait()
+        finally:
+            server.close()
+
+    if not is_loopback(options.host):
+        reached = "can be reached from other machines, which can read this store without a password"
+        warn(f"--host: {options.host} {reached}")
+    with in_good_order():
+        asyncio.run(serve(Served(options.store)))
+    return 0
+
+
+def _export(options: Options) -> int:
+    begins_anew()
+    if options.export.suffix != ".html":
+        refuse("--export", f"expected a file name that ends in .html, got {options.export}")
+    check_output("--export", options.export, options.store)
+    from pbdist.report.explorer.export import exported
+    from pbdist.report.explorer.snapshot import Snapshot
+    from pbdist.report.pages.files import check_ours, write_whole
+
+    check_ours(options.export, "--export", "explore")
+    with sign_of_life():
+        snapshot = Snapshot(options.store)
+        write_whole(options.export, exported(snapshot, options.mechanism).encode())
+    print(printable(str(options.export)))
+    return _exit_code(whole=snapshot.whole)

@@ -1,83 +1,54 @@
 """``pbdist size``: the smallest noise that provably meets a target."""
 
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from pbdist.cli.given import Options, chosen_format, flag, given_options, given_target, refuse, refuse_given
 from pbdist.cli.interrupts import begins_anew
 from pbdist.cli.options import FORMAT, QUESTION, SYSTEM, SYSTEMS, strict
-from pbdist.cli.output import EXIT_CODES, answered, print_json, print_sheet
-from pbdist.cli.parser import FOLDER, NUMBER, Option, Word, command
-from pbdist.progress import Hearer
+from pbdist.cli.output import EXIT_CODES, print_json, print_sheet
+from pbdist.cli.parser import FOLDER, NUMBER, Option, Options, Word, command, flag, refuse
 
 if TYPE_CHECKING:
-    from pbdist.errors import PbdistError
     from pbdist.mechanisms import Parameter
-    from pbdist.sizing.sized import Answer, SizedNoise
-    from pbdist.study import Target
+    from pbdist.sizing.sized import Answer
+
+_FAMILIES = Word("pbdist.sizing.comparison:family_names", only=True, several=True)
 
 
-class _Families(Word):
-    """The mechanisms that can be sized: one of them, several with commas between them, or ``all``."""
+def _parameters() -> "dict[str, dict[str, Parameter]]":
+    """Return the parameters of all families but the sized ones, by name and kind; and the noise of counts."""
+    from pbdist.mechanisms import Form, noise_parameter, parameters_of
+    from pbdist.sizing.comparison import sized_kinds
 
-    def __init__(self) -> None:
-        super().__init__(self._known, only=True)
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the text; names other than the known ones are refused."""
-        for name in value.split(","):
-            super().convert(name.strip(), param, ctx)
-        return value
-
-    @staticmethod
-    def _known() -> list[str]:
-        from pbdist.mechanisms import MECHANISMS, noise_parameter
-
-        return [*(name for name, kind in MECHANISMS.items() if kind.in_studies and noise_parameter(kind)), "all"]
-
-
-def _adjacencies() -> list[str]:
-    from pbdist.types import Adjacency
-
-    return [one.value for one in Adjacency]
+    found: dict[str, dict[str, Parameter]] = {}
+    for name, kind in sized_kinds().items():
+        for one in parameters_of(kind).values():
+            if one is not noise_parameter(kind) or one.domain.form is Form.MECHANISM:
+                found.setdefault(one.name, {})[name] = one
+    return found
 
 
 def _parameter_options(_: frozenset[str]) -> list[Option]:
-    """Return the options for the other parameters of the mechanisms that can be sized."""
+    """Return the options for these parameters."""
     from pbdist.mechanisms import Form, described
 
+    usages = {Form.NUMBER: "X", Form.LIMITS: "LOW HIGH", Form.NUMBERS: "X..", Form.TWO_NUMBERS: "X.."}
     found = []
     for name, of_kinds in _parameters().items():
         domain = next(iter(of_kinds.values())).domain
-        kind: Any = NUMBER
-        value = {Form.LIMITS: "LOW HIGH", Form.NUMBERS: "X..", Form.TWO_NUMBERS: "X.."}.get(domain.form, "X")
+        value = usages.get(domain.form, "NAME")
+        kind: Any = NUMBER if domain.form in usages else Word(domain.names, only=bool(domain.names))
         if domain.form is Form.MECHANISM:
             # Poisson noise is no noise about a mean, and sized by its mean alone.
             value, kind = "KIND", Word((*domain.kinds, "Poisson"), only=True)
-        elif domain.form not in (Form.NUMBER, Form.LIMITS, Form.NUMBERS, Form.TWO_NUMBERS):
-            value, kind = "NAME", Word(domain.names, only=bool(domain.names))
         what = described({family: one.described for family, one in of_kinds.items()})
         section = "Parameters of the mechanism"
         found.append(Option(f"{flag(name)} {value}", what, kind, name=name, section=section))
     return found
 
 
-def _parameters() -> "dict[str, dict[str, Parameter]]":
-    """Return the parameters of all families but the sized ones, by name and kind; and the noise of counts."""
-    from pbdist.mechanisms import MECHANISMS, Form, noise_parameter, parameters_of
-
-    found: dict[str, dict[str, Parameter]] = {}
-    for name, kind in MECHANISMS.items():
-        sized = noise_parameter(kind)
-        for one in parameters_of(kind).values() if kind.in_studies and sized else ():
-            if one is not sized or one.domain.form is Form.MECHANISM:
-                found.setdefault(one.name, {})[name] = one
-    return found
-
-
 @command(
     "size",
-    Option("--family KIND", "the mechanism whose noise is sized; A,B or all compares", _Families()),
+    Option("--family KIND", "the mechanism whose noise is sized; A,B or all compares", _FAMILIES),
     Option("--system NAME", "a system of data/systems.yaml; its own targets if none is given", SYSTEM),
     SYSTEMS,
     *QUESTION,
@@ -85,14 +56,15 @@ def _parameters() -> "dict[str, dict[str, Parameter]]":
     Option("--scale-limits LOW HIGH", "smallest and largest scale looked at", NUMBER),
     Option(
         "--adjacency NAME",
-        "for which neighbours the sensitivity or shift is stated; of a mechanism that says it itself, no other",
-        Word(_adjacencies, only=True),
+        "the neighbours of the given sensitivity or shift; a mechanism that states its own takes no others",
+        Word("pbdist.types:Adjacency", only=True),
     ),
-    Option("--store STORE", "a store to ask first; what it lacks is added to it: a path or s3://BUCKET/PREFIX", FOLDER),
+    Option("--store STORE", "a store that answers first, and saves new bounds: a path or s3://BUCKET/PREFIX", FOLDER),
     Option("--message-bytes N", "the size of a message, to compare families in bytes", NUMBER),
     *FORMAT,
-    strict("what is refuted is smaller by more than the tolerance"),
+    strict("the refuted noise is smaller by more than the tolerance"),
     resumes=True,
+    answers=True,
     example="size --family Gaussian --compositions 100 --epsilon 1 --delta 1e-6",
     exits=EXIT_CODES,
     exclusive=[("family", "system"), ("epsilon", "exp_epsilon")],
@@ -109,130 +81,90 @@ def size(options: Options) -> int:
     """
     if options.store is None:
         begins_anew()
-    return answered(lambda count: _sized(options, count), strict=options.strict)
-
-
-def _sized(options: Options, count: Hearer) -> int:
-    _refuse_ignored(options)
-    form = chosen_format(options)
-    if _several(options):
-        return _print_families(options, form, count)
-    from pbdist.errors import BatchError
-    from pbdist.sizing.sized import Answer
-
-    family, parameters, targets = _asked(options)
-    answers = []
-    for index, (target, exp_epsilon) in enumerate(targets):
-        count("target", index, len(targets))
-        answers.append(Answer(target, exp_epsilon, _answer(options, family, parameters, target)))
-    problems = [answer.sized for answer in answers if isinstance(answer.sized, Exception)]
-    if len(problems) == len(answers):
-        raise problems[0]
-    _print(options, answers, form)
-    if problems:
-        number = "one target" if len(problems) == 1 else f"{len(problems)} targets"
-        raise BatchError(f"size: expected an answer to each target, got none to {number}: {problems[0]}")
-    return 0
-
-
-def _several(options: Options) -> bool:
-    """Whether families are compared."""
-    return options.family is not None and (options.family == "all" or "," in options.family)
-
-
-def _print_families(options: Options, form: str, count: Hearer) -> int:
-    """Print the families side by side, a table for each target; in CSV and JSON all targets together."""
-    import pbdist
-    from pbdist.errors import BatchError
-    from pbdist.sizing.sized import SizedNoise, answers_as_json, answers_sheet
-
-    found: list[Answer] = []
-    parameters, targets = given_options(options, _parameters()), _targets(options)
-    for index, (target, exp_epsilon) in enumerate(targets):
-        count("target", index, len(targets))
-        # As it was given: ε of an e^ε is rounded.
-        epsilon = ("epsilon", target.epsilon) if exp_epsilon is None else ("exp_epsilon", exp_epsilon)
-        asked: dict[str, Any] = dict([("compositions", target.compositions), ("delta", target.delta), epsilon])
-        settings = given_options(options, ("tolerance", "message_bytes", "adjacency"))
-        compared = pbdist.size_families(options.family, **asked, **settings, **parameters)
-        found += compared.answers
-        if form not in ("csv", "json"):
-            print(end="\n" if index else "")
-            print_sheet(compared.sheet, form)
-    if form == "json":
-        print_json(answers_as_json(found))
-    elif form == "csv":
-        print_sheet(answers_sheet("", found, exactly=True), form)
-    if not any(isinstance(one.sized, SizedNoise) for one in found):
-        raise BatchError(f"size: expected an answer from some family, got none: {found[0].family}: {found[0].sized}")
-    return 0
-
-
-def _targets(options: Options) -> "list[tuple[Target, float | None]]":
-    """Return the targets that are given, each with the e^ε that was given for it; all checked."""
-    from pbdist.sizing.target import checked_target
-
-    given = given_target(options)
-    if options.family and not given:
-        refuse("--compositions", "expected a value, got none")
-    targets: list[tuple[Target, float | None]] = []
-    for values in product(*given.values()) if given else ():
-        asked = {"epsilon": None, "exp_epsilon": None, **dict(zip(given, values, strict=True))}
-        targets.append((checked_target(**asked), asked["exp_epsilon"]))
-    return targets
-
-
-def _asked(options: Options) -> "tuple[Any, dict[str, Any], list[tuple[Target, float | None]]]":
-    """Return the family, its parameters, and the targets, each with the e^ε that was given for it; all checked."""
-    from pbdist.mechanisms import MECHANISMS
-    from pbdist.sizing.families import noise_class
-    from pbdist.sizing.systems import find_system, load_systems, system_family
-
-    targets = _targets(options)
-    if options.family:
-        return MECHANISMS[options.family], given_options(options, _parameters()), targets
-    system = find_system(load_systems(options.systems), options.system)
-    noise: Any = None if options.noise is None else noise_class(options.noise)
-    family, parameters = system_family(system, noise, options.reading)
-    return family, parameters, targets or [(target, None) for target in system.targets]
-
-
-def _answer(options: Options, family: Any, parameters: dict[str, Any], target: "Target") -> "SizedNoise | PbdistError":
-    """Return the noise for one target; where none is found it is the error, also that of a wrong parameter."""
-    import pbdist
-    from pbdist.errors import InvalidInputError, PrecisionError
-
-    asked = {name: getattr(target, name) for name in ("compositions", "epsilon", "delta")}
-    settings = given_options(options, ("tolerance", "scale_limits", "store", "adjacency"))
-    try:
-        return pbdist.size(family, **asked, **settings, **parameters)
-    except (InvalidInputError, PrecisionError) as error:
-        return error
-
-
-def _print(options: Options, answers: "list[Answer]", form: str) -> None:
-    from pbdist.sizing.sized import SizedNoise, answers_as_json, answers_sheet, sized_sheet
-
-    if form == "json":
-        # The targets of a system are a list, however many there are.
-        found = answers_as_json(answers)
-        print_json(found[0] if len(found) == 1 and options.delta else found)
-    elif form == "table" and len(answers) == 1 and isinstance(alone := answers[0].sized, SizedNoise):
-        print_sheet(sized_sheet(alone), form)
-    else:
-        told = given_options(options, _parameters())
-        what = options.family or f"system {options.system}"
-        caption = " ".join([f"{what}: the smallest noise found", *(f"{name}={value}" for name, value in told.items())])
-        print_sheet(answers_sheet(caption, answers, exactly=form == "csv"), form)
-
-
-def _refuse_ignored(options: Options) -> None:
-    """Refuse options that would be ignored."""
     if options.family is None and options.system is None:
         refuse("--family", "expected a kind of mechanism, or --system, got none")
+    several = options.family is not None and (options.family == "all" or "," in options.family)
     if options.family is None:
-        unused = sorted({*_parameters(), "message_bytes"} - {"noise", "reading"})
+        unused = {*_parameters(), "message_bytes"} - {"noise", "reading"}
+        options.refuse(*sorted(unused), problem="cannot be combined with --system")
     else:
-        unused = ["scale_limits", "store", "systems"] if _several(options) else ["message_bytes", "systems"]
-    what = "--family" if options.family else "--system"
-    refuse_given(options, unused, f"expected none with {what}, got one")
+        options.refuse("systems", problem="applies to --system only")
+        options.require("compositions")
+    if several:
+        options.refuse("scale_limits", "store", problem="cannot be combined with several families")
+    else:
+        options.refuse("message_bytes", problem="applies to several families only")
+    return _print_families(options, options.form) if several else _print_sizes(options, options.form)
+
+
+def _print_families(options: Options, form: str) -> int:
+    """Print the families side by side, a table for each target; in CSV and JSON all targets together."""
+    from pbdist.errors import BatchError
+    from pbdist.sizing.comparison import compared
+    from pbdist.sizing.sized import SizedNoise
+
+    found: list[Answer] = []
+    targets = options.targets()
+    settings = options.given("tolerance", "adjacency")
+    for index, (target, exp_epsilon) in enumerate(targets):
+        options.count("target", index, len(targets))
+        parameters = options.given(*_parameters())
+        one = compared(options.family, target, exp_epsilon, parameters, options.message_bytes, **settings)
+        found += one.answers
+        if form not in ("csv", "json"):
+            print(end="\n" if index else "")
+            print_sheet(one.sheet, form)
+    if form in ("csv", "json"):
+        _print(found, "", form, alone=False)
+    if not any(isinstance(one.sized, SizedNoise) for one in found):
+        raise BatchError(f"size: no family has an answer: {found[0].family}: {found[0].sized}")
+    return 0
+
+
+def _print_sizes(options: Options, form: str) -> int:
+    """Print the noise of one family, or of a system, for each target."""
+    from pbdist.errors import BatchError
+    from pbdist.mechanisms import MECHANISMS
+    from pbdist.sizing.comparison import answer_of
+    from pbdist.sizing.families import noise_class
+    from pbdist.sizing.sized import SizedNoise, sized_sheet
+    from pbdist.sizing.systems import find_system, load_systems, system_family
+
+    targets = options.targets()
+    shown = parameters = options.given(*_parameters())
+    if options.family:
+        family: Any = MECHANISMS[options.family]
+    else:
+        system = find_system(load_systems(options.systems), options.system)
+        noise: Any = None if options.noise is None else noise_class(options.noise)
+        family, parameters = system_family(system, noise, options.reading)
+        targets = targets or [(target, None) for target in system.targets]
+    settings = options.given("tolerance", "scale_limits", "store", "adjacency")
+    answers = []
+    for index, (target, exp_epsilon) in enumerate(targets):
+        options.count("target", index, len(targets))
+        answers.append(answer_of(family, target, exp_epsilon, **settings, **parameters))
+    problems = [one.sized for one in answers if isinstance(one.sized, Exception)]
+    if len(problems) == len(answers):
+        raise problems[0]
+    if form == "table" and len(answers) == 1 and isinstance(alone := answers[0].sized, SizedNoise):
+        print_sheet(sized_sheet(alone), form)
+    else:
+        what = options.family or f"system {options.system}"
+        caption = " ".join([f"{what}: the smallest noise found", *(f"{name}={value}" for name, value in shown.items())])
+        # The targets of a system are a list, even a single one.
+        _print(answers, caption, form, alone=len(answers) == 1 and bool(options.delta))
+    if problems:
+        number = "one target" if len(problems) == 1 else f"{len(problems)} targets"
+        raise BatchError(f"size: no answer for {number}: {problems[0]}")
+    return 0
+
+
+def _print(answers: "list[Answer]", caption: str, form: str, *, alone: bool) -> None:
+    from pbdist.sizing.sized import answers_as_json, answers_sheet
+
+    if form == "json":
+        found = answers_as_json(answers)
+        print_json(found[0] if alone else found)
+    else:
+        print_sheet(answers_sheet(caption, answers, exactly=form == "csv"), form)

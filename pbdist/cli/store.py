@@ -1,18 +1,17 @@
-"""``pbdist status``, ``verify`` and ``export``: how far a store is, whether it is sound, and a copy for others."""
+"""``pbdist status``, ``verify`` and ``export``: progress and checks of a store, and a copy for other programs."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pbdist.cli.given import Options
-from pbdist.cli.interrupts import ANEW, in_good_order
+from pbdist.cli.interrupts import in_good_order
 from pbdist.cli.options import STORE
 from pbdist.cli.output import EXIT_CODES, FAILED, print_json, sign_of_life
-from pbdist.cli.parser import FILE, WHOLE, Argument, Option, command
+from pbdist.cli.parser import FILE, WHOLE, Argument, Option, Options, command
 from pbdist.errors import StoreDamagedError, printable
 
 if TYPE_CHECKING:
-    from pbdist.query.status import PartStatus, StoreStatus
+    from pbdist.query.status import StoreStatus
     from pbdist.store import StoreCheck
 
 _MAX_PRINTED = 20
@@ -27,7 +26,7 @@ _MAX_PRINTED = 20
     exits=EXIT_CODES,
 )
 def status(options: Options) -> int:
-    """Show how far a store is, also while a run goes on.
+    """Show the progress of a store, also during a run.
 
     Exit code 0 if the store is complete (with --check: and every file sound), else 1.
     """
@@ -43,16 +42,12 @@ def status(options: Options) -> int:
         else:
             print(f"damaged: {error}")
         return FAILED
-    return _report(options, found.passed, found.as_json, lambda: _lines(found))
-
-
-def _report(options: Options, passed: bool, as_json: Callable[[], object], lines: Callable[[], Iterable[str]]) -> int:
-    """Print what was found, as JSON or in lines, and return the exit code; causes and names of files stay on lines."""
     if options.json:
-        print_json(as_json())
+        print_json(found.as_json())
     else:
-        print(*map(printable, lines()), sep="\n")
-    return 0 if passed else FAILED
+        # Causes and names of files stay on one line.
+        print(*map(printable, _lines(found)), sep="\n")
+    return 0 if found.passed else FAILED
 
 
 def _lines(found: "StoreStatus") -> Iterator[str]:
@@ -63,13 +58,13 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
     yield f"store: {found.store}, format {STORE_FORMAT}, {size(found.size)} in {found.files:,} files"
     yield f"study: {first.study.name}, digest {first.head.digest[:16]}"
     if len(found.parts) > 1:
-        yield f"parts: {len(found.parts)}, the first one and what extended it"
+        yield f"parts: {len(found.parts)}, the first one and its extensions"
         for part in found.parts:
             grid = f"{len(part.stored.study.compositions):,} r, {len(part.stored.study.epsilon):,} ε"
             yield f"  {part.stored.part or 'first'}: {part.cells:,} cells, {grid}, {part.cells_missing:,} missing"
     for name in found.parts_missing:
         yield f"missing: {name}, a part of the store: put it back, or run the study again"
-    # What extends a study has the same cells again, at other r or ε.
+    # Extensions have the same cells again, at other r or ε.
     what, points = "points (cell, r, ε)", found.points
     if len(found.parts) == 1:
         what, points = "cells", {"all": found.cells, "missing": found.cells_missing, "failed": found.cells_failed}
@@ -87,8 +82,15 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
         if found.precision.unreadable:
             yield f"tolerance: not known of {found.precision.unreadable:,} cells, whose bounds cannot be read"
     yield f"driver: {found.driver or 'none at work'}"
-    yield from _first("failed cells", [line for part in found.parts for line in _failed(part)])
-    yield from _first("missing batches", [line for part in found.parts for line in _missing(part)])
+    of_parts = [(part, f" ({part.stored.part})" if part.stored.part else "") for part in found.parts]
+    failed = [f"failed: {part.setting(cell.cell)}{of}: {cell.cause}" for part, of in of_parts for cell in part.failed]
+    missing = []
+    for part, of in of_parts:
+        for batch in part.missing:
+            last = f" to {part.setting(batch.stop - 1)}" if batch.stop - batch.first > 1 else ""
+            missing.append(f"missing: batch {batch.batch}{of}, {part.setting(batch.first)}{last}")
+    yield from _first("failed cells", failed)
+    yield from _first("missing batches", missing)
     if found.check is not None:
         yield from _check_lines(found.check)
 
@@ -98,31 +100,16 @@ def _check_lines(check: "StoreCheck") -> Iterator[str]:
 
     yield from _first("damaged files", [f"damaged: {name}: {what}" for name, what in check.damaged])
     yield from _first("strays", [f"stray, no harm: {name}" for name in check.strays])
-    if check.damaged:
-        count = len(check.damaged)
-        yield f"checked: {counted(count, 'damaged file')}: run the study again with --check to restore the store"
-        if any(name.startswith("refined-") for name, _ in check.damaged):
-            yield "points that queries have added come back when the query is made again with --refine"
-    else:
+    if not check.damaged:
         yield "checked: every file is unchanged"
+        return
+    count = len(check.damaged)
+    yield f"checked: {counted(count, 'damaged file')}: run the study again with --check to restore the store"
+    if any(name.startswith("refined-") for name, _ in check.damaged):
+        yield "points that queries have added come back when the query is made again with --refine"
 
 
-def _failed(part: "PartStatus") -> Iterator[str]:
-    for cell in part.failed:
-        yield f"failed: {part.setting(cell.cell)}{_of(part)}: {cell.cause}"
-
-
-def _missing(part: "PartStatus") -> Iterator[str]:
-    for batch in part.missing:
-        last = f" to {part.setting(batch.stop - 1)}" if batch.stop - batch.first > 1 else ""
-        yield f"missing: batch {batch.batch}{_of(part)}, {part.setting(batch.first)}{last}"
-
-
-def _of(part: "PartStatus") -> str:
-    return f" ({part.stored.part})" if part.stored.part else ""
-
-
-def _first(what: str, lines: Sequence[str]) -> Iterator[str]:
+def _first(what: str, lines: list[str]) -> Iterator[str]:
     yield from lines[:_MAX_PRINTED]
     if len(lines) > _MAX_PRINTED:
         yield f"and {len(lines) - _MAX_PRINTED:,} more {what}: --json has all"
@@ -148,14 +135,18 @@ def verify(options: Options) -> int:
     cells = DEFAULT_CELLS if options.cells is None else options.cells
     with sign_of_life():
         found = verify_store(options.store, sample=options.sample, seed=options.seed, max_cells=cells)
-    return _report(options, found.passed, found.as_json, found.lines)
+    if options.json:
+        print_json(found.as_json())
+    else:
+        print(*map(printable, found.lines()), sep="\n")
+    return 0 if found.passed else FAILED
 
 
 @command(
     "export",
     STORE,
     Argument("OUT", "a new path that ends in .zarr, .nc, .parquet or .csv", FILE),
-    Option("--allow-incomplete", "export a store that lacks results too; it says so in the export"),
+    Option("--allow-incomplete", "export a store with missing results too, marked in the export"),
     example="export data/quickstart.zarr quickstart.csv",
     exits=EXIT_CODES,
 )
@@ -163,14 +154,14 @@ def export(options: Options) -> int:
     """Write a store as one flat table for other programs.
 
     The table has all parts of the store. Exit code 1 if it is not complete and sound; --allow-incomplete
-    exports what there is.
+    exports the results that are there.
     """
     from pbdist.errors import StoreIncompleteError
     from pbdist.export import export_study
     from pbdist.study.plan import counted
 
     try:
-        with in_good_order(ANEW), sign_of_life():
+        with in_good_order(), sign_of_life():
             found = export_study(options.store, options.out, allow_incomplete=options.allow_incomplete)
     except (StoreDamagedError, StoreIncompleteError) as error:
         print(f"pbdist: error: {error}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""``pbdist studies``, ``new``, ``plan`` and ``run``: find or write a study, tell what it will take, compute it."""
+"""``pbdist studies``, ``new``, ``plan`` and ``run``: find, write, plan and compute a study."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -6,29 +6,25 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pbdist.cli.given import Options, given_options, refuse
 from pbdist.cli.interrupts import in_good_order
 from pbdist.cli.options import STUDY, STUDY_OR_FILE
 from pbdist.cli.output import EXIT_CODES, MISSED, print_json, print_sheet, printed_warnings, warn
-from pbdist.cli.parser import FILE, FOLDER, PATH, Argument, Number, Option, Word, command
+from pbdist.cli.parser import FILE, FOLDER, PATH, Argument, Number, Option, Options, Word, command, refuse
 from pbdist.errors import InvalidInputError, printable
 from pbdist.input_files import check_outside
+from pbdist.tables import Column, Sheet
 
 if TYPE_CHECKING:
     from pbdist.run import Executor
     from pbdist.run.events import Event
     from pbdist.store import Place
     from pbdist.study import Plan, StudySpec
-    from pbdist.study.load import Addition
-    from pbdist.tables import Sheet
 
 #: Workers take about so long to start, in seconds.
 _SERIAL_SECONDS = 3.0
-#: What numpy, scipy and zarr take of the address space, in bytes; with less, OpenBLAS may hang.
+#: The address space that numpy, scipy and zarr take, in bytes; with less, OpenBLAS may hang.
 _ADDRESS_SPACE = 2**30
 _WORKERS = Number(1, 4096, whole=True)
-
-
 _WHAT = "a study file, or the name of a study that comes with pbdist, such as quickstart"
 _STUDY = Argument("FILE", _WHAT, STUDY_OR_FILE, name="study")
 
@@ -43,34 +39,50 @@ _STUDY = Argument("FILE", _WHAT, STUDY_OR_FILE, name="study")
         " file: data/NAME.zarr)",
         FOLDER,
     ),
-    Option("--workers N", "project the time on so many workers (default: 1)", _WORKERS, default=1),
+    Option("--workers N", "number of workers for the projected time (default: 1)", _WORKERS, default=1),
     example="plan quickstart --workers 4",
     exits=EXIT_CODES,
 )
 def plan(options: Options) -> int:
-    """Show what a study will take in time, memory and disk space."""
+    """Project the time, memory and disk space of a study."""
+    from pbdist.run.run import asked_of
+    from pbdist.store import is_there, open_parts, place_at
     from pbdist.study import StudySpec, plan_study
     from pbdist.study.load import load_asked
+    from pbdist.study.plan import elapsed
 
-    asked, workers = load_asked(study_file(options.study)), options.workers
-    store = _store(options, asked)
-    whole = plan_study(asked) if options.store is None and isinstance(asked, StudySpec) else None
-    plans = [] if whole else _additions(asked, store)
+    file, workers = load_asked(study_file(options.study)), options.workers
+    if options.store is None and isinstance(file, StudySpec):
+        facts = _facts(plan_study(file), workers)
+        if options.json:
+            print_json(facts)
+        else:
+            print_sheet(_plan_sheet(file, facts), "table")
+        return 0
+    store = options.store or f"data/{file.name}.zarr"
+    wanted, place = asked_of(file, store), place_at(store)
+    # Where no store is, all points are new.
+    missing = wanted.missing([part.study for part in open_parts(place)]) if is_there(place) else (wanted.study,)
+    plans = [plan_study(part) for part in missing]
+    parts = [_facts(one, workers) for one in plans]
+    total = {
+        "store": store,
+        "points": sum(part["points"] for part in parts),
+        "seconds": sum(part["seconds"] for part in parts),
+        "workers": workers,
+        "elapsed_seconds": elapsed([one for plan in plans for one in plan.batch_seconds.tolist()], workers),
+    }
     if options.json:
-        print_json(_plan_as_json(whole, workers) if whole else _additions_as_json(store, plans, workers))
-    elif whole or plans:
-        print_sheet(_plan_sheet(whole, workers) if whole else _additions_sheet(store, plans, workers), "table")
+        print_json({**total, "parts": [{name: part[name] for name in _OF_PARTS} for part in parts]})
+    elif parts:
+        print_sheet(_additions_sheet(total, parts), "table")
     else:
         print(printable(f"{store}: has all points of the file, nothing would be added"))
     return 0
 
 
-def _store(options: Options, asked: "StudySpec | Addition") -> str:
-    return f"data/{asked.name}.zarr" if options.store is None else options.store
-
-
 def study_file(given: str) -> Path:
-    """Return the study file that is meant; it is said where a file has the name of a study of pbdist."""
+    """Return the study file that is meant, with a note on stderr where a file has the name of a study of pbdist."""
     from pbdist.study.starter import find_study, shipped_names
 
     path = find_study(given)
@@ -93,26 +105,32 @@ def study_file(given: str) -> Path:
         "how long to wait for an object store that cannot be reached any more (default: 900)",
         Number(1, 1_000_000, "seconds"),
     ),
-    Option("--check", "before, read every file of the store and compare it with its checksum, and not only its size"),
-    Option("--log PATH", "append what happens, one JSON object a line", PATH),
-    Option("--strict", "exit with code 3 if the tolerance is missed at a point that was asked for"),
+    Option("--check", "first compare every file of the store with its checksum, and not only its size"),
+    Option("--log PATH", "append events, one JSON object a line", PATH),
+    Option("--strict", "exit with code 3 if the tolerance is missed at a point of the study"),
     example="run quickstart",
     resumes=True,
     exits=EXIT_CODES,
     exclusive=[("workers", "scheduler", "cluster", "serial")],
 )
 def run(options: Options) -> int:
-    """Compute a study, or what is left of it, into a store.
+    """Compute a study, or the rest of it, into a store.
 
     The same command goes on where an interrupted one stopped.
     """
-    _check_address_space()
+    import resource
+
+    # Before anything large is imported.
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if soft != resource.RLIM_INFINITY and soft < _ADDRESS_SPACE:
+        has = f"this process may use {soft / 2**20:.0f} MiB of addresses, and a run needs 1024 MiB"
+        refuse("memory", f"{has}: raise the limit (ulimit -v unlimited)")
     from pbdist.run.run import asked_of
     from pbdist.study.load import load_asked
 
-    asked = load_asked(study_file(options.study))
-    store = _store(options, asked)
-    study = asked_of(asked, store).study
+    file = load_asked(study_file(options.study))
+    store = options.store or f"data/{file.name}.zarr"
+    study = asked_of(file, store).study
     if options.strict and not study.requires_tolerance:
         refuse("--strict", "expected a study with a tolerance, got one without")
     if options.log is not None:
@@ -136,23 +154,18 @@ def run(options: Options) -> int:
                 listener(event)
 
         stack.enter_context(printed_warnings())
-        named = given_options(options, ("workers", "cluster", "scheduler"))
-        patience, serial = options.patience or OUTAGE_SECONDS, 0.0 if named else _SERIAL_SECONDS
-        settings = {"patience": patience, "check": options.check, "serial_seconds": serial}
-        stored = run_study(asked, store, executor, notify, **settings)
+        stored = run_study(
+            file,
+            store,
+            executor,
+            notify,
+            patience=options.patience or OUTAGE_SECONDS,
+            check=options.check,
+            serial_seconds=0.0 if options.given("workers", "cluster", "scheduler") else _SERIAL_SECONDS,
+        )
     missed = _print_results(study, stored.place)
     print(printable(f"store: {store}"))
     return MISSED if options.strict and missed else 0
-
-
-def _check_address_space() -> None:
-    """Refuse a run for which this process may have too little memory, before anything large is imported."""
-    import resource
-
-    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if soft != resource.RLIM_INFINITY and soft < _ADDRESS_SPACE:
-        has = f"this process may use {soft / 2**20:.0f} MiB of addresses, and a run needs 1024 MiB"
-        refuse("memory", f"{has}: raise the limit (ulimit -v unlimited)")
 
 
 def _executor(options: Options) -> "Executor":
@@ -173,7 +186,7 @@ def _executor(options: Options) -> "Executor":
 
 
 def _print_results(study: "StudySpec", store: "Place") -> int:
-    """Print what meets the targets, and how far the tolerance was reached; return at how many points it was missed."""
+    """Print the verdicts on targets and the precision; return the number of points that miss the tolerance."""
     if not study.targets and not study.requires_tolerance:
         return 0
     from pbdist.query import open_study, reached_precision
@@ -187,7 +200,7 @@ def _print_results(study: "StudySpec", store: "Place") -> int:
         return 0
     found = reached_precision(opened, study, recorded=True)
     if found.unreadable:
-        # A run without --check has not read what was there before.
+        # A run without --check has not read the earlier batches.
         for part in opened.parts:
             for index in range(part.batches):
                 part.read(index)
@@ -208,7 +221,6 @@ def studies(options: Options) -> int:
         print(shipped_study(options.study).read_text(encoding="utf-8"), end="")
         return 0
     from pbdist.study import load_study
-    from pbdist.tables import Column, Sheet
 
     # First the one that strangers should try.
     names = sorted(shipped_names(), key=lambda name: name != "quickstart")
@@ -221,16 +233,15 @@ def studies(options: Options) -> int:
     return 0
 
 
-def _starter_kinds() -> tuple[str, ...]:
-    from pbdist.study.starter import starter_kinds
-
-    return starter_kinds()
-
-
 @command(
     "new",
     Argument("FILE", "the new study file; its name becomes that of the study", PATH),
-    Option("--family KIND", "the kind of mechanism (default: Gaussian)", Word(_starter_kinds), name="kind"),
+    Option(
+        "--family KIND",
+        "the kind of mechanism (default: Gaussian)",
+        Word("pbdist.study.starter:starter_kinds"),
+        name="kind",
+    ),
     Option("--like STUDY", "copy one of the studies that come with pbdist", STUDY, name="study"),
     example="new my-study.yaml --family Laplace",
     exclusive=[("kind", "study")],
@@ -238,7 +249,7 @@ def _starter_kinds() -> tuple[str, ...]:
 def new(options: Options) -> int:
     """Write a commented study file to begin with.
 
-    It can be run as it is. Nothing is overwritten.
+    The file can be run unchanged. Nothing is overwritten.
     """
     from pbdist.study.starter import write_copy, write_starter
 
@@ -246,144 +257,99 @@ def new(options: Options) -> int:
         write_copy(options.file, options.study)
     else:
         write_starter(options.file, options.kind or "Gaussian")
-    print(printable(f"{options.file} is written. What it will take: pbdist plan {options.file}"))
+    print(printable(f"{options.file} is written. Its projected time: pbdist plan {options.file}"))
     return 0
 
 
-#: So many values that targets added are listed.
+#: Values added by targets that are listed, at most.
 _MAX_LISTED = 6
-#: What is told of each part that a run would add to a store.
+#: The keys of a plan that the plan of an extension has for each part.
 _SIZES = ("seconds", "worker_bytes", "store_bytes")
 _OF_PARTS = ("cells", "compositions", "epsilon", "points", "batches", "cells_per_batch", *_SIZES)
 
 
-def _plan_sheet(plan: "Plan", workers: int) -> "Sheet":
-    """Return a plan as it is printed, with what targets add."""
-    from pbdist.study.plan import counted, duration, size
-    from pbdist.tables import Column, Sheet
-
-    study, seconds = plan.study, plan.batch_seconds
-    aim = f"tolerance {study.tolerance:g}" if study.buckets is None else f"{study.buckets:,} buckets"
-    rows = {
-        "cells (noise settings)": f"{len(study.cells):,}",
-        "numbers of compositions": f"{len(study.compositions):,}, up to {study.compositions[-1]:,}",
-        "values of epsilon": f"{len(study.epsilon):,}, {study.epsilon[0]:.6g} to {study.epsilon[-1]:.6g}",
-        "points, both directions": f"{_points(study):,}",
-        "method": f"{study.method}, {aim}",
-        "batches": f"{seconds.size:,}, cells in each: {plan.cells_per_batch:,}",
-        "projected time of a batch, one core": f"{seconds.min():.3g} to {seconds.max():.3g} s",
-        f"projected time of the study, {counted(workers, 'worker')}": duration(_elapsed([plan], workers)),
-        "projected peak memory of a worker": size(plan.worker_bytes),
-        "projected size of the store, at most": size(plan.store_bytes),
-        "bucket states": "kept" if study.keep_states else "not kept",
-        "study digest": study.digest[:16],
-    }
-    columns = Column("what", "what", number=False), Column("how_much", "how much")
-    caption = f"{study.name}: {study.description}" if study.description else study.name
-    return Sheet(columns, tuple(rows.items()), (caption,), tuple(_added(study)))
-
-
-def _added(study: "StudySpec") -> "Iterator[str]":
-    """Yield what targets add to the grids, in one line, if anything."""
-    added = {
-        "compositions": [f"{r:,}" for r in study.target_compositions],
-        "epsilon": [f"{epsilon:.6g}" for epsilon in study.target_epsilon],
-    }
-    listed = " and ".join(f"{name} {_listed(texts)}" for name, texts in added.items() if texts)
-    if listed:
-        points = f"{_points(study) - _points_of_targets(study):,} points become {_points(study):,}"
-        yield f"targets off the grids add {listed}: {points}, since every r is computed with every epsilon"
-
-
-def _listed(texts: list[str]) -> str:
-    more = len(texts) - _MAX_LISTED
-    return ", ".join(texts[:_MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _elapsed(plans: "Sequence[Plan]", workers: int) -> float:
-    """Return the projected time of some plans together on so many workers."""
-    from pbdist.study.plan import elapsed
-
-    return elapsed([seconds for plan in plans for seconds in plan.batch_seconds.tolist()], workers)
-
-
-def _plan_as_json(plan: "Plan", workers: int) -> dict[str, Any]:
+def _facts(plan: "Plan", workers: int) -> dict[str, Any]:
     """Return a plan as JSON values, unrounded, with the grids."""
     from pbdist.study.cells import known
+    from pbdist.study.plan import elapsed
 
     study, seconds = plan.study, plan.batch_seconds
     taken = ("name", "description", "digest", "method", "tolerance", "buckets", "floor", "direction", "keep_states")
+    # Of both directions.
+    points = 2 * len(study.cells) * len(study.compositions) * len(study.epsilon)
+    rounds = len(study.compositions) - len(study.target_compositions)
+    own_points = 2 * len(study.cells) * rounds * (len(study.epsilon) - len(study.target_epsilon))
     return {
         **{name: getattr(study, name) for name in taken},
         "cells": len(study.cells),
         "cells_by_label": known(study.cells).labels(),
         "compositions": list(study.compositions),
         "epsilon": list(study.epsilon),
-        "points": _points(study),
+        "points": points,
         "targets": [vars(target) for target in study.targets],
         "added_by_targets": {
             "compositions": list(study.target_compositions),
             "epsilon": list(study.target_epsilon),
-            "points": _points_of_targets(study),
+            "points": points - own_points,
         },
         "batches": seconds.size,
         "cells_per_batch": plan.cells_per_batch,
         "batch_seconds": {"min": float(seconds.min()), "max": float(seconds.max())},
         "workers": workers,
-        "elapsed_seconds": _elapsed([plan], workers),
+        "elapsed_seconds": elapsed(seconds, workers),
         **{name: getattr(plan, name) for name in _SIZES},
     }
 
 
-def _points(study: "StudySpec") -> int:
-    """Return the number of points, both directions."""
-    return 2 * len(study.cells) * len(study.compositions) * len(study.epsilon)
-
-
-def _points_of_targets(study: "StudySpec") -> int:
-    """Return the number of points that targets off the grids add."""
-    rounds = len(study.compositions) - len(study.target_compositions)
-    epsilon = len(study.epsilon) - len(study.target_epsilon)
-    return _points(study) - 2 * len(study.cells) * rounds * epsilon
-
-
-def _additions(asked: "StudySpec | Addition", store: str) -> "list[Plan]":
-    """Return the plans of the parts that a run would add to a store; none where it has all points."""
-    from pbdist.run.run import asked_of
-    from pbdist.store import is_there, open_parts, place_at
-    from pbdist.study import plan_study
-
-    wanted, place = asked_of(asked, store), place_at(store)
-    # Where nothing is, all is new.
-    missing = wanted.missing([part.study for part in open_parts(place)]) if is_there(place) else (wanted.study,)
-    return [plan_study(part) for part in missing]
-
-
-def _additions_sheet(store: str, plans: "Sequence[Plan]", workers: int) -> "Sheet":
-    """Return what a run would add to a store: a row for each part, and all together."""
+def _plan_sheet(study: "StudySpec", facts: dict[str, Any]) -> Sheet:
+    """Return a plan as a table, with the points that targets add."""
     from pbdist.study.plan import counted, duration, size
-    from pbdist.tables import Column, Sheet
+
+    epsilon, seconds = study.epsilon, facts["batch_seconds"]
+    precision = f"tolerance {study.tolerance:g}" if study.buckets is None else f"{study.buckets:,} buckets"
+    rows = {
+        "cells (noise settings)": f"{facts['cells']:,}",
+        "numbers of compositions": f"{len(study.compositions):,}, up to {study.compositions[-1]:,}",
+        "values of epsilon": f"{len(epsilon):,}, {epsilon[0]:.6g} to {epsilon[-1]:.6g}",
+        "points, both directions": f"{facts['points']:,}",
+        "method": f"{study.method}, {precision}",
+        "batches": f"{facts['batches']:,}, cells in each: {facts['cells_per_batch']:,}",
+        "projected time of a batch, one core": f"{seconds['min']:.3g} to {seconds['max']:.3g} s",
+        f"projected time of the study, {counted(facts['workers'], 'worker')}": duration(facts["elapsed_seconds"]),
+        "projected peak memory of a worker": size(facts["worker_bytes"]),
+        "projected size of the store, at most": size(facts["store_bytes"]),
+        "bucket states": "saved" if study.keep_states else "not saved",
+        "study digest": study.digest[:16],
+    }
+    columns = Column("what", "what", number=False), Column("how_much", "how much")
+    caption = f"{study.name}: {study.description}" if study.description else study.name
+    return Sheet(columns, tuple(rows.items()), (caption,), tuple(_added(facts["points"], facts["added_by_targets"])))
+
+
+def _added(points: int, added: dict[str, Any]) -> Iterator[str]:
+    """Yield a line on the values that targets add to the grids, if any."""
+    named = []
+    for name, form in (("compositions", "{:,}"), ("epsilon", "{:.6g}")):
+        values = added[name]
+        more = f" and {len(values) - _MAX_LISTED} more" if len(values) > _MAX_LISTED else ""
+        if values:
+            named.append(f"{name} {', '.join(map(form.format, values[:_MAX_LISTED]))}{more}")
+    if named:
+        become = f"{points - added['points']:,} points become {points:,}"
+        yield f"targets off the grids add {' and '.join(named)}: {become}, since every r is computed with every epsilon"
+
+
+def _additions_sheet(total: dict[str, Any], parts: Sequence[dict[str, Any]]) -> Sheet:
+    """Return the parts that a run would add to a store as a table, with a note on all together."""
+    from pbdist.study.plan import counted, duration, size
 
     heads = ("cells", "compositions", "epsilon", "points, both directions", "batches", "time, one core", "store")
     rows = []
-    for plan in plans:
-        study = plan.study
-        row = (len(study.cells), len(study.compositions), len(study.epsilon), _points(study), plan.batch_seconds.size)
-        rows.append((*(f"{count:,}" for count in row), duration(plan.seconds), f"up to {size(plan.store_bytes)}"))
-    points, memory = sum(_points(plan.study) for plan in plans), max(plan.worker_bytes for plan in plans)
-    takes = f"{duration(_elapsed(plans, workers))} on {counted(workers, 'worker')} and up to {size(memory)} a worker"
-    note = f"{store}: {points:,} points would be added, projected {takes}"
+    for part in parts:
+        counts = (part["cells"], len(part["compositions"]), len(part["epsilon"]), part["points"], part["batches"])
+        sizes = duration(part["seconds"]), f"up to {size(part['store_bytes'])}"
+        rows.append((*(f"{count:,}" for count in counts), *sizes))
+    memory = size(max(part["worker_bytes"] for part in parts))
+    takes = f"{duration(total['elapsed_seconds'])} on {counted(total['workers'], 'worker')} and up to {memory} a worker"
+    note = f"{total['store']}: {total['points']:,} points would be added, projected {takes}"
     return Sheet(tuple(Column(head, head) for head in heads), tuple(rows), notes=(note,))
-
-
-def _additions_as_json(store: str, plans: "Sequence[Plan]", workers: int) -> dict[str, Any]:
-    """Return what a run would add as JSON values, unrounded, with the grids."""
-    parts = [_plan_as_json(plan, workers) for plan in plans]
-    return {
-        "store": store,
-        "points": sum(_points(plan.study) for plan in plans),
-        "seconds": sum(plan.seconds for plan in plans),
-        "workers": workers,
-        "elapsed_seconds": _elapsed(plans, workers),
-        "parts": [{name: part[name] for name in _OF_PARTS} for part in parts],
-    }

@@ -22,7 +22,7 @@ from pbdist.query.lookup import check_flag
 from pbdist.query.study import Study, open_study
 from pbdist.results import NOTHING_KNOWN, Bracket
 from pbdist.sizing.counts import smallest_count
-from pbdist.sizing.families import CountFamily, ScaleFamily, expected_messages, family_of
+from pbdist.sizing.families import CountFamily, ScaleFamily, family_of, made
 from pbdist.sizing.scale import smallest_scale
 from pbdist.sizing.sized import SizedNoise
 from pbdist.sizing.target import Computed, Judge, Source, checked_target
@@ -84,7 +84,7 @@ def _stored_amounts(study: Study | None, family: ScaleFamily | CountFamily) -> t
     neighbours = set()
     for cell in () if study is None else study.spec.cells:
         for mean, scale in _means_and_scales(cell.pair):
-            if _made(family, mean, scale) == cell.pair:
+            if made(family.pair, mean, scale) == cell.pair:
                 found.add((mean, scale) if isinstance(family, CountFamily) else scale)
                 neighbours.add(study.spec.neighbours_of(cell))  # type: ignore[union-attr]
                 break
@@ -102,13 +102,6 @@ def _means_and_scales(pair: Pair) -> Iterator[tuple[float, float]]:
             yield one.mean, one.noise.scale
         elif sized is not None:
             yield 0.0, getattr(one, sized.name)
-
-
-def _made(family: ScaleFamily | CountFamily, mean: float, scale: float) -> Pair | None:
-    try:
-        return family.pair(mean, scale) if isinstance(family, CountFamily) else family.make(scale)
-    except InvalidInputError:
-        return None
 
 
 def size(
@@ -147,7 +140,7 @@ def size(
     tolerance : float, optional
         From 1e-6 to 1/2: how much smaller the noise is that is refuted, relatively.
     store : Study, str or Path, optional
-        The store of a study, which answers first. What it cannot tell, by equality and proved orders alone, is
+        The store of a study, which answers first. Other bounds than those that follow by equality and proved orders are
         computed and added to it.
     scale_limits : (float, float), optional
         The smallest and the largest scale of the search. Where no order is proved, the scan goes down to the smallest
@@ -157,7 +150,7 @@ def size(
         Whether it is an error if the noise that is refuted is smaller by more than the tolerance.
     adjacency : {"add-or-remove", "add-or-remove-group", "replace-one", "zero-out"}, optional
         For which neighbours the parameters, such as the sensitivity, are stated, as of `pbdist.privacy_bounds`. A store
-        whose study states other ones of the same mechanisms is refused; where nothing is given, what it states counts.
+        whose study states other ones for the same mechanisms is refused; by default those of the study apply.
     **parameters
         Other parameters of the mechanism class.
 
@@ -174,13 +167,13 @@ def size(
         If a parameter is out of its range; if no noise of the search meets the target, as where the mass at infinity
         alone exceeds δ; or if all of it does, so that none can be refuted.
     PrecisionError
-        If the bounds cannot tell δ from the target where that decides, so that no noise is refuted; or if `strict`, and
+        If the bounds do not decide the target where that matters, so that no noise is refuted; or if `strict`, and
         the refuted noise is smaller by more than the tolerance.
 
     Warns
     -----
     PrecisionWarning
-        If the refuted noise is smaller by more than the tolerance, as bounds on δ cannot tell any closer; both
+        If the refuted noise is smaller by more than the tolerance, as bounds on δ decide no closer; both
         certificates hold.
 
     Notes
@@ -205,49 +198,35 @@ def size(
     study = store if store is None or isinstance(store, Study) else open_study(store)
     source = Computed(target) if study is None else _StoredSource(study, target, Computed(target))
     judge = Judge(target, source)
-    sought = family_of(family, parameters)
-    counts = isinstance(sought, CountFamily)
-    _checked_neighbours(_made(sought, 1.0, 1.0 if counts else 0.5) if given.definite else None, given)
-    known, stored = _stored_amounts(study, sought)
+    sized_family = family_of(family, parameters)
+    if given.definite:
+        _checked_neighbours(made(sized_family.pair, 1.0, 1.0 if sized_family.joint else 0.5), given)
+    known, stored = _stored_amounts(study, sized_family)
     if given.definite and stored.definite and given is not stored:
         raise InvalidInputError(
-            f"adjacency: expected {stored}, which the study in the store states of these mechanisms, got {given}"
+            f"adjacency: expected {stored}, as the study in the store states for these mechanisms, got {given}"
         )
-    if isinstance(sought, CountFamily):
-        answer = smallest_count(sought, judge, part, limits, known)
-        messages: float | None = sought.messages(answer.mean or 0.0, answer.scale)
+    if isinstance(sized_family, CountFamily):
+        answer = smallest_count(sized_family, judge, part, limits, known)
     else:
-        answer = smallest_scale(sought, judge, part, limits, known)
-        messages = expected_messages(answer.mechanism)
+        answer = smallest_scale(sized_family, judge, part, limits, known)
     sized = SizedNoise(
-        mechanism=answer.mechanism,
-        scale=answer.scale,
-        mean=answer.mean,
-        compositions=target.compositions,
-        epsilon=target.epsilon,
-        delta=target.delta,
+        **vars(answer),
+        **vars(target),
         tolerance=part,
-        delta_upper=answer.bracket.upper,
-        delta_lower=answer.bracket.lower,
-        refuted_mechanism=answer.refuted_mechanism,
-        refuted_scale=answer.refuted_scale,
-        refuted_mean=answer.refuted_mean,
-        refuted_delta_lower=answer.refuted_bracket.lower,
-        ordered=not isinstance(sought, CountFamily) and sought.ordered,
-        scanned=answer.scanned,
-        expected_messages=messages,
+        ordered=sized_family.ordered,
+        expected_messages=sized_family.messages(answer.mean or 0.0, answer.scale),
         evaluations=source.evaluations,
-        within_tolerance=answer.within,
         adjacency=_checked_neighbours(answer.mechanism, given if given.definite else stored),
-        mean_step=sought.mean_step if isinstance(sought, CountFamily) else 0,
-        asked=(family, parameters),
+        mean_step=sized_family.mean_step,
+        family=(family, parameters),
     )
     tell(_missed(sized), strict=strict)
     return sized
 
 
 def _checked_neighbours(mechanism: Pair | None, given: Adjacency) -> Adjacency:
-    """Return for which neighbours a mechanism of the family is; what it says itself is not gainsaid."""
+    """Return the neighbours of a mechanism of the family; other ones than it states itself are refused."""
     if mechanism is None:
         return given
     return stated(mechanism.adjacency, given, "adjacency", type(mechanism).__name__)
@@ -259,9 +238,9 @@ def _missed(sized: SizedNoise) -> str | None:
         return None
     less = 1.0 - sized.refuted_scale / sized.scale
     return (
-        f"tolerance: expected a noise smaller by {sized.tolerance:g} that is refuted, got one smaller by {less:.3g}:"
-        f" δ <= {sized.delta!r} is met with scale {sized.scale!r} and missed with {sized.refuted_scale!r}; what lies"
-        " between them bounds on δ do not tell"
+        f"tolerance: the refuted noise is smaller by {less:.3g}, not by {sized.tolerance:g}: δ <= {sized.delta!r} is"
+        f" met with scale {sized.scale!r} and missed with {sized.refuted_scale!r}; bounds on δ do not decide the"
+        " scales between"
     )
 
 

@@ -1,13 +1,12 @@
-"""`size_families`: the smallest noise of every family that meets a target, side by side, by what it costs."""
+"""`size_families`: the smallest noise of every family that meets a target, side by side, by its cost."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib import import_module
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from pbdist.errors import InvalidInputError, PbdistError, PrecisionError, shown
+from pbdist.errors import InvalidInputError, PrecisionError, shown
 from pbdist.mechanisms import MECHANISMS, NoisyCount, Pair, Poisson, noise_parameter, parameters_of
 from pbdist.progress import report
 from pbdist.sizing.api import size
@@ -17,12 +16,12 @@ from pbdist.sizing.target import checked_target
 from pbdist.study import Target
 from pbdist.study.spec import exponential
 from pbdist.suggestions import did_you_mean
-from pbdist.tables import Sheet, Shown
+from pbdist.tables import Sheet
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: What `size` takes as a family.
+#: A family as `size` takes it.
 Family = type[Pair] | CountFamily | Callable[[float], Pair]
 
 
@@ -34,8 +33,8 @@ class SizedFamilies:
     ----------
     target : Target
     answers : tuple of Answer
-        One for each family: its name (`family`), and its noise (`sized`), or the error that says why there is none.
-        What a family costs are its messages where every answer has them, or else the standard deviation of its noise;
+        One for each family: its name (`family`), and its noise (`sized`), or an error with the reason.
+        The cost of a family is its messages where every answer has them, or else the standard deviation of its noise;
         families without either come after these, and those without an answer last.
     """
 
@@ -55,16 +54,12 @@ class SizedFamilies:
     @cached_property
     def frame(self) -> "pd.DataFrame":
         """The table of pandas: a row for each family, unrounded, with the columns of ``pbdist size --format csv``."""
-        # pandas comes with xarray, and takes a third of a second to import.
-        pandas = import_module("pandas")
-        sheet = answers_sheet("", self.answers, exactly=True)
-        rows = ([cell.value if isinstance(cell, Shown) else cell for cell in row] for row in sheet.rows)
-        frame: pd.DataFrame = pandas.DataFrame(rows, columns=[column.name for column in sheet.columns])
+        frame: pd.DataFrame = answers_sheet("", self.answers, exactly=True).frame()
         return frame
 
     @cached_property
     def sheet(self) -> Sheet:
-        """What is printed: the families with an answer as rows, and below them those without, with the reason."""
+        """The printed table: the families with an answer as rows, and below them those without, with the reason."""
         caption = (
             f"The smallest noise of each family for δ <= {self.target.delta!r} at e^ε ="
             f" {exponential(self.target.epsilon):.6g} (ε = {self.target.epsilon:.6g}) after {self.target.compositions}"
@@ -111,7 +106,7 @@ def size_families(
     compositions, epsilon, exp_epsilon, delta, tolerance, adjacency
         The target, and the others as of `size`.
     message_bytes : float, optional
-        The size of a message in bytes: what the messages of a family cost a round is then given in bytes too.
+        The size of a message in bytes: the cost of a family in a round is then given in bytes too.
     **parameters
         Parameters of the mechanisms, such as ``sensitivity``, ``rate`` or ``shift``. A family that does not take one of
         them, or needs another one, does not apply: it is listed with that reason.
@@ -139,35 +134,57 @@ def size_families(
     ['Gaussian', 'Laplace']
     """
     target = checked_target(compositions, epsilon, exp_epsilon, delta)
+    return compared(families, target, exp_epsilon, parameters, message_bytes, tolerance=tolerance, adjacency=adjacency)
+
+
+def compared(
+    families: str | Iterable[str] | Mapping[str, Family],
+    target: Target,
+    exp_epsilon: float | None,
+    parameters: Mapping[str, Any],
+    message_bytes: float | None,
+    **settings: Any,
+) -> SizedFamilies:
+    """Return the same for a checked target, with the e^ε that was given for it; `settings` are those of `size`."""
     if message_bytes is not None and not is_positive(message_bytes):
         raise InvalidInputError(f"message_bytes: expected a finite number above 0, got {shown(message_bytes)}")
     chosen = list(_chosen(families, parameters))
     for name in parameters:
         if not any(name in _taken(family) for _, family, _ in chosen):
-            raise InvalidInputError(f"{name}: expected a parameter of a family, got one that none takes")
+            raise InvalidInputError(f"{name}: is no parameter of any of the families")
     answers = []
     for index, (name, family, extra) in enumerate(chosen):
         report(f"{name}: family", index + 1, len(chosen))
-        found: SizedNoise | PbdistError
-        try:
-            _check_applies(family, {**extra, **parameters})
-            found = size(
-                family,
-                compositions=target.compositions,
-                epsilon=target.epsilon,
-                delta=target.delta,
-                tolerance=tolerance,
-                adjacency=adjacency,
-                **{**parameters, **extra},
-            )
-        except (InvalidInputError, PrecisionError) as error:
-            found = error
-        answers.append(Answer(target, exp_epsilon, found, name, message_bytes))
+        problem = _not_applying(family, {**extra, **parameters})
+        if problem is None:
+            found = answer_of(family, target, exp_epsilon, **settings, **{**parameters, **extra})
+        else:
+            found = Answer(target, exp_epsilon, InvalidInputError(problem))
+        answers.append(replace(found, family=name, message_bytes=message_bytes))
     return SizedFamilies(target, tuple(sorted(answers, key=_costs(answers))))
 
 
+def answer_of(family: Family, target: Target, exp_epsilon: float | None, **settings: Any) -> Answer:
+    """Return the noise of a family for a target, or an error with the reason; settings as of `size`."""
+    point = {name: getattr(target, name) for name in ("compositions", "epsilon", "delta")}
+    try:
+        return Answer(target, exp_epsilon, size(family, **point, **settings))
+    except (InvalidInputError, PrecisionError) as error:
+        return Answer(target, exp_epsilon, error)
+
+
+def sized_kinds() -> dict[str, type[Pair]]:
+    """Return the kinds of mechanisms whose noise can be sized, by name."""
+    return {name: kind for name, kind in MECHANISMS.items() if kind.in_studies and noise_parameter(kind)}
+
+
+def family_names() -> list[str]:
+    """Return the names that ``pbdist size --family`` takes."""
+    return [*sized_kinds(), "all"]
+
+
 def _costs(answers: Sequence[Answer]) -> Callable[[Answer], tuple[float, float]]:
-    """Return what answers are sorted by: whether there is noise of a known cost, and that cost."""
+    """Return the sort key of answers: whether there is noise of a known cost, and that cost."""
     found = [one.sized for one in answers if isinstance(one.sized, SizedNoise)]
     messages = all(sized.expected_messages is not None for sized in found)
 
@@ -188,7 +205,7 @@ def _chosen(
     if isinstance(families, Mapping):
         yield from ((name, family, {}) for name, family in families.items())
         return
-    known = {name: kind for name, kind in MECHANISMS.items() if kind.in_studies and noise_parameter(kind)}
+    known = sized_kinds()
     names = [one.strip() for one in families.split(",")] if isinstance(families, str) else list(families)
     for name in [*known] if names == ["all"] else names:
         if name not in known:
@@ -203,21 +220,21 @@ def _chosen(
 
 
 def _taken(family: Family) -> set[str]:
-    """Return the parameters that a family takes beside the sized one; what is no class takes none."""
+    """Return the parameters that a family takes beside the sized one; other families than classes take none."""
     if not isinstance(family, type):
         return set()
     sized = noise_parameter(family)
     return {name for name in parameters_of(family) if sized is None or name != sized.name or family is NoisyCount}
 
 
-def _check_applies(family: Family, parameters: Mapping[str, Any]) -> None:
-    """Raise the reason why a family does not apply to these parameters, if it does not."""
+def _not_applying(family: Family, parameters: Mapping[str, Any]) -> str | None:
+    """Return the reason why a family does not apply to these parameters; None if it does."""
     if not isinstance(family, type):
-        return
+        return None
     taken = _taken(family)
     for name in parameters:
         if name not in taken:
-            raise InvalidInputError(f"takes no {name}")
+            return f"takes no {name}"
     needed = {name for name, one in parameters_of(family).items() if one.required and name in taken} - {"mean"}
-    if missing := sorted(needed - {*parameters}):
-        raise InvalidInputError(f"needs {' and '.join(missing)}")
+    missing = sorted(needed - {*parameters})
+    return f"needs {' and '.join(missing)}" if missing else None

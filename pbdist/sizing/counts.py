@@ -33,8 +33,8 @@ _MARGIN = 0.25
 _MAX_STEPS, _MAX_SCANS = 20, 20
 #: Logarithm of the largest scale of the estimate over the smallest that can meet the target; intervals of its grid.
 _WIDEST, _POINTS = math.log(64.0), 14
-#: Scales grow until ln δ, once it is below the first number, has not fallen in so many steps.
-_TOLD_FROM_ONE, _PATIENCE = -1e-6, 12
+#: Scales grow until ln δ, once below the first number, has not fallen in this number of steps.
+_BELOW_ONE, _PATIENCE = -1e-6, 12
 #: Largest mean and scale of a count.
 _LARGEST = 1e12
 #: The surrogate interpolates δ of the noise alone between scales with this distance of their logarithms ..
@@ -73,14 +73,7 @@ def smallest_count(
       of 0 takes more are left out.
 
     A point of these that meets the target becomes the answer, and the search goes on. No order of these noises is
-    proved: nothing is claimed of what lies between the points, nor of negative means.
-
-    Raises
-    ------
-    InvalidInputError
-        If no noise of the search meets the target.
-    PrecisionError
-        If bounds cannot tell δ from the target where that decides.
+    proved: nothing is claimed of noise between the points, nor of negative means.
     """
     search = _CountSearch(family, judge, tolerance, limits)
     best = search.answer(search.best_of(stored))
@@ -91,8 +84,8 @@ def smallest_count(
         # A point of the scan meets the target: it is the next answer, unless the search finds a better one.
         best = search.answer(found)
     raise PrecisionError(
-        f"family: expected counts whose messages have a minimum, got ever fewer that meet {judge.target},"
-        f" at last with mean {best[0]:.6g} and scale {best[1]:.6g}"
+        f"family: expected counts whose messages have a minimum, but fewer and fewer meet {judge.target}, at last with"
+        f" mean {best[0]:.6g} and scale {best[1]:.6g}"
     )
 
 
@@ -102,7 +95,7 @@ def mean_below(mean: float, step: int) -> float:
 
 
 class _CountSearch:
-    """A search over means and scales; what it proves is in the judge's bounds."""
+    """A search over means and scales; the judge's bounds have the proofs."""
 
     def __init__(self, family: CountFamily, judge: Judge, tolerance: float, limits: tuple[float, float] | None) -> None:
         self.family, self.judge, self.tolerance = family, judge, tolerance
@@ -134,8 +127,8 @@ class _CountSearch:
             if found.vacuous:
                 raise self.judge.undecided(self.family.pair(mean, scale), found)
         raise PrecisionError(
-            f"delta: expected a target that a search reaches in {_MAX_STEPS} steps, got {self.judge.target}, with"
-            f" mean {mean:.6g} and scale {scale:.6g} at last"
+            f"delta: the search does not meet {self.judge.target} in {_MAX_STEPS} steps, with mean {mean:.6g} and scale"
+            f" {scale:.6g} at last"
         )
 
     def look(self, mean: float, scale: float) -> Bracket:
@@ -154,8 +147,8 @@ class _CountSearch:
         if self.judge.meets(refuted):
             if below[1] < self.limits[0]:
                 raise InvalidInputError(
-                    f"scale_limits: expected limits within which the noise of the fewest messages lies, got"
-                    f" {self.limits[0]:.6g} to {self.limits[1]:.6g}: mean {below[0]:.6g} and scale {below[1]:.6g} meet"
+                    f"scale_limits: the noise with the fewest messages lies outside {self.limits[0]:.6g} to"
+                    f" {self.limits[1]:.6g}: mean {below[0]:.6g} and scale {below[1]:.6g} meet"
                     f" {self.judge.target}, and take fewer than mean {mean:.6g} and scale {scale:.6g}"
                 )
             return below
@@ -176,13 +169,15 @@ class _CountSearch:
             pair, messages = self.family.pair(mean_there, other), self.family.messages(mean_there, other)
             scanned.append(ScannedPoint(pair, other, mean_there, found.lower, messages))
         mechanism = self.family.pair(mean, scale)
+        bounds = self.judge.bounds(mechanism)
         return Certificate(
             scale=scale,
             mechanism=mechanism,
-            bracket=self.judge.bounds(mechanism),
+            delta_lower=bounds.lower,
+            delta_upper=bounds.upper,
             refuted_scale=below[1],
             refuted_mechanism=self.family.pair(*below),
-            refuted_bracket=refuted,
+            refuted_delta_lower=refuted.lower,
             scanned=tuple(sorted(scanned, key=lambda point: point.scale)),
             mean=mean,
             refuted_mean=below[0],
@@ -193,7 +188,7 @@ class _CountSearch:
             raise self.judge.undecided(self.family.pair(mean, scale), found)
 
     def _estimated_best(self) -> tuple[float, float]:
-        """Return mean and scale with the fewest messages by the estimate, on ever smaller grids of scales."""
+        """Return mean and scale with the fewest messages by the estimate, on smaller and smaller grids of scales."""
         first = self._smallest_scale()
         low, high = math.log(first), min(math.log(first) + _WIDEST, math.log(self.limits[1]))
         best = (math.inf, math.nan, math.nan)
@@ -225,13 +220,11 @@ class _CountSearch:
                 # Refuses a scale that a count cannot have.
                 self.family.pair(0.0, scale)
                 values.append(self.surrogate.lowest_log_delta(scale * factor))
-                if len(values) > _PATIENCE and values[-1] < _TOLD_FROM_ONE and values[-1] >= values[-_PATIENCE]:
+                if len(values) > _PATIENCE and values[-1] < _BELOW_ONE and values[-1] >= values[-_PATIENCE]:
                     # δ no longer falls with the scale.
                     break
         except InvalidInputError as error:
-            raise InvalidInputError(
-                f"delta: expected a target that some noise meets, got {self.judge.target}: {error}"
-            ) from error
+            raise InvalidInputError(f"delta: no noise meets {self.judge.target}: {error}") from error
         if values[-1] > self.log_target:
             raise self._nothing(scale)
         return min(scale, self.limits[1])
@@ -254,7 +247,7 @@ class _CountSearch:
         return None if found is None else found[1]
 
     def _mean_of(self, messages: float, scale: float) -> float | None:
-        """Return the mean >= 0 with which the noise takes so many messages at a scale; None where there is none.
+        """Return the mean >= 0 with which the noise takes that number of messages at a scale; None where there is none.
 
         Where means are whole, the largest one with which it takes fewer.
         """
@@ -284,8 +277,8 @@ class _CountSearch:
     def _nothing(self, scale: float) -> InvalidInputError:
         scale = min(scale, self.limits[1])
         return InvalidInputError(
-            f"delta: expected a target that some noise within the limits meets, got {self.judge.target}: by the"
-            f" estimate no mean does at scales from {scale:.6g} to {min(self.limits[1], scale * math.exp(_WIDEST)):.6g}"
+            f"delta: no noise within the limits meets {self.judge.target}: by the estimate no mean does at scales from"
+            f" {scale:.6g} to {min(self.limits[1], scale * math.exp(_WIDEST)):.6g}"
         )
 
 

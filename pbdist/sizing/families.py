@@ -2,11 +2,11 @@
 
 import inspect
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import (
@@ -34,27 +34,32 @@ CountNoise = type[Laplace] | type[Gaussian] | type[DiscreteLaplace] | type[Discr
 COUNT_NOISES: tuple[CountNoise, ...] = (Laplace, Gaussian, DiscreteLaplace, DiscreteGaussian)
 
 
-def wrong_parameters(kind: type, given: Collection[str], error: TypeError) -> InvalidInputError:
-    """Return the error of a parameter that a class does not have, or lacks."""
-    fields = list(inspect.signature(kind).parameters.values())
-    names = [field.name for field in fields]
-    unknown = [name for name in given if name not in names]
-    if unknown:
-        return InvalidInputError(f"{kind.__name__}: expected one of {', '.join(names)}; got {unknown[0]}")
-    missing = [field.name for field in fields if field.default is field.empty and field.name not in given]
-    if missing:
-        return InvalidInputError(f"{missing[0]}: expected a value for {kind.__name__}, got none")
-    return InvalidInputError(f"{kind.__name__}: {' '.join(str(error).split())}")
+def constructed(kind: type, **parameters: Any) -> Any:
+    """Return the mechanism of a class; parameters that it does not have, or that are missing, are refused by name."""
+    try:
+        return kind(**parameters)
+    except TypeError as error:
+        fields = list(inspect.signature(kind).parameters.values())
+        names = [field.name for field in fields]
+        for name in parameters:
+            if name not in names:
+                raise InvalidInputError(f"{kind.__name__}: expected one of {', '.join(names)}; got {name}") from error
+        for field in fields:
+            if field.default is field.empty and field.name not in parameters:
+                raise InvalidInputError(f"{field.name}: expected a value for {kind.__name__}, got none") from error
+        raise InvalidInputError(f"{kind.__name__}: {' '.join(str(error).split())}") from error
+
+
+def made(make: Callable[..., Pair], *amounts: float) -> Pair | None:
+    """Return the mechanism of some amounts; None where the family has none."""
+    try:
+        return make(*amounts)
+    except InvalidInputError:
+        return None
 
 
 def noise_class(noise: Any, *others: type[Any]) -> type[Any]:
-    """Return the class of a count's noise of that name, or the class itself; `others` are allowed too.
-
-    Raises
-    ------
-    InvalidInputError
-        If it is none of these.
-    """
+    """Return the class of a count's noise of that name, or the class itself; `others` are allowed too."""
     kind: Any = MECHANISMS.get(noise) if isinstance(noise, str) else noise
     if kind not in (*COUNT_NOISES, *others):
         names = [each.__name__ for each in (*COUNT_NOISES, *others)]
@@ -93,9 +98,21 @@ class ScaleFamily:
     scale_of: Callable[[float], float] = float
     amount_of: Callable[[float], float] = float
 
+    #: Only a scale is sized, and no mean.
+    joint: ClassVar[bool] = False
+    mean_step: ClassVar[int] = 0
+
     def start(self, target: Target) -> float:
         """Return the scale at which a search begins."""
         return self.first(min(max(gaussian_scale(target), 1e-12), 1e12))
+
+    def pair(self, mean: float, scale: float) -> Pair:  # noqa: ARG002 -- as of `CountFamily`
+        """Return the mechanism of a scale."""
+        return self.make(scale)
+
+    def messages(self, mean: float, scale: float) -> float | None:  # noqa: ARG002 -- as of `CountFamily`
+        """Return how many messages the noise takes on average; None where it is no noise of messages."""
+        return expected_messages(self.make(scale))
 
 
 @dataclass(frozen=True)
@@ -130,6 +147,8 @@ class CountFamily:
 
     make: Callable[[float, float], Pair]
     weights: tuple[float, ...] | None = None
+    joint: ClassVar[bool] = True
+    ordered: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not callable(self.make):
@@ -172,7 +191,7 @@ class CountFamily:
             If the family is wrong at every mean and scale.
         """
         for mean, scale in _TYPICAL_COUNTS[:-1]:
-            if (typical := _made(self.pair, mean, scale)) is not None:
+            if (typical := made(self.pair, mean, scale)) is not None:
                 break
         else:
             mean, scale = _TYPICAL_COUNTS[-1]
@@ -180,7 +199,7 @@ class CountFamily:
         if all(isinstance(factor.inner.noise, AdditiveNoise) for factor in typical.factors):  # type: ignore[attr-defined]
             return 0
         for step in range(1, _MAX_STEP + 1):
-            if _made(self.pair, float(step), scale) and _made(self.pair, 3.0 * step, scale):
+            if made(self.pair, float(step), scale) and made(self.pair, 3.0 * step, scale):
                 return step
         raise InvalidInputError(
             f"CountFamily.make: expected discrete noise for every multiple of some mean up to {_MAX_STEP}, got none"
@@ -196,15 +215,9 @@ class CountFamily:
 
 
 def family_of(family: Any, parameters: Mapping[str, Any]) -> ScaleFamily | CountFamily:
-    """Return what is sized of a mechanism class with its other parameters, of a `CountFamily`, or of a callable.
+    """Return the family of a mechanism class with its other parameters, of a `CountFamily`, or of a callable.
 
     Of `NoisyCount` without a mean, mean and scale are sized together; with Poisson noise, its mean.
-
-    Raises
-    ------
-    InvalidInputError
-        If it is none of these, the class has no parameter that says how much noise it has, or parameters are missing,
-        unknown or wrong.
     """
     if isinstance(family, type):
         return _of_class(family, parameters)
@@ -214,7 +227,7 @@ def family_of(family: Any, parameters: Mapping[str, Any]) -> ScaleFamily | Count
         )
     if parameters:
         what = "CountFamily" if isinstance(family, CountFamily) else "callable family"
-        raise InvalidInputError(f"{next(iter(parameters))}: expected no parameters beside a {what}, got one")
+        raise InvalidInputError(f"{next(iter(parameters))}: a {what} takes no parameters")
     if isinstance(family, CountFamily):
         return family
     return ScaleFamily(
@@ -235,16 +248,13 @@ def _of_class(kind: type, parameters: Mapping[str, Any]) -> ScaleFamily | CountF
         known = ", ".join(sorted(name for name, other in MECHANISMS.items() if noise_parameter(other)))
         raise InvalidInputError(f"family: expected one of {known} or a callable, got {kind.__name__}")
     if sized.name in parameters:
-        raise InvalidInputError(f"{sized.name}: expected none, as size solves for it, got {parameters[sized.name]!r}")
-    construct: Callable[..., Pair] = kind
+        raise InvalidInputError(f"{sized.name}: size() solves for it; do not pass it")
 
     def make(scale: float) -> Pair:
-        return construct(**{**parameters, sized.name: scale})
+        pair: Pair = constructed(kind, **{**parameters, sized.name: scale})
+        return pair
 
-    try:
-        typical = next((pair for scale in _TYPICAL[:-1] if (pair := _made(make, scale))), None) or make(_TYPICAL[-1])
-    except TypeError as error:
-        raise wrong_parameters(kind, [*parameters, sized.name], error) from error
+    typical = next((pair for scale in _TYPICAL[:-1] if (pair := made(make, scale))), None) or make(_TYPICAL[-1])
     return ScaleFamily(
         name=kind.__name__,
         make=make,
@@ -257,47 +267,24 @@ def _counts(parameters: Mapping[str, Any]) -> ScaleFamily | CountFamily:
     """Noisy counts: by mean and scale, or by the scale at a given mean; no order is proved of either."""
     noise = noise_class(parameters.get("noise"), Poisson)
     others = {name: value for name, value in parameters.items() if name != "noise"}
-    joint = others.pop("mean", None) is None
+    mean = others.pop("mean", None)
     if noise is Poisson:
-        return _poisson_counts(others, joint=joint)
+        if mean is not None:
+            raise InvalidInputError("mean: size() solves for it with Poisson noise; do not pass it")
+        # With noise of any other kind: the parameters are those of a count. Poisson noise is whole and never negative:
+        # all readings of it are one.
+        constructed(NoisyCount, noise=Laplace(1.0), mean=1.0, **others)
+        return _of_class(Poisson, {"sensitivity": others["shift"]})
 
     def make(mean: float, scale: float) -> Pair:
-        return NoisyCount(noise=noise(scale), mean=mean, **others)
+        pair: Pair = constructed(NoisyCount, noise=noise(scale), mean=mean, **others)
+        return pair
 
-    mean = 1.0 if joint else parameters["mean"]
-    try:
-        make(mean, 1.0)
-    except TypeError as error:
-        raise wrong_parameters(NoisyCount, ["noise", "mean", *others], error) from error
-    if joint:
+    make(1.0 if mean is None else mean, 1.0)
+    if mean is None:
         return CountFamily(make)
     shift = float(others["shift"])
-    return ScaleFamily(
-        name="NoisyCount",
-        make=lambda scale: make(mean, scale),
-        ordered=False,
-        first=lambda deviation: shift * deviation,
-    )
-
-
-def _poisson_counts(others: Mapping[str, Any], *, joint: bool) -> ScaleFamily | CountFamily:
-    """Counts under Poisson noise, which is whole and never negative: the ways to make it a count are one."""
-    if not joint:
-        raise InvalidInputError("mean: expected none with Poisson noise, as size solves for it, got one")
-    # With noise of any other kind: the parameters are those of a count.
-    try:
-        NoisyCount(noise=Laplace(1.0), mean=1.0, **others)
-    except TypeError as error:
-        raise wrong_parameters(NoisyCount, ["noise", "mean", *others], error) from error
-    return _of_class(Poisson, {"sensitivity": others["shift"]})
-
-
-def _made(make: Callable[..., Pair], *amounts: float) -> Pair | None:
-    """Return the mechanism of some amounts; None where the family has none."""
-    try:
-        return make(*amounts)
-    except InvalidInputError:
-        return None
+    return ScaleFamily("NoisyCount", partial(make, mean), False, lambda deviation: shift * deviation)
 
 
 def _responses(kind: type, parameters: Mapping[str, Any]) -> ScaleFamily:
@@ -306,11 +293,7 @@ def _responses(kind: type, parameters: Mapping[str, Any]) -> ScaleFamily:
     The amount of noise is the inverse of the loss of one answer, ln((k - 1) (1 - lie) / lie), as the standard deviation
     is about that of Gaussian noise.
     """
-    construct: Callable[..., RandomizedResponse | KaryRandomizedResponse] = kind
-    try:
-        answers = getattr(construct(0.5, **parameters), "k", 2)
-    except TypeError as error:
-        raise wrong_parameters(kind, [*parameters, "p"], error) from error
+    answers = getattr(constructed(kind, p=0.5, **parameters), "k", 2)
     others, most = answers - 1.0, 1.0 - 1.0 / answers
 
     def make(lie: float) -> Pair:
@@ -319,7 +302,8 @@ def _responses(kind: type, parameters: Mapping[str, Any]) -> ScaleFamily:
             raise InvalidInputError(
                 f"scale: expected a probability of a lie from {_RAREST_LIE:g} to {limit}, got {lie!r}"
             )
-        return construct(1.0 - lie, **parameters)
+        pair: Pair = constructed(kind, p=1.0 - lie, **parameters)
+        return pair
 
     def amount_of(lie: float) -> float:
         loss = math.log(others) + math.log1p(-lie) - math.log(lie) if lie < most else 0.0

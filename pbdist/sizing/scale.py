@@ -12,15 +12,15 @@ from pbdist.mechanisms import Pair
 from pbdist.mechanisms.pair import at_least_as_noisy
 from pbdist.results import Bracket
 from pbdist.rounding import rounded_down, rounded_up
-from pbdist.sizing.families import ScaleFamily
+from pbdist.sizing.families import ScaleFamily, made
 from pbdist.sizing.target import Certificate, Judge, ScannedPoint
 
-#: Smallest and largest amount of a search without limits: what mechanisms take.
+#: Smallest and largest amount of a search without limits, as mechanisms take them.
 _LOWEST, _HIGHEST = 1e-30, 1e30
-#: Where no order is proved, the search for a first scale goes so many factors of 2 either way.
+#: Where no order is proved, the search for a first scale goes up to this number of factors of 2 either way.
 _DOUBLINGS = 24
-#: It ends before where -ln δ, once above the first number, grows by less than the second in so many doublings.
-_TOLD_FROM_ONE, _GROWTH, _PATIENCE = 1e-6, 1.05, 3
+#: It ends before where -ln δ, once above the first number, grows by less than the second in that number of doublings.
+_BELOW_ONE, _GROWTH, _PATIENCE = 1e-6, 1.05, 3
 #: Where ln δ lies between bounds through enclosures is known up to this part of their distance; by what factor bounds
 #: are then narrower, and how wide they still are, in tolerances.
 _UNSURE, _NARROWER, _WIDTH = 0.04, 25.0, 3.0
@@ -51,7 +51,7 @@ _HALVINGS = 6
 #: Amounts in a row of which nothing is known before a search is given up; one of which nothing is known from below
 #: alone, whose bounds take long, counts as several.
 _MAX_UNKNOWN, _FROM_BELOW = 8, 3
-#: A logarithm of δ within so much of the target's is near it.
+#: A logarithm of δ this close to the target's is near it.
 _NEAR_TARGET = 10.0
 
 
@@ -73,13 +73,6 @@ def smallest_scale(
     the tolerance where the bounds do not decide any closer. Where the family's order is proved, no scale up to the
     refuted one meets the target, as the refuted noise is a post-processing of less noise. Else the scales of the scan
     are refuted, and nothing is claimed of those between them.
-
-    Raises
-    ------
-    InvalidInputError
-        If no scale is found to meet the target, or all do.
-    PrecisionError
-        If bounds cannot tell δ from the target where that decides.
     """
     search = _Search(family, judge, tolerance, limits)
     start = search.start(stored)
@@ -101,13 +94,13 @@ def smallest_scale(
             return replace(answer, scanned=scanned)
         low, high = search.below(better)
     raise InvalidInputError(
-        f"family: expected one whose δ falls with the scale by and large, got ever smaller ones that meet"
+        f"family: expected one whose δ falls with the scale by and large, but smaller and smaller scales meet"
         f" {judge.target}, the last one {high!r}"
     )
 
 
 class _Search:
-    """A search along the amounts of noise of a family; what it proves is in the judge's bounds."""
+    """A search along the amounts of noise of a family; the judge's bounds have the proofs."""
 
     def __init__(self, family: ScaleFamily, judge: Judge, tolerance: float, limits: tuple[float, float] | None) -> None:
         self.family, self.judge, self.tolerance = family, judge, tolerance
@@ -132,7 +125,7 @@ class _Search:
     def start(self, stored: Sequence[float]) -> tuple[float, float | None]:
         """Return where to begin: the smallest stored amount seen to meet the target, by halving, and the one below it.
 
-        Where none is, the largest stored one; without stored ones, what Gaussian noise would need.
+        Where none is, the largest stored one; without stored ones, the amount that Gaussian noise needs.
         """
         amounts = [amount for amount in map(self.family.amount_of, stored) if self.lowest <= amount <= self.highest]
         if not amounts:
@@ -174,7 +167,7 @@ class _Search:
             if downward and not self.judge.decides(found):
                 found = self._look(other, math.inf) or found
                 if found.vacuous:
-                    # Losses beyond what bounds are computed for.
+                    # No bounds are computed for such losses.
                     raise self._all_meet(amount)
             if self.judge.meets(found) is not downward:
                 return (other, amount) if downward else (amount, other)
@@ -241,7 +234,7 @@ class _Search:
             gap = self._gap(aim)
             first = self._look_first(aim, gap)
             if first is not None and not self.judge.decides(first):
-                # With what it tells the root is known better.
+                # With these bounds the root is known better.
                 continue
             found = self._look(aim, gap) if first is None else first
             less = 0 if found is None else self._unknown(found)
@@ -314,8 +307,7 @@ class _Search:
                 refuted = (middle, *found)
             else:
                 near = middle
-        mechanism = self.family.make(scale)
-        return Certificate(scale, mechanism, self.judge.bounds(mechanism), *refuted, scanned=(), within=False)
+        return self._proved(scale, *refuted, within=False)
 
     def scan(self, answer: Certificate) -> tuple[tuple[ScannedPoint, ...], float | None]:
         """Refute smaller scales one by one; return them, or an amount that meets the target after all.
@@ -327,12 +319,11 @@ class _Search:
         number = 1 + math.ceil(math.log(first / last) / math.log(_SCAN_RATIO))
         scanned = []
         for scale in np.geomspace(first, last, number)[1:].tolist():
-            try:
-                pair = self.family.make(scale)
-            except InvalidInputError:
+            pair = made(self.family.make, scale)
+            if pair is None:
                 break
             if at_least_as_noisy(answer.refuted_mechanism, pair):
-                lower = answer.refuted_bracket.lower
+                lower = answer.refuted_delta_lower
             else:
                 found = self.judge.decided(pair)
                 if self.judge.meets(found):
@@ -377,7 +368,7 @@ class _Search:
         if gap >= _UNSURE * before or not math.isfinite(before):
             return None
         found = self._noted(amount, pair, self.judge.bounds(pair, max(before / _NARROWER, _WIDTH * self.tolerance)))
-        # Where bounds come no closer, looking again tells nothing more.
+        # Where bounds come no closer, a second look is of no use.
         self.narrows = self.narrowest <= _GAIN * before
         return found
 
@@ -395,7 +386,7 @@ class _Search:
             amounts = [start * 2.0 ** (doublings - side * back) for back in (1, 1 + _PATIENCE)]
             last, first = (self.log_deltas.get(amount, math.nan) for amount in amounts)
             # Where the family has no mechanism the values are NaN, and the comparisons false.
-            if -first > _TOLD_FROM_ONE and -last <= _GROWTH * -first:
+            if -first > _BELOW_ONE and -last <= _GROWTH * -first:
                 self.stalled.add(side)
         return side in self.stalled
 
@@ -418,9 +409,9 @@ class _Search:
                 end = self._end(other, amount)
                 if amount > _WELL_ABOVE * end:
                     raise InvalidInputError(
-                        f"delta: expected a target that some scale of {self.family.name} up to"
-                        f" {self.family.scale_of(end):.6g} meets, got {self.judge.target}, for which about"
-                        f" {self.family.scale_of(amount):.6g} is needed by a Gaussian estimate{self.refusal}"
+                        f"delta: scales of {self.family.name} end at {self.family.scale_of(end):.6g}, and"
+                        f" {self.judge.target} needs about {self.family.scale_of(amount):.6g} by a Gaussian"
+                        f" estimate{self.refusal}"
                     )
                 return end
         raise self._no_pair()
@@ -441,11 +432,8 @@ class _Search:
 
     def _known_at(self, scale: float) -> tuple[Pair, Bracket] | None:
         """Return the mechanism of a scale and bounds as narrow as decides; None where there is no mechanism."""
-        try:
-            pair = self.family.make(scale)
-        except InvalidInputError:
-            return None
-        return pair, self.judge.decided(pair)
+        pair = made(self.family.make, scale)
+        return None if pair is None else (pair, self.judge.decided(pair))
 
     def _edge(self, amount: float) -> float:
         """Return the smallest amount of which both the amount and its scale are smaller by at most the tolerance."""
@@ -456,18 +444,21 @@ class _Search:
         """Return the answer with the refuted scale smaller by the tolerance; None if that one meets the target."""
         scale = self.family.scale_of(amount)
         refuted_scale = scale * (1.0 - self.tolerance)
-        mechanism = self.family.make(scale)
-        try:
-            refuted = self.family.make(refuted_scale)
-        except InvalidInputError:
-            raise self._all_meet(amount) from None
+        refuted = made(self.family.make, refuted_scale)
+        if refuted is None:
+            raise self._all_meet(amount)
         below = self._decided(refuted, self._gap(self.family.amount_of(refuted_scale)))
         if not self.judge.decides(below):
             raise self.judge.undecided(refuted, below)
-        if self.judge.meets(below):
-            return None
-        bracket = self.judge.bounds(mechanism)
-        return Certificate(scale, mechanism, bracket, refuted_scale, refuted, below, scanned=())
+        return None if self.judge.meets(below) else self._proved(scale, refuted_scale, refuted, below)
+
+    def _proved(
+        self, scale: float, refuted_scale: float, refuted: Pair, below: Bracket, *, within: bool = True
+    ) -> Certificate:
+        mechanism = self.family.make(scale)
+        bounds = self.judge.bounds(mechanism)
+        certified = scale, mechanism, bounds.lower, bounds.upper
+        return Certificate(*certified, refuted_scale, refuted, below.lower, within_tolerance=within)
 
     def _gap(self, amount: float) -> float:
         """Estimate how far ln δ at an amount is from the target's; infinite where there is no estimate."""
@@ -481,8 +472,7 @@ class _Search:
         return _FROM_BELOW if found.lower == 0.0 and found.log_upper - self.log_target < _NEAR_TARGET else 0
 
     def _no_pair(self) -> InvalidInputError:
-        text = f"family: expected {self.family.name} to have a mechanism of some scale, got none{self.refusal}"
-        return InvalidInputError(text)
+        return InvalidInputError(f"family: {self.family.name} has no mechanism of any scale{self.refusal}")
 
     def _none_meets(self) -> InvalidInputError:
         """Return the error of a target that no amount tried is known to meet."""
@@ -490,17 +480,16 @@ class _Search:
         bracket = self.looked[best]
         first, last, scale = (self.family.scale_of(one) for one in (min(self.looked), max(self.looked), best))
         return InvalidInputError(
-            f"delta: expected a target that some scale of {self.family.name} within the limits meets, got"
-            f" {self.judge.target}: none of the {len(self.looked)} scales looked at, from {first:.6g} to {last:.6g},"
-            f" provably does; the smallest δ found is between {rounded_down(bracket.lower)} and"
-            f" {rounded_up(bracket.upper)}, at scale {scale:.6g}"
+            f"delta: no scale of {self.family.name} within the limits is found to meet {self.judge.target}: none of the"
+            f" {len(self.looked)} scales tried, from {first:.6g} to {last:.6g}, provably does; the smallest δ found is"
+            f" between {rounded_down(bracket.lower)} and {rounded_up(bracket.upper)}, at scale {scale:.6g}"
         )
 
     def _all_meet(self, amount: float) -> InvalidInputError:
         """Return the error of a target that every amount tried meets, down to the one given."""
         return InvalidInputError(
-            f"delta: expected a target that small scales of {self.family.name} miss, got {self.judge.target}: every"
-            f" scale looked at, down to {self.family.scale_of(amount):.6g}, meets it, so that none can be refuted"
+            f"delta: every scale of {self.family.name} tried, down to {self.family.scale_of(amount):.6g}, meets"
+            f" {self.judge.target}, so that none can be refuted"
         )
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from pbdist.errors import InvalidInputError, PbdistError, PrecisionError
+from pbdist.errors import PbdistError, PrecisionError
 from pbdist.mechanisms import Pair, at_least_as_noisy
 from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.sizing.counts import mean_below
-from pbdist.sizing.families import CountFamily, expected_messages, family_of
+from pbdist.sizing.families import CountFamily, ScaleFamily, family_of, made
 from pbdist.sizing.target import Computed, Judge, ScannedPoint
 from pbdist.study import Target
 from pbdist.study.spec import exponential
@@ -22,7 +22,7 @@ _DIGITS, _PAGE = 6, 100
 
 @dataclass(frozen=True)
 class PrintedNoise:
-    """Noise as it is printed, and the bound on δ that holds for it: for the floats that its decimals are read as."""
+    """Printed noise, and a bound on δ that holds for it: for the floats that its decimals are read as."""
 
     #: That noise.
     mechanism: Pair
@@ -35,7 +35,7 @@ class PrintedNoise:
 
 @dataclass(frozen=True)
 class PrintedSize:
-    """Sized noise as it is printed: what meets the target, the messages it takes, if any, and what is refuted."""
+    """Printed decimals of sized noise: the noise that meets the target, its messages, if any, and the refuted noise."""
 
     meets: PrintedNoise
     messages: float | None
@@ -44,7 +44,7 @@ class PrintedSize:
 
 @dataclass(frozen=True)
 class SizedNoise:
-    """The smallest noise of a family that meets a target, and what proves it; it prints as `pbdist size` does.
+    """The smallest noise of a family that meets a target, with its certificate; it prints as `pbdist size` does.
 
     The *certificate*: ``delta_upper <= delta`` for `mechanism`, and ``refuted_delta_lower > delta`` for
     `refuted_mechanism`, whose scale (and mean) is smaller by the tolerance; by more where `within_tolerance` is false.
@@ -79,18 +79,18 @@ class SizedNoise:
         Smaller noises that were refuted one by one, each by a lower bound on its own δ or, where the order of the two
         is proved, on that of `refuted_mechanism`.
     expected_messages : float or None
-        What the noise costs a round on average, E[N], where the family adds messages.
+        Messages of the noise in a round on average, E[N], where the family adds messages.
     evaluations : int
         How often bounds were computed, and not looked up in a store.
     within_tolerance : bool
         Whether the noise smaller by the tolerance is refuted. If not, a smaller one is, and nothing is known of those
         between.
     adjacency : Adjacency
-        For which neighbours it is enough: what the mechanism says itself, or else what was stated.
+        The neighbours of the bounds: those of the mechanism, or else as given.
     mean_step : int
         Means are whole multiples of this, as those of discrete noise are; 0 where any number is a mean.
-    asked : tuple or None
-        The family and its parameters, as `size` was given them; without these all digits are printed.
+    family : tuple or None
+        The family and its parameters, as given to `size`; without these all digits are printed.
 
     Raises
     ------
@@ -118,7 +118,7 @@ class SizedNoise:
     within_tolerance: bool = True
     adjacency: Adjacency = Adjacency.AS_STATED
     mean_step: int = 0
-    asked: tuple[Any, Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
+    family: tuple[Any, Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         proved = (
@@ -136,11 +136,11 @@ class SizedNoise:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out a family that need not be picklable: a callable, or one that has such."""
-        plain = self.asked is not None and isinstance(self.asked[0], type)
-        return {**vars(self), **({} if plain else {"asked": None})}
+        plain = self.family is not None and isinstance(self.family[0], type)
+        return {**vars(self), **({} if plain else {"family": None})}
 
     def _less_is_refuted(self) -> bool:
-        """Whether the refuted noise is smaller by the tolerance, or by more where that is said and no mean is sized."""
+        """Whether the refuted noise is smaller by the tolerance; by more only without a mean and `within_tolerance`."""
         part = 1.0 - self.tolerance
         if not self.within_tolerance:
             return self.mean is None and self.refuted_mean is None and 0.0 < self.refuted_scale < self.scale * part
@@ -156,46 +156,41 @@ class SizedNoise:
     def printed(self) -> PrintedSize:
         """The noise in 6 digits, or as many as the tolerance takes, with bounds that hold for these decimals.
 
-        What meets the target is rounded up, and what is refuted down. Where more noise is proved to be a
+        Noise that meets the target is rounded up, and refuted noise down. Where more noise is proved to be a
         post-processing of less, the bounds on δ hold for the rounded noise too. Elsewhere, as for counts, they are
         computed anew for the rounded noise; where they do not prove the same of it, the decimals are those of the exact
         floats.
         """
-        meets = PrintedNoise(self.mechanism, *_exactly(self.scale, self.mean), self.delta_upper)
-        less = _exactly(self.refuted_scale, self.refuted_mean)
-        refuted = PrintedNoise(self.refuted_mechanism, *less, self.refuted_delta_lower)
-        if self.asked is None:
-            return PrintedSize(meets, self.expected_messages, refuted)
-        family = family_of(*self.asked)
+        family = None if self.family is None else family_of(*self.family)
         judge = Judge(self.target, Computed(self.target))
-        digits = max(_DIGITS, 2 - math.floor(math.log10(self.tolerance)))
-
-        def upper(rounded: Pair) -> float | None:
-            if at_least_as_noisy(rounded, self.mechanism):
-                return self.delta_upper
-            found = judge.decided(rounded)
-            return found.upper if judge.meets(found) else None
-
-        def lower(rounded: Pair) -> float | None:
-            if at_least_as_noisy(self.refuted_mechanism, rounded):
-                return self.refuted_delta_lower
-            found = judge.decided(rounded)
-            return found.lower if judge.refutes(found) else None
-
-        def shortened(
-            noise: tuple[float, float | None], rounded: Callable[[float, int], str]
-        ) -> tuple[str, str | None]:
-            scale, mean = noise
-            if mean is None:
-                return rounded(scale, digits), None
-            return rounded(scale, digits), exact(mean) if self.mean_step else rounded(mean, digits)
-
-        meets = _proved_of(family, shortened((self.scale, self.mean), rounded_up), upper) or meets
-        less = shortened((self.refuted_scale, self.refuted_mean), rounded_down)
-        messages = expected_messages(meets.mechanism)
-        if isinstance(family, CountFamily):
+        meets, refuted = (self._decimals(family, judge, meets=one) for one in (True, False))
+        messages = self.expected_messages
+        if family is not None:
             messages = family.messages(float(meets.mean or 0.0), float(meets.scale))
-        return PrintedSize(meets, messages, _proved_of(family, less, lower) or refuted)
+        return PrintedSize(meets, messages, refuted)
+
+    def _decimals(self, family: ScaleFamily | CountFamily | None, judge: Judge, *, meets: bool) -> PrintedNoise:
+        """Return the noise that meets the target, or the refuted one, rounded as far as that is proved."""
+        mechanism, scale, mean, bound = (
+            (self.mechanism, self.scale, self.mean, self.delta_upper)
+            if meets
+            else (self.refuted_mechanism, self.refuted_scale, self.refuted_mean, self.refuted_delta_lower)
+        )
+        unrounded = PrintedNoise(mechanism, exact(scale), None if mean is None else exact(mean), bound)
+        digits = max(_DIGITS, 2 - math.floor(math.log10(self.tolerance)))
+        rounded = rounded_up if meets else rounded_down
+        short_scale, short_mean = rounded(scale, digits), unrounded.mean
+        if mean is not None and not self.mean_step:
+            short_mean = rounded(mean, digits)
+        short = None if family is None else made(family.pair, float(short_mean or 0.0), float(short_scale))
+        if short is None:
+            return unrounded
+        if not at_least_as_noisy(*((short, mechanism) if meets else (mechanism, short))):
+            found = judge.decided(short)
+            if not (judge.meets(found) if meets else judge.refutes(found)):
+                return unrounded
+            bound = found.upper if meets else found.lower
+        return PrintedNoise(short, short_scale, short_mean, bound)
 
     def __str__(self) -> str:
         """Return what `pbdist size` prints."""
@@ -206,28 +201,8 @@ class SizedNoise:
         return sized_sheet(self)._repr_html_()
 
 
-def _exactly(scale: float, mean: float | None) -> tuple[str, str | None]:
-    return exact(scale), None if mean is None else exact(mean)
-
-
-def _proved_of(
-    family: Any, amounts: tuple[str, str | None], proved: Callable[[Pair], float | None]
-) -> PrintedNoise | None:
-    """Return noise of these decimals with what is proved of it; None where nothing is."""
-    scale, mean = amounts
-    try:
-        if isinstance(family, CountFamily):
-            mechanism = family.pair(float(mean or 0.0), float(scale))
-        else:
-            mechanism = family.make(float(scale))
-    except InvalidInputError:
-        return None
-    bound = proved(mechanism)
-    return None if bound is None else PrintedNoise(mechanism, scale, mean, bound)
-
-
 def sized_sheet(sized: SizedNoise) -> Sheet:
-    """Return the answer and the refuted noise as a sheet, with a sentence on what that proves."""
+    """Return the answer and the refuted noise as a sheet, with a sentence on the proof."""
     meets, refuted = sized.printed.meets, sized.printed.refuted
     messages = sized.printed.messages
     columns = (
@@ -268,7 +243,7 @@ class Answer:
 def answers_sheet(caption: str, answers: Sequence[Answer], *, exactly: bool = False) -> Sheet:
     """Return several answers as a sheet, a row each; in CSV everything is unrounded.
 
-    `exactly`: printed numbers are not asked for, and take no time.
+    With `exactly`, printed numbers are left out, as they take time.
     """
     found = [answer.sized for answer in answers if isinstance(answer.sized, SizedNoise)]
     several = len({answer.target for answer in answers}) > 1 or not all(answer.family for answer in answers)
@@ -312,9 +287,9 @@ def answers_sheet(caption: str, answers: Sequence[Answer], *, exactly: bool = Fa
 def _answer_row(answer: Answer, *, exactly: bool) -> tuple[Cell, ...]:
     target, sized = answer.target, answer.sized
     power = exponential(target.epsilon) if answer.exp_epsilon is None else answer.exp_epsilon
-    asked = (answer.family, target.compositions, target.epsilon, power, target.delta)
+    point = (answer.family, target.compositions, target.epsilon, power, target.delta)
     if isinstance(sized, PbdistError):
-        return (*asked, *[None] * 13, Shown(f"none: {sized}", str(sized)), None)
+        return (*point, *[None] * 13, Shown(f"none: {sized}", str(sized)), None)
     printed = None if exactly else sized.printed
 
     def cell(text: Callable[[PrintedSize], str | None], value: float | None) -> Cell:
@@ -322,7 +297,7 @@ def _answer_row(answer: Answer, *, exactly: bool) -> tuple[Cell, ...]:
 
     size, messages = answer.message_bytes, sized.expected_messages
     return (
-        *asked,
+        *point,
         cell(lambda one: one.meets.scale, sized.scale),
         cell(lambda one: one.meets.mean, sized.mean),
         cell(lambda one: _up(one.messages), messages),
@@ -395,11 +370,11 @@ def answers_as_json(answers: Sequence[Answer]) -> list[JsonValue]:
 
 def sized_as_json(sized: SizedNoise) -> dict[str, JsonValue]:
     """Return everything, unrounded."""
-    asked = ("scale", "mean", "compositions", "epsilon", "delta", "tolerance", "within_tolerance")
+    names = ("scale", "mean", "compositions", "epsilon", "delta", "tolerance", "within_tolerance")
     return {
         "mechanism": sized.mechanism.canonical(),
         "adjacency": sized.adjacency.value,
-        **_fields(sized, *asked, "delta_lower", "delta_upper"),
+        **_fields(sized, *names, "delta_lower", "delta_upper"),
         "refuted": {
             "mechanism": sized.refuted_mechanism.canonical(),
             "scale": sized.refuted_scale,
@@ -431,7 +406,7 @@ def _less(sized: SizedNoise) -> str:
 
 
 def _proved(sized: SizedNoise) -> str:
-    """Return in a sentence or two what is proved of smaller noise."""
+    """Return a sentence or two on the proof about smaller noise."""
     if sized.ordered:
         return "No smaller scale than the refuted one meets the target: more noise is a post-processing of less."
     if not sized.scanned:

@@ -1,11 +1,11 @@
 """Read the systems whose noise is sized from a YAML file, ``data/systems.yaml`` by default.
 
-Every figure has its source or is called an example. An error names the file, the line, the field, what was expected and
-what was found.
+Every figure has its source or is called an example. An error names the file, the line, the field, the
+expected value and the found one.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -20,6 +20,7 @@ from pbdist.mechanisms import (
     READINGS,
     DiscreteGaussian,
     DiscreteLaplace,
+    ElementaryPair,
     Form,
     Laplace,
     NoisyCount,
@@ -51,7 +52,7 @@ def _text(value: JsonValue) -> str:
 
 Text = Annotated[str, PlainValidator(_text)]
 Natural = Annotated[int, Field(ge=1)]
-#: Of which each item is read by itself.
+#: A list whose items are read one by one.
 SomeItems = Annotated[list[Any], Field(min_length=1)]
 
 
@@ -147,14 +148,12 @@ def observed_kinds() -> dict[str, type[Pair]]:
 
 def _amount_of(kind: type[Pair]) -> str:
     """Return the name of the parameter that is the amount of noise."""
-    sized = noise_parameter(kind)
-    if sized is None:
-        raise InvalidInputError(f"kind: expected one that has an amount of noise, got {kind.__name__}")
-    return sized.name
+    (name,) = (one.name for one in parameters_of(kind).values() if one.sized)
+    return name
 
 
 def _observation_model(kind: type[Pair]) -> type[BaseModel]:
-    """Return the model of what describes an observation: the parameters of the mechanism but its amount of noise."""
+    """Return the model of an observation: the parameters of the mechanism but its amount of noise."""
     fields: dict[str, Any] = {"kind": (str, ...)}
     for one in parameters_of(kind).values():
         if one.domain.form is Form.NUMBER and not one.sized:
@@ -197,29 +196,18 @@ class NoisyCounts:
     #: The readings of "noise on a count" to size and judge, the protocol's own first.
     readings: tuple[str, ...]
 
-    def mechanism(self, noise: CountNoise, mean: float, scale: float, reading: str | None = None) -> Pair:
-        """Return the worst-case pair of one round.
-
-        Raises
-        ------
-        InvalidInputError
-            If a parameter is out of its range.
-        """
-        pairs = self._pairs(noise, mean, scale, reading)
-        factors = [Reversed(pair) if count.reversed else pair for count, pair in zip(self.counts, pairs, strict=True)]
-        return factors[0] if len(factors) == 1 else Product(*factors)
-
-    def expected_messages(self, noise: CountNoise, mean: float, scale: float, reading: str | None = None) -> float:
-        """Return how many messages the noise on all counts takes a round on average; about 12 digits, no bound."""
-        pairs = self._pairs(noise, mean, scale, reading)
-        return sum(count.messages * pair.expected_count for count, pair in zip(self.counts, pairs, strict=True))
-
-    def _pairs(self, noise: CountNoise, mean: float, scale: float, reading: str | None) -> list[NoisyCount]:
+    def family(self, noise: CountNoise, reading: str | None = None) -> CountFamily:
+        """Return the worst-case pairs of one round by mean and scale of the system's noise, with its messages."""
         chosen = self.readings[0] if reading is None else reading
-        return [
-            NoisyCount(noise(count.share * scale), _part(count.share, mean, noise), count.shift, chosen)
-            for count in self.counts
-        ]
+
+        def pair(mean: float, scale: float) -> Pair:
+            factors: list[ElementaryPair] = []
+            for count in self.counts:
+                one = NoisyCount(noise(count.share * scale), _part(count.share, mean, noise), count.shift, chosen)
+                factors.append(Reversed(one) if count.reversed else one)
+            return factors[0] if len(factors) == 1 else Product(*factors)
+
+        return CountFamily(pair, weights=tuple(count.messages for count in self.counts))
 
 
 def _part(share: float, mean: float, noise: CountNoise) -> float:
@@ -239,13 +227,7 @@ class NoiseObservation:
     parameters: tuple[tuple[str, float], ...]
 
     def mechanism(self, amount: float) -> Pair:
-        """Return the pair with that amount of noise: a scale, the mean of a Poisson number, or the p of a response.
-
-        Raises
-        ------
-        InvalidInputError
-            If a parameter is out of its range.
-        """
+        """Return the pair with that amount of noise: a scale, the mean of a Poisson number, or the p of a response."""
         construct: Callable[..., Pair] = self.kind
         return construct(**{_amount_of(self.kind): amount}, **dict(self.parameters))
 
@@ -283,7 +265,7 @@ class System:
     description: str
     #: Citations.
     sources: tuple[str, ...]
-    #: What is seen in a round.
+    #: The observation of a round.
     observation: NoisyCounts | NoiseObservation
     #: Noise that was published.
     settings: tuple[PublishedSetting, ...]
@@ -314,86 +296,52 @@ def size_system(
     `noise` (one of `COUNT_NOISES`; by default that of the first published setting, or else Laplace) and `reading` (by
     default the protocol's own) are for noisy counts; of these mean and scale are those of the system's noise, of which
     each count has its share, and ``expected_messages`` are those on all counts. `options` go to `pbdist.size`.
-
-    Raises
-    ------
-    InvalidInputError
-        If noise or reading is given to a system without noisy counts, the reading is none of the system's, or no noise
-        is found that meets the target.
-    PrecisionError
-        If the bounds cannot tell δ from the target where that decides.
     """
     family, parameters = system_family(system, noise, reading)
-    return size(
-        family,
-        compositions=target.compositions,
-        epsilon=target.epsilon,
-        delta=target.delta,
-        **parameters,
-        **options,
-    )
+    point = {name: getattr(target, name) for name in ("compositions", "epsilon", "delta")}
+    return size(family, **point, **parameters, **options)
 
 
 def system_family(
     system: System, noise: CountNoise | None = None, reading: str | None = None
 ) -> tuple[type[Pair] | CountFamily, dict[str, Any]]:
-    """Return the family of a system's noise, and its parameters, as `pbdist.size` takes them.
-
-    Raises
-    ------
-    InvalidInputError
-        If noise or reading is given to a system without noisy counts, or the reading is none of the system's.
-    """
+    """Return the family of a system's noise, and its parameters, as `pbdist.size` takes them."""
     observation = system.observation
     if not isinstance(observation, NoisyCounts):
         for name, value in (("noise", noise), ("reading", reading)):
             if value is not None:
-                raise InvalidInputError(f"{name}: expected none for {system.name}, got {shown(value)}")
+                raise InvalidInputError(f"{name}: {system.name} has no noisy counts, got {shown(value)}")
         return observation.kind, dict(observation.parameters)
     chosen = reading or observation.readings[0]
     if chosen not in observation.readings:
         known = ", ".join(observation.readings)
         raise InvalidInputError(f"reading: expected one of {known} for {system.name}, got {shown(reading)}")
     published = next((setting.noise for setting in system.settings if setting.noise is not None), Laplace)
-    kind = noise or published
-    family = CountFamily(
-        lambda mean, scale: observation.mechanism(kind, mean, scale, chosen),
-        weights=tuple(count.messages for count in observation.counts),
-    )
-    return family, {}
-
-
-_FILE = "systems.yaml"
+    return observation.family(noise or published, chosen), {}
 
 
 def default_systems_path() -> Path:
     """Return the path of the file that comes with pbdist: in the installed package, else in the checkout."""
     package = Path(str(files("pbdist")))
-    installed = package / _FILE
-    return installed if installed.is_file() else package.parent / "data" / _FILE
+    installed = package / "systems.yaml"
+    return installed if installed.is_file() else package.parent / "data" / "systems.yaml"
 
 
 def load_systems(path: str | Path | None = None) -> tuple[System, ...]:
     """Read and check the systems of a file, by default of the one that comes with pbdist.
 
-    Guaranteed: every published mechanism has been constructed, so that what is returned can be judged.
-
-    Raises
-    ------
-    StudyFileError
-        For each thing that is wrong: ``FILE:LINE: field.path: expected .., got ..``.
+    Guaranteed: every published mechanism has been constructed, so that all returned ones can be judged.
     """
     return read_document(default_systems_path() if path is None else Path(path), _systems, "systems")
 
 
-def find_system(systems: tuple[System, ...], name: str) -> System:
-    """Return the system of that name.
+def system_names() -> list[str]:
+    """Return the names of the systems that come with pbdist."""
+    return [system.name for system in load_systems()]
 
-    Raises
-    ------
-    InvalidInputError
-        There is none; the text lists the names.
-    """
+
+def find_system(systems: tuple[System, ...], name: str) -> System:
+    """Return the system of that name; the error lists the names."""
     for system in systems:
         if system.name == name:
             return system
@@ -414,6 +362,13 @@ def _systems(document: Document) -> tuple[System, ...]:
         return system
 
     return tuple(read_each(read, document.at("systems").items()))
+
+
+def _check_known(entry: Document, place: tuple[str | int, ...], value: str, known: Sequence[str]) -> None:
+    """Refuse a value that is none of the known ones, with the one that is likely meant."""
+    if value not in known:
+        near = did_you_mean(value, known, other_kinds())
+        entry.at(*place).refuse(f"expected one of {', '.join(known)}, got {shown(value)}{near}")
 
 
 def _system(entry: Document, sources: Mapping[str, str]) -> System:
@@ -454,10 +409,7 @@ def _observation(entry: Document) -> NoisyCounts | NoiseObservation:
 def _noisy_counts(entry: Document) -> NoisyCounts:
     model = model_at(entry, (), CountsModel, joint="of")
     for place, reading in enumerate(model.readings):
-        if reading not in READINGS:
-            near = did_you_mean(reading, READINGS)
-            problem = f"expected one of {', '.join(READINGS)}, got {shown(reading)}{near}"
-            entry.at("readings", place).refuse(problem)
+        _check_known(entry, ("readings", place), reading, READINGS)
     if not model.readings or len(set(model.readings)) < len(model.readings):
         entry.at("readings").refuse(f"expected readings, each once, got {shown(model.readings)}")
     counts = (model_at(one, (), ObservedCount, joint="of") for one in entry.at("counts").items())
@@ -478,12 +430,10 @@ def _setting(
                 model.servers * model.messages if servers else getattr(model, _amount_of(observation.kind))
             )
             return PublishedSetting(model.name, origin, None, None, None, model.compositions, (pair,))
-        names = [kind.__name__ for kind in COUNT_NOISES]
-        if model.noise not in names:
-            near = did_you_mean(model.noise, names, other_kinds())
-            entry.at("noise").refuse(f"expected one of {', '.join(names)}, got {shown(model.noise)}{near}")
+        _check_known(entry, ("noise",), model.noise, [kind.__name__ for kind in COUNT_NOISES])
         noise = noise_class(model.noise)
-        pairs = tuple(observation.mechanism(noise, model.mean, model.scale, name) for name in observation.readings)
+        families = (observation.family(noise, reading) for reading in observation.readings)
+        pairs = tuple(one.pair(model.mean, model.scale) for one in families)
         return PublishedSetting(model.name, origin, noise, model.mean, model.scale, model.compositions, pairs)
     except StudyFileError:
         raise
@@ -504,7 +454,7 @@ def _target(entry: Document, sources: Mapping[str, str]) -> SystemTarget:
 def _origin(entry: Document, model: Any, sources: Mapping[str, str]) -> str:
     """Return in a few words the source of a figure."""
     if model.source is None and model.example is None:
-        entry.refuse("expected a source, or what of it is an example, got neither")
+        entry.refuse("expected a source or an example, got neither")
     parts = [] if model.example is None else [f"{model.example} is an example"]
     if model.source is not None:
         _citation(entry.at("source"), sources)
@@ -521,5 +471,5 @@ def _citation(entry: Document, sources: Mapping[str, str]) -> str:
 
 
 def _whole(value: float) -> float:
-    """Return a whole number as an integer, which is what a mechanism that counts takes."""
+    """Return a whole number as an integer, as mechanisms that count take it."""
     return int(value) if value.is_integer() else value

@@ -21,7 +21,7 @@ from pbdist.table import bounds_table
 _COARSEST = 0.02
 #: Relative width of the narrowest bounds.
 _FINEST = 1e-7
-#: By what factor the next bounds are to be narrower.
+#: The factor by which the next bounds should be narrower.
 _NARROWER = 8.0
 #: The search for narrower bounds ends where the next ones are wider than this part of those before.
 _NO_GAIN = 0.8
@@ -146,9 +146,8 @@ class Judge:
     def undecided(self, pair: Pair, found: Bracket) -> PrecisionError:
         """Return the error of a mechanism whose bounds on δ lie on both sides of the target's."""
         return PrecisionError(
-            f"delta: expected a target that bounds on δ tell apart from δ, got {self.target.delta!r} where δ of"
-            f" {shown(pair)} is only known to lie between {rounded_down(found.lower)} and {rounded_up(found.upper)}:"
-            " allow a larger tolerance of the size"
+            f"delta: bounds on δ do not decide the target {self.target.delta!r}: δ of {shown(pair)} is only known to"
+            f" lie between {rounded_down(found.lower)} and {rounded_up(found.upper)}: allow a larger tolerance"
         )
 
 
@@ -177,18 +176,17 @@ class ScannedPoint:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The answer of a search: the noise that meets the target, the refuted one, and what a scan has refuted.
-
-    `within`: the refuted noise is smaller by the tolerance, not by more.
-    """
+    """The answer of a search: the noise that meets the target, the refuted one, and the points refuted by a scan."""
 
     scale: float
     mechanism: Pair
-    bracket: Bracket
+    delta_lower: float
+    delta_upper: float
     refuted_scale: float
     refuted_mechanism: Pair
-    refuted_bracket: Bracket
-    scanned: tuple[ScannedPoint, ...]
-    within: bool = True
+    refuted_delta_lower: float
+    scanned: tuple[ScannedPoint, ...] = ()
+    #: Whether the refuted noise is smaller by the tolerance, and not by more.
+    within_tolerance: bool = True
     mean: float | None = None
     refuted_mean: float | None = None

@@ -113,10 +113,10 @@ HOSTILE = [
     (changed(phases=[3]), "phases[0]: expected a mapping of pair, count, got 3"),
     (
         changed(adjacency="replace-one"),
-        "adjacency: expected add-or-remove, which the phases are about, got 'replace-one'",
+        "adjacency: expected add-or-remove, as the phases state, got 'replace-one'",
     ),
     (changed(adjacency=None), "adjacency: expected add-or-remove"),
-    (changed(phases=[]), "adjacency: expected as-stated, which the phases are about, got 'add-or-remove'"),
+    (changed(phases=[]), "adjacency: expected as-stated, as the phases state, got 'add-or-remove'"),
     (with_phase(count=0), "phases[0].count: expected a whole number from 1 to 2^62, got 0"),
     (with_phase(count=-1), "phases[0].count: expected"),
     (with_phase(count=True), "phases[0].count: expected"),

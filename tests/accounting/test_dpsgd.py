@@ -275,7 +275,7 @@ def test_bad_phases_are_refused_by_the_field(phases: Any, problem: str) -> None:
     with pytest.raises(InvalidInputError) as refused:
         dpsgd(**MNIST, noise_multiplier=1.1, phases=phases)
     assert str(refused.value).startswith(problem)
-    with pytest.raises(InvalidInputError, match="epochs: expected none beside phases"):
+    with pytest.raises(InvalidInputError, match="epochs: cannot be combined with phases"):
         dpsgd(**MNIST, noise_multiplier=1.1, epochs=1, phases=[{"epochs": 1}])
 
 

@@ -131,10 +131,10 @@ def test_epsilon_over_epochs_is_drawn(capsys: pytest.CaptureFixture[str], tmp_pa
             "--phase epochs=1 epoch=2",
             "phases[1]: expected the keys epochs, steps, batch, sample_rate, noise_multiplier",
         ),
-        ("--phase epochs=1 --epochs 2", "--phase: expected none beside --epochs"),
-        ("--sample-rate .1", "--sample-rate: expected none beside --batch"),
+        ("--phase epochs=1 --epochs 2", "--phase: cannot be combined with --epochs"),
+        ("--sample-rate .1", "--sample-rate: cannot be combined with --batch"),
         ("--epochs 1 --plot a.jpg", "--plot: expected a file that ends in .svg, .png or .pdf"),
-        ("--epochs 1 --plot nowhere/a.svg", "--plot: expected a file that ends in .svg, .png or .pdf, in a folder"),
+        ("--epochs 1 --plot nowhere/a.svg", "--plot: expected a file in a folder that exists"),
     ],
 )
 def test_bad_input_is_one_line(options: str, problem: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,7 +47,7 @@ def test_an_export_of_a_store_that_lacks_something_is_not_told_as_whole(tiny_sto
     shutil.copytree(tiny_store, store)
     remove_batch(store, 1)
     assert main(["explore", str(store), "--export", str(page)]) == 1
-    assert "not everything is there or sound" in capsys.readouterr().err
+    assert "some results are missing or damaged" in capsys.readouterr().err
     assert "not computed yet" in page.read_text(encoding="utf-8")
 
 
@@ -79,6 +79,6 @@ def test_it_serves_until_it_is_interrupted(tiny_store: Path, host: str):
         os.kill(process.pid, signal.SIGINT)
         done = process.wait()
     assert (done.returncode, done.stdout.strip()) == (130, address)
-    warning = "pbdist: warning: --host: 0.0.0.0 may be reached from other machines"
+    warning = "pbdist: warning: --host: 0.0.0.0 can be reached from other machines"
     assert done.stderr.startswith(warning) == (host == "0.0.0.0")  # noqa: S104
     assert done.stderr.endswith(f"Ctrl-C ends it.\n{INTERRUPTED}\n")

@@ -132,7 +132,7 @@ def test_counts_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         (
             "Gaussian",
             {"scale": ["1"], "rate": ["1"]},
-            "rate: expected none for Gaussian, got one: it has only scale, sensitivity, truncate",
+            "rate: is no parameter of Gaussian, which has scale, sensitivity, truncate",
         ),
         ("Gaussian", {"scale": ["1"], "truncate": ["3"]}, "truncate: expected (low, high) or None, got"),
         ("LaplaceSum", {"scales": ["3"]}, "scales: expected two numbers"),

@@ -20,7 +20,7 @@ REFUSED = [
     # plan, run, query and verify
     (f"query {CLIPPED} 8 --epsilon 0", "compositions: expected at most 7, the largest stored number"),
     (f"query {CLIPPED} 4 --epsilon -0.1", "epsilon: expected finite numbers of at least 0, got -0.1"),
-    (f"query {CLIPPED} 4 --exp-epsilon 0.5", "--exp-epsilon: expected finite numbers of at least 1, got"),
+    (f"query {CLIPPED} 4 --exp-epsilon 0.5", "--exp-epsilon: expected a number of at least 1, got 0.5"),
     (f"query {CLIPPED} 4 --delta 1", "delta: expected numbers above 0 and below 1, got 1.0"),
     (f"query {CLIPPED} 4", "--delta: expected two of --compositions, --epsilon (or --exp-epsilon) and --delta"),
     (
@@ -60,12 +60,12 @@ REFUSED = [
     (f"epsilon {DPSGD} --compositions 0 --delta 1e-5", "error: --compositions: expected whole numbers"),
     (f"epsilon {DPSGD} --compositions 1 --delta 1", "error: --delta: expected numbers from 0 to below 1"),
     (f"delta {DPSGD} --compositions 1 --epsilon -1", "error: --epsilon: expected finite numbers of at least 0"),
-    (f"delta {DPSGD} --compositions 1 --exp-epsilon 0.5", "error: --exp-epsilon: expected finite"),
+    (f"delta {DPSGD} --compositions 1 --exp-epsilon 0.5", "error: --exp-epsilon: expected a number of at least 1"),
     (f"delta {DPSGD} --compositions 1 --epsilon 1 --tolerance 7", "error: --tolerance: expected a number"),
     ("delta --family Gaussian --compositions 1 --epsilon 1", "error: --scale: expected a value"),
     (
         f"delta {DPSGD} --mean 3 --compositions 1 --epsilon 1",
-        "error: --mean: expected none for SubsampledGaussian, got one: it has only scale, rate, sensitivity",
+        "error: --mean: is no parameter of SubsampledGaussian, which has scale, rate, sensitivity",
     ),
     (
         "delta --family Product --pairs Laplace --compositions 1 --epsilon 1",
@@ -73,7 +73,7 @@ REFUSED = [
     ),
     (
         f"delta {DPSGD} --compositions 1 --epsilon 1 --json --format csv",
-        "error: --json: expected none beside --format csv, got one",
+        "error: --json: cannot be combined with --format csv",
     ),
     # size
     ("size --family Gaussian --compositions 4 --delta 1e-5", "--epsilon: expected a value, got none"),
@@ -86,10 +86,10 @@ REFUSED = [
     (f"size --family Laplace {GOAL} --scale-limits 1 2", "none of the"),
     (f"size --family Laplace {GOAL} --store nowhere.zarr", "nowhere.zarr"),
     (f"size --system nobody {GOAL}", "system: expected one of"),
-    (f"size --family Gaussian {GOAL} --json --format latex", "--json: expected none beside --format latex"),
+    (f"size --family Gaussian {GOAL} --json --format latex", "--json: cannot be combined with --format latex"),
     (f"size --family Gaussian {GOAL} 2", "delta: expected numbers above 0 and below 1, got 2.0"),
-    (f"size --family Gaussian {GOAL} --systems mine.yaml", "--systems: expected none with --family"),
-    (f"size --system vuvuzela-dialing --mean 3 {GOAL}", "--mean: expected none with --system"),
+    (f"size --family Gaussian {GOAL} --systems mine.yaml", "--systems: applies to --system only"),
+    (f"size --system vuvuzela-dialing --mean 3 {GOAL}", "--mean: cannot be combined with --system"),
     # dpsgd
     ("dpsgd", "error: --examples: expected a value, got none"),
     ("dpsgd --examples 10", "error: --batch or --sample-rate: expected a value, got none"),
@@ -97,18 +97,18 @@ REFUSED = [
     (f"dpsgd {MNIST} --epsilon 1", "error: --epochs or --steps or --phase: expected a value, got none"),
     (f"dpsgd {MNIST} --epsilon 1 --epochs 0", "error: --epochs: expected finite numbers above 0, got 0.0"),
     (f"dpsgd {MNIST} --epsilon -1 --epochs 1", "error: --epsilon: expected finite numbers of at least 0"),
-    (f"dpsgd {MNIST} --epsilon 1 --epochs 1 --direction each", "error: --direction: expected none"),
+    (f"dpsgd {MNIST} --epsilon 1 --epochs 1 --direction each", "error: --direction: cannot be combined with --epsilon"),
     (f"dpsgd {MNIST} --epsilon 1 --epochs 1 --tolerance 2", "error: --tolerance: expected a number"),
     (f"dpsgd {MNIST} --noise-multiplier 0 --epochs 1", "error: --noise-multiplier: expected a number above 0, got 0.0"),
     ("dpsgd --examples 9 --batch 10 --epsilon 1 --steps 1", "error: --batch: expected a whole number"),
     # report
     ("report -o page.html", "STORE: expected a store or --system NAME, got neither"),
     ("report s.zarr --system dp-sgd -o page.html", "STORE: expected a store or --system NAME, got both"),
-    ("report s.zarr --tolerance 0.1 -o page.html", "--tolerance: expected none for a store, got one"),
-    ("report --system dp-sgd --verify 3 -o page.html", "--verify: expected none for a system, got one"),
+    ("report s.zarr --tolerance 0.1 -o page.html", "--tolerance: applies to --system only"),
+    ("report --system dp-sgd --verify 3 -o page.html", "--verify: applies to a store only"),
     ("report s.zarr --verify -1 -o page.html", "--verify: expected a whole number from 0 to 10,000, got -1"),
-    ("report s.zarr --delta 0.1 -o page.html", "--compositions: expected a value with the rest of a target, got none"),
-    ("report s.zarr --delta 0.1 --compositions 3 -o page.html", "--epsilon: expected a value with the rest"),
+    ("report s.zarr --delta 0.1 -o page.html", "--compositions: missing beside the rest of a target"),
+    ("report s.zarr --delta 0.1 --compositions 3 -o page.html", "--epsilon: missing beside the rest"),
     ("report --system unknown -o page.html", "system: expected one of vuvuzela-dialing,"),
     (f"report {STORE} -o {STORE}/page.html", "--output: expected a path outside the store"),
     (f"report {STORE} -o none/page.html", "expected a file in a folder that exists"),
@@ -120,11 +120,11 @@ REFUSED = [
         f"plot epsilon-delta {STORE} --width nan -o plot.svg",
         "--width: expected a number from 3 to 40 (inches), got nan",
     ),
-    (f"plot epsilon-delta {STORE} --epsilon 1 -o plot.svg", "--epsilon: expected it together with --delta"),
-    (f"plot epsilon-delta {STORE} --over noise -o plot.svg", "--over: expected none for epsilon-delta"),
-    (f"plot brackets {STORE} --exp-epsilon 0.5 -o plot.svg", "--exp-epsilon: expected a finite number of at least 1"),
+    (f"plot epsilon-delta {STORE} --epsilon 1 -o plot.svg", "--epsilon: needs --delta"),
+    (f"plot epsilon-delta {STORE} --over noise -o plot.svg", "--over: is no option of epsilon-delta"),
+    (f"plot brackets {STORE} --exp-epsilon 0.5 -o plot.svg", "--exp-epsilon: expected a number of at least 1"),
     (f"plot compare {STORE} --compositions 1 4 -o plot.svg", "--compositions: expected one number for compare"),
-    (f"plot compare {STORE} --delta 0.1 -o plot.svg", "--delta: expected none for compare"),
+    (f"plot compare {STORE} --delta 0.1 -o plot.svg", "--delta: is no option of compare"),
     (f"plot noise {STORE} {STORE} -o plot.svg", "STORE: expected one store for noise, got 2"),
     (f"plot compare {STORE} {STORE} -o plot.svg", "STORE: expected each store once"),
     (f"plot noise {STORE} -o plot.svg", "mechanism: expected settings with one kind of amount"),
@@ -138,7 +138,7 @@ REFUSED = [
     (f"plot brackets {STORE} -o none/one.png", "--output: expected a file in a folder that exists"),
     # explore
     (f"explore {STORE} --port=70000", "--port: expected a whole number from 0 to 65,535, got 70000"),
-    (f"explore {STORE} --mechanism=Laplace", "--mechanism: expected none without --export"),
+    (f"explore {STORE} --mechanism=Laplace", "--mechanism: applies to --export only"),
     (f"explore {STORE} --export=page.txt", "--export: expected a file name that ends in .html, got page.txt"),
     (f"explore {STORE} --export=none/page.html", "none/page.html"),
     (f"explore {STORE} --export {STORE}/page.html", "--export: expected a path outside the store"),
@@ -171,7 +171,7 @@ REFUSED = [
     ("delta --family Gaussian --family=Laplace --scale 4 --compositions 1 --epsilon 1", "--family: expected it once"),
     (
         "delta --family Gaussian --scale 4 --compositions 1 --epsilon 0 --exp-epsilon 2",
-        "--exp-epsilon: expected none beside",
+        "--exp-epsilon: cannot be combined with",
     ),
     (
         f"size --family NoisyCount --noise Poison --shift 1 {GOAL}",
@@ -183,9 +183,9 @@ REFUSED = [
     (f"verify {STORE} --sample ten", "--sample: expected a whole number, got 'ten'"),
     (f"verify {STORE} --cells 0", "cells: expected a"),
     ("run study.yaml --patience soon", "--patience: expected a number from 1 to 1,000,000 (seconds), got 'soon'"),
-    ("run study.yaml --serial --workers 2", "--serial: expected none beside --workers, got both"),
+    ("run study.yaml --serial --workers 2", "--serial: cannot be combined with --workers"),
     ("studies --show", "--show: expected a value, got none"),
-    ("new s.yaml --family Gaussian --like quickstart", "--like: expected none beside --family, got both"),
+    ("new s.yaml --family Gaussian --like quickstart", "--like: cannot be combined with --family"),
     ("--import nothing_there studies", "--import: expected a module that can be imported, got nothing_there"),
     ("new s.yaml --family Gausian", "got 'Gausian': did you mean Gaussian?"),
     ("new s.yaml --like quikstart", "got 'quikstart': did you mean quickstart?"),
@@ -212,6 +212,9 @@ def test_what_is_wrong_is_one_line_and_exit_code_2(
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     # The field, what was expected, and what came or what to do.
-    assert re.match(r"pbdist: error: [^ ].*?: .*(expected|cannot|is no|none of the|No such|order is known)", err)
+    assert re.match(
+        r"pbdist: error: [^ ].*?: .*(expected|cannot|is no|none of the|No such|order is known|applies|needs|missing)",
+        err,
+    )
     assert words in err
     assert files_of(folder) == before

@@ -62,7 +62,7 @@ def test_an_incomplete_store_is_reported_with_exit_code_1(store_copy, tmp_path, 
     store = store_copy(TINY)
     remove_batch(store, 0)
     assert report(store, "-o", tmp_path / "page.html") == 1
-    assert "the page begins with what is not" in capsys.readouterr().err
+    assert "some results are missing or damaged" in capsys.readouterr().err
     assert "not complete" in read_page((tmp_path / "page.html").read_text(encoding="utf-8")).alarms[0]
 
 

@@ -17,7 +17,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def told(monkeypatch: pytest.MonkeyPatch, stderr: io.StringIO, *, seconds: float, fails: bool = False) -> str:
+def printed(monkeypatch: pytest.MonkeyPatch, stderr: io.StringIO, *, seconds: float, fails: bool = False) -> str:
     monkeypatch.setattr(sys, "stderr", stderr)
     with suppress(KeyError), sign_of_life():
         report("r =", 8, 64)
@@ -30,28 +30,28 @@ def told(monkeypatch: pytest.MonkeyPatch, stderr: io.StringIO, *, seconds: float
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_long_computation_is_told_and_cleared(monkeypatch: pytest.MonkeyPatch, *, fails: bool) -> None:
+def test_a_long_computation_is_shown_and_cleared(monkeypatch: pytest.MonkeyPatch, *, fails: bool) -> None:
     monkeypatch.setattr(module, "_FIRST", 0.01)
-    text = told(monkeypatch, Terminal(), seconds=20.0, fails=fails)
+    text = printed(monkeypatch, Terminal(), seconds=20.0, fails=fails)
     assert text.startswith("computing for 0 s: r = 8 of 64\x1b[K\r")
     assert text.endswith("\x1b[K")
 
 
 def test_without_a_terminal_it_is_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_WITHOUT_TERMINAL", 0.01)
-    assert told(monkeypatch, io.StringIO(), seconds=20.0).startswith("computing for 0 s: r = 8 of 64\n")
+    assert printed(monkeypatch, io.StringIO(), seconds=20.0).startswith("computing for 0 s: r = 8 of 64\n")
 
 
 @pytest.mark.parametrize("stderr", [Terminal(), io.StringIO()])
 def test_a_quick_one_is_not(monkeypatch: pytest.MonkeyPatch, stderr: io.StringIO) -> None:
     monkeypatch.setattr(module, "_FIRST", 60.0)
-    assert "computing" not in told(monkeypatch, stderr, seconds=0.0)
+    assert "computing" not in printed(monkeypatch, stderr, seconds=0.0)
 
 
 def test_the_time_that_is_left_is_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-    steps = module._Steps(None)
+    steps = module._Steps()
     steps.hear("r =", 8, 64)
     now[0] = 104.0
     steps.hear("r =", 16, 64)
@@ -59,13 +59,8 @@ def test_the_time_that_is_left_is_estimated(monkeypatch: pytest.MonkeyPatch) -> 
     # What begins anew may do so any number of times.
     steps.hear("r =", 8, 64)
     assert str(steps) == "computing for 4 s: r = 8 of 64"
-    # Where nothing is reported, it is projected.
-    steps = module._Steps(lambda: 30.0)
-    now[0] = 112.0
-    assert str(steps) == "computing for 8 s, about 22 s left"
-    now[0] = 104.0
     # Of several parts the whole is estimated, once one is done.
-    steps = module._Steps(None)
+    steps = module._Steps()
     steps.count("target", 0, 3)
     assert str(steps) == "computing for 0 s: target 1 of 3"
     now[0] = 114.0

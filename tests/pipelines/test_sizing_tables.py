@@ -70,7 +70,7 @@ def test_what_is_printed_meets_the_target(systems, table) -> None:
     assert isinstance(counts.observation, NoisyCounts)
     rows = [line.split("|") for line in table[0] if line.startswith("| Laplace")]
     mean, scale = (float(cell.replace(",", "")) for cell in rows[0][3:5])
-    bounds = privacy_bounds(counts.observation.mechanism(Laplace, mean, scale), compositions=4, epsilon=math.log(2))
+    bounds = privacy_bounds(counts.observation.family(Laplace).pair(mean, scale), compositions=4, epsilon=math.log(2))
     assert float(bounds.delta_upper.values[0, 0]) <= 1e-4
 
 
@@ -88,7 +88,7 @@ def test_sizes_of_a_system(systems) -> None:
     assert sized.delta_upper <= 1e-4 < sized.refuted_delta_lower
     assert sized.mean is not None
     assert sized.expected_messages == pytest.approx(
-        counts.observation.expected_messages(Gaussian, sized.mean, sized.scale), rel=1e-9
+        counts.observation.family(Gaussian).messages(sized.mean, sized.scale), rel=1e-9
     )
     assert size_system(answers, answers.targets[0]).ordered
 
@@ -97,7 +97,7 @@ def test_what_a_system_does_not_take(systems) -> None:
     counts, answers = systems
     with pytest.raises(InvalidInputError, match="reading: expected one of redraw-and-floor for counts, got 'clamp"):
         size_system(counts, counts.targets[0], reading="clamp-and-ceil")
-    with pytest.raises(InvalidInputError, match="noise: expected none for answers"):
+    with pytest.raises(InvalidInputError, match="noise: answers has no noisy counts"):
         size_system(answers, answers.targets[0], noise=Laplace)
 
 
@@ -129,10 +129,10 @@ def test_the_table_goes_on_where_a_target_has_no_answer(tmp_path: Path, capsys: 
     assert print_tables(["--systems", str(path), "--tolerance", "0.1"]) == 1
     printed = capsys.readouterr()
     first, second = printed.out.splitlines()[-2:]
-    assert first.startswith("| `responses` | δ <= 0.9 at ε = 30 after 1 round | none | none: delta: expected a target")
+    assert first.startswith("| `responses` | δ <= 0.9 at ε = 30 after 1 round | none | none: delta: every scale of")
     assert first.count("|") == second.count("|") == 7
     assert "| 1 - p = 0.2" in second
-    assert "got none for an entry: responses, 1 rounds: delta: expected a target" in printed.err
+    assert "got none for an entry: responses, 1 rounds: delta: every scale of" in printed.err
 
 
 def test_what_cannot_be_judged_or_sized_says_so(systems, monkeypatch: pytest.MonkeyPatch) -> None:

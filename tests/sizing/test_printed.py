@@ -128,7 +128,7 @@ def test_what_is_not_proved_of_rounded_noise_is_printed_whole() -> None:
         certified = min((sized.scale, sized.refuted_scale), key=lambda one: abs(one - scale))
         return Gaussian(certified if scale == certified else certified * (1.0 + math.copysign(0.1, certified - scale)))
 
-    printed = replace(sized, asked=(family, {})).printed
+    printed = replace(sized, family=(family, {})).printed
     assert float(printed.meets.scale) == sized.scale
     assert float(printed.refuted.scale) == sized.refuted_scale
     assert printed.meets.mechanism == sized.mechanism
@@ -164,7 +164,7 @@ def test_a_family_that_has_no_rounded_member() -> None:
             return Gaussian(-1.0)
         return Gaussian(scale)
 
-    printed = replace(found, asked=(family, {})).printed
+    printed = replace(found, family=(family, {})).printed
     assert (float(printed.meets.scale), float(printed.refuted.scale)) == (found.scale, found.refuted_scale)
 
 

@@ -57,13 +57,13 @@ def test_observations_become_the_pairs_they_describe() -> None:
     assert isinstance(dialing, NoisyCounts)
     assert isinstance(conversation, NoisyCounts)
     assert isinstance(alpenhorn, NoisyCounts)
-    assert dialing.mechanism(Laplace, 8000, 500) == NoisyCount(Laplace(500), 8000, 2)
-    assert conversation.mechanism(Gaussian, 15000, 2500, "redraw-and-floor") == Product(
+    assert dialing.family(Laplace).pair(8000, 500) == NoisyCount(Laplace(500), 8000, 2)
+    assert conversation.family(Gaussian, "redraw-and-floor").pair(15000, 2500) == Product(
         NoisyCount(Gaussian(2500), 15000, 2, "redraw-and-floor"),
         NoisyCount(Gaussian(1250), 7500, 1, "redraw-and-floor"),
     )
     mailbox = NoisyCount(Laplace(3), 100, 1, "redraw-and-floor")
-    assert alpenhorn.mechanism(Laplace, 100, 3) == Product(mailbox, Reversed(mailbox))
+    assert alpenhorn.family(Laplace).pair(100, 3) == Product(mailbox, Reversed(mailbox))
 
 
 def test_published_settings() -> None:
@@ -105,7 +105,7 @@ def test_exchanging_the_mailboxes_exchanges_the_inputs() -> None:
             _START + _COUNTS + _TARGETS.replace("compositions: 4", "compositions: 0"),
             "targets[0].compositions: expected a number of at least 1, got",
         ),
-        (_START + _COUNTS + _TARGETS.replace(", source: paper", ""), "targets[0]: expected a source, or what of it is"),
+        (_START + _COUNTS + _TARGETS.replace(", source: paper", ""), "targets[0]: expected a source or an example"),
         (_START + _COUNTS + _TARGETS.replace("epsilon: 1", "epsilon: 1, exp_epsilon: 2"), "got both"),
         (_START + _COUNTS + _TARGETS.replace("epsilon: 1", "exp_epsilon: 0.5"), "expected e^ε of at least 1, got 0.5"),
         (

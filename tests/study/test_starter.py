@@ -37,7 +37,7 @@ def test_its_commands_do_what_they_say(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["new", "my-study.yaml"]) == 0
-    assert capsys.readouterr().out == "my-study.yaml is written. What it will take: pbdist plan my-study.yaml\n"
+    assert capsys.readouterr().out == "my-study.yaml is written. Its projected time: pbdist plan my-study.yaml\n"
     lines = (tmp_path / "my-study.yaml").read_text(encoding="utf-8").splitlines()
     told = [line.partition("    # ")[0].split()[2:] for line in lines if line.startswith("#   pbdist ")]
     assert [words[0] for words in told] == ["plan", "run", "query"]
