@@ -86,7 +86,7 @@ def _answer(options: Options) -> int:
     # Nothing that is imported is garbage: collecting would take a fifth of the time.
     gc.disable()
     from pbdist.query import open_study
-    from pbdist.query.lookup import check_strict
+    from pbdist.query.settings import check_strict
 
     gc.freeze()
     gc.enable()

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,25 @@ from xarray.core import indexing
 
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms.columns import is_text, known_columns
-from pbdist.query.blocks import ABOUT, BOTH, STATUS, UNATTAINED, BlockReader, attained_of, bounds_of_block, status_of
-from pbdist.query.lookup import Selection, is_set, told_apart
-from pbdist.query.settings import neighbours_by_label, neighbours_of_cells, neighbours_text
-from pbdist.query.stored import Parts
+from pbdist.query.settings import (
+    Selection,
+    distinguishing,
+    is_set,
+    neighbours_by_label,
+    neighbours_of_cells,
+    neighbours_text,
+)
+from pbdist.query.stored import ABOUT, BOTH, STATUS, Parts, attained_of
+from pbdist.query.study import Study
 from pbdist.store import StoredStudy
 from pbdist.store.layout import BOUNDS, CELL, COMPUTED, GRIDS, WITHIN, described
 from pbdist.study import Cell, StudySpec
 from pbdist.study.columns import cell_columns, column_descriptions, column_of
 from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Adjacency, Direction, IntArray
+
+DIMENSIONS = (CELL, DIRECTION, COMPOSITIONS, EPSILON)
+_UNATTAINED = "not known of release plans that no change is declared to attain: not a number there"
 
 
 def bounds_of(parts: Parts) -> xr.Dataset:
@@ -30,23 +40,21 @@ def bounds_of(parts: Parts) -> xr.Dataset:
     Where they cannot be read: an `OSError`, `ValueError`, `RuntimeError` or `KeyError`. What no part has, and what is
     not committed, is NaN. Where several parts have a cell, ``factor_used`` and ``loss_width`` are the smallest.
     """
-    study, reader = parts.spec, BlockReader(parts)
-    dims = (CELL, DIRECTION, COMPOSITIONS, EPSILON)
+    study = parts.spec
     sizes = (len(study.cells), len(Direction), len(study.compositions), len(study.epsilon))
     if len(parts.parts) > 1:
-        values: dict[str, Any] = dict(reader.read(np.arange(len(study.cells))).values)
+        values: dict[str, Any] = dict(parts.read(np.arange(len(study.cells))).values)
     else:
-        shapes = {name: sizes[:1] if name in COMPUTED else sizes for name in reader.names}
+        shapes = {name: sizes[:1] if name in COMPUTED else sizes for name in parts.result_names}
         values = {
             name: indexing.LazilyIndexedArray(_Results(parts.parts[0], name, shape)) for name, shape in shapes.items()
         }
     variables = {
-        name: xr.Variable(dims[:1] if name in COMPUTED else dims, found, attributes_of(name))
+        name: xr.Variable(DIMENSIONS[:1] if name in COMPUTED else DIMENSIONS, found, attributes_of(name))
         for name, found in values.items()
     }
-    dataset = _dataset(study, variables, coordinates_of(study), neighbours_by_label(study))
-    index = [name for name in known_columns() if name in dataset]
-    return dataset.set_xindex(index).set_xindex("exp_epsilon")
+    dataset = xr.Dataset(variables, coordinates_of(study), _about_study(study, neighbours_by_label(study)))
+    return dataset.set_xindex([name for name in known_columns() if name in dataset]).set_xindex("exp_epsilon")
 
 
 def attributes_of(name: str) -> dict[str, Any]:
@@ -54,63 +62,57 @@ def attributes_of(name: str) -> dict[str, Any]:
     return {"long_name": ABOUT[name]} if name == WITHIN else described({**BOUNDS, **COMPUTED}[name])
 
 
-def _dataset(
-    study: StudySpec, variables: Mapping[str, Any], coordinates: Mapping[str, Any], neighbours: Mapping[str, Adjacency]
-) -> xr.Dataset:
-    about = {"title": study.name, "study_digest": study.digest, "adjacency": neighbours_text(neighbours)}
-    return xr.Dataset(variables, coordinates, about)
-
-
-def coordinates_of(study: StudySpec) -> dict[str, tuple[str, Any, dict[str, str]]]:
+def coordinates_of(study: StudySpec) -> dict[str, tuple[str, Any, dict[str, Any]]]:
     """Return the coordinates of a study's bounds: the columns of its cells, and its grids."""
     columns = {**column_descriptions(study.cells), "pair": "canonical form of the pair, as JSON"}
-    found: dict[str, tuple[str, Any, dict[str, str]]] = {}
+    found: dict[str, tuple[str, Any, dict[str, Any]]] = {}
     for name, what in columns.items():
         dtype = np.dtypes.StringDType() if is_text(name) else np.float64
-        values = np.array(column_of(study.cells, name), dtype=dtype)
-        found[name] = (CELL, values, {"long_name": what} if is_text(name) else described(what))
+        found[name] = CELL, np.array(column_of(study.cells, name), dtype=dtype), _about_column(name, what)
     directions = np.array([one.value for one in Direction], dtype=np.dtypes.StringDType())
-    return {**found, **_grids(study), DIRECTION: (DIRECTION, directions, {"long_name": GRIDS[DIRECTION]})}
-
-
-def _grids(study: StudySpec) -> dict[str, tuple[str, Any, dict[str, str]]]:
     powers = np.array([exponential(value) for value in study.epsilon])
-    return {
+    return found | {
         COMPOSITIONS: (COMPOSITIONS, np.array(study.compositions, dtype=np.int64), described(GRIDS[COMPOSITIONS])),
         EPSILON: (EPSILON, np.array(study.epsilon), described(GRIDS[EPSILON])),
         "exp_epsilon": (EPSILON, powers, described(GRIDS["exp_epsilon"])),
+        DIRECTION: (DIRECTION, directions, {"long_name": GRIDS[DIRECTION]}),
     }
 
 
-def selected_dataset(
-    reader: BlockReader, study: StudySpec, chosen: Selection, direction: str, kept: Sequence[str]
-) -> xr.Dataset:
+def _about_column(name: str, what: str) -> dict[str, Any]:
+    return {"long_name": what} if is_text(name) else described(what)
+
+
+def selected_dataset(study: Study, chosen: Selection, direction: str, kept: Sequence[str]) -> xr.Dataset:
     """Return chosen points over plain dimensions: those parameters that tell the cells apart, r and ε.
 
     `kept` are parameters that are a dimension also where all cells share the value. Bounds that are not known are NaN,
     and ``status`` says why. Cells that are no grid over parameters are an `InvalidInputError`.
     """
-    cells = [study.cells[cell] for cell in chosen.cells.tolist()]
-    axes, order, columns = _grid_of(cells, kept)
-    block, attained = reader.read(chosen.cells), attained_of(cells)
-    inner, shape = (DIRECTION, COMPOSITIONS, EPSILON), tuple(axes.values())
-    variables: dict[str, Any] = {}
-    for name, values in bounds_of_block(block, attained, direction).items():
-        note = {"comment": UNATTAINED} if not attained.all() and name.endswith("lower") else {}
-        found = values[order].reshape(*shape, *values.shape[1:])
-        variables[name] = ((*axes, *inner), found, {**attributes_of(name), **note})
-    status = status_of(block, attained)[order].reshape(*shape, *block.states.shape[1:])
-    variables[STATUS] = ((*axes, *inner[1:]), status, {"long_name": ABOUT[STATUS]})
+    spec, cells = study.spec, [study.spec.cells[cell] for cell in chosen.cells.tolist()]
+    axes, order, parameters = _grid_of(cells, kept)
+    block, attained = study.checked.read(chosen.cells), attained_of(cells)
+    shape, dims = tuple(axes.values()), (*axes, *DIMENSIONS[1:])
     directions = [BOTH] if direction == BOTH else [one.value for one in Direction]
-    coordinates: dict[str, Any] = {**_grids(study), DIRECTION: (DIRECTION, directions, {"long_name": GRIDS[DIRECTION]})}
-    for name, (axis, values) in columns.items():
-        what = known_columns()[name].what
-        about = {"long_name": what} if is_text(name) else described(what)
-        coordinates[name] = (() if axis is None else axis, values, about)
-    dataset = _dataset(study, variables, coordinates, neighbours_of_cells(study, cells))
+    coordinates: dict[str, Any] = {
+        name: one for name, one in coordinates_of(replace(spec, cells=())).items() if one[0] != CELL
+    }
+    coordinates[DIRECTION] = DIRECTION, directions, {"long_name": GRIDS[DIRECTION]}
+    for name, (axis, values) in parameters.items():
+        coordinates[name] = (() if axis is None else axis, values, _about_column(name, known_columns()[name].what))
+    status = block.status(attained)[order].reshape(*shape, *block.states.shape[1:])
+    variables = {STATUS: ((*axes, COMPOSITIONS, EPSILON), status, {"long_name": ABOUT[STATUS]})}
+    for name, values in block.bounds(attained, direction).items():
+        note = {"comment": _UNATTAINED} if not attained.all() and name.endswith("lower") else {}
+        variables[name] = (dims, values[order].reshape(*shape, *values.shape[1:]), {**attributes_of(name), **note})
+    dataset = xr.Dataset(variables, coordinates, _about_study(spec, neighbours_of_cells(spec, cells)))
     dataset = dataset.isel({COMPOSITIONS: list(chosen.compositions), EPSILON: list(chosen.epsilon)})
     single = [name for name in (*axes, COMPOSITIONS, EPSILON) if name in chosen.scalar]
     return dataset.squeeze([*single, *([DIRECTION] if direction == BOTH else [])])
+
+
+def _about_study(study: StudySpec, neighbours: Mapping[str, Adjacency]) -> dict[str, str]:
+    return {"title": study.name, "study_digest": study.digest, "adjacency": neighbours_text(neighbours)}
 
 
 def _grid_of(
@@ -150,9 +152,10 @@ def _grid_of(
         axes, follows = others, {name: axis for name, axis in follows.items() if axis != "made_of"}
     axes.sort(key=list(known_columns()).index)
     sizes = {name: int(codes[name].max()) + 1 for name in axes}
-    shape = tuple(sizes.values())
-    place = np.ravel_multi_index(tuple(codes[name] for name in axes), shape) if axes else np.zeros(len(cells), int)
-    if not len(set(place.tolist())) == len(cells) == math.prod(shape):
+    place = np.zeros(len(cells), dtype=int)
+    for name in axes:
+        place = place * sizes[name] + codes[name]
+    if not len(set(place.tolist())) == len(cells) == math.prod(sizes.values()):
         raise InvalidInputError(_no_grid(cells, axes))
     found: dict[str, tuple[str | None, Any]] = {}
     for name, axis in follows.items():
@@ -167,7 +170,7 @@ def _grid_of(
 def _no_grid(cells: Sequence[Cell], axes: Sequence[str]) -> str:
     labels = list(dict.fromkeys(cell.label for cell in cells))
     several = f"{len(cells)} noise settings of {', '.join(map(repr, labels[:4]))}{', ..' if len(labels) > 4 else ''}"
-    different = told_apart(cells)
+    different = distinguishing(cells)
     if not different:
         return f"selection: expected settings that differ in a parameter, got {several} that differ in none"
     reason = f"that do not have all combinations of {', '.join(axes)}"

@@ -16,8 +16,7 @@ from pbdist.arguments import check_either, checked_compositions, checked_delta, 
 from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.mechanisms import MECHANISMS, alike, noise_parameter, parameters_of
 from pbdist.mechanisms.columns import factors_of, is_composite, is_text, known_columns
-from pbdist.query.lookup import is_set, one_number
-from pbdist.query.settings import neighbours_words
+from pbdist.query.settings import is_set, neighbours_words, single_number
 from pbdist.query.study import Study
 from pbdist.results import Verdict, verdict_of
 from pbdist.rounding import exact, rounded_down, rounded_up
@@ -169,11 +168,11 @@ def noise_choices(
         The stored values cannot be read.
     """
     check_either(epsilon=epsilon, exp_epsilon=exp_epsilon)
-    rounds = int(checked_compositions(one_number("compositions", compositions))[0])
-    wanted = float(checked_delta(one_number("delta", delta))[0])
+    rounds = int(checked_compositions(single_number("compositions", compositions))[0])
+    wanted = float(checked_delta(single_number("delta", delta))[0])
     if epsilon is not None:
-        epsilon = float(checked_epsilon(one_number("epsilon", epsilon))[0])
-    elif not 1.0 <= one_number("exp_epsilon", exp_epsilon) < math.inf:
+        epsilon = float(checked_epsilon(single_number("epsilon", epsilon))[0])
+    elif not 1.0 <= single_number("exp_epsilon", exp_epsilon) < math.inf:
         raise InvalidInputError(f"exp_epsilon: expected a finite number of at least 1, got {shown(exp_epsilon)}")
     every = noise_groups(cell_columns(study.spec.cells))
     groups = [group for group in every if mechanism in (None, group.label)]

@@ -17,8 +17,8 @@ from pbdist.mechanisms import (
     noise_parameter,
     stated,
 )
-from pbdist.query.answers import tell
-from pbdist.query.lookup import check_flag
+from pbdist.query.answers import warn_or_raise
+from pbdist.query.settings import check_flag
 from pbdist.query.study import Study, open_study
 from pbdist.results import NOTHING_KNOWN, Bracket
 from pbdist.sizing.counts import smallest_count
@@ -242,7 +242,7 @@ def size(
         mean_step=sought.mean_step if isinstance(sought, CountFamily) else 0,
         asked=(family, parameters),
     )
-    tell(_missed(sized), strict=strict)
+    warn_or_raise(_missed(sized), strict=strict)
     return sized
 
 

@@ -14,7 +14,7 @@ from pbdist.errors import InvalidInputError, StoreDamagedError, StoreUnreachable
 from pbdist.mechanisms import Pair, pair_from_canonical
 from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.query import Study
-from pbdist.query.lookup import matches
+from pbdist.query.settings import matches
 from pbdist.query.stored import NOT_COMPUTED
 from pbdist.store.layout import CELL
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Adjacency, FloatArray, IntArray
