@@ -149,23 +149,23 @@ class _Arguments:
         arrays = {name: value.reshape(self.shape) for name, value in {**self.varying, **self.points}.items()}
         return {"mechanism": mechanism, **texts, **arrays}
 
-    @cached_property
-    def losses(self) -> Losses:
-        """ε as floats; where e^ε was given, with floats below and above its logarithm, which is no float itself.
 
-        Where the nearest float is a stored ε, that one is meant, as in a study file.
-        """
-        if "epsilon" in self.points:
-            return Losses.exactly(checked_epsilon(self.points["epsilon"]))
-        values = self.points["exp_epsilon"]
-        numbers = values.tolist() if values.dtype.kind in "iuf" else []
-        if not numbers or not all(math.isfinite(value) and value >= 1.0 for value in numbers):
-            raise InvalidInputError(f"exp_epsilon: expected finite numbers of at least 1, got {shown(values.tolist())}")
-        losses = np.array([math.log(value) for value in numbers])
-        # math.log errs by less than an ulp; of 1 it is exact.
-        inner = losses > 0.0
-        below, above = (np.where(inner, np.nextafter(losses, end), losses) for end in (0.0, np.inf))
-        return Losses(losses, below, above)
+def checked_losses(points: Mapping[str, Any]) -> Losses:
+    """Return ε as floats; where e^ε was given, with floats below and above its logarithm, which is no float itself.
+
+    Where the nearest float is a stored ε, that one is meant, as in a study file.
+    """
+    if "epsilon" in points:
+        return Losses.exactly(checked_epsilon(points["epsilon"]))
+    values = points["exp_epsilon"]
+    numbers = values.tolist() if values.dtype.kind in "iuf" else []
+    if not numbers or not all(math.isfinite(value) and value >= 1.0 for value in numbers):
+        raise InvalidInputError(f"exp_epsilon: expected finite numbers of at least 1, got {shown(values.tolist())}")
+    losses = np.array([math.log(value) for value in numbers])
+    # math.log errs by less than an ulp; of 1 it is exact.
+    inner = losses > 0.0
+    below, above = (np.where(inner, np.nextafter(losses, end), losses) for end in (0.0, np.inf))
+    return Losses(losses, below, above)
 
 
 def _check_mechanism(mechanism: Any, noise: Mapping[str, Any]) -> None:
@@ -175,7 +175,7 @@ def _check_mechanism(mechanism: Any, noise: Mapping[str, Any]) -> None:
         raise InvalidInputError(f"{next(iter(noise))}: expected none beside a mechanism, got one")
 
 
-def _given_epsilon(epsilon: Any, exp_epsilon: Any) -> dict[str, Any]:
+def given_epsilon(epsilon: Any, exp_epsilon: Any) -> dict[str, Any]:
     """Return the one of the two that is given, by its name."""
     check_either(epsilon=epsilon, exp_epsilon=exp_epsilon)
     return {"epsilon": epsilon} if exp_epsilon is None else {"exp_epsilon": exp_epsilon}
@@ -444,8 +444,8 @@ class Study(Parts):
             widest, and why it is.
         """
         self._check_options(direction, refine, strict)
-        given = _Arguments.of(mechanism, noise, compositions=compositions, **_given_epsilon(epsilon, exp_epsilon))
-        losses = given.losses
+        given = _Arguments.of(mechanism, noise, compositions=compositions, **given_epsilon(epsilon, exp_epsilon))
+        losses = checked_losses(given.points)
         questions = self._questions(given, checked_compositions(given.points["compositions"]))
         found = bound_delta(questions, losses)
         if refine and not found.stored.all():
@@ -535,8 +535,8 @@ class Study(Parts):
         computed.
         """
         self._check_options("both", refine, strict)
-        given = _Arguments.of(mechanism, noise, **_given_epsilon(epsilon, exp_epsilon), delta=delta)
-        losses, targets = given.losses, checked_delta(given.points["delta"])
+        given = _Arguments.of(mechanism, noise, **given_epsilon(epsilon, exp_epsilon), delta=delta)
+        losses, targets = checked_losses(given.points), checked_delta(given.points["delta"])
         questions = self._questions(given, np.ones(targets.size, dtype=np.int64))
         failed: Failures = {}
         if refine:
