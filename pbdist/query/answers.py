@@ -63,10 +63,6 @@ class Questions:
         """Return the cell, r and an ε of a question."""
         return self.cell(index), int(self.compositions[index]), epsilon
 
-    def rounds(self, index: int) -> str:
-        """Return the r of a question in words."""
-        return f"r = {int(self.compositions[index])}"
-
 
 class Losses(NamedTuple):
     """Some ε in nats, with floats below and above the ε that is meant, which may be no float itself."""
@@ -217,15 +213,12 @@ def _grouped(points: Sequence[PairPoints | None], setting: IntArray) -> Iterator
         yield one, order[starts[number] : starts[number + 1]]
 
 
-def delta_within(
-    study: StudySpec, log_lower: FloatArray, log_upper: FloatArray, stored: BoolArray
-) -> tuple[BoolArray, FloatArray]:
-    """Return which bounds on δ are within the tolerance of a study, and upper / lower - 1.
+def delta_within(study: StudySpec, log_lower: FloatArray, log_upper: FloatArray, stored: BoolArray) -> BoolArray:
+    """Return which bounds on δ are within the tolerance of a study.
 
     The bounds have the shape (directions, n), or (n,) of the larger direction. `stored`, shape (2, n), says which
     points the store holds as within; it may know that no closer bounds can be computed.
     """
-    width = log_relative_width(log_lower, log_upper)
     if log_lower.ndim == 1:
         known = stored.all(axis=0)
     elif study.direction == "each":
@@ -234,7 +227,8 @@ def delta_within(
         # The study judged the larger direction alone. That says something of the other one only where both lower bounds
         # are 0, as no closer bounds can be computed there.
         known = stored & (log_lower.max(axis=0) == -np.inf)
-    return (width <= (study.required_tolerance or 0.0)) | (log_upper <= log_floor(study)) | known, width
+    width = log_relative_width(log_lower, log_upper)
+    return (width <= (study.required_tolerance or 0.0)) | (log_upper <= log_floor(study)) | known
 
 
 def between(name: str, lower: float, upper: float) -> str:

@@ -37,8 +37,6 @@ from pbdist.types import COMPOSITIONS, EPSILON, BoolArray, FloatArray, IntArray,
 #: The most values that an error lists.
 _MAX_LISTED = 12
 _GRIDS = (COMPOSITIONS, EPSILON, "exp_epsilon")
-#: The most settings that stay in memory.
-_MAX_KNOWN = 100_000
 #: How many near cells are read where noise is ordered in several amounts; in one amount the next one is best.
 _MAX_NEAR = 6
 #: What is taken for an exact number.
@@ -308,10 +306,8 @@ class Setting:
     points: Callable[[Pair], PairPoints]
     #: How many of them to read at least.
     near: int
-    #: Whether an order of noise is proved for its kind.
-    ordered: bool
     #: The cells of the study that have its pair, by their numbers.
-    stored: Sequence[int] = ()
+    stored: Sequence[int]
 
     @property
     def bounded(self) -> bool:
@@ -330,11 +326,10 @@ class Settings:
         self._study, self._reader = study, reader
         self._columns: dict[str, Any] = {}
         self._labelled: dict[Hashable, tuple[IntArray, _Order]] = {}
-        self._known: dict[Hashable, Setting] = {}
 
     def of_pair(self, pair: Pair) -> Setting:
         """Return the setting of a pair; all cells of the study may bound it."""
-        return self._remembered(pair, lambda: self._all.setting_of(pair))
+        return self._all.setting_of(pair)
 
     def of_label(self, mechanism: str, noise: Mapping[str, float | str | None]) -> Setting:
         """Return the setting of a label and parameters; the cells of the label may bound it.
@@ -342,20 +337,6 @@ class Settings:
         A cell whose parameters are these to 4 ulp is meant. Else the parameters replace those of the label's cells.
         Errors as of `Study.delta`.
         """
-        return self._remembered((mechanism, tuple(noise.items())), lambda: self._of_label(mechanism, noise))
-
-    def _remembered(self, key: Hashable, make: Callable[[], Setting]) -> Setting:
-        if key not in self._known:
-            if len(self._known) >= _MAX_KNOWN:
-                self._known.clear()
-            self._known[key] = make()
-        return self._known[key]
-
-    @cached_property
-    def _all(self) -> "_Order":
-        return _Order(self._study, self._reader, range(len(self._study.cells)))
-
-    def _of_label(self, mechanism: str, noise: Mapping[str, float | str | None]) -> Setting:
         check_names(noise, [name for name in known_columns() if name != "mechanism"])
         # These may differ from those of all stored cells of the label.
         given = {
@@ -385,6 +366,10 @@ class Settings:
         pair = pair_from_canonical(_replaced(templates[0], given) or {})
         factor = noise.get("factor")
         return order.setting(Cell(mechanism, pair, float(factor) if isinstance(factor, int | float) else None))
+
+    @cached_property
+    def _all(self) -> "_Order":
+        return _Order(self._study, self._reader, range(len(self._study.cells)))
 
     @staticmethod
     def _only(cells: Sequence[Cell]) -> Cell:
@@ -443,7 +428,7 @@ class _Order:
         stored = self._cells.get(pair, [])
         order = noise_order(pair)
         if order is None:
-            return Setting(cell, equal, own, own, self._points, 1, ordered=False, stored=stored)
+            return Setting(cell, equal, own, own, self._points, 1, stored)
         amounts, pairs = self._families.get(order.family, ([], []))
         mine = order.amounts
         if len(mine) == 1:
@@ -457,7 +442,7 @@ class _Order:
             # Its own points come first; other pairs that are as noisy bound from both sides.
             above, below = ([*own, *(its for its in side if its != pair)] for side in (above, below))
         near = 1 if len(mine) == 1 else _MAX_NEAR
-        return Setting(cell, equal, above, below, self._points, near, ordered=True, stored=stored)
+        return Setting(cell, equal, above, below, self._points, near, stored)
 
     def _points(self, pair: Pair) -> PairPoints:
         return self._reader.points(pair, self._cells[pair])

@@ -10,64 +10,19 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from pbdist.arguments import (
-    MAX_COMPOSITIONS,
-    check_direction,
-    check_either,
-    checked_compositions,
-    checked_delta,
-    checked_epsilon,
-)
+from pbdist import arguments
 from pbdist.errors import InvalidInputError, OffGridError, StoreDamagedError, StoreUnreachableError, shown
 from pbdist.mechanisms import Pair
 from pbdist.mechanisms.columns import is_text, known_columns
+from pbdist.mechanisms.pair import noise_order
 from pbdist.notebook import html_of_fields
-from pbdist.query.answers import (
-    Losses,
-    Questions,
-    between,
-    bound_compositions,
-    bound_delta,
-    bound_epsilon,
-    delta_within,
-    frozen,
-    warn_or_raise,
-    widest_answer,
-)
+from pbdist.query import answers, settings
+from pbdist.query import stored_curves as curves
+from pbdist.query.answers import Losses, Questions
 from pbdist.query.refine import Failures, Point, narrow_compositions, narrow_epsilon, next_compositions
 from pbdist.query.refine import refine as compute_points
-from pbdist.query.settings import (
-    Selection,
-    Setting,
-    Settings,
-    check_flag,
-    check_strict,
-    given_array,
-    neighbours_of_settings,
-    noise_parameter,
-    selected,
-    single_parameter,
-)
-from pbdist.query.stored import (
-    ABOUT,
-    BOTH,
-    DAMAGED,
-    NOT_COMPUTED,
-    STATUS,
-    Block,
-    Parts,
-    PointReader,
-    attained_of,
-)
-from pbdist.query.stored_curves import (
-    DeltaAt,
-    curve_bounds,
-    curve_within,
-    renyi_curve,
-    state_renyi_curve,
-    tradeoff_curve,
-    variation_curve,
-)
+from pbdist.query.settings import Selection, Setting, Settings
+from pbdist.query.stored import ABOUT, BOTH, DAMAGED, NOT_COMPUTED, STATUS, Block, Parts, PointReader, attained_of
 from pbdist.results import (
     ENCLOSED,
     NO_LOWER,
@@ -82,7 +37,7 @@ from pbdist.store import Place, open_parts, read_refinements
 from pbdist.store.layout import BOUNDS, COMPUTED, WITHIN
 from pbdist.study.columns import cell_columns, column_descriptions
 from pbdist.study.extension import missing_parts
-from pbdist.study.spec import exponential, log_floor
+from pbdist.study.spec import exponential
 from pbdist.tables import HEADS
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Adjacency, BoolArray, Direction, FloatArray, IntArray
 
@@ -104,7 +59,6 @@ _ENDS: Mapping[str, str] = {
     MISSED: "the study itself missed the tolerance there",
 }
 _TOO_FAR = "the stored points lie too far from it: refine=True (pbdist query --refine) computes closer ones"
-_LOGS = ("log_delta_lower", "log_delta_upper")
 _Answer = TypeVar("_Answer", DeltaBounds, EpsilonBounds, CompositionBounds)
 
 
@@ -123,8 +77,8 @@ class _Arguments:
     @classmethod
     def of(cls, mechanism: str | Pair, noise: Mapping[str, Any], **points: Any) -> "_Arguments":
         """Check arguments and broadcast them."""
-        given = {name: given_array(name, value) for name, value in points.items()}
-        parameters = {name: noise_parameter(name, value) for name, value in noise.items()}
+        given = {name: settings.given_array(name, value) for name, value in points.items()}
+        parameters = {name: settings.noise_parameter(name, value) for name, value in noise.items()}
         numbers = {**given, **{name: one for name, one in parameters.items() if isinstance(one, np.ndarray)}}
         try:
             arrays = np.broadcast_arrays(*numbers.values())
@@ -149,6 +103,14 @@ class _Arguments:
         arrays = {name: value.reshape(self.shape) for name, value in {**self.varying, **self.points}.items()}
         return {"mechanism": mechanism, **texts, **arrays}
 
+    def point(self, index: int) -> str:
+        """Return the arguments of a question beside the noise, in words."""
+        values = {name: array[index] for name, array in self.points.items()}
+        return ", ".join(
+            f"{HEADS[name]} = {int(value) if name == COMPOSITIONS else f'{float(value):.6g}'}"
+            for name, value in values.items()
+        )
+
 
 def checked_losses(points: Mapping[str, Any]) -> Losses:
     """Return ε as floats; where e^ε was given, with floats below and above its logarithm, which is no float itself.
@@ -156,7 +118,7 @@ def checked_losses(points: Mapping[str, Any]) -> Losses:
     Where the nearest float is a stored ε, that one is meant, as in a study file.
     """
     if "epsilon" in points:
-        return Losses.exactly(checked_epsilon(points["epsilon"]))
+        return Losses.exactly(arguments.checked_epsilon(points["epsilon"]))
     values = points["exp_epsilon"]
     numbers = values.tolist() if values.dtype.kind in "iuf" else []
     if not numbers or not all(math.isfinite(value) and value >= 1.0 for value in numbers):
@@ -177,7 +139,7 @@ def _check_mechanism(mechanism: Any, noise: Mapping[str, Any]) -> None:
 
 def given_epsilon(epsilon: Any, exp_epsilon: Any) -> dict[str, Any]:
     """Return the one of the two that is given, by its name."""
-    check_either(epsilon=epsilon, exp_epsilon=exp_epsilon)
+    arguments.check_either(epsilon=epsilon, exp_epsilon=exp_epsilon)
     return {"epsilon": epsilon} if exp_epsilon is None else {"exp_epsilon": exp_epsilon}
 
 
@@ -297,13 +259,13 @@ class Study(Parts):
         StoreDamagedError
             The stored values cannot be read.
         """
-        check_direction(direction)
+        arguments.check_direction(direction)
         known = self.row_columns
         names = tuple(known) if columns is None else tuple(columns)
         for name in names:
             if name not in known:
                 raise InvalidInputError(f"columns: expected some of {', '.join(known)}, got {shown(name)}")
-        chosen = selected(self.spec, labels)
+        chosen = settings.selected(self.spec, labels)
         blocks = self.blocks(chosen.cells)
         pieces = [
             {name: rows[name] for name in names} for rows in (self.rows(one, direction, chosen) for one in blocks)
@@ -325,8 +287,8 @@ class Study(Parts):
         Arguments, errors and what is not known are as for `frame`, with ``status`` as a variable. Cells that are no
         grid over parameters are an `InvalidInputError`, whose text says what to give too.
         """
-        check_direction(direction)
-        chosen = selected(self.spec, labels)
+        arguments.check_direction(direction)
+        chosen = settings.selected(self.spec, labels)
         kept = [name for name in labels if name in known_columns() and name not in chosen.scalar]
         dataset: xr.Dataset = import_module("pbdist.query.dataset").selected_dataset(self, chosen, direction, kept)
         return dataset
@@ -446,37 +408,34 @@ class Study(Parts):
         self._check_options(direction, refine, strict)
         given = _Arguments.of(mechanism, noise, compositions=compositions, **given_epsilon(epsilon, exp_epsilon))
         losses = checked_losses(given.points)
-        questions = self._questions(given, checked_compositions(given.points["compositions"]))
-        found = bound_delta(questions, losses)
+        questions = self._questions(given, arguments.checked_compositions(given.points["compositions"]))
+        found = answers.bound_delta(questions, losses)
         if refine and not found.stored.all():
             missing = np.flatnonzero(~found.stored).tolist()
             again = self._refining(given, questions)
             questions = again(questions.point(n, float(losses.nearest[n])) for n in missing)
-            found = bound_delta(questions, losses)
+            found = answers.bound_delta(questions, losses)
         self._refuse_unbounded(questions, found.bounded, losses.nearest)
         values = dict(zip(BOUNDS, found.values.max(axis=1) if direction == "both" else found.values, strict=True))
-        within, width, cases = None, None, {}
-        if self.spec.required_tolerance is not None:
-            within, width = delta_within(self.spec, values[_LOGS[0]], values[_LOGS[1]], found.within)
-            known = found.stored & questions.attained
-            # Without a lower bound only the study itself knows how closely a point was computed.
-            cases = {
-                NO_LOWER: ~questions.attained,
-                BETWEEN: ~found.stored & questions.attained,
-                MISSED: known,
-                ENCLOSED: known & questions.enclosed,
-                _LARGER_ALONE: np.zeros(found.stored.shape, dtype=bool),
-                FACTOR: ~questions.judged,
-            }
-            if within.ndim > 1 and self.spec.direction == "both":
-                # The larger direction alone is judged, and nothing that is computed is meant to be closer.
-                larger = [values[name].max(axis=0) for name in _LOGS]
-                close = log_relative_width(*larger) <= self.spec.required_tolerance
-                close |= larger[1] <= log_floor(self.spec)
-                cases[_LARGER_ALONE] = (found.stored | close) & questions.attained
+        within = answers.delta_within(self.spec, values["log_delta_lower"], values["log_delta_upper"], found.within)
+        known = found.stored & questions.attained
+        # Without a lower bound only the study itself knows how closely a point was computed.
+        cases = {
+            NO_LOWER: ~questions.attained,
+            BETWEEN: ~found.stored & questions.attained,
+            MISSED: known,
+            ENCLOSED: known & questions.enclosed,
+        }
+        if direction == "each" and self.spec.direction == "both":
+            # The larger direction alone is judged, and nothing that is computed is meant to be closer.
+            larger = [values[name].max(axis=0) for name in ("log_delta_lower", "log_delta_upper")]
+            close = answers.delta_within(self.spec, larger[0], larger[1], np.zeros_like(found.within))
+            cases[_LARGER_ALONE] = (found.stored | close) & questions.attained
+        cases[FACTOR] = ~questions.judged
         fields = {name.replace("delta_", ""): value for name, value in values.items()}
-        wide = _Width(within, width, cases, lambda n: f"{questions.rounds(n)}, ε = {float(losses.nearest[n]):.6g}")
-        return self._answer(DeltaBounds, given, questions, fields, wide, direction=direction, strict=strict)
+        return self._answer(
+            DeltaBounds, given, questions, fields, cases=cases, within=within, direction=direction, strict=strict
+        )
 
     def epsilon(
         self,
@@ -498,23 +457,20 @@ class Study(Parts):
         """
         self._check_options(direction, refine, strict)
         given = _Arguments.of(mechanism, noise, compositions=compositions, delta=delta)
-        questions = self._questions(given, checked_compositions(given.points["compositions"]))
-        targets = checked_delta(given.points["delta"])
+        questions = self._questions(given, arguments.checked_compositions(given.points["compositions"]))
+        targets = arguments.checked_delta(given.points["delta"])
         failed: Failures = {}
         if refine:
             again, tolerance = self._refining(given, questions), self.spec.required_tolerance
             questions, failed = narrow_epsilon(questions, targets, again, tolerance)
-        lower, upper, bounded = bound_epsilon(questions, targets)
+        lower, upper, bounded = answers.bound_epsilon(questions, targets)
         _raise_first(failed, ~bounded)
         self._refuse_unbounded(questions, bounded, None)
         if direction == "both":
             lower, upper = lower.max(axis=0), upper.max(axis=0)
-        closest = np.full(targets.size, refine)
-        wide = self._width(
-            questions, lower, upper, closest, lambda n: f"{questions.rounds(n)}, δ = {float(targets[n]):g}"
-        )
         fields = {"lower": lower, "upper": upper}
-        return self._answer(EpsilonBounds, given, questions, fields, wide, direction=direction, strict=strict)
+        cases = _cases(questions, np.full(targets.size, refine))
+        return self._answer(EpsilonBounds, given, questions, fields, cases=cases, direction=direction, strict=strict)
 
     def compositions(
         self,
@@ -536,7 +492,7 @@ class Study(Parts):
         """
         self._check_options("both", refine, strict)
         given = _Arguments.of(mechanism, noise, **given_epsilon(epsilon, exp_epsilon), delta=delta)
-        losses, targets = checked_losses(given.points), checked_delta(given.points["delta"])
+        losses, targets = checked_losses(given.points), arguments.checked_delta(given.points["delta"])
         questions = self._questions(given, np.ones(targets.size, dtype=np.int64))
         failed: Failures = {}
         if refine:
@@ -544,23 +500,16 @@ class Study(Parts):
         _raise_first(failed, questions.of_each(lambda setting: not setting.bounded))
         for setting in questions.settings:
             self._refuse_unknown(setting)
-        lower, upper = bound_compositions(questions, losses, targets)
+        lower, upper = answers.bound_compositions(questions, losses, targets)
         closest = np.full(targets.size, refine)
         for n in np.flatnonzero(lower < upper).tolist():
             # Where the r that would be computed next is stored, its bounds lie on both sides of δ.
             points = questions.settings[int(questions.setting[n])].equal
             r = next_compositions(int(lower[n]), float(upper[n]))
-            if points is not None and r <= MAX_COMPOSITIONS:
+            if points is not None and r <= arguments.MAX_COMPOSITIONS:
                 closest[n] |= points.stored(np.array([r]), losses.nearest[[n]])[0][0]
-        wide = self._width(
-            questions,
-            lower,
-            upper,
-            closest,
-            lambda n: f"ε = {float(losses.nearest[n]):.6g}, δ = {float(targets[n]):g}",
-        )
-        fields = {"lower": lower, "upper": upper}
-        return self._answer(CompositionBounds, given, questions, fields, wide, direction="both", strict=strict)
+        fields, cases = {"lower": lower, "upper": upper}, _cases(questions, closest)
+        return self._answer(CompositionBounds, given, questions, fields, cases=cases, direction="both", strict=strict)
 
     def tradeoff(
         self,
@@ -582,8 +531,8 @@ class Study(Parts):
         """
         delta_at, pair = self._curve_source(mechanism, noise, refine=refine, strict=strict)
         epsilon = np.unique([0.0, *self.spec.epsilon])
-        curve = tradeoff_curve(delta_at, self.setting(mechanism, noise).state_at, pair, epsilon)
-        found = curve_bounds(curve, direction, compositions, type_one_error=type_one_error)
+        curve = curves.tradeoff_curve(delta_at, self.setting(mechanism, noise).state_at, pair, epsilon)
+        found = curves.curve_bounds(curve, direction, compositions, type_one_error=type_one_error)
         return self._curve(found, mechanism, noise, pair, strict=strict)
 
     def total_variation(
@@ -601,7 +550,7 @@ class Study(Parts):
         The tolerance of the study counts for ``upper / lower - 1``.
         """
         delta_at, pair = self._curve_source(mechanism, noise, refine=refine, strict=strict)
-        found = curve_bounds(variation_curve(delta_at, pair), direction, compositions)
+        found = curves.curve_bounds(curves.variation_curve(delta_at, pair), direction, compositions)
         return self._curve(found, mechanism, noise, pair, strict=strict)
 
     def renyi(
@@ -632,10 +581,12 @@ class Study(Parts):
         pair = setting.cell.pair
         if from_states:
             rows = [row for cell in setting.stored for row in self.rows_of(cell)]
-            found = curve_bounds(state_renyi_curve(rows, setting.state_at, pair), direction, compositions, order=order)
+            curve = curves.state_renyi_curve(rows, setting.state_at, pair)
         else:
-            found = curve_bounds(renyi_curve(pair, tolerance), direction, compositions, order=order)
-            found = replace(found, within_tolerance=frozen(np.ones(found.lower.shape, dtype=bool)))
+            curve = curves.renyi_curve(pair, tolerance)
+        found = curves.curve_bounds(curve, direction, compositions, order=order)
+        if not from_states:
+            found = replace(found, within_tolerance=answers.frozen(np.ones(found.lower.shape, dtype=bool)))
         return self._curve(found, mechanism, noise, None)
 
     def describe(self, mechanism: str | Pair, **noise: Any) -> str:
@@ -644,19 +595,21 @@ class Study(Parts):
 
     def neighbours(self, mechanism: str | Pair, **noise: Any) -> Adjacency:
         """Return for which neighbours the bounds of one setting are, named as for `describe`; errors as there."""
-        return neighbours_of_settings(self.spec, mechanism, [self.setting(mechanism, noise)])
+        return settings.neighbours_of_settings(self.spec, mechanism, [self.setting(mechanism, noise)])
 
     def setting(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> Setting:
         """Return the one setting that a mechanism, or a label with parameters, names."""
         _check_mechanism(mechanism, noise)
         if isinstance(mechanism, Pair):
             return self._settings.of_pair(mechanism)
-        return self._settings.of_label(mechanism, {name: single_parameter(name, one) for name, one in noise.items()})
+        return self._settings.of_label(
+            mechanism, {name: settings.single_parameter(name, one) for name, one in noise.items()}
+        )
 
     def _check_options(self, direction: str, refine: Any, strict: Any) -> None:
-        check_strict(self.spec, strict)
-        check_direction(direction)
-        check_flag("refine", refine)
+        settings.check_strict(self.spec, strict)
+        arguments.check_direction(direction)
+        settings.check_flag("refine", refine)
 
     def _questions(self, given: _Arguments, compositions: IntArray) -> Questions:
         """Return questions with the settings that they name, each setting once."""
@@ -665,11 +618,9 @@ class Study(Parts):
         # Without varying parameters one row of none.
         table = np.stack([*given.varying.values(), np.zeros(compositions.size)], axis=1)
         rows, number = np.unique(table, axis=0, return_inverse=True)
-        settings = [
-            self._settings.of_label(given.mechanism, {**given.fixed, **dict(zip(given.varying, row, strict=False))})
-            for row in rows.tolist()
-        ]
-        return Questions(settings, number.reshape(-1), compositions)
+        noises = ({**given.fixed, **dict(zip(given.varying, row, strict=False))} for row in rows.tolist())
+        every = [self._settings.of_label(given.mechanism, noise) for noise in noises]
+        return Questions(every, number.reshape(-1), compositions)
 
     def _refining(self, given: _Arguments, questions: Questions) -> Callable[[Iterable[Point]], Questions]:
         """Return a function that has points computed, and returns the same questions to the store that holds them."""
@@ -682,69 +633,67 @@ class Study(Parts):
 
         return again
 
-    def _width(
-        self, questions: Questions, lower: Any, upper: FloatArray, closest: BoolArray, place: Callable[[int], str]
-    ) -> "_Width":
-        """Return how wide answers on ε or r are; `closest` says which are as close as the bounds on δ allow."""
-        width = relative_width(lower, upper)
-        cases = {BETWEEN: ~closest, _CLOSEST: closest, FACTOR: ~questions.judged, NO_LOWER: ~questions.attained}
-        tolerance = self.spec.required_tolerance
-        return _Width(None if tolerance is None else np.asarray(width <= tolerance), width, cases, place)
-
     def _answer(
         self,
         kind: Callable[..., _Answer],
         given: _Arguments,
         questions: Questions,
         fields: Mapping[str, Any],
-        wide: "_Width",
         *,
+        cases: Mapping[str, BoolArray],
+        within: BoolArray | None = None,
         direction: str,
         strict: bool | Literal["silent"],
     ) -> _Answer:
-        """Return an answer with read-only arrays in the shape of the question; warn where it is wide."""
-        why = None
-        if wide.within is not None:
-            why = np.full(wide.within.shape, "", dtype=object)
-            for text, holds in wide.cases.items():
-                why[~wide.within & holds] = text
-            warn_or_raise(self._widest(kind, questions, fields, wide, why), strict=strict, depth=4)
-        if kind is not CompositionBounds:
-            for name, values in fields.items():
-                if name.endswith("lower"):
-                    values[..., ~questions.attained] = np.nan
-        shape = (2, *given.shape) if direction == "each" else given.shape
-        arrays = {**fields, "within_tolerance": wide.within, "why_wide": why}
-        found = {name: None if one is None else frozen(one.reshape(shape)) for name, one in arrays.items()}
+        """Return an answer with read-only arrays in the shape of the question; warn where it is wide.
 
-        def settings() -> Any:
+        `cases` say why answers are wide: the last text that holds. `within` is needed of δ alone.
+        """
+        lower, upper, tolerance = fields["lower"], fields["upper"], self.spec.required_tolerance
+        why = None
+        if tolerance is None:
+            within = None
+        else:
+            width = relative_width(lower, upper)
+            if within is None:
+                within = np.asarray(width <= tolerance)
+            else:
+                width = log_relative_width(fields["log_lower"], fields["log_upper"])
+            why = np.full(within.shape, "", dtype=object)
+            for text, holds in cases.items():
+                why[~within & holds] = text
+            missed = ~within & questions.judged
+            name = {DeltaBounds: "delta", EpsilonBounds: "epsilon"}.get(kind, "compositions")  # type: ignore[call-overload]
+
+            def describe(index: tuple[int, ...]) -> str:
+                n, reason = index[-1], str(why[index])
+                low = math.nan if reason == NO_LOWER else float(lower[index])
+                known = answers.between(HEADS[name], low, float(upper[index]))
+                known = f"{questions.cell(n).describe()}, {given.point(n)}: {known}"
+                if reason == NO_LOWER:
+                    return known
+                end = _TOO_FAR if reason == BETWEEN and name != "delta" else _ENDS.get(reason, reason)
+                others = 0 if reason == BETWEEN else int(np.count_nonzero(missed & (why == BETWEEN)))
+                more = f"; {others:,} of the others lie between stored points: refine=True (--refine) computes them"
+                return f"{known}: {end}{more if others else ''}"
+
+            ratio = f"{name}_upper / {name}_lower - 1"
+            sentence = answers.widest_answer(missed, width, self.spec, ratio, describe)
+            answers.warn_or_raise(sentence, strict=strict, depth=4)
+        for name, values in fields.items():
+            if name.endswith("lower") and values.dtype.kind == "f":
+                values[..., ~questions.attained] = np.nan
+        shape = (2, *given.shape) if direction == "each" else given.shape
+        arrays = {**fields, "within_tolerance": within, "why_wide": why}
+        found = {name: None if one is None else answers.frozen(one.reshape(shape)) for name, one in arrays.items()}
+
+        def in_words() -> Any:
             """Return each setting in words."""
             texts = np.array([setting.cell.describe() for setting in questions.settings], dtype=object)
             return texts[questions.setting].reshape(given.shape)
 
-        adjacency = neighbours_of_settings(self.spec, given.mechanism, questions.settings)
-        return kind(**found, adjacency=adjacency, asked={"setting": settings, **given.columns})
-
-    def _widest(
-        self, kind: Any, questions: Questions, fields: Mapping[str, Any], wide: "_Width", why: Any
-    ) -> str | None:
-        """Return a sentence on the widest of some answers, and how many are wider than the tolerance."""
-        name = {DeltaBounds: "delta", EpsilonBounds: "epsilon"}.get(kind, "compositions")
-        missed = ~np.asarray(wide.within) & questions.judged
-
-        def describe(index: tuple[int, ...]) -> str:
-            n, reason = index[-1], str(why[index])
-            lower = math.nan if reason == NO_LOWER else float(fields["lower"][index])
-            known = between(HEADS[name], lower, float(fields["upper"][index]))
-            known = f"{questions.cell(n).describe()}, {wide.place(n)}: {known}"
-            if reason == NO_LOWER:
-                return known
-            end = _TOO_FAR if reason == BETWEEN and name != "delta" else _ENDS.get(reason, reason)
-            others = 0 if reason == BETWEEN else int(np.count_nonzero(missed & (why == BETWEEN)))
-            more = f"; {others:,} of the others lie between stored points: refine=True (--refine) computes them"
-            return f"{known}: {end}{more if others else ''}"
-
-        return widest_answer(missed, wide.width, self.spec, f"{name}_upper / {name}_lower - 1", describe)
+        adjacency = settings.neighbours_of_settings(self.spec, given.mechanism, questions.settings)
+        return kind(**found, adjacency=adjacency, asked={"setting": in_words, **given.columns})
 
     def _refuse_unbounded(self, questions: Questions, bounded: BoolArray, epsilon: FloatArray | None) -> None:
         """Raise the error of the first question without an upper bound, if there is one."""
@@ -779,7 +728,7 @@ class Study(Parts):
             }.get(gap) or f"could not be computed: {next(filter(None, causes), 'its cause is lost')}"
             raise OffGridError(f"{self.where}: {name} {why}, or let refine=True (pbdist query --refine) compute it")
         why = "no order is known between noise settings of its kind"
-        why = "no stored setting is provably less noisy" if setting.ordered else why
+        why = "no stored setting is provably less noisy" if noise_order(setting.cell.pair) else why
         raise OffGridError(
             f"{self.where}: expected a stored noise setting, got {name}: {why}: add it to the study's mechanisms and"
             " run it again, or let refine=True (pbdist query --refine) compute it"
@@ -787,9 +736,9 @@ class Study(Parts):
 
     def _curve_source(
         self, mechanism: str | Pair, noise: Mapping[str, Any], *, refine: bool, strict: Any
-    ) -> tuple[DeltaAt, Pair]:
+    ) -> tuple[curves.DeltaAt, Pair]:
         """Return the source of δ in both directions after r compositions, which warns of nothing, and the one pair."""
-        check_strict(self.spec, strict)
+        settings.check_strict(self.spec, strict)
         setting = self.setting(mechanism, noise)
         pair = setting.cell.pair.sole_pair
         if pair is None:
@@ -815,8 +764,8 @@ class Study(Parts):
     ) -> CurveBounds:
         """Return bounds with what they are about; those of a pair are judged by the study's tolerance."""
         if pair is not None:
-            within, missed = curve_within(found, self.spec, pair)
-            warn_or_raise(missed, strict=strict, depth=4)
+            within, missed = curves.curve_within(found, self.spec, pair)
+            answers.warn_or_raise(missed, strict=strict, depth=4)
             found = replace(found, within_tolerance=within)
         label = mechanism if isinstance(mechanism, str) else type(mechanism).__name__
         setting = np.array(self.describe(mechanism, **noise), dtype=object)
@@ -824,18 +773,9 @@ class Study(Parts):
         return replace(found, adjacency=self.neighbours(mechanism, **noise), asked=about)
 
 
-@dataclass(frozen=True, eq=False)
-class _Width:
-    """How wide some answers are."""
-
-    #: Which are within the study's tolerance; None where it has none.
-    within: BoolArray | None
-    #: Upper / lower - 1.
-    width: Any
-    #: Why those that are not are wide: the last text that holds, each of shape (n,).
-    cases: Mapping[str, BoolArray]
-    #: Returns the arguments of a question beside the setting, in words.
-    place: Callable[[int], str]
+def _cases(questions: Questions, closest: BoolArray) -> dict[str, BoolArray]:
+    """Return why answers on ε or r are wide; `closest` are those as close as the bounds on δ allow."""
+    return {BETWEEN: ~closest, _CLOSEST: closest, FACTOR: ~questions.judged, NO_LOWER: ~questions.attained}
 
 
 def _raise_first(failed: Failures, unknown: BoolArray) -> None:
