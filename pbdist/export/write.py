@@ -226,6 +226,9 @@ def _check_packages(suffix: str) -> None:
 class _Arrays:
     """Arrays of their final size, with the coordinates of `Study.bounds`; blocks fill slices of the cells."""
 
+    #: Creates an array, by its name, dimensions, chunks, type and attributes.
+    _array: Callable[..., Any]
+
     def __init__(self, study: Study, length: int) -> None:
         dataset = import_module("pbdist.query.dataset")
         coordinates = dataset.coordinates_of(study.spec)
@@ -245,12 +248,6 @@ class _Arrays:
     def write(self, block: Block) -> None:
         for name, values in block.values.items():
             self._results[name][int(block.cells[0]) : int(block.cells[-1]) + 1] = values
-
-    def _array(
-        self, name: str, dims: Mapping[str, int], chunks: tuple[int, ...], dtype: Any, about: Mapping[str, JsonValue]
-    ) -> Any:
-        """Create an array."""
-        raise NotImplementedError
 
     def _fill(self, array: Any, values: Any) -> None:
         array[...] = values
@@ -317,7 +314,7 @@ class _NetcdfWriter(_Arrays):
         elif dtype == np.dtype(bool):
             dtype, about = np.dtype("i1"), {**about, "dtype": "bool"}
         elif dtype.kind == "T":
-            # Texts of any length are kept apart, where no filter reaches them.
+            # Texts of any length lie apart, where no filter reaches them.
             dtype, how = import_module("h5py").string_dtype("utf-8"), {}
         array = self._file.create_variable(name, tuple(dims), dtype=dtype, chunks=chunks, **how)
         array.attrs.update(about)

@@ -1,4 +1,4 @@
-"""Curves of δ, for any ε and any δ: through stored points, where convexity proves them, and from kept states."""
+"""Curves of δ, for any ε and any δ: through stored points, where convexity proves them, and from saved states."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -56,8 +56,8 @@ class Curve:
         # A bound that was cut at 1 says only that H is at most the whole mass.
         uncapped = np.where(log_upper >= 0.0, max(log_mass, 0.0), log_upper)
         logs = np.concatenate(([log_mass], uncapped))
-        kept = _hull(epsilon.tolist(), logs.tolist())
-        self._upper_epsilon, self._log_upper = epsilon[kept], logs[kept]
+        corners = _hull(epsilon.tolist(), logs.tolist())
+        self._upper_epsilon, self._log_upper = epsilon[corners], logs[corners]
         # A lower value that is not above one to its right adds nothing to that one.
         beyond = np.append(np.maximum.accumulate(log_lower[::-1])[::-1][1:], -np.inf)
         useful = log_lower > beyond
@@ -233,14 +233,14 @@ def _hull(epsilon: Sequence[float], logs: Sequence[float]) -> list[int]:
 
     Any selection of points gives sound bounds: rounding may keep a point too many or drop one.
     """
-    kept = [0]
+    corners = [0]
     for point in range(1, len(epsilon)):
-        if not logs[point] < logs[kept[-1]]:
+        if not logs[point] < logs[corners[-1]]:
             continue
-        while len(kept) > 1 and _above_chord(epsilon, logs, kept[-2], kept[-1], point):
-            kept.pop()
-        kept.append(point)
-    return kept
+        while len(corners) > 1 and _above_chord(epsilon, logs, corners[-2], corners[-1], point):
+            corners.pop()
+        corners.append(point)
+    return corners
 
 
 def _above_chord(epsilon: Sequence[float], logs: Sequence[float], first: int, middle: int, last: int) -> bool:

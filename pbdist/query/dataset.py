@@ -83,14 +83,14 @@ def _about_column(name: str, what: str) -> dict[str, Any]:
     return {"long_name": what} if is_text(name) else described(what)
 
 
-def selected_dataset(study: Study, chosen: Selection, direction: str, kept: Sequence[str]) -> xr.Dataset:
+def selected_dataset(study: Study, chosen: Selection, direction: str, dimensions: Sequence[str]) -> xr.Dataset:
     """Return chosen points over plain dimensions: those parameters that tell the cells apart, r and ε.
 
-    `kept` are parameters that are a dimension also where all cells share the value. Bounds that are not known are NaN,
-    and ``status`` says why. Cells that are no grid over parameters are an `InvalidInputError`.
+    `dimensions` are parameters that are a dimension also where all cells share the value. Bounds that are not known are
+    NaN, and ``status`` says why. Cells that are no grid over parameters are an `InvalidInputError`.
     """
     spec, cells = study.spec, [study.spec.cells[cell] for cell in chosen.cells.tolist()]
-    axes, order, parameters = _grid_of(cells, kept)
+    axes, order, parameters = _grid_of(cells, dimensions)
     block, attained = study.checked.read(chosen.cells), attained_of(cells)
     shape, dims = tuple(axes.values()), (*axes, *DIMENSIONS[1:])
     directions = [BOTH] if direction == BOTH else [one.value for one in Direction]
@@ -116,7 +116,7 @@ def _about_study(study: StudySpec, neighbours: Mapping[str, Adjacency]) -> dict[
 
 
 def _grid_of(
-    cells: Sequence[Cell], kept: Sequence[str]
+    cells: Sequence[Cell], dimensions: Sequence[str]
 ) -> tuple[dict[str, int], IntArray, dict[str, tuple[str | None, Any]]]:
     """Return some cells as a grid.
 
@@ -127,7 +127,7 @@ def _grid_of(
     """
     columns = {
         name: np.array(values, dtype=str if is_text(name) else np.float64)
-        for name, values in cell_columns(cells, kept).items()
+        for name, values in cell_columns(cells, dimensions).items()
         if name in known_columns()
     }
     codes: dict[str, IntArray] = {
@@ -138,17 +138,17 @@ def _grid_of(
         return len(set(zip(*(codes[name].tolist() for name in names), strict=True)))
 
     follows: dict[str, str | None] = {}
-    for name in sorted(columns, key=lambda name: name not in kept):
+    for name in sorted(columns, key=lambda name: name not in dimensions):
         if codes[name].any():
             # A parameter that follows from another one is no axis.
             axes = [axis for axis, own in follows.items() if axis == own]
             follows[name] = next((axis for axis in axes if different([axis, name]) == different([axis])), name)
         else:
-            follows[name] = name if name in kept else None
+            follows[name] = name if name in dimensions else None
     axes = [axis for axis, own in follows.items() if axis == own]
     # What a pair is made of follows from the others, where they tell the cells apart.
     others = [axis for axis in axes if axis != "made_of"]
-    if "made_of" not in kept and different(others) == len(cells):
+    if "made_of" not in dimensions and different(others) == len(cells):
         axes, follows = others, {name: axis for name, axis in follows.items() if axis != "made_of"}
     axes.sort(key=list(known_columns()).index)
     sizes = {name: int(codes[name].max()) + 1 for name in axes}
@@ -174,8 +174,6 @@ def _no_grid(cells: Sequence[Cell], axes: Sequence[str]) -> str:
     if not different:
         return f"selection: expected settings that differ in a parameter, got {several} that differ in none"
     reason = f"that do not have all combinations of {', '.join(axes)}"
-    if len(axes) == 1:
-        reason = f"some of which have the same {axes[0]}"
     return f"selection: expected a grid of noise settings, got {several} {reason}: also give {', '.join(different)}"
 
 

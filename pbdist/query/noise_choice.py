@@ -284,8 +284,8 @@ def target_sheet(study: Study, *, cells: Collection[Cell] | None = None, **targe
     choices = noise_choices(study, **target)
     if cells is not None and len(cells) != len(study.spec.cells):
         wanted = set(cells)
-        kept = [tuple(each for each in one.tried if study.spec.cells[each.cell] in wanted) for one in choices]
-        choices = tuple(replace(one, tried=tried) for one, tried in zip(choices, kept, strict=True) if tried)
+        remaining = [tuple(each for each in one.tried if study.spec.cells[each.cell] in wanted) for one in choices]
+        choices = tuple(replace(one, tried=tried) for one, tried in zip(choices, remaining, strict=True) if tried)
     r, delta, power = target["compositions"], target["delta"], target.get("exp_epsilon")
     loss = target["epsilon"] if power is None else math.log(power)
     # Parameters in which the groups of one label differ.

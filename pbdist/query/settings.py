@@ -22,7 +22,7 @@ import numpy as np
 from pbdist.arguments import check_either
 from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.mechanisms import MECHANISMS, Adjacency, Pair, WorstOf, alike, all_parameters, pair_from_canonical
-from pbdist.mechanisms.columns import is_text, known_columns, places_of, value_at
+from pbdist.mechanisms.columns import is_composite, is_text, known_columns, places_of, value_at
 from pbdist.mechanisms.pair import noise_order
 from pbdist.mechanisms.texts import as_list_text
 from pbdist.pld import PairState
@@ -242,18 +242,24 @@ def matches(name: str, stored: Any, wanted: float | str | None) -> BoolArray:
     return result
 
 
-def distinguishing(cells: Sequence[Cell]) -> list[str]:
-    """Return the parameters in which cells differ, each with its values as text.
+def telling(columns: Mapping[str, Sequence[Any]], count: int) -> list[str]:
+    """Return the columns in which some cells differ.
 
-    What composite pairs are made of is among them only where the others do not tell all cells apart.
+    The descriptions of composite pairs are among them only where the others do not tell all cells apart.
     """
-    columns = cell_columns(cells)
     texts = {name: [_text(value, name) for value in columns[name]] for name in known_columns() if name in columns}
     found = [name for name, values in texts.items() if len(set(values)) > 1]
     others = [name for name in found if name != "made_of"]
-    if len(set(zip(*(texts[name] for name in others), strict=True))) == len(cells):
-        found = others
-    return [f"{name} ({_listed(list(dict.fromkeys(texts[name])))})" for name in found]
+    return others if len(set(zip(*(texts[name] for name in others), strict=True))) == count else found
+
+
+def distinguishing(cells: Sequence[Cell]) -> list[str]:
+    """Return the parameters in which cells differ, each with its values as text."""
+    columns = cell_columns(cells)
+    return [
+        f"{name} ({_listed(list(dict.fromkeys(_text(value, name) for value in columns[name])))})"
+        for name in telling(columns, len(cells))
+    ]
 
 
 def _nearest_text(name: str, stored: Sequence[float | str], wanted: float | str | None) -> str:
@@ -485,26 +491,23 @@ def _replaced(form: Mapping[str, JsonValue], values: Mapping[str, JsonValue]) ->
     return result
 
 
-#: Kinds whose pairs say what the pairs within them say.
-_NESTED = ("Product", "Reversed", "WorstOf")
-#: What of a canonical form tells nothing about neighbours.
-_NUMBERS = re.compile(r"-?\b[0-9][-+0-9.eE]*|[, ]+")
-
-
 def neighbours_by_label(study: StudySpec) -> dict[str, Adjacency]:
     """Return for which neighbours the mechanisms of each label are, in the order of the study.
 
     A label whose mechanisms do not all say the same is as stated. Of a store the columns are read, and few cells made.
     """
-    cells: Iterable[Cell] = study.cells
-    if isinstance(study.cells, DescribedCells):
-        labels, kinds = study.cells.column("mechanism"), study.cells.column("kind")
-        forms = study.cells.column("pair") if any(kind in _NESTED for kind in kinds) else kinds
-        rows: dict[Hashable, int] = {}
-        for row, (label, kind, form) in enumerate(zip(labels, kinds, forms, strict=True)):
-            rows.setdefault((label, kind, _NUMBERS.sub("", form) if kind in _NESTED else ""), row)
-        cells = (study.cells[row] for row in rows.values())
-    return neighbours_of_cells(study, cells)
+    if not isinstance(study.cells, DescribedCells):
+        return neighbours_of_cells(study, study.cells)
+    labels, kinds = study.cells.column("mechanism"), study.cells.column("kind")
+    composite = {kind for kind in set(kinds) if is_composite(MECHANISMS[kind])}
+    forms = study.cells.column("pair") if composite else kinds
+    # A composite pair says what the pairs within it say: the numbers of its canonical form do not matter.
+    keys = (
+        (label, kind, re.sub(r"-?\b[0-9][-+0-9.eE]*|[, ]+", "", form) if kind in composite else "")
+        for label, kind, form in zip(labels, kinds, forms, strict=True)
+    )
+    rows = {key: row for row, key in reversed([*enumerate(keys)])}
+    return neighbours_of_cells(study, (study.cells[row] for row in sorted(rows.values())))
 
 
 def neighbours_of_cells(study: StudySpec, cells: Iterable[Cell]) -> dict[str, Adjacency]:
@@ -518,8 +521,7 @@ def neighbours_of_cells(study: StudySpec, cells: Iterable[Cell]) -> dict[str, Ad
 def neighbours_of_settings(study: StudySpec, mechanism: str | Pair, settings: Sequence[Setting]) -> Adjacency:
     """Return for which neighbours the answers to questions about some settings are; as stated where they differ.
 
-    What is asked by its label is as the study says of that label. A mechanism that is asked for itself is as it says,
-    or as the study says of a stored one that is equal.
+    The study states the relation of a label. A mechanism states its own; otherwise that of an equal stored one counts.
     """
 
     def relation(setting: Setting) -> Adjacency:
@@ -544,12 +546,11 @@ def neighbours_words(found: Iterable[tuple[str, Adjacency]]) -> str:
     Where labels have different ones it says whose, and that bounds for different neighbours do not compare. What is as
     stated may be for any.
     """
-    told = dict.fromkeys(found)
-    relations = list(dict.fromkeys(relation for _, relation in told))
+    labelled = dict.fromkeys(found)
+    relations = list(dict.fromkeys(relation for _, relation in labelled))
     if len(relations) == 1:
         return f"neighbours: {relations[0].in_words}"
-    each = "; ".join(
-        f"{', '.join(label for label, one in told if one is relation)}: {relation.in_words}" for relation in relations
-    )
+    labels = {one: ", ".join(label for label, its in labelled if its is one) for one in relations}
+    each = "; ".join(f"{label}: {relation.in_words}" for relation, label in labels.items())
     differ = len([one for one in relations if one.definite]) > 1
     return f"neighbours differ, so that bounds do not compare: {each}" if differ else f"neighbours: {each}"

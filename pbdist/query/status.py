@@ -169,24 +169,21 @@ def precision_line(tolerance: float, precision: Precision) -> str:
 def _precision_as_json(tolerance: float, precision: Precision) -> dict[str, JsonValue]:
     """Return the same in the types of JSON; None for a ratio that is not finite."""
     worst = precision.widest
-    widest = None
-    if worst is not None:
-        ratio = worst.bracket.relative_width
-        widest = {
-            "setting": worst.cell.describe(),
-            "compositions": worst.compositions,
-            "epsilon": worst.epsilon,
-            "direction": worst.direction,
-            "ratio": ratio if math.isfinite(ratio) else None,
-            "delta_lower": worst.bracket.lower,
-            "delta_upper": worst.bracket.upper,
-        }
     return {
         "tolerance": tolerance,
         "asked": precision.points,
         "missed": precision.missed,
         "unreadable_cells": precision.unreadable,
-        "widest": widest,
+        "widest": worst
+        and {
+            "setting": worst.cell.describe(),
+            "compositions": worst.compositions,
+            "epsilon": worst.epsilon,
+            "direction": worst.direction,
+            "ratio": ratio if math.isfinite(ratio := worst.bracket.relative_width) else None,
+            "delta_lower": worst.bracket.lower,
+            "delta_upper": worst.bracket.upper,
+        },
     }
 
 
@@ -321,7 +318,7 @@ class StoreStatus:
         """Return everything in the types of JSON."""
         first = self.parts[0].stored
         committed = self.cells - self.cells_missing - self.cells_failed
-        sought, check = first.study.required_tolerance, self.check
+        tolerance, check = first.study.required_tolerance, self.check
         return {
             "store": self.store,
             "study": first.study.name,
@@ -335,7 +332,7 @@ class StoreStatus:
             | {"missing": self.cells_missing, "failed": self.cells_failed},
             "batches": {"all": self.batches, "missing": self.batches_missing},
             "refinements": {"all": self.refinements, "points": self.refined_points},
-            "precision": self.precision and sought and _precision_as_json(sought, self.precision),
+            "precision": self.precision and tolerance and _precision_as_json(tolerance, self.precision),
             "files": self.files,
             "bytes": self.size,
             "parts": [
@@ -478,13 +475,7 @@ class StudyContents:
         return contents_sheet(self)._repr_html_()
 
     def of(self, label: str | None) -> Self:
-        """Return the same with one mechanism alone, or with all of them for None.
-
-        Raises
-        ------
-        InvalidInputError
-            There is no mechanism of that label.
-        """
+        """Return the same with one mechanism alone, or with all of them for None; an unknown label is an error."""
         known = list(dict.fromkeys(one.label for one in self.mechanisms))
         if label is None:
             return self
@@ -493,8 +484,8 @@ class StudyContents:
                 f"mechanism: expected one of {', '.join(map(shown, known))}, got {shown(label)}"
                 f"{did_you_mean(label, known)}"
             )
-        kept = tuple(one for one in self.mechanisms if one.label == label)
-        return replace(self, mechanisms=kept, complete=all(one.computed == one.settings for one in kept))
+        these = tuple(one for one in self.mechanisms if one.label == label)
+        return replace(self, mechanisms=these, complete=all(one.computed == one.settings for one in these))
 
     @property
     def _grids(self) -> dict[str, Sequence[float]]:
@@ -615,28 +606,22 @@ def _progress(one: StudyContents | MechanismContents) -> str:
     return f"{computed:,} of {one.settings:,} computed at all points, {one.missing:,} not yet, {one.failed:,} failed"
 
 
-def _values(values: Sequence[float | str | None], name: str) -> Shown:
-    return Shown(_listed(values, name), "; ".join(_plain(_or_none(value, name)) for value in values))
-
-
 def _plain(value: Any) -> str:
     return value if isinstance(value, str) else repr(value).lower()
 
 
-def _or_none(value: float | str | None, name: str) -> float | str:
-    """Return a value, or the word for none."""
-    return ("auto" if name == "factor" else "none") if value is None else value
-
-
-def _listed(values: Sequence[float | str | None], name: str) -> str:
-    """Return values as text: all of them, or the ends of many numbers."""
-    texts = [text_of(_or_none(value, name)) for value in values]
-    if len(texts) <= _MAX_LISTED:
-        return ", ".join(texts)
-    if isinstance(values[-1], str):
-        return f"{', '.join(texts[:_MAX_LISTED])}, .."
-    start = [texts[0]] if values[0] is None else []
-    return ", ".join([*start, f"{texts[len(start)]} to {texts[-1]}"])
+def _values(values: Sequence[float | str | None], name: str) -> Shown:
+    """Return values as a cell: all of them, in print the ends of many numbers."""
+    none = "auto" if name == "factor" else "none"
+    held = [none if value is None else value for value in values]
+    texts = [text_of(value) for value in held]
+    text = ", ".join(texts)
+    if len(texts) > _MAX_LISTED:
+        start = [none] if values[0] is None else []
+        text = ", ".join([*start, f"{texts[len(start)]} to {texts[-1]}"])
+        if isinstance(values[-1], str):
+            text = f"{', '.join(texts[:_MAX_LISTED])}, .."
+    return Shown(text, "; ".join(map(_plain, held)))
 
 
 def only_mechanism(study: Study, noise: Mapping[str, Sequence[Any]], *, refine: bool) -> str:
@@ -655,7 +640,7 @@ def only_mechanism(study: Study, noise: Mapping[str, Sequence[Any]], *, refine: 
     held: dict[str, dict[str, None]] = {label: {} for label in able[:_MAX_NAMED]}
     for one in study.contents().mechanisms:
         for name, values in one.parameters.items() if one.label in held else ():
-            held[one.label][f"{name} {_listed(values, name)}"] = None
+            held[one.label][f"{name} {_values(values, name).text}"] = None
     named = [f"{shown(label)} ({'; '.join(texts) or 'no parameters'})" for label, texts in held.items()]
     more = f", .. ({len(able)} in all)" if len(able) > _MAX_NAMED else ""
     raise InvalidInputError(f"--mechanism: expected one {what}, got none: it may be {', '.join(named)}{more}")

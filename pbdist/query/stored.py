@@ -89,15 +89,7 @@ def attained_of(cells: Sequence[Cell]) -> BoolArray:
 
 
 class Parts:
-    """The parts of a store as one study: which of their batches are sound, and where its cells are in them.
-
-    Attributes
-    ----------
-    where
-        The path or URL of the store.
-    parts
-        The parts, in the order in which they were added.
-    """
+    """The parts of a store as one study: which of their batches are sound, and where its cells are in them."""
 
     def __init__(self, parts: tuple[StoredStudy, ...]) -> None:
         self.parts, self.where = parts, parts[0].where
@@ -216,13 +208,13 @@ class Parts:
         return found
 
     def recorded_points(self) -> Iterator[tuple[StoredStudy, range, int, int]]:
-        """Yield part and cells of each committed batch, and at how many points the tolerance was sought and missed.
+        """Yield part and cells of each committed batch, and at how many points the tolerance was judged and missed.
 
         Bounds are not read, and checksums are not compared.
         """
         for stored in self.parts:
-            for index, (sought, missed) in stored.judged(stored.known_progress).items():
-                yield stored, stored.cells_of(index), sought, missed
+            for index, (judged, missed) in stored.judged(stored.known_progress).items():
+                yield stored, stored.cells_of(index), judged, missed
 
 
 #: Some points: numbers of compositions and ε, both increasing; the arrays of `BOUNDS` over (bound, direction, r, ε),
@@ -233,17 +225,9 @@ Source = tuple[tuple[int, ...], tuple[float, ...], FloatArray, BoolArray]
 class PairPoints:
     """All stored points of one pair; where several sources have the same one, the best bounds count.
 
-    Attributes
-    ----------
-    compositions : ndarray of int64, shape (R,)
-        The r with a point, increasing.
-    gridded : bool
-        Whether the study has computed them, on its grids; else they are refinements, of single points.
-    states : callable
-        Returns the saved state of a number of compositions, None where there is none.
-    ordered : bool
-        Whether δ does not fall with r: post-processing may ignore the outcomes of further rounds. False for histograms
-        whose masses do not sum to exactly 1.
+    `compositions` are the r with a point, increasing. `gridded` says whether the study has computed points on its
+    grids; else they are refinements, of single points. `ordered` says whether δ does not fall with r, as
+    post-processing may ignore further outcomes: not so for histograms whose masses do not sum to exactly 1.
     """
 
     def __init__(self, pair: Pair, sources: Sequence[Source], *, gridded: bool, states: StateAt) -> None:
@@ -260,10 +244,10 @@ class PairPoints:
             values[at] = np.where(upper, np.fmin(values[at], known), np.fmax(values[at], known))
             within[at] |= met
         there = ~np.isnan(values[0, 0])
-        kept = there.any(axis=1)
-        self.compositions: IntArray = np.array(rounds, dtype=np.int64)[kept]
+        known = there.any(axis=1)
+        self.compositions: IntArray = np.array(rounds, dtype=np.int64)[known]
         self._epsilon = np.array(losses, dtype=np.float64)
-        self._values, self._there, self._within = values[:, :, kept], there[kept], within[:, kept]
+        self._values, self._there, self._within = values[:, :, known], there[known], within[:, known]
         masses = [_masses(factor) for factor in pair.factors]
         self.ordered = all(exact for _, exact in masses)
         self._log_masses = [sum(logs[axis] for logs, _ in masses) for axis in range(len(Direction))]
@@ -275,8 +259,8 @@ class PairPoints:
         The values have the shape (bounds, directions, n), and what meets the tolerance (directions, n).
         """
         if not self.compositions.size:
-            shape = len(Direction), epsilon.size
-            return np.zeros(shape[1:], bool), np.full((len(BOUNDS), *shape), np.nan), np.zeros(shape, bool)
+            nothing = np.zeros((len(Direction), epsilon.size), dtype=bool)
+            return nothing[0], np.full((len(BOUNDS), *nothing.shape), np.nan), nothing
         r = np.minimum(np.searchsorted(self.compositions, compositions), self.compositions.size - 1)
         e = np.minimum(np.searchsorted(self._epsilon, epsilon), self._epsilon.size - 1)
         found = (self.compositions[r] == compositions) & (self._epsilon[e] == epsilon) & self._there[r, e]

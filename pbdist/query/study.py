@@ -152,6 +152,11 @@ class Study(Parts):
         The path or URL of the store.
     parts
         The parts of the store, in the order in which they were added.
+
+    Examples
+    --------
+    >>> study = pbdist.open_study("data/quickstart.zarr")  # doctest: +SKIP
+    >>> study.delta("Laplace", scale=200, compositions=512, epsilon=0.1)  # doctest: +SKIP
     """
 
     def __repr__(self) -> str:
@@ -227,7 +232,7 @@ class Study(Parts):
     def frame(self, *, columns: Sequence[str] | None = None, direction: str = BOTH, **labels: Any) -> "pd.DataFrame":
         """Return stored points as a table of pandas, one row a point.
 
-        Only what is asked for is read. ``study.frame(mechanism="Laplace", scale=[200, 400], compositions=512)`` has a
+        Only these points are read. ``study.frame(mechanism="Laplace", scale=[200, 400], compositions=512)`` has a
         row for each ε.
 
         Parameters
@@ -280,7 +285,7 @@ class Study(Parts):
         """Return stored points as a Dataset over plain dimensions, as xarray plots it.
 
         Its dimensions are those parameters that tell the selected cells apart, ``compositions`` and ``epsilon``. One of
-        which a single value was asked for is no dimension. So this draws a line for each scale::
+        which a single value is given is no dimension. So this draws a line for each scale::
 
             study.select(mechanism="Laplace", compositions=512).delta_upper.plot(x="epsilon", hue="scale", yscale="log")
 
@@ -289,8 +294,8 @@ class Study(Parts):
         """
         arguments.check_direction(direction)
         chosen = settings.selected(self.spec, labels)
-        kept = [name for name in labels if name in known_columns() and name not in chosen.scalar]
-        dataset: xr.Dataset = import_module("pbdist.query.dataset").selected_dataset(self, chosen, direction, kept)
+        several = [name for name in labels if name in known_columns() and name not in chosen.scalar]
+        dataset: xr.Dataset = import_module("pbdist.query.dataset").selected_dataset(self, chosen, direction, several)
         return dataset
 
     @cached_property
@@ -360,7 +365,7 @@ class Study(Parts):
 
         Guaranteed: ``lower <= δ <= upper``. As a function of e^ε, δ is convex and does not rise; it does not fall with
         r; and it does not rise with noise where more noise is proved to be post-processing of less. Nothing else is
-        assumed. A point that is stored has its stored bounds. Where states are kept (method tight,
+        assumed. A point that is stored has its stored bounds. Where states are saved (method tight,
         ``keep_states: true``) every ε up to the largest one of the study, and every δ that is met there, is answered
         from them at each stored r, about as closely as the study's tolerance.
 
@@ -526,7 +531,7 @@ class Study(Parts):
 
         Parameters as for `delta` and `pbdist.tradeoff_bounds`; `noise` names one setting. The bounds rest on those on
         δ at the ε of the study and at ε = 0: how close they are depends on these ε. With `refine` the missing ones are
-        computed and stored. Where a state is kept (method tight, ``keep_states: true``) the whole curve is read off
+        computed and stored. Where a state is saved (method tight, ``keep_states: true``) the whole curve is read off
         it, and nothing is refined. The tolerance of the study counts for ``upper - lower``.
         """
         delta_at, pair = self._curve_source(mechanism, noise, refine=refine, strict=strict)
@@ -566,7 +571,7 @@ class Study(Parts):
     ) -> CurveBounds:
         """Bound the Rényi divergence of one setting by a computation, as `pbdist.renyi_bounds` does.
 
-        With ``from_states`` it is read off the kept states instead, those of a study with ``keep_states: true``, at
+        With ``from_states`` it is read off the saved states instead, those of a study with ``keep_states: true``, at
         stored r, and `tolerance` does not count. States with mass at infinity, as unbounded losses have, prove no upper
         bound.
 
