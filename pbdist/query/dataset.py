@@ -1,7 +1,7 @@
 """The bounds of a study as a Dataset; the only file of the room that imports xarray, which takes half a second."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -118,53 +118,47 @@ def _about_study(study: StudySpec, neighbours: Mapping[str, Adjacency]) -> dict[
 def _grid_of(
     cells: Sequence[Cell], dimensions: Sequence[str]
 ) -> tuple[dict[str, int], IntArray, dict[str, tuple[str | None, Any]]]:
-    """Return some cells as a grid.
+    """Return some cells as a grid: its axes with their lengths, the order of the cells, and their parameters.
 
-    First its axes with their lengths: the parameters that tell the cells apart. The values of an axis increase, and
-    texts are in the order of the study. Then the places of the cells in the order of the grid, whose last axis changes
-    fastest. Then all parameters that the cells have: the axis that each follows from, None for one that all cells
-    share, and its values along it.
+    Axes are the parameters that tell the cells apart; their values increase, and texts are in the order of the study.
+    The last axis changes fastest. A parameter is given with the axis that it follows from and its values along that
+    axis; with None and one value where all cells share it.
     """
-    columns = {
-        name: np.array(values, dtype=str if is_text(name) else np.float64)
-        for name, values in cell_columns(cells, dimensions).items()
-        if name in known_columns()
-    }
-    codes: dict[str, IntArray] = {
-        name: pd.factorize(values, sort=not is_text(name), use_na_sentinel=False)[0] for name, values in columns.items()
-    }
+    columns = {name: values for name, values in cell_columns(cells, dimensions).items() if name in known_columns()}
+    frame = pd.DataFrame(
+        {
+            name: pd.Categorical(values, list(dict.fromkeys(values))) if is_text(name) else np.array(values, float)
+            for name, values in columns.items()
+        }
+    )
 
-    def different(names: Iterable[str]) -> int:
-        return len(set(zip(*(codes[name].tolist() for name in names), strict=True)))
+    def different(names: Sequence[str]) -> int:
+        return len(frame[names].drop_duplicates())
 
     follows: dict[str, str | None] = {}
-    for name in sorted(columns, key=lambda name: name not in dimensions):
-        if codes[name].any():
+    for name in sorted(frame, key=lambda name: name not in dimensions):
+        axes = [axis for axis, own in follows.items() if axis == own]
+        if different([name]) > 1:
             # A parameter that follows from another one is no axis.
-            axes = [axis for axis, own in follows.items() if axis == own]
             follows[name] = next((axis for axis in axes if different([axis, name]) == different([axis])), name)
         else:
             follows[name] = name if name in dimensions else None
-    axes = [axis for axis, own in follows.items() if axis == own]
+    axes = [name for name in known_columns() if name in follows and follows[name] == name]
     # What a pair is made of follows from the others, where they tell the cells apart.
     others = [axis for axis in axes if axis != "made_of"]
-    if "made_of" not in dimensions and different(others) == len(cells):
+    if others and "made_of" not in dimensions and different(others) == len(cells):
         axes, follows = others, {name: axis for name, axis in follows.items() if axis != "made_of"}
-    axes.sort(key=list(known_columns()).index)
-    sizes = {name: int(codes[name].max()) + 1 for name in axes}
-    place = np.zeros(len(cells), dtype=int)
-    for name in axes:
-        place = place * sizes[name] + codes[name]
-    if not len(set(place.tolist())) == len(cells) == math.prod(sizes.values()):
+    sizes = {name: different([name]) for name in axes}
+    if math.prod(sizes.values()) != len(cells) or (axes and different(axes) != len(cells)):
         raise InvalidInputError(_no_grid(cells, axes))
     found: dict[str, tuple[str | None, Any]] = {}
     for name, axis in follows.items():
-        if axis is not None:
-            # The first cell with each value of the axis.
-            found[name] = axis, columns[name][np.unique(codes[axis], return_index=True)[1]]
-        elif is_set(columns[name][0]):
-            found[name] = None, columns[name][0]
-    return sizes, np.argsort(place), found
+        values = frame[name] if axis is None else frame.drop_duplicates(axis).sort_values(axis)[name]
+        plain = np.array(values, dtype=str if is_text(name) else np.float64)
+        if axis is not None or is_set(columns[name][0]):
+            found[name] = axis, plain if axis else plain[0]
+    order = frame.sort_values(axes).index if axes else frame.index
+    return sizes, np.asarray(order), found
 
 
 def _no_grid(cells: Sequence[Cell], axes: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property, partial
 from operator import ge, le
 from typing import Any
 
@@ -330,7 +330,7 @@ class Settings:
 
     def __init__(self, study: StudySpec, reader: PointReader) -> None:
         self._study, self._reader = study, reader
-        self._columns: dict[str, Any] = {}
+        self._column = cache(partial(column_array, study))
         self._labelled: dict[Hashable, tuple[IntArray, _Order]] = {}
 
     def of_pair(self, pair: Pair) -> Setting:
@@ -389,11 +389,6 @@ class Settings:
                 f"mechanism: expected one noise setting of {cells[0].label!r}, got {len(cells)}{more}"
             )
         return cells[0]
-
-    def _column(self, name: str) -> Any:
-        if name not in self._columns:
-            self._columns[name] = column_array(self._study, name)
-        return self._columns[name]
 
 
 class _Order:

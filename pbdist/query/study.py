@@ -271,14 +271,11 @@ class Study(Parts):
             if name not in known:
                 raise InvalidInputError(f"columns: expected some of {', '.join(known)}, got {shown(name)}")
         chosen = settings.selected(self.spec, labels)
-        blocks = self.blocks(chosen.cells)
-        pieces = [
-            {name: rows[name] for name in names} for rows in (self.rows(one, direction, chosen) for one in blocks)
-        ]
         # pandas comes with xarray, and takes a third of a second to import.
-        frame: pd.DataFrame = import_module("pandas").DataFrame(
-            {name: np.concatenate([piece[name] for piece in pieces]) for name in names}
-        )
+        pandas = import_module("pandas")
+        rows = (self.rows(block, direction, chosen) for block in self.blocks(chosen.cells))
+        frames = [pandas.DataFrame({name: one[name] for name in names}) for one in rows]
+        frame: pd.DataFrame = pandas.concat(frames, ignore_index=True)
         return frame
 
     def select(self, *, direction: str = BOTH, **labels: Any) -> "xr.Dataset":
