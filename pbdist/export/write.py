@@ -5,7 +5,6 @@ import importlib.util
 import json
 import math
 import os
-import shutil
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,8 +12,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import numpy as np
 import zarr
@@ -202,19 +201,16 @@ def written_beside(path: Path) -> Iterator[Path]:
 
     Whatever ends the block early leaves nothing; a kill leaves a hidden name that ends in ``.partial``.
     """
-    folder = path.with_name(f".{path.name}.{uuid4().hex}.partial")
-    folder.mkdir()
-    try:
-        yield folder / path.name
-        for file in (each for each in folder.iterdir() if each.is_file()):
+    with TemporaryDirectory(prefix=f".{path.name}.", suffix=".partial", dir=path.parent) as folder:
+        yield Path(folder, path.name)
+        # The bounds come last.
+        files = sorted(Path(folder).iterdir(), key=lambda each: each.name == path.name)
+        for file in filter(Path.is_file, files):
             with file.open("rb+") as opened:
                 os.fsync(opened.fileno())
         _check_free(path)
-        # The bounds come last.
-        for each in sorted(folder.iterdir(), key=lambda each: each.name == path.name):
+        for each in files:
             each.rename(path.with_name(each.name))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _check_packages(suffix: str) -> None:

@@ -13,14 +13,7 @@ from xarray.core import indexing
 
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms.columns import is_text, known_columns
-from pbdist.query.settings import (
-    Selection,
-    distinguishing,
-    is_set,
-    neighbours_by_label,
-    neighbours_of_cells,
-    neighbours_text,
-)
+from pbdist.query import settings
 from pbdist.query.stored import ABOUT, BOTH, STATUS, Parts, attained_of
 from pbdist.query.study import Study
 from pbdist.store import StoredStudy
@@ -53,7 +46,7 @@ def bounds_of(parts: Parts) -> xr.Dataset:
         name: xr.Variable(DIMENSIONS[:1] if name in COMPUTED else DIMENSIONS, found, attributes_of(name))
         for name, found in values.items()
     }
-    dataset = xr.Dataset(variables, coordinates_of(study), _about_study(study, neighbours_by_label(study)))
+    dataset = xr.Dataset(variables, coordinates_of(study), _about_study(study, settings.neighbours_by_label(study)))
     return dataset.set_xindex([name for name in known_columns() if name in dataset]).set_xindex("exp_epsilon")
 
 
@@ -83,7 +76,7 @@ def _about_column(name: str, what: str) -> dict[str, Any]:
     return {"long_name": what} if is_text(name) else described(what)
 
 
-def selected_dataset(study: Study, chosen: Selection, direction: str, dimensions: Sequence[str]) -> xr.Dataset:
+def selected_dataset(study: Study, chosen: settings.Selection, direction: str, dimensions: Sequence[str]) -> xr.Dataset:
     """Return chosen points over plain dimensions: those parameters that tell the cells apart, r and ε.
 
     `dimensions` are parameters that are a dimension also where all cells share the value. Bounds that are not known are
@@ -105,14 +98,14 @@ def selected_dataset(study: Study, chosen: Selection, direction: str, dimensions
     for name, values in block.bounds(attained, direction).items():
         note = {"comment": _UNATTAINED} if not attained.all() and name.endswith("lower") else {}
         variables[name] = (dims, values[order].reshape(*shape, *values.shape[1:]), {**attributes_of(name), **note})
-    dataset = xr.Dataset(variables, coordinates, _about_study(spec, neighbours_of_cells(spec, cells)))
+    dataset = xr.Dataset(variables, coordinates, _about_study(spec, settings.neighbours_of_cells(spec, cells)))
     dataset = dataset.isel({COMPOSITIONS: list(chosen.compositions), EPSILON: list(chosen.epsilon)})
     single = [name for name in (*axes, COMPOSITIONS, EPSILON) if name in chosen.scalar]
     return dataset.squeeze([*single, *([DIRECTION] if direction == BOTH else [])])
 
 
 def _about_study(study: StudySpec, neighbours: Mapping[str, Adjacency]) -> dict[str, str]:
-    return {"title": study.name, "study_digest": study.digest, "adjacency": neighbours_text(neighbours)}
+    return {"title": study.name, "study_digest": study.digest, "adjacency": settings.neighbours_text(neighbours)}
 
 
 def _grid_of(
@@ -155,7 +148,7 @@ def _grid_of(
     for name, axis in follows.items():
         values = frame[name] if axis is None else frame.drop_duplicates(axis).sort_values(axis)[name]
         plain = np.array(values, dtype=str if is_text(name) else np.float64)
-        if axis is not None or is_set(columns[name][0]):
+        if axis is not None or settings.is_set(columns[name][0]):
             found[name] = axis, plain if axis else plain[0]
     order = frame.sort_values(axes).index if axes else frame.index
     return sizes, np.asarray(order), found
@@ -164,7 +157,7 @@ def _grid_of(
 def _no_grid(cells: Sequence[Cell], axes: Sequence[str]) -> str:
     labels = list(dict.fromkeys(cell.label for cell in cells))
     several = f"{len(cells)} noise settings of {', '.join(map(repr, labels[:4]))}{', ..' if len(labels) > 4 else ''}"
-    different = distinguishing(cells)
+    different = settings.distinguishing(cells)
     if not different:
         return f"selection: expected settings that differ in a parameter, got {several} that differ in none"
     reason = f"that do not have all combinations of {', '.join(axes)}"

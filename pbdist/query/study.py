@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from pbdist import arguments
+from pbdist import arguments, results
 from pbdist.errors import InvalidInputError, OffGridError, StoreDamagedError, StoreUnreachableError, shown
 from pbdist.mechanisms import Pair
 from pbdist.mechanisms.columns import is_text, known_columns
@@ -23,16 +23,7 @@ from pbdist.query.refine import Failures, Point, narrow_compositions, narrow_eps
 from pbdist.query.refine import refine as compute_points
 from pbdist.query.settings import Selection, Setting, Settings
 from pbdist.query.stored import ABOUT, BOTH, DAMAGED, NOT_COMPUTED, STATUS, Block, Parts, PointReader, attained_of
-from pbdist.results import (
-    ENCLOSED,
-    NO_LOWER,
-    CompositionBounds,
-    CurveBounds,
-    DeltaBounds,
-    EpsilonBounds,
-    log_relative_width,
-    relative_width,
-)
+from pbdist.results import ENCLOSED, NO_LOWER, CompositionBounds, CurveBounds, DeltaBounds, EpsilonBounds
 from pbdist.store import Place, open_parts, read_refinements
 from pbdist.store.layout import BOUNDS, COMPUTED, WITHIN
 from pbdist.study.columns import cell_columns, column_descriptions
@@ -656,11 +647,11 @@ class Study(Parts):
         if tolerance is None:
             within = None
         else:
-            width = relative_width(lower, upper)
+            width = results.relative_width(lower, upper)
             if within is None:
                 within = np.asarray(width <= tolerance)
             else:
-                width = log_relative_width(fields["log_lower"], fields["log_upper"])
+                width = results.log_relative_width(fields["log_lower"], fields["log_upper"])
             why = np.full(within.shape, "", dtype=object)
             for text, holds in cases.items():
                 why[~within & holds] = text
