@@ -50,24 +50,16 @@ _WHAT = (
 
 @dataclass(frozen=True)
 class Exported:
-    """What was exported.
+    """What was exported."""
 
-    Attributes
-    ----------
-    path
-        Where it is.
-    cells, points
-        The numbers of cells and of points (cell, r, ε).
-    lacking
-        What has no bounds, in words; empty for a complete study.
-    refinements
-        How many refinements of queries were left out: they are no part of the study.
-    """
-
+    #: Where it is.
     path: Path
+    #: The numbers of cells and of points (cell, r, ε).
     cells: int
     points: int
+    #: What has no bounds, in words; empty for a complete study.
     lacking: str
+    #: How many refinements of queries were left out: they are no part of the study.
     refinements: int
 
 
@@ -266,9 +258,7 @@ class _ZarrWriter(_Arrays):
             warnings.simplefilter("ignore", ZarrUserWarning)
             zarr.consolidate_metadata(self._root.store)
 
-    def _array(
-        self, name: str, dims: Mapping[str, int], chunks: tuple[int, ...], dtype: Any, about: Mapping[str, JsonValue]
-    ) -> Any:
+    def _array(self, name: str, dims: Mapping[str, int], chunks: tuple[int, ...], dtype: Any, about: Any) -> Any:
         return self._root.create_array(
             name,
             shape=tuple(dims.values()),
@@ -298,9 +288,7 @@ class _NetcdfWriter(_Arrays):
     def _fill(self, array: Any, values: Any) -> None:
         array[...] = values.astype(object) if values.dtype.kind == "T" else values
 
-    def _array(
-        self, name: str, dims: Mapping[str, int], chunks: tuple[int, ...], dtype: Any, about: Mapping[str, JsonValue]
-    ) -> Any:
+    def _array(self, name: str, dims: Mapping[str, int], chunks: tuple[int, ...], dtype: Any, about: Any) -> Any:
         for dim, size in dims.items():
             if dim not in self._file.dimensions:
                 self._file.dimensions[dim] = size

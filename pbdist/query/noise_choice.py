@@ -48,49 +48,33 @@ class NoiseGroup:
 
 @dataclass(frozen=True)
 class TabulatedNoise:
-    """One noise setting of a study at a target.
+    """One noise setting of a study at a target."""
 
-    Attributes
-    ----------
-    cell
-        Its index in the study.
-    setting
-        The setting as text.
-    amount
-        How much noise it has; NaN for mechanisms without an amount.
-    lower, upper
-        Bounds on δ at the target's r and ε, the larger of both directions. The lower one is NaN where none is known,
-        and both are where nothing is computed.
-    verdict
-        Whether δ is at most the target's.
-    """
-
+    #: Its index in the study.
     cell: int
+    #: The setting as text.
     setting: str
+    #: How much noise it has; NaN for mechanisms without an amount.
     amount: float
+    #: Bounds on δ at the target's r and ε, the larger of both directions. The lower one is NaN where none is known,
+    #: and both are where nothing is computed.
     lower: float
     upper: float
+    #: Whether δ is at most the target's.
     verdict: Verdict
 
 
 @dataclass(frozen=True)
 class NoiseChoice:
-    """What a study proves of the noise settings of one group at a target.
+    """What a study proves of the noise settings of one group at a target."""
 
-    Attributes
-    ----------
-    label, what, fixed
-        As of `NoiseGroup`.
-    tried
-        The settings, by increasing noise. Of noise between `refuted` and `smallest` nothing is said.
-    adjacency
-        For which neighbours the settings are. Choices for different neighbours do not compare.
-    """
-
+    #: As of `NoiseGroup`.
     label: str
     what: str
     fixed: Mapping[str, float | str]
+    #: The settings, by increasing noise. Of noise between `refuted` and `smallest` nothing is said.
     tried: tuple[TabulatedNoise, ...]
+    #: For which neighbours the settings are. Choices for different neighbours do not compare.
     adjacency: Adjacency = Adjacency.AS_STATED
 
     @property

@@ -54,22 +54,15 @@ class Precision:
 
     A point counts as missed if its larger direction is wide, or one of them where the study judges each; as judged
     if the upper bound in that direction exceeds the study's floor.
-
-    Attributes
-    ----------
-    points
-        Number of computed points that are judged.
-    missed
-        Those of them that miss the tolerance.
-    widest
-        The widest of these; None where none is missed.
-    unreadable
-        Number of cells whose files cannot be read.
     """
 
+    #: Number of computed points that are judged.
     points: int
+    #: Those of them that miss the tolerance.
     missed: int
+    #: The widest of these; None where none is missed.
     widest: WidestBracket | None
+    #: Number of cells whose files cannot be read.
     unreadable: int = 0
 
 
@@ -211,12 +204,11 @@ class PartStatus:
     failed: tuple[FailedCell, ...]
 
     @classmethod
-    def of(cls, stored: StoredStudy, sizes: Mapping[str, int] | None = None) -> "PartStatus":
-        """Return how far a part is now, by a listing of the whole store if one is given: bytes of files by name."""
+    def of(cls, stored: StoredStudy, sizes: Mapping[str, int]) -> "PartStatus":
+        """Return how far a part is, by a listing of the whole store: bytes of files by name."""
         start = f"{stored.part}/" if stored.part else ""
-        if sizes is not None:
-            sizes = {name.removeprefix(start): size for name, size in sizes.items() if name.startswith(start)}
-        progress = stored.progress(sizes)
+        own = {name.removeprefix(start): size for name, size in sizes.items() if name.startswith(start)}
+        progress = stored.progress(own)
         cells = {index: stored.cells_of(index) for index in progress.missing}
         missing = (MissingBatch(index, each.start, each.stop) for index, each in cells.items())
         return cls(stored, tuple(missing), tuple(FailedCell(*each) for each in sorted(progress.failed.items())))
@@ -388,29 +380,20 @@ def store_status(where: str | Path, *, check: bool = False) -> StoreStatus:
 
 @dataclass(frozen=True)
 class MechanismContents:
-    """The settings of one label and one kind.
+    """The settings of one label and one kind."""
 
-    Attributes
-    ----------
-    label, kind
-        The name that the study gives the mechanism, and what it is.
-    settings
-        How many noise settings (cells) it has.
-    missing, failed
-        How many of them are not computed yet, and could not be computed: at some points, or at all.
-    parameters
-        The values of each parameter that any of them has, increasing; None where a setting has none, or, as a factor,
-        an automatic one. Not every combination need be there.
-    adjacency
-        For which neighbours the mechanisms of the label are.
-    """
-
+    #: The name that the study gives the mechanism, and what it is.
     label: str
     kind: str
+    #: How many noise settings (cells) it has.
     settings: int
+    #: How many of them are not computed yet, and could not be computed: at some points, or at all.
     missing: int
     failed: int
+    #: The values of each parameter that any of them has, increasing; None where a setting has none, or, as a factor,
+    #: an automatic one. Not every combination need be there.
     parameters: Mapping[str, tuple[float | str | None, ...]]
+    #: For which neighbours the mechanisms of the label are.
     adjacency: Adjacency = Adjacency.AS_STATED
 
     @property
@@ -421,34 +404,23 @@ class MechanismContents:
 
 @dataclass(frozen=True)
 class StudyContents:
-    """What the store of a study holds.
+    """What the store of a study holds."""
 
-    Attributes
-    ----------
-    store, name
-        Path or URL of the store; the name of the study.
-    study
-        What it computes: grids, method, tolerance.
-    mechanisms
-        In the order of the study.
-    parts
-        How many studies the store is made of: 1, and one for each extension.
-    refinements, refined_points
-        What queries have added: documents, and points in them.
-    refined_settings
-        The settings of these points, as text.
-    complete
-        Whether every point of these mechanisms is computed, as far as the names of the files tell.
-    """
-
+    #: Path or URL of the store; the name of the study.
     store: str
     name: str
+    #: What it computes: grids, method, tolerance.
     study: StudySpec
+    #: In the order of the study.
     mechanisms: tuple[MechanismContents, ...]
+    #: How many studies the store is made of: 1, and one for each extension.
     parts: int
+    #: What queries have added: documents, and points in them.
     refinements: int
     refined_points: int
+    #: The settings of these points, as text.
     refined_settings: tuple[str, ...]
+    #: Whether every point of these mechanisms is computed, as far as the names of the files tell.
     complete: bool
 
     @property
@@ -527,11 +499,11 @@ def contents_of(opened: Study) -> StudyContents:
         index = {cell: number for number, cell in enumerate(study.cells)}
         for part in missing_parts([stored.study for stored in opened.parts], study):
             absent[[index[cell] for cell in part.cells]] = True
-    for one in map(PartStatus.of, opened.parts):
-        cells, rows = opened.rows_in(one.stored, every)
-        for batch in one.missing:
-            absent[cells[(batch.first <= rows) & (rows < batch.stop)]] = True
-        failed[cells[np.isin(rows, [item.cell for item in one.failed])]] = True
+    for stored in opened.parts:
+        cells, rows = opened.rows_in(stored, every)
+        progress = stored.progress()
+        absent[cells[~progress.committed[rows // stored.cells_per_batch]]] = True
+        failed[cells[np.isin(rows, [*progress.failed])]] = True
     columns, neighbours = columns_of(study.cells), neighbours_by_label(study)
     groups: dict[tuple[str, str], list[int]] = {}
     for row, key in enumerate(zip(columns["mechanism"], columns["kind"], strict=True)):
