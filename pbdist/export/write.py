@@ -184,7 +184,7 @@ def _checked_target(out: str | Path) -> Path:
 def _check_free(path: Path) -> None:
     for each in (path.with_name(path.name + METADATA), path) if path.suffix == ".csv" else (path,):
         if os.path.lexists(each):
-            raise InvalidInputError(f"out: expected a path at which there is nothing yet, got {each}")
+            raise InvalidInputError(f"out: {each} exists already: choose another path")
 
 
 @contextmanager

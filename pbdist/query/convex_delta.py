@@ -95,7 +95,7 @@ class Curve:
         found = np.where(right < count, np.maximum(found, self._from_right(here, epsilon)), found)
         before = np.maximum(right - 1, 0)
         found = np.where(right > 0, np.maximum(found, self._from_left(before, epsilon)), found)
-        # A line may tell that H exceeds 1, where masses sum to more; δ does not.
+        # A line may show that H exceeds 1, where masses sum to more; δ does not.
         result: FloatArray = np.minimum(found, 0.0)
         return result
 

@@ -77,7 +77,7 @@ def _about_column(name: str, what: str) -> dict[str, Any]:
 
 
 def selected_dataset(study: Study, chosen: settings.Selection, direction: str, dimensions: Sequence[str]) -> xr.Dataset:
-    """Return chosen points over plain dimensions: those parameters that tell the cells apart, r and ε.
+    """Return chosen points over plain dimensions: the parameters in which cells differ, r and ε.
 
     `dimensions` are parameters that are a dimension also where all cells share the value. Bounds that are not known are
     NaN, and ``status`` says why. Cells that are no grid over parameters are an `InvalidInputError`.
@@ -113,7 +113,7 @@ def _grid_of(
 ) -> tuple[dict[str, int], IntArray, dict[str, tuple[str | None, Any]]]:
     """Return some cells as a grid: its axes with their lengths, the order of the cells, and their parameters.
 
-    Axes are the parameters that tell the cells apart; their values increase, and texts are in the order of the study.
+    Axes are the parameters in which the cells differ; their values increase, and texts are in the order of the study.
     The last axis changes fastest. A parameter is given with the axis that it follows from and its values along that
     axis; with None and one value where all cells share it.
     """
@@ -137,7 +137,7 @@ def _grid_of(
         else:
             follows[name] = name if name in dimensions else None
     axes = [name for name in known_columns() if name in follows and follows[name] == name]
-    # What a pair is made of follows from the others, where they tell the cells apart.
+    # What a pair is made of follows from the others, where they distinguish the cells.
     others = [axis for axis in axes if axis != "made_of"]
     if others and "made_of" not in dimensions and different(others) == len(cells):
         axes, follows = others, {name: axis for name, axis in follows.items() if axis != "made_of"}

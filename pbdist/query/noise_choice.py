@@ -100,7 +100,7 @@ def noise_groups(columns: Mapping[str, Sequence[Any]]) -> tuple[NoiseGroup, ...]
     for index, (label, factor, pair) in enumerate(texts):
         noise = (_noise(json.loads(pair)) if pair else None) or _NO_AMOUNT
         # A pair without an amount is compared with nothing.
-        rest = noise.rest if noise.what else index
+        rest = noise.rest if noise.order else index
         found.setdefault((label, None if math.isnan(factor) else factor, rest), []).append((index, noise))
     groups = []
     for rows in found.values():
@@ -118,7 +118,7 @@ def _group(rows: Sequence[tuple[int, "_Noise"]], columns: Mapping[str, Sequence[
     ordered = sorted(rows, key=lambda row: (row[1].order, row[0]))
     first, noise = ordered[0]
     # The description of a composite pair contains its amount too.
-    varying = {"mechanism", *noise.columns, *(["made_of"] if noise.what else [])}
+    varying = {"mechanism", *noise.columns, *(["made_of"] if noise.order else [])}
     values = {name: columns[name][first] for name in known_columns() if name in columns and name not in varying}
     fixed = {name: value if isinstance(value, str) else float(value) for name, value in values.items() if is_set(value)}
     cells, amounts = zip(*((cell, one.amount) for cell, one in ordered), strict=True)
@@ -199,8 +199,7 @@ def noise_choices(
     """Judge every tabulated noise setting at a target: δ(ε) <= delta after r compositions.
 
     Guaranteed: a setting that meets it has an upper bound on δ of at most ``delta``, one that is refuted a lower
-    bound above it. At stored r and ε these are the stored bounds. Elsewhere they are what the stored ones prove, as
-    those of `Study.delta`.
+    bound above it. At stored r and ε these are the stored bounds, and elsewhere those of `Study.delta`.
 
     Parameters
     ----------

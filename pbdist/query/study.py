@@ -43,7 +43,7 @@ BETWEEN = "between stored points"
 MISSED = "the study missed its tolerance there"
 FACTOR = "a factor takes the place of the tolerance"
 _LARGER_ALONE = "the study judges the larger of the two directions alone"
-_CLOSEST = "as close as the bounds on δ tell there"
+_CLOSEST = "as close as the bounds on δ allow there"
 #: How a sentence on an answer ends that is wide for such a reason, and what the user can do about it.
 _ENDS: Mapping[str, str] = {
     BETWEEN: "it lies between stored points: refine=True (pbdist query --refine) computes it",
@@ -125,7 +125,7 @@ def _check_mechanism(mechanism: Any, noise: Mapping[str, Any]) -> None:
     if not isinstance(mechanism, str | Pair):
         raise InvalidInputError(f"mechanism: expected a label of the study or a mechanism, got {shown(mechanism)}")
     if isinstance(mechanism, Pair) and noise:
-        raise InvalidInputError(f"{next(iter(noise))}: expected none beside a mechanism, got one")
+        raise InvalidInputError(f"{next(iter(noise))}: a mechanism has its own parameters; do not pass it")
 
 
 def given_epsilon(epsilon: Any, exp_epsilon: Any) -> dict[str, Any]:
@@ -186,7 +186,7 @@ class Study(Parts):
 
         ``delta_lower``, ``delta_upper``, ``log_delta_lower`` and ``log_delta_upper`` over the dimensions ``cell``,
         ``direction``, ``compositions`` and ``epsilon``, with ``factor_used`` and ``loss_width`` over ``cell``. Of a
-        study with a tolerance ``within_tolerance`` tells where it is met, over the dimensions of the bounds. The
+        study with a tolerance ``within_tolerance`` says where it is met, over the dimensions of the bounds. The
         parameters of the cells are the levels of one index, so that any of them selects::
 
             study.bounds.sel(mechanism="Laplace", scale=200.0, compositions=512, epsilon=0.1)
@@ -223,8 +223,8 @@ class Study(Parts):
     def frame(self, *, columns: Sequence[str] | None = None, direction: str = BOTH, **labels: Any) -> "pd.DataFrame":
         """Return stored points as a table of pandas, one row a point.
 
-        Only these points are read. ``study.frame(mechanism="Laplace", scale=[200, 400], compositions=512)`` has a
-        row for each ε.
+        Only these points are read. ``study.frame(mechanism="Laplace", scale=[200, 400], compositions=512)`` has a row
+        for each ε.
 
         Parameters
         ----------
@@ -272,7 +272,7 @@ class Study(Parts):
     def select(self, *, direction: str = BOTH, **labels: Any) -> "xr.Dataset":
         """Return stored points as a Dataset over plain dimensions, as xarray plots it.
 
-        Its dimensions are those parameters that tell the selected cells apart, ``compositions`` and ``epsilon``. One of
+        Its dimensions are the parameters in which the selected cells differ, ``compositions`` and ``epsilon``. One of
         which a single value is given is no dimension. So this draws a line for each scale::
 
             study.select(mechanism="Laplace", compositions=512).delta_upper.plot(x="epsilon", hue="scale", yscale="log")
@@ -374,8 +374,8 @@ class Study(Parts):
             Whether an answer that is wider than the study's tolerance is an error; with ``"silent"`` it is not even a
             warning.
         **noise
-            Beside a label, as many parameters as tell one setting from the others: ``scale``, ``reading``, ``factor``,
-            ..; a ``factor`` of None or ``"auto"`` is the automatic one. Those that are numbers may differ from all
+            Beside a label, as many parameters as single out one setting: ``scale``, ``reading``, ``factor``, ..; a
+            ``factor`` of None or ``"auto"`` is the automatic one. Those that are numbers may differ from all
             stored ones where an order of noise is proved.
 
         Numbers may be scalars or arrays; all of them broadcast. `print` shows an answer as `pbdist query` does, and its
