@@ -124,7 +124,7 @@ def _answer(options: Options, form: str) -> int:
 def _bounds(options: Options, numbers: dict[str, Any], texts: dict[str, Any], question: dict[str, Any]) -> Sheet:
     """Return the answers for all combinations of values."""
     from pbdist.query import open_study
-    from pbdist.query.lookup import check_strict
+    from pbdist.query.settings import check_strict
     from pbdist.query.status import only_mechanism
 
     study = open_study(options.store)

@@ -76,7 +76,7 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
         added = counted(found.refined_points, "point")
         yield f"added by queries: {added} in {counted(found.refinements, 'refinement')}"
     if found.precision is not None and first.study.required_tolerance is not None:
-        from pbdist.query.judging import precision_line
+        from pbdist.query.status import precision_line
 
         yield f"tolerance: {precision_line(first.study.required_tolerance, found.precision)}"
         if found.precision.unreadable:

@@ -190,8 +190,8 @@ def _print_results(study: "StudySpec", store: "Place") -> int:
     if not study.targets and not study.requires_tolerance:
         return 0
     from pbdist.query import open_study, reached_precision
-    from pbdist.query.judging import precision_line
     from pbdist.query.noise_choice import target_sheet
+    from pbdist.query.status import precision_line
 
     opened = open_study(store)
     for target in study.targets:

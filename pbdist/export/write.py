@@ -5,16 +5,15 @@ import importlib.util
 import json
 import math
 import os
-import shutil
 import warnings
-from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import numpy as np
 import zarr
@@ -24,13 +23,13 @@ from pbdist.errors import InvalidInputError, MissingDependencyError, StoreIncomp
 from pbdist.input_files import check_outside
 from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.query import Study, open_study
-from pbdist.query.blocks import ABOUT, STATUS, Block, PointState, attained_of, rows_of
 from pbdist.query.settings import neighbours_by_label, neighbours_text
+from pbdist.query.stored import STATUS, Block, PointState, attained_of
 from pbdist.store import Place, read_refinements
 from pbdist.store.layout import CELL, COLUMN_CHUNK, COMPUTED, WITHIN
 from pbdist.store.skeleton import COMPRESSOR
 from pbdist.tables import digits
-from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, JsonValue
+from pbdist.types import COMPOSITIONS, DIRECTION, Direction, JsonValue
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -39,35 +38,28 @@ if TYPE_CHECKING:
 MARK, EXPORT_FORMAT = "pbdist_export", 1
 #: The end of the name of the file that says what a CSV file holds, as in the W3C's model for tabular data.
 METADATA = "-metadata.json"
-#: About so many bytes of one array of bounds are in memory, and are a chunk of an export; so many points are rows.
-_CHUNK_BYTES, _ROWS_AT_ONCE = 1 << 22, 1 << 16
+#: About so many bytes of one array of bounds are in memory, and are a chunk of an export.
+_CHUNK_BYTES = 1 << 22
+#: The packages of the extra ``export`` that a form needs.
+_PACKAGES = {".nc": ("h5netcdf", "h5py"), ".parquet": ("pyarrow",)}
 _WHAT = (
     "certified bounds on delta(epsilon) after r-fold composition: an upper bound is never below the truth, a lower one"
     " never above it"
 )
-_PARTS_LOST = "parts of the store are missing, and what they hold is not known"
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was exported.
+    """What was exported."""
 
-    Attributes
-    ----------
-    path
-        Where it is.
-    cells, points
-        The numbers of cells and of points (cell, r, ε).
-    lacking
-        What has no bounds, in words; empty for a complete study.
-    refinements
-        How many refinements of queries were left out: they are no part of the study.
-    """
-
+    #: Where it is.
     path: Path
+    #: The numbers of cells and of points (cell, r, ε).
     cells: int
     points: int
+    #: What has no bounds, in words; empty for a complete study.
     lacking: str
+    #: How many refinements of queries were left out: they are no part of the study.
     refinements: int
 
 
@@ -99,29 +91,24 @@ def export_study(store: str | Path | Place, out: str | Path, *, allow_incomplete
     NotAStoreError, StoreFormatError, StoreDamagedError
         As `open_study`; or metadata or coordinates of the store have changed.
     """
-    path = checked_target(out)
+    path = _checked_target(out)
     _check_packages(path.suffix)
     study = open_study(store)
     check_outside(path, study.where, "out")
     if not study.complete and not allow_incomplete:
         raise _incomplete(study, "some of its results are missing or failed")
-    with written_beside(path) as temporary:
-        spec = study.spec
-        of_cell = len(Direction) * len(spec.compositions) * len(spec.epsilon)
-        length = min(len(spec.cells), max(1, _CHUNK_BYTES // (8 * of_cell)))
-        writer, points = _FORMS[path.suffix](study, temporary, length), Points()
-        try:
-            for start in range(0, len(spec.cells), length):
-                block = study.blocks.read(np.arange(start, min(start + length, len(spec.cells))))
-                points.count(study, block)
-                if points.lacking and not allow_incomplete:
-                    raise _incomplete(study, f"{points.lacking} points")
-                writer.write(block)
-            about = about_study(study, points)
-            writer.finish(about)
-        finally:
-            writer.close()
-    return Exported(path, len(spec.cells), points.all, points.lacking, int(about["refinements_left_out"]))
+    spec, points = study.spec, Counter[str]()
+    of_cell = len(Direction) * len(spec.compositions) * len(spec.epsilon)
+    length = min(len(spec.cells), max(1, _CHUNK_BYTES // (8 * of_cell)))
+    with written_beside(path) as temporary, closing(_FORMS[path.suffix](study, temporary, length)) as writer:
+        for block in study.blocks(np.arange(len(spec.cells)), length):
+            points += _counted(study, block)
+            if _lacking(points) and not allow_incomplete:
+                raise _incomplete(study, f"{_lacking(points)} points")
+            writer.write(block)
+        about = about_study(study, points)
+        writer.finish(about)
+    return Exported(path, len(spec.cells), points["all"], _lacking(points), int(about["refinements_left_out"]))
 
 
 def _incomplete(study: Study, what: str) -> StoreIncompleteError:
@@ -131,74 +118,56 @@ def _incomplete(study: Study, what: str) -> StoreIncompleteError:
     )
 
 
-class Points:
-    """How many points (cell, r, ε) an export has, and how many of them there are no bounds of, and why."""
-
-    def __init__(self) -> None:
-        self.all = self.upper_only = 0
-        self.without = {state.name.lower(): 0 for state in PointState if state is not PointState.COMPUTED}
-
-    def count(self, study: Study, block: Block) -> None:
-        """Add the points of a block."""
-        self.all += block.states.size
-        for name in self.without:
-            self.without[name] += int(np.count_nonzero(block.states == PointState[name.upper()]))
-        attained = attained_of([study.spec.cells[cell] for cell in block.cells.tolist()])
-        self.upper_only += int(np.count_nonzero(block.states[~attained] == PointState.COMPUTED))
-
-    @property
-    def lacking(self) -> str:
-        """What lacks bounds, in words; empty if nothing does."""
-        return ", ".join(f"{count:,} {name}" for name, count in self.without.items() if count)
+def _counted(study: Study, block: Block) -> Counter[str]:
+    """Return how many points (cell, r, ε) a block has, of how many only upper bounds, or none, are known, and why."""
+    attained = attained_of([study.spec.cells[cell] for cell in block.cells.tolist()])
+    counts = {state.name.lower(): int(np.count_nonzero(block.states == state)) for state in PointState}
+    upper_only = int(np.count_nonzero(block.states[~attained] == PointState.COMPUTED))
+    return Counter({**counts, "all": block.states.size, "upper_only": upper_only})
 
 
-def about_study(study: Study, points: Points) -> dict[str, JsonValue]:
+def _lacking(points: Counter[str]) -> str:
+    """Return how many points lack bounds, and why, in words; empty if none does."""
+    return ", ".join(f"{points[name]:,} {name}" for name in ("missing", "failed", "damaged") if points[name])
+
+
+def about_study(study: Study, points: Counter[str]) -> dict[str, JsonValue]:
     """Return what is said of an export, in the types of JSON.
 
     There are no times and no host names: the same store gives the same bytes.
     """
-    complete = study.complete and not points.lacking
-    comment = _WHAT
-    if not complete:
-        what = f"of {points.all:,} points {points.lacking} are without bounds" if points.lacking else _PARTS_LOST
-        comment = f"INCOMPLETE: {what}; {_WHAT}"
-    if points.upper_only:
-        comment += f"; no lower bound is known of {points.upper_only:,} points of release plans"
+    lacking, comment = _lacking(points), _WHAT
+    if lacking:
+        comment = f"INCOMPLETE: of {points['all']:,} points {lacking} are without bounds; {comment}"
+    elif not study.complete:
+        comment = f"INCOMPLETE: parts of the store are missing, and what they hold is not known; {comment}"
+    if points["upper_only"]:
+        comment += f"; no lower bound is known of {points['upper_only']:,} points of release plans"
     return {
         "Conventions": "CF-1.11",
         "title": study.spec.name,
         "comment": comment,
         MARK: EXPORT_FORMAT,
-        "complete": complete,
-        "points": {"all": points.all, **points.without, "upper_only": points.upper_only},
+        "complete": study.complete and not lacking,
+        "points": {name: points[name] for name in ("all", "missing", "failed", "damaged", "upper_only")},
         "refinements_left_out": len(read_refinements(study.parts[0])),
         "adjacency": neighbours_text(neighbours_by_label(study.spec)),
         "study_digest": study.spec.digest,
         "study": study.spec.head(),
         "parts": [
-            {
-                "part": stored.part,
-                "study_digest": stored.head.digest,
-                "provenance": stored.attributes.get("provenance"),
-            }
-            for stored in study.parts
+            {"part": one.part, "study_digest": one.head.digest, "provenance": one.attributes.get("provenance")}
+            for one in study.parts
         ],
     }
 
 
-def as_text(content: JsonValue) -> str:
+def _as_text(content: JsonValue) -> str:
     """Return JSON, the same text for the same content."""
     return json.dumps(content, sort_keys=True, allow_nan=False, ensure_ascii=False)
 
 
-def checked_target(out: str | Path) -> Path:
-    """Return the path of an export, as an absolute one.
-
-    Raises
-    ------
-    InvalidInputError
-        It has another end than those of the forms, something is there already, or its folder is not.
-    """
+def _checked_target(out: str | Path) -> Path:
+    """Return the absolute path of an export: of a known form, in a folder that exists, and free."""
     if "://" in str(out):
         raise InvalidInputError(
             f"out: expected a path on this machine, got {str(out)!r}: export to a folder, and copy it there"
@@ -215,7 +184,7 @@ def checked_target(out: str | Path) -> Path:
 def _check_free(path: Path) -> None:
     for each in (path.with_name(path.name + METADATA), path) if path.suffix == ".csv" else (path,):
         if os.path.lexists(each):
-            raise InvalidInputError(f"out: expected a path at which there is nothing yet, got {each}")
+            raise InvalidInputError(f"out: {each} exists already: choose another path")
 
 
 @contextmanager
@@ -224,89 +193,60 @@ def written_beside(path: Path) -> Iterator[Path]:
 
     Whatever ends the block early leaves nothing; a kill leaves a hidden name that ends in ``.partial``.
     """
-    folder = path.with_name(f".{path.name}.{uuid4().hex}.partial")
-    folder.mkdir()
-    try:
-        yield folder / path.name
-        for file in (each for each in folder.iterdir() if each.is_file()):
+    with TemporaryDirectory(prefix=f".{path.name}.", suffix=".partial", dir=path.parent) as folder:
+        yield Path(folder, path.name)
+        # The bounds come last.
+        files = sorted(Path(folder).iterdir(), key=lambda each: each.name == path.name)
+        for file in filter(Path.is_file, files):
             with file.open("rb+") as opened:
                 os.fsync(opened.fileno())
         _check_free(path)
-        # The bounds come last.
-        for each in sorted(folder.iterdir(), key=lambda each: each.name == path.name):
+        for each in files:
             each.rename(path.with_name(each.name))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _check_packages(suffix: str) -> None:
-    """Refuse a form whose packages, of the extra ``export``, are not installed."""
-    for package in {".nc": ("h5netcdf", "h5py"), ".parquet": ("pyarrow",)}.get(suffix, ()):
+    for package in _PACKAGES.get(suffix, ()):
         if importlib.util.find_spec(package) is None:
             raise MissingDependencyError(f"an export as {suffix} needs {package}: pip install 'pbdist[export]'")
 
 
-class _Writer(ABC):
-    """Writes one form of export: the blocks of a study in order, and in the end what is said of it."""
+class _Arrays:
+    """Arrays of their final size, with the coordinates of `Study.bounds`; blocks fill slices of the cells."""
 
-    _file: Any
+    #: Creates an array, by its name, dimensions, chunks, type and attributes.
+    _array: Callable[..., Any]
 
-    @abstractmethod
-    def _open(self, path: Path) -> None: ...
-
-    @abstractmethod
-    def write(self, block: Block) -> None: ...
-
-    @abstractmethod
-    def finish(self, about: Mapping[str, JsonValue]) -> None: ...
-
-    def close(self) -> None:
-        """Close all files, also after an error."""
-        self._file.close()
-
-
-class _Arrays(_Writer):
-    """Writes slices of the cells into arrays of their final size, with the coordinates of `Study.bounds`."""
-
-    def __init__(self, study: Study, path: Path, length: int) -> None:
-        spec = study.spec
-        self._open(path)
-        coordinates = import_module("pbdist.query.dataset").coordinates_of(spec)
+    def __init__(self, study: Study, length: int) -> None:
+        dataset = import_module("pbdist.query.dataset")
+        coordinates = dataset.coordinates_of(study.spec)
+        sizes = {along: len(values) for along, values, _ in coordinates.values()}
         for name, (along, values, about) in coordinates.items():
             chunks = (min(len(values), COLUMN_CHUNK),) if along == CELL else values.shape
-            self._array(name, {along: len(values)}, chunks, values.dtype, about)[...] = self._text(values)
+            self._fill(self._array(name, {along: len(values)}, chunks, values.dtype, about), values)
         columns = " ".join(name for name, (along, _, _) in coordinates.items() if along == CELL)
-        sizes = {CELL: len(spec.cells), DIRECTION: len(Direction)}
-        sizes |= {COMPOSITIONS: len(spec.compositions), EPSILON: len(spec.epsilon)}
         self._results: dict[str, Any] = {}
-        for name in study.blocks.names:
-            dims = {CELL: sizes[CELL]} if name in COMPUTED else sizes
-            about = {"long_name": ABOUT[name]} | ({} if name == WITHIN else {"units": "1"})
-            about["coordinates"] = columns if name in COMPUTED else f"{columns} exp_epsilon"
-            kind = np.dtype(bool if name == WITHIN else "f8")
-            chunks = (length, *[*dims.values()][1:])
+        for name in study.result_names:
+            of_cells = name in COMPUTED
+            dims = {dim: sizes[dim] for dim in dataset.DIMENSIONS[: 1 if of_cells else None]}
+            about = {**dataset.attributes_of(name), "coordinates": columns if of_cells else f"{columns} exp_epsilon"}
+            kind, chunks = np.dtype(bool if name == WITHIN else "f8"), (length, *[*dims.values()][1:])
             self._results[name] = self._array(name, dims, chunks, kind, about)
 
     def write(self, block: Block) -> None:
-        cells = slice(int(block.cells[0]), int(block.cells[-1]) + 1)
         for name, values in block.values.items():
-            self._results[name][cells] = values
+            self._results[name][int(block.cells[0]) : int(block.cells[-1]) + 1] = values
 
-    @abstractmethod
-    def _array(
-        self, name: str, dims: Mapping[str, int], chunks: tuple[int, ...], dtype: Any, about: Mapping[str, JsonValue]
-    ) -> Any: ...
-
-    def _text(self, values: Any) -> Any:
-        """Return values as this form takes them."""
-        return values
+    def _fill(self, array: Any, values: Any) -> None:
+        array[...] = values
 
 
 class _ZarrWriter(_Arrays):
     """Writes zarr; the metadata of all arrays comes last, so that nothing opens what is not whole."""
 
-    def _open(self, path: Path) -> None:
+    def __init__(self, study: Study, path: Path, length: int) -> None:
         self._root = zarr.open_group(path, mode="w-", zarr_format=3)
+        super().__init__(study, length)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -318,9 +258,7 @@ class _ZarrWriter(_Arrays):
             warnings.simplefilter("ignore", ZarrUserWarning)
             zarr.consolidate_metadata(self._root.store)
 
-    def _array(
-        self, name: str, dims: Mapping[str, int], chunks: tuple[int, ...], dtype: Any, about: Mapping[str, JsonValue]
-    ) -> Any:
+    def _array(self, name: str, dims: Mapping[str, int], chunks: tuple[int, ...], dtype: Any, about: Any) -> Any:
         return self._root.create_array(
             name,
             shape=tuple(dims.values()),
@@ -337,97 +275,83 @@ class _ZarrWriter(_Arrays):
 class _NetcdfWriter(_Arrays):
     """Writes netCDF; lists and objects are JSON, and truth values 0 or 1."""
 
-    def _open(self, path: Path) -> None:
+    def __init__(self, study: Study, path: Path, length: int) -> None:
         self._file = import_module("h5netcdf").File(path, "w")
+        self.close = self._file.close
+        super().__init__(study, length)
 
     def finish(self, about: Mapping[str, JsonValue]) -> None:
         for name, value in about.items():
             plain = int(value) if isinstance(value, bool | int) else value
-            self._file.attrs[name] = plain if isinstance(plain, int | str) else as_text(plain)
+            self._file.attrs[name] = plain if isinstance(plain, int | str) else _as_text(plain)
 
-    def _text(self, values: Any) -> Any:
-        return values.astype(object) if values.dtype.kind == "T" else values
+    def _fill(self, array: Any, values: Any) -> None:
+        array[...] = values.astype(object) if values.dtype.kind == "T" else values
 
-    def _array(
-        self, name: str, dims: Mapping[str, int], chunks: tuple[int, ...], dtype: Any, about: Mapping[str, JsonValue]
-    ) -> Any:
+    def _array(self, name: str, dims: Mapping[str, int], chunks: tuple[int, ...], dtype: Any, about: Any) -> Any:
         for dim, size in dims.items():
             if dim not in self._file.dimensions:
                 self._file.dimensions[dim] = size
-        how: dict[str, Any] = {"chunks": chunks, "compression": "gzip", "compression_opts": 4, "shuffle": True}
-        how |= {"fletcher32": True} | ({"fillvalue": np.nan} if dtype == np.dtype("f8") else {})
-        if dtype.kind == "T":
-            # Texts of any length are kept apart, where no filter reaches them.
-            dtype, how = import_module("h5py").string_dtype("utf-8"), {"chunks": chunks}
-        kind, about = (np.dtype("i1"), {**about, "dtype": "bool"}) if dtype == np.dtype(bool) else (dtype, about)
-        array = self._file.create_variable(name, tuple(dims), dtype=kind, **how)
-        for key, value in about.items():
-            array.attrs[key] = value
+        how: dict[str, Any] = {"compression": "gzip", "compression_opts": 4, "shuffle": True, "fletcher32": True}
+        if dtype == np.dtype("f8"):
+            how["fillvalue"] = np.nan
+        elif dtype == np.dtype(bool):
+            dtype, about = np.dtype("i1"), {**about, "dtype": "bool"}
+        elif dtype.kind == "T":
+            # Texts of any length lie apart, where no filter reaches them.
+            dtype, how = import_module("h5py").string_dtype("utf-8"), {}
+        array = self._file.create_variable(name, tuple(dims), dtype=dtype, chunks=chunks, **how)
+        array.attrs.update(about)
         return array
 
 
-class _Rows(_Writer):
-    """Writes a row for each point, those of ``Study.frame(direction="each")``."""
+class _ParquetWriter:
+    """Writes a row for each point, as ``Study.frame(direction="each")``, as Parquet; what is not known is null."""
 
-    def __init__(self, study: Study, path: Path, length: int) -> None:  # noqa: ARG002 -- rows have no chunks
-        self._spec, self._names = study.spec, study.row_columns
-        self._open(path)
+    def __init__(self, study: Study, path: Path, _: int) -> None:
+        self._study, self._arrow = study, import_module("pyarrow")
+        kinds = dict.fromkeys(("setting", "adjacency", DIRECTION, STATUS), self._arrow.string())
+        kinds |= {"cell": self._arrow.int64(), COMPOSITIONS: self._arrow.int64(), WITHIN: self._arrow.bool_()}
+        fields = []
+        for name, what in study.row_columns.items():
+            kind = kinds.get(name, self._arrow.string() if is_text(name) else self._arrow.float64())
+            fields.append(self._arrow.field(name, kind, metadata={"description": what}))
+        self._schema = self._arrow.schema(fields)
+        self._file = import_module("pyarrow.parquet").ParquetWriter(path, self._schema, compression="zstd")
+        self.close = self._file.close
 
     def write(self, block: Block) -> None:
-        every = range(len(self._spec.compositions)), range(len(self._spec.epsilon))
-        for piece in block.pieces(_ROWS_AT_ONCE):
-            self._write(rows_of(piece, self._spec, *every, "each", names=self._names))
-
-    @abstractmethod
-    def _write(self, rows: Mapping[str, Any]) -> None: ...
-
-
-class _ParquetWriter(_Rows):
-    """Writes Parquet; what is not known is null."""
-
-    def _open(self, path: Path) -> None:
-        self._arrow = arrow = import_module("pyarrow")
-        kinds = dict.fromkeys(("setting", "adjacency", DIRECTION, STATUS), arrow.string())
-        kinds |= {"cell": arrow.int64(), COMPOSITIONS: arrow.int64(), WITHIN: arrow.bool_()}
-        self._schema = arrow.schema(
-            [
-                arrow.field(
-                    name,
-                    kinds.get(name, arrow.string() if is_text(name) else arrow.float64()),
-                    metadata={"description": what},
-                )
-                for name, what in self._names.items()
-            ]
-        )
-        self._file = import_module("pyarrow.parquet").ParquetWriter(path, self._schema, compression="zstd")
-
-    def _write(self, rows: Mapping[str, Any]) -> None:
+        rows = self._study.rows(block, "each")
         # NaN becomes null.
         columns = [self._arrow.array(rows[field.name], type=field.type, from_pandas=True) for field in self._schema]
         self._file.write_table(self._arrow.Table.from_arrays(columns, schema=self._schema))
 
     def finish(self, about: Mapping[str, JsonValue]) -> None:
-        self._file.add_key_value_metadata({MARK: as_text(about)})
+        self._file.add_key_value_metadata({MARK: _as_text(about)})
 
 
-class _CsvWriter(_Rows):
-    """Writes a line for each point, and a file beside it that says what it holds.
+class _CsvWriter:
+    """Writes the same rows as lines, and a file beside them that says what they hold.
 
     Decimals of bounds are rounded outwards, and all read back as the same float64. What is not known, and what a
     mechanism does not have, is empty; the natural logarithm of 0 is -inf.
     """
 
-    def _open(self, path: Path) -> None:
-        self._path, self._file = path, path.open("w", encoding="utf-8", newline="")
+    def __init__(self, study: Study, path: Path, _: int) -> None:
+        self._study, self._path, self._file = study, path, path.open("w", encoding="utf-8", newline="")
+        self.close = self._file.close
         self._lines = csv.writer(self._file, lineterminator="\n")
-        self._lines.writerow(self._names)
+        self._lines.writerow(study.row_columns)
 
-    def _write(self, rows: Mapping[str, Any]) -> None:
-        self._lines.writerows(zip(*(_texts(name, rows[name].tolist()) for name in self._names), strict=True))
+    def write(self, block: Block) -> None:
+        rows = self._study.rows(block, "each")
+        self._lines.writerows(
+            zip(*(_texts(name, rows[name].tolist()) for name in self._study.row_columns), strict=True)
+        )
 
     def finish(self, about: Mapping[str, JsonValue]) -> None:
-        columns = [{"name": name, "description": what} for name, what in self._names.items()]
-        text = as_text({"about": dict(about), "columns": columns})
+        columns = [{"name": name, "description": what} for name, what in self._study.row_columns.items()]
+        text = _as_text({"about": dict(about), "columns": columns})
         self._path.with_name(self._path.name + METADATA).write_text(f"{text}\n", encoding="utf-8")
 
 
@@ -443,7 +367,7 @@ def _texts(name: str, values: Sequence[Any]) -> Iterator[Any]:
 
 
 #: The forms of an export, by the end of its name.
-_FORMS: Mapping[str, Callable[[Study, Path, int], _Writer]] = {
+_FORMS: Mapping[str, Callable[[Study, Path, int], Any]] = {
     ".zarr": _ZarrWriter,
     ".nc": _NetcdfWriter,
     ".parquet": _ParquetWriter,

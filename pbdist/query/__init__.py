@@ -1,7 +1,7 @@
 """Answer questions from a store. What it lacks is computed, and added to it, only by `pbdist.query.refine`."""
 
-from pbdist.query.judging import Precision, WidestBracket, reached_precision
 from pbdist.query.noise_choice import NoiseChoice, TabulatedNoise, noise_choices
+from pbdist.query.status import Precision, WidestBracket, reached_precision
 from pbdist.query.study import Study, open_study
 from pbdist.results import Verdict
 

@@ -1,7 +1,7 @@
-"""Curves of δ, for any ε and any δ: through stored points, where convexity proves them, and from kept states."""
+"""Curves of δ, for any ε and any δ: through stored points, where convexity proves them, and from saved states."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -24,28 +24,23 @@ _FARTHEST = 700.0
 
 def log_above(values: FloatArray) -> FloatArray:
     """Return natural logarithms rounded up; -inf for 0."""
-    logs = _log(values)
+    with np.errstate(divide="ignore"):
+        logs = np.log(values)
     return logs + 16.0 * UNIT_ROUNDOFF * (1.0 + np.abs(_finite(logs)))
 
 
 def log_below(values: FloatArray) -> FloatArray:
     """Return natural logarithms rounded down; -inf for 0."""
-    logs = _log(values)
+    with np.errstate(divide="ignore"):
+        logs = np.log(values)
     return logs - 16.0 * UNIT_ROUNDOFF * (1.0 + np.abs(_finite(logs)))
 
 
 class Curve:
-    """Bounds on ln δ at any ε, from those at some.
+    """Bounds on ln δ at any ε, from upper and lower ones at some ε, which increase; -inf for a lower bound of 0.
 
-    Parameters
-    ----------
-    upper_epsilon, log_upper : ndarray, shape (m,)
-        ε, increasing, nats, and upper bounds on ln δ there.
-    lower_epsilon, log_lower : ndarray, shape (k,)
-        The same of lower bounds; -inf for a lower bound of 0.
-    log_mass : float
-        Upper value of the logarithm of the mass of P_A, which is H at e^ε = 0: above 0 where a histogram's masses sum
-        to more than 1. δ itself is at most 1.
+    `log_mass` is an upper value of the logarithm of the mass of P_A, which is H at e^ε = 0: above 0 where a histogram's
+    masses sum to more than 1. δ itself is at most 1.
     """
 
     def __init__(
@@ -61,12 +56,12 @@ class Curve:
         # A bound that was cut at 1 says only that H is at most the whole mass.
         uncapped = np.where(log_upper >= 0.0, max(log_mass, 0.0), log_upper)
         logs = np.concatenate(([log_mass], uncapped))
-        kept = _hull(epsilon.tolist(), logs.tolist())
-        self._upper_epsilon, self._log_upper = epsilon[kept], logs[kept]
+        corners = _hull(epsilon.tolist(), logs.tolist())
+        self._upper_epsilon, self._log_upper = epsilon[corners], logs[corners]
         # A lower value that is not above one to its right adds nothing to that one.
         beyond = np.append(np.maximum.accumulate(log_lower[::-1])[::-1][1:], -np.inf)
-        told = log_lower > beyond
-        self._lower_epsilon, self._log_lower = lower_epsilon[told], log_lower[told]
+        useful = log_lower > beyond
+        self._lower_epsilon, self._log_lower = lower_epsilon[useful], log_lower[useful]
         self._draw()
         better = self._from_neighbours()
         if np.any(better > self._log_lower):
@@ -100,7 +95,7 @@ class Curve:
         found = np.where(right < count, np.maximum(found, self._from_right(here, epsilon)), found)
         before = np.maximum(right - 1, 0)
         found = np.where(right > 0, np.maximum(found, self._from_left(before, epsilon)), found)
-        # A line may tell that H exceeds 1, where masses sum to more; δ does not.
+        # A line may show that H exceeds 1, where masses sum to more; δ does not.
         result: FloatArray = np.minimum(found, 0.0)
         return result
 
@@ -143,12 +138,15 @@ class Curve:
         base = np.where(above > 0, self._lower_epsilon[np.maximum(above - 1, 0)], -np.inf)
         before, after = np.maximum(above - 1, 0), np.minimum(above, count - 1)
         following = np.where(above < count, self._lower_epsilon[after], np.inf)
+        left, right = self._upper_epsilon[self._left], self._upper_epsilon[self._right]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            # (y_b - y_a) / y_b of the lines that are continued to the right, (y_a - y_b) / y_b of those to the left.
+            left_unit, right_unit = -np.expm1(left - self._lower_epsilon), np.expm1(right - self._lower_epsilon)
             gap = -np.expm1(log_delta - self._log_lower[before]) / self._left_gain[before]
-            reach = np.minimum(np.log1p(gap * self._left_unit[before]), _FARTHEST)
+            reach = np.minimum(np.log1p(gap * left_unit[before]), _FARTHEST)
             falling = np.where(above > 0, self._lower_epsilon[before] + reach, -np.inf)
             gap = np.expm1(log_delta - self._log_lower[after]) / self._right_gain[after]
-            rising = self._lower_epsilon[after] + np.log1p(-gap * self._right_unit[after])
+            rising = self._lower_epsilon[after] + np.log1p(-gap * right_unit[after])
             rising = np.where((above < count) & (self._right_gain[after] > 0.0), rising, -np.inf)
         certain = np.maximum(base, 0.0)
         aim = np.fmax(np.fmin(np.fmax(falling, rising), following), certain)
@@ -176,17 +174,6 @@ class Curve:
         found[1:] = self._from_left(points[:-1], self._lower_epsilon[1:])
         found[:-1] = np.maximum(found[:-1], self._from_right(points[1:], self._lower_epsilon[:-1]))
         return found
-
-    @property
-    def _left_unit(self) -> FloatArray:
-        """(y_b - y_a) / y_b of the lines that are continued to the right."""
-        return np.asarray(-np.expm1(self._upper_epsilon[self._left] - self._lower_epsilon))
-
-    @property
-    def _right_unit(self) -> FloatArray:
-        """(y_a - y_b) / y_b of the lines that are continued to the left."""
-        with np.errstate(over="ignore"):
-            return np.asarray(np.expm1(self._upper_epsilon[self._right] - self._lower_epsilon))
 
     def _from_left(self, point: IntArray, epsilon: FloatArray) -> FloatArray:
         """The lines through lower points and an upper one before them, at ε to the right."""
@@ -246,14 +233,14 @@ def _hull(epsilon: Sequence[float], logs: Sequence[float]) -> list[int]:
 
     Any selection of points gives sound bounds: rounding may keep a point too many or drop one.
     """
-    kept = [0]
+    corners = [0]
     for point in range(1, len(epsilon)):
-        if not logs[point] < logs[kept[-1]]:
+        if not logs[point] < logs[corners[-1]]:
             continue
-        while len(kept) > 1 and _above_chord(epsilon, logs, kept[-2], kept[-1], point):
-            kept.pop()
-        kept.append(point)
-    return kept
+        while len(corners) > 1 and _above_chord(epsilon, logs, corners[-2], corners[-1], point):
+            corners.pop()
+        corners.append(point)
+    return corners
 
 
 def _above_chord(epsilon: Sequence[float], logs: Sequence[float], first: int, middle: int, last: int) -> bool:
@@ -262,43 +249,37 @@ def _above_chord(epsilon: Sequence[float], logs: Sequence[float], first: int, mi
     return low + part * (high - low) <= 1.0
 
 
-def _log(values: FloatArray) -> FloatArray:
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(values))
-
-
 def _finite(values: FloatArray) -> FloatArray:
     return np.where(np.isfinite(values), values, 0.0)
 
 
-#: Returns the state of a number of rounds, or None where none is kept.
+#: Returns the state of a number of compositions, or None where none is saved.
 StateAt = Callable[[int], PairState | None]
 
-#: Bytes of states that are kept in memory.
+#: Bytes of states that stay in memory.
 _MAX_BYTES = 1 << 29
 #: Points that are read at a time.
 _POINTS = 4096
 #: Halvings by which an ε is estimated, and by what parts of it the estimate is then moved until its bound is proved.
 _HALVINGS, _STATE_WITHDRAWALS = 60, (0.0, 1e-13, 1e-11, 1e-9, 1e-7, 1e-5, 1e-3)
-
 #: An estimate below this many nats is taken for 0.
 _NOTHING = 1e-13
 
 
 class StateReader:
-    """Reads kept states of the tight method, and keeps those read last, up to `_MAX_BYTES`."""
+    """Reads saved states of the tight method; those read last stay in memory, up to `_MAX_BYTES`."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int, int], tuple[PairState, int]] = {}
 
-    def at(self, kept: Sequence[tuple[StoredStudy, int]]) -> StateAt:
-        """Return what reads the states of a pair, kept with cells given by part and row.
+    def at(self, rows: Sequence[tuple[StoredStudy, int]]) -> StateAt:
+        """Return a reader of the states of a pair, saved with cells given by part and row.
 
         A state of another kind, from an earlier version, counts as none. A damaged one is an error when it is read.
         """
 
         def found(compositions: int) -> PairState | None:
-            for stored, row in kept:
+            for stored, row in rows:
                 study = stored.study
                 if study.method == "tight" and study.keep_states and compositions in study.compositions:
                     state = self._read(stored, row, compositions)
@@ -310,46 +291,45 @@ class StateReader:
 
     def _read(self, stored: StoredStudy, row: int, compositions: int) -> PairState | None:
         key = (stored.part, row, compositions)
-        if key in self._known:
-            return self._known[key][0]
-        try:
-            state = read_state(stored, row, Direction.A_TO_B, compositions)
-        except (FileNotFoundError, StoreFormatError):
-            return None
-        if not isinstance(state, PairState):
-            return None
-        size = sum(vector.nbytes for vector in _vectors(state))
-        while self._known and sum(each for _, each in self._known.values()) + size > _MAX_BYTES:
-            del self._known[next(iter(self._known))]
-        self._known[key] = state, size
-        return state
+        if key not in self._known:
+            try:
+                state = read_state(stored, row, Direction.A_TO_B, compositions)
+            except (FileNotFoundError, StoreFormatError):
+                return None
+            if not isinstance(state, PairState):
+                return None
+            # Directions may share their arrays.
+            masses = {id(one): one for one in state.exact.values()}.values()
+            size = sum(row.u.nbytes for row in state.dominating.rows)
+            size += sum(each.nbytes for one in masses for row in one.rows for each in (row.own, row.other))
+            while self._known and sum(each for _, each in self._known.values()) + size > _MAX_BYTES:
+                del self._known[next(iter(self._known))]
+            self._known[key] = state, size
+        return self._known[key][0]
 
 
 def with_state(curves: Sequence[Curve], states: StateAt, compositions: int) -> tuple[Curve, ...]:
-    """Return the curves of both directions joined with a kept state, if there is one; where they are equal, as one."""
+    """Return the curves of both directions joined with a saved state, if there is one; where they are equal, as one."""
     if states(compositions) is None:
         return tuple(curves)
     if all(curve is curves[0] for curve in curves):
-        one = KeptCurve(curves[0], states, compositions, Direction.A_TO_B)
-        return (one,) * len(curves)
-    return tuple(
-        KeptCurve(curve, states, compositions, direction) for curve, direction in zip(curves, Direction, strict=True)
-    )
+        return (StateCurve(curves[0], states, compositions, Direction.A_TO_B),) * len(curves)
+    return tuple(StateCurve(curve, states, compositions, side) for curve, side in zip(curves, Direction, strict=True))
 
 
-class KeptCurve(Curve):
-    """The better of a curve through stored points and a kept state, which `states` returns and may read anew."""
+class StateCurve(Curve):
+    """The better of a curve through stored points and a saved state, which `states` returns and may read again."""
 
     def __init__(self, curve: Curve, states: StateAt, compositions: int, direction: Direction) -> None:
         self._curve, self._states, self._compositions, self._direction = curve, states, compositions, direction
 
     def log_upper(self, epsilon: FloatArray) -> FloatArray:
         """As `Curve.log_upper`."""
-        return np.minimum(self._curve.log_upper(epsilon), self._upper(epsilon))
+        return np.minimum(self._curve.log_upper(epsilon), self._at(epsilon, upper=True))
 
     def log_lower(self, epsilon: FloatArray) -> FloatArray:
         """As `Curve.log_lower`."""
-        return np.maximum(self._curve.log_lower(epsilon), self._lower(epsilon))
+        return np.maximum(self._curve.log_lower(epsilon), self._at(epsilon, upper=False))
 
     def epsilon_upper(self, log_delta: FloatArray) -> FloatArray:
         """As `Curve.epsilon_upper`."""
@@ -359,25 +339,17 @@ class KeptCurve(Curve):
         """As `Curve.epsilon_lower`."""
         return np.maximum(self._curve.epsilon_lower(log_delta), self._inverse(log_delta, upper=False))
 
-    def _upper(self, epsilon: FloatArray) -> FloatArray:
-        return self._read(upper_deltas, log_above, epsilon, 0.0)
-
-    def _lower(self, epsilon: FloatArray) -> FloatArray:
-        return self._read(lower_deltas, log_below, epsilon, -np.inf)
-
-    def _read(
-        self,
-        read: Callable[[PairState, FloatArray, Direction], FloatArray],
-        rounded: Callable[[FloatArray], FloatArray],
-        epsilon: FloatArray,
-        unknown: float,
-    ) -> FloatArray:
-        result = np.full(epsilon.shape, unknown)
+    def _at(self, epsilon: FloatArray, *, upper: bool) -> FloatArray:
+        """Return the bound of the state on ln δ at some ε; where it says nothing, 0 or -inf."""
+        result = np.full(epsilon.shape, 0.0 if upper else -np.inf)
         state, covered = self._states(self._compositions), np.flatnonzero(epsilon <= LARGEST_READ)
-        if state is None:
-            return result
-        for part in np.array_split(covered, max(1, -(-covered.size // _POINTS))):
-            result[part] = np.minimum(rounded(read(state, epsilon[part], self._direction)), 0.0)
+        if state is not None:
+            for part in np.array_split(covered, max(1, -(-covered.size // _POINTS))):
+                if upper:
+                    logs = log_above(upper_deltas(state, epsilon[part], self._direction))
+                else:
+                    logs = log_below(lower_deltas(state, epsilon[part], self._direction))
+                result[part] = np.minimum(logs, 0.0)
         return result
 
     def _inverse(self, log_delta: FloatArray, *, upper: bool) -> FloatArray:
@@ -390,57 +362,39 @@ class KeptCurve(Curve):
         if state is None:
             return result
         aim = _estimate(state, self._direction, np.exp(log_delta), upper=upper)
-        open_ = np.ones(log_delta.shape, dtype=bool)
+        at = np.arange(log_delta.size)
         for withdrawal in _STATE_WITHDRAWALS:
-            at = np.flatnonzero(open_)
-            if not at.size:
-                break
             tried = aim[at] * (1.0 + withdrawal) + withdrawal if upper else aim[at] * (1.0 - withdrawal)
-            found = (self._upper if upper else self._lower)(tried)
+            found = self._at(tried, upper=upper)
             holds = found <= log_delta[at] if upper else found > log_delta[at]
             result[at[holds]] = tried[holds]
-            open_[at[holds]] = False
+            at = at[~holds]
         return result
 
 
 def _estimate(state: PairState, direction: Direction, delta: FloatArray, *, upper: bool) -> FloatArray:
     """Estimate the ε at which a bound is δ by suffix sums of masses; the caller checks it."""
-    sign = 1.0 if direction is Direction.A_TO_B else -1.0
     rows: list[tuple[FloatArray, FloatArray, FloatArray]] = []
     if upper:
-        infinite = state.dominating.infinite[0 if sign > 0.0 else 1], 0.0
+        step = 1 if direction is Direction.A_TO_B else -1
+        infinite, shift = (state.dominating.infinite[0 if step > 0 else 1], 0.0), state.shift
         for row in state.dominating.rows:
-            losses = (sign * row.losses)[:: int(sign)]
-            u = row.u[:: int(sign)]
-            rows.append((losses, u * np.exp(0.5 * losses), u * np.exp(-0.5 * losses)))
+            losses = (step * row.losses)[::step]
+            rows.append((losses, row.u[::step] * np.exp(0.5 * losses), row.u[::step] * np.exp(-0.5 * losses)))
     else:
-        masses = state.exact[direction]
-        infinite = masses.infinite
-        rows += [(row.labels, *row.plain) for row in masses.rows]
-    sums = [
-        (losses, *(np.append(np.cumsum(values[::-1])[::-1], 0.0) for values in masses_of))
-        for losses, *masses_of in rows
-    ]
-    shift = state.shift if upper else 0.0
+        infinite, shift = state.exact[direction].infinite, 0.0
+        rows += [(row.labels, *row.plain) for row in state.exact[direction].rows]
+    sums = [(losses, *(np.append(np.cumsum(values[::-1])[::-1], 0.0) for values in masses)) for losses, *masses in rows]
     low = np.zeros(delta.shape)
     high = np.full(delta.shape, min(max(state.highest, -state.lowest, 0.0) + shift, LARGEST_READ))
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         factor = np.exp(middle - shift)
         value = np.maximum(infinite[0] - factor * infinite[1], 0.0)
-        for losses, a, b in sums:
+        for losses, own, other in sums:
             first = np.searchsorted(losses, middle - shift, side="right")
-            value += np.maximum(a[first] - factor * b[first], 0.0)
+            value += np.maximum(own[first] - factor * other[first], 0.0)
         exceeds = value > delta
         low, high = np.where(exceeds, middle, low), np.where(exceeds, high, middle)
     # δ may be as small at 0 already.
     return np.where(high > _NOTHING, high, 0.0) if upper else low
-
-
-def _vectors(state: PairState) -> Iterator[FloatArray]:
-    """Yield all arrays of a state, once where the directions share them."""
-    for row in state.dominating.rows:
-        yield row.u
-    for masses in {id(one): one for one in state.exact.values()}.values():
-        for events in masses.rows:
-            yield from (events.own, events.other)

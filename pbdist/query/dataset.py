@@ -1,7 +1,8 @@
 """The bounds of a study as a Dataset; the only file of the room that imports xarray, which takes half a second."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,18 @@ from xarray.core import indexing
 
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms.columns import is_text, known_columns
-from pbdist.query.blocks import ABOUT, BOTH, STATUS, UNATTAINED, BlockReader, attained_of, bounds_of_block, status_of
-from pbdist.query.lookup import Selection, is_set, told_apart
-from pbdist.query.settings import neighbours_by_label, neighbours_of_cells, neighbours_text
-from pbdist.query.stored import Parts
+from pbdist.query import settings
+from pbdist.query.stored import ABOUT, BOTH, STATUS, Parts, attained_of
+from pbdist.query.study import Study
 from pbdist.store import StoredStudy
 from pbdist.store.layout import BOUNDS, CELL, COMPUTED, GRIDS, WITHIN, described
 from pbdist.study import Cell, StudySpec
 from pbdist.study.columns import cell_columns, column_descriptions, column_of
 from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Adjacency, Direction, IntArray
+
+DIMENSIONS = (CELL, DIRECTION, COMPOSITIONS, EPSILON)
+_UNATTAINED = "not known of release plans that no change is declared to attain: not a number there"
 
 
 def bounds_of(parts: Parts) -> xr.Dataset:
@@ -30,23 +33,21 @@ def bounds_of(parts: Parts) -> xr.Dataset:
     Where they cannot be read: an `OSError`, `ValueError`, `RuntimeError` or `KeyError`. What no part has, and what is
     not committed, is NaN. Where several parts have a cell, ``factor_used`` and ``loss_width`` are the smallest.
     """
-    study, reader = parts.spec, BlockReader(parts)
-    dims = (CELL, DIRECTION, COMPOSITIONS, EPSILON)
+    study = parts.spec
     sizes = (len(study.cells), len(Direction), len(study.compositions), len(study.epsilon))
     if len(parts.parts) > 1:
-        values: dict[str, Any] = dict(reader.read(np.arange(len(study.cells))).values)
+        values: dict[str, Any] = dict(parts.read(np.arange(len(study.cells))).values)
     else:
-        shapes = {name: sizes[:1] if name in COMPUTED else sizes for name in reader.names}
+        shapes = {name: sizes[:1] if name in COMPUTED else sizes for name in parts.result_names}
         values = {
             name: indexing.LazilyIndexedArray(_Results(parts.parts[0], name, shape)) for name, shape in shapes.items()
         }
     variables = {
-        name: xr.Variable(dims[:1] if name in COMPUTED else dims, found, attributes_of(name))
+        name: xr.Variable(DIMENSIONS[:1] if name in COMPUTED else DIMENSIONS, found, attributes_of(name))
         for name, found in values.items()
     }
-    dataset = _dataset(study, variables, coordinates_of(study), neighbours_by_label(study))
-    index = [name for name in known_columns() if name in dataset]
-    return dataset.set_xindex(index).set_xindex("exp_epsilon")
+    dataset = xr.Dataset(variables, coordinates_of(study), _about_study(study, settings.neighbours_by_label(study)))
+    return dataset.set_xindex([name for name in known_columns() if name in dataset]).set_xindex("exp_epsilon")
 
 
 def attributes_of(name: str) -> dict[str, Any]:
@@ -54,125 +55,112 @@ def attributes_of(name: str) -> dict[str, Any]:
     return {"long_name": ABOUT[name]} if name == WITHIN else described({**BOUNDS, **COMPUTED}[name])
 
 
-def _dataset(
-    study: StudySpec, variables: Mapping[str, Any], coordinates: Mapping[str, Any], neighbours: Mapping[str, Adjacency]
-) -> xr.Dataset:
-    about = {"title": study.name, "study_digest": study.digest, "adjacency": neighbours_text(neighbours)}
-    return xr.Dataset(variables, coordinates, about)
-
-
-def coordinates_of(study: StudySpec) -> dict[str, tuple[str, Any, dict[str, str]]]:
+def coordinates_of(study: StudySpec) -> dict[str, tuple[str, Any, dict[str, Any]]]:
     """Return the coordinates of a study's bounds: the columns of its cells, and its grids."""
     columns = {**column_descriptions(study.cells), "pair": "canonical form of the pair, as JSON"}
-    found: dict[str, tuple[str, Any, dict[str, str]]] = {}
+    found: dict[str, tuple[str, Any, dict[str, Any]]] = {}
     for name, what in columns.items():
         dtype = np.dtypes.StringDType() if is_text(name) else np.float64
-        values = np.array(column_of(study.cells, name), dtype=dtype)
-        found[name] = (CELL, values, {"long_name": what} if is_text(name) else described(what))
+        found[name] = CELL, np.array(column_of(study.cells, name), dtype=dtype), _about_column(name, what)
     directions = np.array([one.value for one in Direction], dtype=np.dtypes.StringDType())
-    return {**found, **_grids(study), DIRECTION: (DIRECTION, directions, {"long_name": GRIDS[DIRECTION]})}
-
-
-def _grids(study: StudySpec) -> dict[str, tuple[str, Any, dict[str, str]]]:
     powers = np.array([exponential(value) for value in study.epsilon])
-    return {
+    return found | {
         COMPOSITIONS: (COMPOSITIONS, np.array(study.compositions, dtype=np.int64), described(GRIDS[COMPOSITIONS])),
         EPSILON: (EPSILON, np.array(study.epsilon), described(GRIDS[EPSILON])),
         "exp_epsilon": (EPSILON, powers, described(GRIDS["exp_epsilon"])),
+        DIRECTION: (DIRECTION, directions, {"long_name": GRIDS[DIRECTION]}),
     }
 
 
-def selected_dataset(
-    reader: BlockReader, study: StudySpec, chosen: Selection, direction: str, kept: Sequence[str]
-) -> xr.Dataset:
-    """Return chosen points over plain dimensions: those parameters that tell the cells apart, r and ε.
+def _about_column(name: str, what: str) -> dict[str, Any]:
+    return {"long_name": what} if is_text(name) else described(what)
 
-    `kept` are parameters that are a dimension also where all cells share the value. Bounds that are not known are NaN,
-    and ``status`` says why. Cells that are no grid over parameters are an `InvalidInputError`.
+
+def selected_dataset(study: Study, chosen: settings.Selection, direction: str, dimensions: Sequence[str]) -> xr.Dataset:
+    """Return chosen points over plain dimensions: the parameters in which cells differ, r and ε.
+
+    `dimensions` are parameters that are a dimension also where all cells share the value. Bounds that are not known are
+    NaN, and ``status`` says why. Cells that are no grid over parameters are an `InvalidInputError`.
     """
-    cells = [study.cells[cell] for cell in chosen.cells.tolist()]
-    axes, order, columns = _grid_of(cells, kept)
-    block, attained = reader.read(chosen.cells), attained_of(cells)
-    inner, shape = (DIRECTION, COMPOSITIONS, EPSILON), tuple(axes.values())
-    variables: dict[str, Any] = {}
-    for name, values in bounds_of_block(block, attained, direction).items():
-        note = {"comment": UNATTAINED} if not attained.all() and name.endswith("lower") else {}
-        found = values[order].reshape(*shape, *values.shape[1:])
-        variables[name] = ((*axes, *inner), found, {**attributes_of(name), **note})
-    status = status_of(block, attained)[order].reshape(*shape, *block.states.shape[1:])
-    variables[STATUS] = ((*axes, *inner[1:]), status, {"long_name": ABOUT[STATUS]})
+    spec, cells = study.spec, [study.spec.cells[cell] for cell in chosen.cells.tolist()]
+    axes, order, parameters = _grid_of(cells, dimensions)
+    block, attained = study.checked.read(chosen.cells), attained_of(cells)
+    shape, dims = tuple(axes.values()), (*axes, *DIMENSIONS[1:])
     directions = [BOTH] if direction == BOTH else [one.value for one in Direction]
-    coordinates: dict[str, Any] = {**_grids(study), DIRECTION: (DIRECTION, directions, {"long_name": GRIDS[DIRECTION]})}
-    for name, (axis, values) in columns.items():
-        what = known_columns()[name].what
-        about = {"long_name": what} if is_text(name) else described(what)
-        coordinates[name] = (() if axis is None else axis, values, about)
-    dataset = _dataset(study, variables, coordinates, neighbours_of_cells(study, cells))
+    coordinates: dict[str, Any] = {
+        name: one for name, one in coordinates_of(replace(spec, cells=())).items() if one[0] != CELL
+    }
+    coordinates[DIRECTION] = DIRECTION, directions, {"long_name": GRIDS[DIRECTION]}
+    for name, (axis, values) in parameters.items():
+        coordinates[name] = (() if axis is None else axis, values, _about_column(name, known_columns()[name].what))
+    status = block.status(attained)[order].reshape(*shape, *block.states.shape[1:])
+    variables = {STATUS: ((*axes, COMPOSITIONS, EPSILON), status, {"long_name": ABOUT[STATUS]})}
+    for name, values in block.bounds(attained, direction).items():
+        note = {"comment": _UNATTAINED} if not attained.all() and name.endswith("lower") else {}
+        variables[name] = (dims, values[order].reshape(*shape, *values.shape[1:]), {**attributes_of(name), **note})
+    dataset = xr.Dataset(variables, coordinates, _about_study(spec, settings.neighbours_of_cells(spec, cells)))
     dataset = dataset.isel({COMPOSITIONS: list(chosen.compositions), EPSILON: list(chosen.epsilon)})
     single = [name for name in (*axes, COMPOSITIONS, EPSILON) if name in chosen.scalar]
     return dataset.squeeze([*single, *([DIRECTION] if direction == BOTH else [])])
 
 
+def _about_study(study: StudySpec, neighbours: Mapping[str, Adjacency]) -> dict[str, str]:
+    return {"title": study.name, "study_digest": study.digest, "adjacency": settings.neighbours_text(neighbours)}
+
+
 def _grid_of(
-    cells: Sequence[Cell], kept: Sequence[str]
+    cells: Sequence[Cell], dimensions: Sequence[str]
 ) -> tuple[dict[str, int], IntArray, dict[str, tuple[str | None, Any]]]:
-    """Return some cells as a grid.
+    """Return some cells as a grid: its axes with their lengths, the order of the cells, and their parameters.
 
-    First its axes with their lengths: the parameters that tell the cells apart. The values of an axis increase, and
-    texts are in the order of the study. Then the places of the cells in the order of the grid, whose last axis changes
-    fastest. Then all parameters that the cells have: the axis that each follows from, None for one that all cells
-    share, and its values along it.
+    Axes are the parameters in which the cells differ; their values increase, and texts are in the order of the study.
+    The last axis changes fastest. A parameter is given with the axis that it follows from and its values along that
+    axis; with None and one value where all cells share it.
     """
-    columns = {
-        name: np.array(values, dtype=str if is_text(name) else np.float64)
-        for name, values in cell_columns(cells, kept).items()
-        if name in known_columns()
-    }
-    codes: dict[str, IntArray] = {
-        name: pd.factorize(values, sort=not is_text(name), use_na_sentinel=False)[0] for name, values in columns.items()
-    }
+    columns = {name: values for name, values in cell_columns(cells, dimensions).items() if name in known_columns()}
+    frame = pd.DataFrame(
+        {
+            name: pd.Categorical(values, list(dict.fromkeys(values))) if is_text(name) else np.array(values, float)
+            for name, values in columns.items()
+        }
+    )
 
-    def different(names: Iterable[str]) -> int:
-        return len(set(zip(*(codes[name].tolist() for name in names), strict=True)))
+    def different(names: Sequence[str]) -> int:
+        return len(frame[names].drop_duplicates())
 
     follows: dict[str, str | None] = {}
-    for name in sorted(columns, key=lambda name: name not in kept):
-        if codes[name].any():
+    for name in sorted(frame, key=lambda name: name not in dimensions):
+        axes = [axis for axis, own in follows.items() if axis == own]
+        if different([name]) > 1:
             # A parameter that follows from another one is no axis.
-            axes = [axis for axis, own in follows.items() if axis == own]
             follows[name] = next((axis for axis in axes if different([axis, name]) == different([axis])), name)
         else:
-            follows[name] = name if name in kept else None
-    axes = [axis for axis, own in follows.items() if axis == own]
-    # What a pair is made of follows from the others, where they tell the cells apart.
+            follows[name] = name if name in dimensions else None
+    axes = [name for name in known_columns() if name in follows and follows[name] == name]
+    # What a pair is made of follows from the others, where they distinguish the cells.
     others = [axis for axis in axes if axis != "made_of"]
-    if "made_of" not in kept and different(others) == len(cells):
+    if others and "made_of" not in dimensions and different(others) == len(cells):
         axes, follows = others, {name: axis for name, axis in follows.items() if axis != "made_of"}
-    axes.sort(key=list(known_columns()).index)
-    sizes = {name: int(codes[name].max()) + 1 for name in axes}
-    shape = tuple(sizes.values())
-    place = np.ravel_multi_index(tuple(codes[name] for name in axes), shape) if axes else np.zeros(len(cells), int)
-    if not len(set(place.tolist())) == len(cells) == math.prod(shape):
+    sizes = {name: different([name]) for name in axes}
+    if math.prod(sizes.values()) != len(cells) or (axes and different(axes) != len(cells)):
         raise InvalidInputError(_no_grid(cells, axes))
     found: dict[str, tuple[str | None, Any]] = {}
     for name, axis in follows.items():
-        if axis is not None:
-            # The first cell with each value of the axis.
-            found[name] = axis, columns[name][np.unique(codes[axis], return_index=True)[1]]
-        elif is_set(columns[name][0]):
-            found[name] = None, columns[name][0]
-    return sizes, np.argsort(place), found
+        values = frame[name] if axis is None else frame.drop_duplicates(axis).sort_values(axis)[name]
+        plain = np.array(values, dtype=str if is_text(name) else np.float64)
+        if axis is not None or settings.is_set(columns[name][0]):
+            found[name] = axis, plain if axis else plain[0]
+    order = frame.sort_values(axes).index if axes else frame.index
+    return sizes, np.asarray(order), found
 
 
 def _no_grid(cells: Sequence[Cell], axes: Sequence[str]) -> str:
     labels = list(dict.fromkeys(cell.label for cell in cells))
     several = f"{len(cells)} noise settings of {', '.join(map(repr, labels[:4]))}{', ..' if len(labels) > 4 else ''}"
-    different = told_apart(cells)
+    different = settings.distinguishing(cells)
     if not different:
         return f"selection: expected settings that differ in a parameter, got {several} that differ in none"
     reason = f"that do not have all combinations of {', '.join(axes)}"
-    if len(axes) == 1:
-        reason = f"some of which have the same {axes[0]}"
     return f"selection: expected a grid of noise settings, got {several} {reason}: also give {', '.join(different)}"
 
 

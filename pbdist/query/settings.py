@@ -1,32 +1,308 @@
-"""Find the stored cells that bound a setting: its own, and those with provably less or more noise.
+"""The settings that a question names: its arguments, the stored cells that it selects, and those that bound others.
 
 An upper bound comes from a cell of which the setting is a post-processing, a lower bound from one that is a
 post-processing of the setting (`pbdist.mechanisms.pair`). Nothing else is assumed.
 """
 
 import copy
+import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
+from functools import cache, cached_property, partial
 from operator import ge, le
 from typing import Any
 
-from pbdist.errors import InvalidInputError
-from pbdist.mechanisms import MECHANISMS, Adjacency, Pair, WorstOf, common_adjacency, pair_from_canonical
-from pbdist.mechanisms.columns import is_text, known_columns, places_of, value_at
+import numpy as np
+
+from pbdist.arguments import check_either
+from pbdist.errors import InvalidInputError, OffGridError, shown
+from pbdist.mechanisms import (
+    MECHANISMS,
+    Adjacency,
+    Pair,
+    WorstOf,
+    all_parameters,
+    common_adjacency,
+    pair_from_canonical,
+)
+from pbdist.mechanisms.columns import is_composite, is_text, known_columns, places_of, value_at
 from pbdist.mechanisms.pair import noise_order
-from pbdist.query.lookup import ambiguous, cells_with, check_names, column_array, matches
+from pbdist.mechanisms.texts import as_list_text
+from pbdist.pld import PairState
 from pbdist.query.stored import PairPoints, PointReader
 from pbdist.study import Cell, StudySpec
-from pbdist.study.columns import DescribedCells
-from pbdist.types import IntArray, JsonValue
+from pbdist.study.columns import DescribedCells, cell_columns, column_of
+from pbdist.study.grids import nearest_exponential, nearest_match, same_float
+from pbdist.study.spec import exponential
+from pbdist.suggestions import did_you_mean
+from pbdist.types import COMPOSITIONS, EPSILON, BoolArray, FloatArray, IntArray, JsonValue
 
-#: Settings that are remembered.
-_MAX_KNOWN = 100_000
+#: The most values that an error lists.
+_MAX_LISTED = 12
+_GRIDS = (COMPOSITIONS, EPSILON, "exp_epsilon")
 #: How many near cells are read where noise is ordered in several amounts; in one amount the next one is best.
 _MAX_NEAR = 6
+#: What is taken for an exact number.
+_EXACT = int | float | np.integer | np.floating | Fraction | Decimal
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return a truth value; nothing else is accepted for one, as a query that refines writes to the store."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInputError(f"{name}: expected True or False, got {shown(value)}")
+    return bool(value)
+
+
+def check_strict(study: StudySpec, strict: Any) -> None:
+    """Refuse what is neither a truth value nor ``"silent"``, and True for a study without a tolerance."""
+    if strict != "silent" and check_flag("strict", strict) and study.required_tolerance is None:
+        instead = "method buckets" if study.method == "buckets" else "a number of buckets"
+        raise InvalidInputError(f"strict: expected a study with a tolerance, got one with {instead}")
+
+
+def given_array(name: str, value: Any) -> Any:
+    """Return an argument as an array of any kind; its numbers are not checked.
+
+    Refused are truth values, masked entries, nothing, and lists of unequal lengths.
+    """
+    for part in _parts(value):
+        if isinstance(part, bool) or getattr(part, "dtype", None) == np.bool_:
+            raise InvalidInputError(f"{name}: expected numbers, got the truth value {shown(part)}")
+        if isinstance(part, np.ma.MaskedArray) and np.ma.getmaskarray(part).any():
+            raise InvalidInputError(f"{name}: expected numbers, got masked entries")
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInputError(f"{name}: expected a rectangular array of numbers, got {shown(value)}") from None
+    if not array.size:
+        raise InvalidInputError(f"{name}: expected at least one value, got none")
+    return array
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """Yield the entries of nested lists and tuples."""
+    if not isinstance(value, list | tuple):
+        yield value
+        return
+    for part in value:
+        yield from _parts(part)
+
+
+def noise_parameter(name: str, value: Any) -> FloatArray | str | None:
+    """Return a parameter of the noise: numbers, exact ones as the nearest float64, one text, or None."""
+    if value is None or isinstance(value, str):
+        return value
+    array = given_array(name, value)
+    if array.dtype.kind in "UT" and array.ndim == 0:
+        return str(array.item())
+    if array.dtype.kind not in "iuf" and not all(isinstance(one, _EXACT) for one in array.reshape(-1).tolist()):
+        raise InvalidInputError(f"{name}: expected a number, an array of numbers, or one text, got {shown(value)}")
+    try:
+        numbers = np.array([float(one) for one in array.reshape(-1).tolist()])
+    except OverflowError:
+        raise InvalidInputError(f"{name}: expected a finite number, got {shown(value)}") from None
+    for one in numbers[~np.isfinite(numbers)].tolist():
+        raise InvalidInputError(f"{name}: expected a finite number, got {one!r}")
+    return numbers.reshape(array.shape)
+
+
+def single_parameter(name: str, value: Any) -> float | str | None:
+    """Return one value of a parameter of the noise."""
+    found = noise_parameter(name, value)
+    if isinstance(found, np.ndarray) and found.ndim:
+        raise InvalidInputError(f"{name}: expected one value, as it names one setting, got {shown(value)}")
+    return float(found) if isinstance(found, np.ndarray) else found
+
+
+def single_number(name: str, value: Any) -> Any:
+    """Return one number, of numpy or not, as an int or a float."""
+    found = given_array(name, value)
+    if found.ndim or found.dtype.kind not in "iufO" or not isinstance(found.item(), int | float):
+        raise InvalidInputError(f"{name}: expected one number, got {shown(value)}")
+    return found.item()
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """Points of a study."""
+
+    #: Numbers of cells, increasing.
+    cells: IntArray
+    #: Indices in the grids, in the order of the labels.
+    compositions: tuple[int, ...]
+    epsilon: tuple[int, ...]
+    #: The names of the grids and of the columns with a single value.
+    scalar: frozenset[str]
+
+
+def selected(study: StudySpec, labels: Mapping[str, Any]) -> Selection:
+    """Return the points that have all the labels, of a list of values any one of them; errors as `Study.frame`."""
+    check_names(labels, (*known_columns(), *_GRIDS))
+    if EPSILON in labels and "exp_epsilon" in labels:
+        check_either(epsilon=labels[EPSILON], exp_epsilon=labels["exp_epsilon"])
+    scalar = {name for name, value in labels.items() if _is_one(value)}
+    if "exp_epsilon" in scalar:
+        scalar.add(EPSILON)
+    grids: dict[str, Iterable[int]] = {
+        COMPOSITIONS: range(len(study.compositions)),
+        EPSILON: range(len(study.epsilon)),
+    }
+    for name in {*_GRIDS} & set(labels):
+        axis = COMPOSITIONS if name == COMPOSITIONS else EPSILON
+        grids[axis] = dict.fromkeys(_grid_index(study, name, value) for value in _each(labels, name))
+    cells = cells_with(lambda name: column_array(study, name), labels)
+    return Selection(cells, tuple(grids[COMPOSITIONS]), tuple(grids[EPSILON]), frozenset(scalar))
+
+
+def cells_with(column: Callable[[str], Any], labels: Mapping[str, Any]) -> IntArray:
+    """Return the cells that have all the labels; `column` returns a column of all cells as an array.
+
+    If there are none, an `OffGridError` names the values nearest to the first label that fails.
+    """
+    found = np.arange(len(column("mechanism")))
+    for name in known_columns():
+        if name not in labels:
+            continue
+        values = column(name)[found]
+        matching = np.zeros(len(found), dtype=bool)
+        for value in _each(labels, name):
+            if is_text(name) and not isinstance(value, str):
+                raise InvalidInputError(f"{name}: expected text, or a list of texts, got {shown(value)}")
+            wanted = single_parameter(name, value)
+            hits = matches(name, values, wanted)
+            if not hits.any():
+                near = did_you_mean(wanted, dict.fromkeys(values.tolist())) if is_text(name) else ""
+                stored = _nearest_text(name, values.tolist(), wanted)
+                raise OffGridError(f"{name}: expected {stored}, got {_text(wanted, name)}{near}")
+            matching |= hits
+        found = found[matching]
+    return found
+
+
+def column_array(study: StudySpec, name: str) -> Any:
+    """Return a column of all cells of a study as an array."""
+    return np.array(column_of(study.cells, name), dtype=object if is_text(name) else np.float64)
+
+
+def _each(labels: Mapping[str, Any], name: str) -> Sequence[Any]:
+    """Return the values of a label, of which there is at least one."""
+    value = labels[name]
+    if _is_one(value):
+        return [value]
+    values = list(value)
+    if not values or not all(map(_is_one, values)):
+        raise InvalidInputError(f"{name}: expected one value or a list of values, got {shown(value)}")
+    return values
+
+
+def _is_one(value: Any) -> bool:
+    return isinstance(value, str | bytes) or not isinstance(value, Iterable) or getattr(value, "ndim", None) == 0
+
+
+def check_names(given: Iterable[str], known: Sequence[str]) -> None:
+    """Refuse parameters of noise that are not known; aliases of others are suggested, as most kinds mean them."""
+    for name in given:
+        if name not in known:
+            meant: dict[str, Counter[str]] = {}
+            for _, one in all_parameters():
+                for alias in one.aliases:
+                    meant.setdefault(alias, Counter())[one.columns[0]] += 1
+            aliases = {alias: columns.most_common(1)[0][0] for alias, columns in meant.items()}
+            near = did_you_mean(name, known, aliases)
+            raise InvalidInputError(f"{name}: expected one of {', '.join(known)}, got an unknown parameter{near}")
+
+
+def _grid_index(study: StudySpec, name: str, value: Any) -> int:
+    """Return the index of an r, or of an ε, or of the logarithm of an e^ε, in the study's grid; the latter to 4 ulp."""
+    number = single_number(name, value)
+    stored: Sequence[float] = study.compositions if name == COMPOSITIONS else study.epsilon
+    if name == COMPOSITIONS:
+        index, form = (stored.index(number) if number in stored else None), "{}"
+    elif not math.isfinite(number):
+        raise InvalidInputError(f"{name}: expected a finite number, got {number!r}")
+    else:
+        index, form = (nearest_match if name == EPSILON else nearest_exponential)(study.epsilon, number), "{:.10g}"
+    if index is None:
+        stored = stored if name != "exp_epsilon" else [exponential(each) for each in stored]
+        what = "number of compositions" if name == COMPOSITIONS else "value"
+        raise OffGridError(f"{name}: expected a stored {what}, {_neighbours(stored, number, form)}, got {number!r}")
+    return index
+
+
+def matches(name: str, stored: Any, wanted: float | str | None) -> BoolArray:
+    """Return where a column, an array, has a value, to 4 ulp; None and ``"auto"`` where there is none."""
+    if is_text(name):
+        # Of a list of numbers a column has the one way in which it is written.
+        text = as_list_text(wanted) if isinstance(wanted, str) and known_columns()[name].listed else wanted
+        return np.asarray(stored == text, dtype=bool)
+    if wanted is None or wanted == "auto":
+        return np.asarray(np.isnan(stored))
+    if isinstance(wanted, str):
+        return np.zeros(stored.shape, dtype=bool)
+    close = np.flatnonzero(np.abs(stored - wanted) <= 1e-12 * abs(wanted))
+    result = np.asarray(stored == wanted)
+    result[close] = [same_float(value, float(wanted)) for value in stored[close].tolist()]
+    return result
+
+
+def telling(columns: Mapping[str, Sequence[Any]], count: int) -> list[str]:
+    """Return the columns in which some cells differ.
+
+    The descriptions of composite pairs are among them only where the others do not tell all cells apart.
+    """
+    texts = {name: [_text(value, name) for value in columns[name]] for name in known_columns() if name in columns}
+    found = [name for name, values in texts.items() if len(set(values)) > 1]
+    others = [name for name in found if name != "made_of"]
+    return others if len(set(zip(*(texts[name] for name in others), strict=True))) == count else found
+
+
+def distinguishing(cells: Sequence[Cell]) -> list[str]:
+    """Return the parameters in which cells differ, each with its values as text."""
+    columns = cell_columns(cells)
+    return [
+        f"{name} ({_listed(list(dict.fromkeys(_text(value, name) for value in columns[name])))})"
+        for name in telling(columns, len(cells))
+    ]
+
+
+def _nearest_text(name: str, stored: Sequence[float | str], wanted: float | str | None) -> str:
+    """Return the values of a column nearest to one that it does not have, or all its values."""
+    values = sorted({value for value in stored if isinstance(value, float) and not math.isnan(value)})
+    if values and isinstance(wanted, int | float):
+        return f"a stored value, {_neighbours(values, float(wanted), '{:.10g}')}"
+    texts = sorted({_text(value, name) for value in stored})
+    if len(texts) == 1:
+        return "no value" if texts[0] == "none" else texts[0]
+    return f"one of {_listed(texts)}"
+
+
+def _neighbours(stored: Sequence[float], wanted: float, form: str) -> str:
+    """Return the neighbours of `wanted` in the increasing `stored` as text."""
+    index = bisect_left(stored, wanted)
+    near = [form.format(value) for value in stored[max(0, index - 1) : index + 1]]
+    return f"the neighbours being {' and '.join(near)}" if len(near) == 2 else f"the nearest being {near[0]}"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    more = f", .. ({len(texts)} in all)" if len(texts) > _MAX_LISTED else ""
+    return ", ".join(texts[:_MAX_LISTED]) + more
+
+
+def _text(value: float | str | None, name: str = "") -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        # No factor means the automatic one.
+        return "auto" if name == "factor" else "none"
+    return f"{value:.10g}" if isinstance(value, int | float) else value or "none"
+
+
+def is_set(value: Any) -> bool:
+    """Whether a column has a value: a mechanism without that parameter has empty text or NaN there."""
+    return value != "" and not (isinstance(value, float) and math.isnan(value))
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,15 +313,24 @@ class Setting:
     cell: Cell
     #: Its own points; None where there are none.
     equal: PairPoints | None
-    #: The points whose upper, and whose lower bounds hold for it: its own first, then the nearest first.
-    above: Sequence[PairPoints]
-    below: Sequence[PairPoints]
+    #: The pairs whose upper, and whose lower bounds hold for it: its own first, then the nearest first.
+    above: Sequence[Pair]
+    below: Sequence[Pair]
+    #: Reads the points of one of them: mostly the first ones are enough.
+    points: Callable[[Pair], PairPoints]
     #: How many of them to read at least.
     near: int
-    #: Whether an order of noise is proved for its kind.
-    ordered: bool
     #: The cells of the study that have its pair, by their numbers.
-    stored: Sequence[int] = ()
+    stored: Sequence[int]
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a stored cell gives an upper bound for it."""
+        return any(self.points(pair).compositions.size for pair in self.above)
+
+    def state_at(self, compositions: int) -> PairState | None:
+        """Return its saved state after some compositions, None where there is none."""
+        return None if self.equal is None else self.equal.states(compositions)
 
 
 class Settings:
@@ -53,45 +338,19 @@ class Settings:
 
     def __init__(self, study: StudySpec, reader: PointReader) -> None:
         self._study, self._reader = study, reader
-        self._columns: dict[str, Any] = {}
+        self._column = cache(partial(column_array, study))
         self._labelled: dict[Hashable, tuple[IntArray, _Order]] = {}
-        self._all: _Order | None = None
-        self._known: dict[Hashable, Setting] = {}
 
     def of_pair(self, pair: Pair) -> Setting:
         """Return the setting of a pair; all cells of the study may bound it."""
-        self._forget()
-        if pair not in self._known:
-            if self._all is None:
-                self._all = _Order(self._study, self._reader, range(len(self._study.cells)))
-            stored = self._all.stored(pair)
-            self._known[pair] = self._all.setting(Cell(type(stored).__name__, stored, None))
-        return self._known[pair]
+        return self._all.setting_of(pair)
 
     def of_label(self, mechanism: str, noise: Mapping[str, float | str | None]) -> Setting:
         """Return the setting of a label and parameters; the cells of the label may bound it.
 
         A cell whose parameters are these to 4 ulp is meant. Else the parameters replace those of the label's cells.
-
-        Raises
-        ------
-        OffGridError
-            There is no such label, or a parameter that takes few values has another one.
-        InvalidInputError
-            Several cells are meant, or a parameter is unknown or out of its range.
+        Errors as of `Study.delta`.
         """
-        key = (mechanism, tuple(noise.items()))
-        self._forget()
-        if key not in self._known:
-            self._known[key] = self._of_label(mechanism, noise)
-        return self._known[key]
-
-    def _forget(self) -> None:
-        """Drop the settings remembered when they are too many, so that memory is bounded."""
-        if len(self._known) >= _MAX_KNOWN:
-            self._known.clear()
-
-    def _of_label(self, mechanism: str, noise: Mapping[str, float | str | None]) -> Setting:
         check_names(noise, [name for name in known_columns() if name != "mechanism"])
         # These may differ from those of all stored cells of the label.
         given = {
@@ -99,15 +358,16 @@ class Settings:
             for name, value in noise.items()
             if isinstance(value, int | float) and name != "factor" and not is_text(name)
         }
-        fixed = {name: value for name, value in noise.items() if name not in given}
-        exact, order = self._alike(mechanism, fixed)
+        fixed = {"mechanism": mechanism, **{name: value for name, value in noise.items() if name not in given}}
+        key = tuple(fixed.items())
+        if key not in self._labelled:
+            cells = cells_with(self._column, fixed)
+            self._labelled[key] = cells, _Order(self._study, self._reader, cells.tolist())
+        exact, order = self._labelled[key]
         for name, value in given.items():
             exact = exact[matches(name, self._column(name)[exact], value)]
         if exact.size:
-            cells = [self._study.cells[cell] for cell in exact.tolist()]
-            if len({cell.pair for cell in cells}) > 1:
-                raise InvalidInputError(ambiguous(mechanism, cells))
-            return order.setting(cells[0])
+            return order.setting(self._only([self._study.cells[cell] for cell in exact.tolist()]))
         templates = order.templates(tuple(given))
         if not templates:
             # No cell has all of these parameters; raises.
@@ -117,23 +377,26 @@ class Settings:
                 f"mechanism: expected one noise setting of {mechanism!r}, got {len(templates)} that have these"
                 " parameters: give the others too"
             )
-        form = _replaced(templates[0], given)
+        pair = pair_from_canonical(_replaced(templates[0], given) or {})
         factor = noise.get("factor")
-        pair = pair_from_canonical({} if form is None else form)
         return order.setting(Cell(mechanism, pair, float(factor) if isinstance(factor, int | float) else None))
 
-    def _alike(self, mechanism: str, fixed: Mapping[str, float | str | None]) -> "tuple[IntArray, _Order]":
-        """Return the cells of a label that have some parameters, and their order."""
-        key = (mechanism, tuple(fixed.items()))
-        if key not in self._labelled:
-            found = cells_with(self._column, {"mechanism": mechanism, **fixed})
-            self._labelled[key] = found, _Order(self._study, self._reader, found.tolist())
-        return self._labelled[key]
+    @cached_property
+    def _all(self) -> "_Order":
+        return _Order(self._study, self._reader, range(len(self._study.cells)))
 
-    def _column(self, name: str) -> Any:
-        if name not in self._columns:
-            self._columns[name] = column_array(self._study, name)
-        return self._columns[name]
+    @staticmethod
+    def _only(cells: Sequence[Cell]) -> Cell:
+        """Return the first of some cells, which have one pair; an error names the parameters in which others differ."""
+        if len({cell.pair for cell in cells}) > 1:
+            different = distinguishing(cells)
+            more = f": also give {', '.join(different)}"
+            if not different:
+                more = " that differ in no parameter: give them labels of their own in the study"
+            raise InvalidInputError(
+                f"mechanism: expected one noise setting of {cells[0].label!r}, got {len(cells)}{more}"
+            )
+        return cells[0]
 
 
 class _Order:
@@ -144,16 +407,13 @@ class _Order:
         self._cells: dict[Pair, list[int]] = {pair: [] for pair in (one.cell.pair for one in reader.refinements)}
         for cell in cells:
             self._cells.setdefault(study.cells[cell].pair, []).append(cell)
-        self._own = [pair for pair, numbers in self._cells.items() if numbers]
-        #: For each family its amounts, sorted, and their pairs.
-        self._families: dict[Hashable, tuple[list[tuple[Fraction, ...]], list[Pair]]] | None = None
         self._templates: dict[tuple[str, ...], list[dict[str, JsonValue]]] = {}
 
     def templates(self, names: tuple[str, ...]) -> list[dict[str, JsonValue]]:
         """Return the different canonical forms of the cells that have some parameters, those parameters aside."""
         if names not in self._templates:
             found: list[dict[str, JsonValue]] = []
-            for pair in self._own:
+            for pair in (pair for pair, numbers in self._cells.items() if numbers):
                 # All with the same value of these parameters: the others tell them apart.
                 form = _replaced(pair.canonical(), dict.fromkeys(names, 1.0))
                 if form is not None and form not in found:
@@ -161,71 +421,54 @@ class _Order:
             self._templates[names] = found
         return self._templates[names]
 
+    def setting_of(self, pair: Pair) -> Setting:
+        """Return the setting of a pair, or, as plans are stored, of the worst of that pair alone."""
+        alone = None if pair.is_worst_of_several else WorstOf(pair)
+        stored = alone if alone is not None and pair not in self._cells and alone in self._cells else pair
+        return self.setting(Cell(type(stored).__name__, stored, None))
+
     def setting(self, cell: Cell) -> Setting:
-        """Return the setting of a cell, with the points that bound it."""
+        """Return the setting of a cell, with the pairs that bound it."""
         pair = cell.pair
-        equal = self.points(pair) if pair in self._cells else None
+        equal = self._points(pair) if pair in self._cells else None
         if equal is not None and not equal.compositions.size:
             equal = None
-        first = [] if equal is None else [equal]
+        own = [] if equal is None else [pair]
         stored = self._cells.get(pair, [])
         order = noise_order(pair)
         if order is None:
-            return Setting(cell, equal, first, first, 1, ordered=False, stored=stored)
-        amounts, pairs = self._sorted().get(order.family, ([], []))
+            return Setting(cell, equal, own, own, self._points, 1, stored)
+        amounts, pairs = self._families.get(order.family, ([], []))
         mine = order.amounts
         if len(mine) == 1:
             first_same, end = bisect_left(amounts, mine), bisect_right(amounts, mine)
             above, below = pairs[:end][::-1], pairs[first_same:]
-            alike = end > first_same
         else:
             ranked = sorted(zip(amounts, pairs, strict=True), key=lambda one: _distance(one[0], mine))
             above = [its for noise, its in ranked if all(map(le, noise, mine))]
             below = [its for noise, its in ranked if all(map(ge, noise, mine))]
-            alike = True
-        if alike:
+        if pair in self._cells:
             # Its own points come first; other pairs that are as noisy bound from both sides.
-            above, below = ([its for its in side if its != pair] for side in (above, below))
+            above, below = ([*own, *(its for its in side if its != pair)] for side in (above, below))
         near = 1 if len(mine) == 1 else _MAX_NEAR
-        sides = _Points(self, first, above), _Points(self, first, below)
-        return Setting(cell, equal, *sides, near, ordered=True, stored=stored)
+        return Setting(cell, equal, above, below, self._points, near, stored)
 
-    def stored(self, pair: Pair) -> Pair:
-        """Return a pair as it is stored: the worst of one attained pair, as plans are stored, is that pair."""
-        alone = None if pair.is_worst_of_several else WorstOf(pair)
-        return alone if alone is not None and pair not in self._cells and alone in self._cells else pair
-
-    def points(self, pair: Pair) -> PairPoints:
-        """Return the points of one of the pairs."""
+    def _points(self, pair: Pair) -> PairPoints:
         return self._reader.points(pair, self._cells[pair])
 
-    def _sorted(self) -> dict[Hashable, tuple[list[tuple[Fraction, ...]], list[Pair]]]:
-        if self._families is None:
-            found: dict[Hashable, list[tuple[tuple[Fraction, ...], Pair]]] = {}
-            for pair in self._cells:
-                order = noise_order(pair)
-                if order is not None:
-                    found.setdefault(order.family, []).append((order.amounts, pair))
-            self._families = {}
-            for family, members in found.items():
-                members.sort(key=lambda member: member[0])
-                self._families[family] = ([amounts for amounts, _ in members], [pair for _, pair in members])
-        return self._families
-
-
-class _Points(Sequence[PairPoints]):
-    """Points that are read on demand: mostly the first ones are enough."""
-
-    def __init__(self, order: _Order, first: Sequence[PairPoints], pairs: Sequence[Pair]) -> None:
-        self._order, self._first, self._pairs = order, first, pairs
-
-    def __len__(self) -> int:
-        return len(self._first) + len(self._pairs)
-
-    def __getitem__(self, index: Any) -> Any:
-        if index < len(self._first):
-            return self._first[index]
-        return self._order.points(self._pairs[index - len(self._first)])
+    @cached_property
+    def _families(self) -> dict[Hashable, tuple[list[tuple[Fraction, ...]], list[Pair]]]:
+        """For each family its amounts of noise, sorted, and their pairs."""
+        found: dict[Hashable, list[tuple[tuple[Fraction, ...], Pair]]] = {}
+        for pair in self._cells:
+            order = noise_order(pair)
+            if order is not None:
+                found.setdefault(order.family, []).append((order.amounts, pair))
+        families = {}
+        for family, members in found.items():
+            members.sort(key=lambda member: member[0])
+            families[family] = [amounts for amounts, _ in members], [pair for _, pair in members]
+        return families
 
 
 def _distance(first: Sequence[Fraction], second: Sequence[Fraction]) -> float:
@@ -251,26 +494,23 @@ def _replaced(form: Mapping[str, JsonValue], values: Mapping[str, JsonValue]) ->
     return result
 
 
-#: Kinds whose pairs say what the pairs within them say.
-_NESTED = ("Product", "Reversed", "WorstOf")
-#: What of a canonical form tells nothing about neighbours.
-_NUMBERS = re.compile(r"-?\b[0-9][-+0-9.eE]*|[, ]+")
-
-
 def neighbours_by_label(study: StudySpec) -> dict[str, Adjacency]:
     """Return for which neighbours the mechanisms of each label are, in the order of the study.
 
     A label whose mechanisms do not all say the same is as stated. Of a store the columns are read, and few cells made.
     """
-    cells: Iterable[Cell] = study.cells
-    if isinstance(study.cells, DescribedCells):
-        labels, kinds = study.cells.column("mechanism"), study.cells.column("kind")
-        forms = study.cells.column("pair") if any(kind in _NESTED for kind in kinds) else kinds
-        rows: dict[Hashable, int] = {}
-        for row, (label, kind, form) in enumerate(zip(labels, kinds, forms, strict=True)):
-            rows.setdefault((label, kind, _NUMBERS.sub("", form) if kind in _NESTED else ""), row)
-        cells = (study.cells[row] for row in rows.values())
-    return neighbours_of_cells(study, cells)
+    if not isinstance(study.cells, DescribedCells):
+        return neighbours_of_cells(study, study.cells)
+    labels, kinds = study.cells.column("mechanism"), study.cells.column("kind")
+    composite = {kind for kind in set(kinds) if is_composite(MECHANISMS[kind])}
+    forms = study.cells.column("pair") if composite else kinds
+    # A composite pair says what the pairs within it say: the numbers of its canonical form do not matter.
+    keys = (
+        (label, kind, re.sub(r"-?\b[0-9][-+0-9.eE]*|[, ]+", "", form) if kind in composite else "")
+        for label, kind, form in zip(labels, kinds, forms, strict=True)
+    )
+    rows = {key: row for row, key in reversed([*enumerate(keys)])}
+    return neighbours_of_cells(study, (study.cells[row] for row in sorted(rows.values())))
 
 
 def neighbours_of_cells(study: StudySpec, cells: Iterable[Cell]) -> dict[str, Adjacency]:
@@ -284,8 +524,7 @@ def neighbours_of_cells(study: StudySpec, cells: Iterable[Cell]) -> dict[str, Ad
 def neighbours_of_settings(study: StudySpec, mechanism: str | Pair, settings: Sequence[Setting]) -> Adjacency:
     """Return for which neighbours the answers to questions about some settings are; as stated where they differ.
 
-    What is asked by its label is as the study says of that label. A mechanism that is asked for itself is as it says,
-    or as the study says of a stored one that is equal.
+    The study states the relation of a label. A mechanism states its own; otherwise that of an equal stored one counts.
     """
 
     def relation(setting: Setting) -> Adjacency:
@@ -312,12 +551,11 @@ def neighbours_words(found: Iterable[tuple[str, Adjacency]]) -> str:
     Where labels have different ones it says whose, and that bounds for different neighbours do not compare. What is as
     stated may be for any.
     """
-    told = dict.fromkeys(found)
-    relations = list(dict.fromkeys(relation for _, relation in told))
+    labelled = dict.fromkeys(found)
+    relations = list(dict.fromkeys(relation for _, relation in labelled))
     if len(relations) == 1:
         return f"neighbours: {relations[0].in_words}"
-    each = "; ".join(
-        f"{', '.join(label for label, one in told if one is relation)}: {relation.in_words}" for relation in relations
-    )
+    labels = {one: ", ".join(label for label, its in labelled if its is one) for one in relations}
+    each = "; ".join(f"{label}: {relation.in_words}" for relation, label in labels.items())
     differ = len([one for one in relations if one.definite]) > 1
     return f"neighbours differ, so that bounds do not compare: {each}" if differ else f"neighbours: {each}"

@@ -1,7 +1,7 @@
-"""How far a store is, and what it holds: mechanisms with the values of their parameters, grids, gaps."""
+"""How far a store is, what it holds (mechanisms, parameters, grids, gaps), and how close its bounds are."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -11,27 +11,173 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError, OffGridError, StoreDamagedError, shown
 from pbdist.mechanisms.columns import known_columns
-from pbdist.query.judging import Precision, precision_as_json, recorded_precision
-from pbdist.query.lookup import is_set
-from pbdist.query.settings import neighbours_by_label
+from pbdist.query.settings import is_set, neighbours_by_label
+from pbdist.query.stored import Block, Parts, PointState
 from pbdist.query.study import Study
-from pbdist.store import (
-    StoreCheck,
-    StoredStudy,
-    check_store,
-    holder,
-    open_parts,
-    place_at,
-    read_refinements,
-)
-from pbdist.store.layout import STORE_FORMAT
-from pbdist.study import StudySpec
+from pbdist.results import Bracket, log_relative_width
+from pbdist.rounding import rounded_down, rounded_up
+from pbdist.store import StoreCheck, StoredStudy, check_store, holder, open_parts, place_at, read_refinements
+from pbdist.store.layout import BOUNDS, STORE_FORMAT, WITHIN
+from pbdist.study import Cell, StudySpec
 from pbdist.study.columns import column_of, columns_of
 from pbdist.study.extension import missing_parts
-from pbdist.study.spec import exponential
+from pbdist.study.spec import exponential, log_floor
 from pbdist.suggestions import did_you_mean
-from pbdist.tables import Cell, Column, Sheet, Shown, Value, text_of
-from pbdist.types import Adjacency, JsonValue
+from pbdist.tables import Column, Sheet, Shown, text_of
+from pbdist.types import Adjacency, Direction, IntArray, JsonValue
+
+#: Longer lists of values are printed as their ends and their number.
+_MAX_LISTED = 8
+#: Labels that an error names, with their parameters.
+_MAX_NAMED = 8
+#: What a study says of all its cells.
+_FACTS = ("method", "tolerance", "buckets", "floor", "direction", "keep_states")
+
+
+@dataclass(frozen=True)
+class WidestBracket:
+    """The point with the largest upper / lower - 1 of those that miss the tolerance; ε in nats.
+
+    `direction` is ``both`` for the larger of the two, or the name of one where the study judges each.
+    """
+
+    cell: Cell
+    compositions: int
+    epsilon: float
+    direction: str
+    bracket: Bracket
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How far a tolerance was reached.
+
+    A point counts as missed if its larger direction is wide, or one of them where the study judges each; as judged
+    if the upper bound in that direction exceeds the study's floor.
+    """
+
+    #: Number of computed points that are judged.
+    points: int
+    #: Those of them that miss the tolerance.
+    missed: int
+    #: The widest of these; None where none is missed.
+    widest: WidestBracket | None
+    #: Number of cells whose files cannot be read.
+    unreadable: int = 0
+
+
+def reached_precision(study: Parts, wanted: StudySpec | None = None, *, recorded: bool = False) -> Precision:
+    """Compare the brackets of a stored study with its tolerance; without one, no point counts.
+
+    Parameters
+    ----------
+    study
+        The study in a store.
+    wanted
+        A study that the store contains, to which the comparison is confined. By default all of it.
+    recorded
+        Whether to take the numbers of points from the details of the batches, without reading bounds that have not
+        missed the tolerance. Only where all of the study is wanted. What cannot be read is counted.
+
+    Raises
+    ------
+    StoreDamagedError
+        The stored values cannot be read.
+    """
+    if wanted is not None and wanted.digest == study.spec.digest:
+        wanted = None
+    own = wanted or study.spec
+    if recorded and wanted is None:
+        return _recorded(study)
+    cells = set(own.cells)
+    rows = [row for row, cell in enumerate(study.spec.cells) if cell in cells]
+    return _total(_of_block(study.spec, block, own) for block in study.blocks(np.array(rows, dtype=np.int64)))
+
+
+def _recorded(study: Parts) -> Precision:
+    """Return the precision by the details of batches; only bounds that have missed the tolerance are read."""
+    points = missed = unreadable = 0
+    found = []
+    for stored, cells, judged, wide in study.recorded_points():
+        points, missed = points + judged, missed + wide
+        if wide and not study.is_sound(stored, cells.start):
+            unreadable += len(cells)
+        elif wide:
+            found.append(_of_block(stored.study, Parts((stored,)).read(np.array(cells)), stored.study))
+    return replace(_total(found), points=points, missed=missed, unreadable=unreadable)
+
+
+def _total(found: Iterable[Precision]) -> Precision:
+    """Return the precision of several blocks together."""
+    every = [*found]
+    wide = [one.widest for one in every if one.widest is not None]
+    widest = max(wide, key=lambda one: one.bracket.relative_width, default=None)
+    return Precision(sum(one.points for one in every), sum(one.missed for one in every), widest)
+
+
+def _of_block(study: StudySpec, block: Block, wanted: StudySpec) -> Precision:
+    """Return the precision of those points of a block that a study wants."""
+    automatic = [study.requires_tolerance_of(study.cells[cell]) for cell in block.cells.tolist()]
+    if not any(automatic):
+        return Precision(0, 0, None)
+    both = study.direction == "both"
+    # As they are judged: over cells, directions (or the larger one), r and ε.
+    values = {name: block.values[name].max(axis=1, keepdims=True) if both else block.values[name] for name in BOUNDS}
+    upper = values["log_delta_upper"]
+    judged = (upper > log_floor(study)) & (block.states == PointState.COMPUTED)[:, None]
+    judged &= np.array(automatic)[:, None, None, None]
+    judged &= np.isin(study.compositions, wanted.compositions)[:, None] & np.isin(study.epsilon, wanted.epsilon)
+    wide = judged & ~block.values[WITHIN][:, : upper.shape[1]]
+    points, missed = (int(np.count_nonzero(which.any(axis=1))) for which in (judged, wide))
+    if not missed:
+        return Precision(points, 0, None)
+    ratio = np.where(wide, log_relative_width(values["log_delta_lower"], upper), -1.0)
+    row, axis, r, e = largest = tuple(int(index) for index in np.unravel_index(int(np.argmax(ratio)), ratio.shape))
+    widest = WidestBracket(
+        cell=study.cells[int(block.cells[row])],
+        compositions=study.compositions[r],
+        epsilon=study.epsilon[e],
+        direction="both" if both else list(Direction)[axis].value,
+        bracket=Bracket(**{name.replace("delta_", ""): float(one[largest]) for name, one in values.items()}),
+    )
+    return Precision(points, missed, widest)
+
+
+def precision_line(tolerance: float, precision: Precision) -> str:
+    """Return in one sentence at how many of the points judged the tolerance is missed, and where most."""
+    if not precision.points and not precision.missed:
+        return f"upper / lower - 1 <= {tolerance:g} is not judged yet: no point that it applies to is computed"
+    worst, where = precision.widest, f"{precision.points:,} points (noise setting, r, ε) judged"
+    missed = f"upper / lower - 1 > {tolerance:g} at {precision.missed:,} of {where}"
+    if worst is None:
+        # The details of a batch may count points whose bounds cannot be read.
+        return missed if precision.missed else f"upper / lower - 1 <= {tolerance:g} at all {where}"
+    ratio = "infinite" if math.isinf(worst.bracket.relative_width) else f"{worst.bracket.relative_width:.3g}"
+    low, high = rounded_down(worst.bracket.lower, 3), rounded_up(worst.bracket.upper, 3)
+    direction = "" if worst.direction == "both" else f", {worst.direction}"
+    at = f"r = {worst.compositions}, ε = {worst.epsilon:.6g}{direction}"
+    return f"{missed}, at worst {ratio}: {worst.cell.describe()}, {at}, δ from {low} to {high}"
+
+
+def _precision_as_json(tolerance: float, precision: Precision) -> dict[str, JsonValue]:
+    """Return the same in the types of JSON; None for a ratio that is not finite."""
+    worst = precision.widest
+    return {
+        "tolerance": tolerance,
+        "asked": precision.points,
+        "missed": precision.missed,
+        "unreadable_cells": precision.unreadable,
+        "widest": worst
+        and {
+            "setting": worst.cell.describe(),
+            "compositions": worst.compositions,
+            "epsilon": worst.epsilon,
+            "direction": worst.direction,
+            "ratio": ratio if math.isfinite(ratio := worst.bracket.relative_width) else None,
+            "delta_lower": worst.bracket.lower,
+            "delta_upper": worst.bracket.upper,
+        },
+    }
 
 
 class MissingBatch(NamedTuple):
@@ -51,25 +197,30 @@ class FailedCell(NamedTuple):
 
 @dataclass(frozen=True)
 class PartStatus:
-    """One part of a store."""
+    """How far one part of a store is: its batches that are not committed, and its cells that failed."""
 
-    #: The part.
     stored: StoredStudy
-    #: Batches that are not committed.
     missing: tuple[MissingBatch, ...]
-    #: Cells that could not be computed.
     failed: tuple[FailedCell, ...]
-    #: Of each committed batch, at how many points the tolerance was sought, and at how many of them it was missed.
-    judged: Mapping[int, tuple[int, int]]
+
+    @classmethod
+    def of(cls, stored: StoredStudy, sizes: Mapping[str, int]) -> "PartStatus":
+        """Return how far a part is, by a listing of the whole store: bytes of files by name."""
+        start = f"{stored.part}/" if stored.part else ""
+        own = {name.removeprefix(start): size for name, size in sizes.items() if name.startswith(start)}
+        progress = stored.progress(own)
+        cells = {index: stored.cells_of(index) for index in progress.missing}
+        missing = (MissingBatch(index, each.start, each.stop) for index, each in cells.items())
+        return cls(stored, tuple(missing), tuple(FailedCell(*each) for each in sorted(progress.failed.items())))
 
     @property
     def cells(self) -> int:
-        """All cells of the part."""
+        """The number of cells."""
         return len(self.stored.study.cells)
 
     @property
     def cells_missing(self) -> int:
-        """Cells of the missing batches."""
+        """The number of cells in missing batches."""
         return sum(batch.stop - batch.first for batch in self.missing)
 
     def setting(self, cell: int) -> str:
@@ -82,7 +233,7 @@ class PartStatus:
 
 @dataclass(frozen=True)
 class StoreStatus:
-    """What was found."""
+    """How far a store is."""
 
     #: The path or URL.
     store: str
@@ -103,17 +254,17 @@ class StoreStatus:
 
     @property
     def cells(self) -> int:
-        """Cells of all parts."""
+        """The number of cells of all parts."""
         return sum(part.cells for part in self.parts)
 
     @property
     def cells_missing(self) -> int:
-        """Cells of the missing batches."""
+        """The number of cells in missing batches."""
         return sum(part.cells_missing for part in self.parts)
 
     @property
     def cells_failed(self) -> int:
-        """Cells that could not be computed."""
+        """The number of cells that could not be computed."""
         return sum(len(part.failed) for part in self.parts)
 
     @property
@@ -122,23 +273,21 @@ class StoreStatus:
 
         Of a study that was extended by an ε these count what is there; its cells are in several parts.
         """
-        counts = [
-            np.multiply(
-                [one.cells, one.cells - one.cells_missing - len(one.failed), one.cells_missing, len(one.failed)],
-                len(one.stored.study.compositions) * len(one.stored.study.epsilon),
-            )
-            for one in self.parts
-        ]
-        return dict(zip(("all", "computed", "missing", "failed"), np.sum(counts, axis=0).tolist(), strict=True))
+        counts = np.zeros(4, dtype=object)
+        for part in self.parts:
+            study, failed = part.stored.study, len(part.failed)
+            cells = np.array([part.cells, part.cells - part.cells_missing - failed, part.cells_missing, failed])
+            counts += cells * len(study.compositions) * len(study.epsilon)
+        return dict(zip(("all", "computed", "missing", "failed"), map(int, counts), strict=True))
 
     @property
     def batches(self) -> int:
-        """Batches of all parts."""
+        """The number of batches of all parts."""
         return sum(part.stored.batches for part in self.parts)
 
     @property
     def batches_missing(self) -> int:
-        """Batches that are not committed."""
+        """The number of batches that are not committed."""
         return sum(len(part.missing) for part in self.parts)
 
     @property
@@ -149,7 +298,7 @@ class StoreStatus:
 
     @property
     def complete(self) -> bool:
-        """Whether every cell is committed, as far as the names of the files tell."""
+        """Whether every cell is committed, by the names of the files."""
         return self.cells_missing == self.cells_failed == 0 and not self.parts_missing
 
     @property
@@ -159,24 +308,23 @@ class StoreStatus:
 
     def as_json(self) -> dict[str, JsonValue]:
         """Return everything in the types of JSON."""
-        first, sought = self.parts[0].stored, self.parts[0].stored.study.required_tolerance
-        missing, failed = self.cells_missing, self.cells_failed
+        first = self.parts[0].stored
+        committed = self.cells - self.cells_missing - self.cells_failed
+        tolerance, check = first.study.required_tolerance, self.check
         return {
             "store": self.store,
             "study": first.study.name,
             "digest": first.head.digest,
             "format": STORE_FORMAT,
             "complete": self.complete,
-            "healthy": None if self.check is None else self.check.healthy,
+            "healthy": None if check is None else check.healthy,
             "driver": self.driver,
             "points": self.points,
-            "cells": {"all": self.cells, "committed": self.cells - missing - failed}
-            | {"missing": missing, "failed": failed},
+            "cells": {"all": self.cells, "committed": committed}
+            | {"missing": self.cells_missing, "failed": self.cells_failed},
             "batches": {"all": self.batches, "missing": self.batches_missing},
             "refinements": {"all": self.refinements, "points": self.refined_points},
-            "precision": None
-            if self.precision is None or sought is None
-            else precision_as_json(sought, self.precision),
+            "precision": self.precision and tolerance and _precision_as_json(tolerance, self.precision),
             "files": self.files,
             "bytes": self.size,
             "parts": [
@@ -193,102 +341,59 @@ class StoreStatus:
             ],
             "parts_missing": list(self.parts_missing),
             "failed": [
-                {"part": part.stored.part, **item._asdict(), "setting": part.setting(item.cell)}
+                {"part": part.stored.part, **one._asdict(), "setting": part.setting(one.cell)}
                 for part in self.parts
-                for item in part.failed
+                for one in part.failed
             ],
             "missing": [
-                {
-                    "part": part.stored.part,
-                    **item._asdict(),
-                    "settings": [part.setting(item.first), part.setting(item.stop - 1)],
-                }
+                {"part": part.stored.part, **one._asdict(), "settings": [*map(part.setting, (one.first, one.stop - 1))]}
                 for part in self.parts
-                for item in part.missing
+                for one in part.missing
             ],
-            "damaged": [{"file": name, "problem": what} for name, what in (self.check.damaged if self.check else ())],
-            "strays": list(self.check.strays if self.check else ()),
+            "damaged": [{"file": name, "problem": what} for name, what in (check.damaged if check else ())],
+            "strays": list(check.strays if check else ()),
         }
 
 
 def store_status(where: str | Path, *, check: bool = False) -> StoreStatus:
     """Return how far a store is. Nothing is computed or written, and a driver that is at work is not disturbed.
 
-    Parameters
-    ----------
-    where
-        The path or URL of the store.
-    check
-        Whether to read every file too and compare it with its checksum.
-
-    Raises
-    ------
-    NotAStoreError, StoreFormatError, StoreDamagedError
-        As `open_parts`.
-    OSError
-        The store cannot be reached.
+    With `check` every file is read too and compared with its checksum. Errors as of `open_study`.
     """
     place = place_at(where)
     parts = open_parts(place)
     sizes = dict(place.names())
     refinements = read_refinements(parts[0])
-    found = tuple(part_status(stored, sizes) for stored in parts)
+    judged = parts[0].study.required_tolerance is not None
     return StoreStatus(
         store=place.url,
-        parts=found,
+        parts=tuple(PartStatus.of(stored, sizes) for stored in parts),
         files=len(sizes),
         size=sum(sizes.values()),
         driver=holder(place),
         check=check_store(place) if check else None,
         refinements=len(refinements),
         refined_points=sum(one.points for one in refinements),
-        precision=None
-        if parts[0].study.required_tolerance is None
-        else recorded_precision(
-            (part.stored, part.stored.cells_of(index), *counts)
-            for part in found
-            for index, counts in part.judged.items()
-        ),
+        precision=_recorded(Parts(parts)) if judged else None,
     )
-
-
-def part_status(stored: StoredStudy, sizes: Mapping[str, int] | None = None) -> PartStatus:
-    """Return how far a part is, by a listing of the store, if one is given, and how its cells meet the tolerance."""
-    start = f"{stored.part}/" if stored.part else ""
-    own = None if sizes is None else {n.removeprefix(start): size for n, size in sizes.items() if n.startswith(start)}
-    progress = stored.progress(own)
-    missing = tuple(
-        MissingBatch(index, cells.start, cells.stop) for index in progress.missing for cells in [stored.cells_of(index)]
-    )
-    failed = tuple(FailedCell(cell, cause) for cell, cause in sorted(progress.failed.items()))
-    return PartStatus(stored, missing, failed, stored.judged(progress) if stored.study.requires_tolerance else {})
 
 
 @dataclass(frozen=True)
 class MechanismContents:
-    """The settings of one label and one kind.
+    """The settings of one label and one kind."""
 
-    Attributes
-    ----------
-    label, kind
-        The name that the study gives the mechanism, and what it is.
-    settings
-        How many noise settings (cells) it has.
-    missing, failed
-        How many of them are not computed yet, and could not be computed: at some points, or at all.
-    parameters
-        The values of each parameter that any of them has, increasing; None where a setting has none, or, as a factor,
-        an automatic one. Not every combination need be there.
-    adjacency
-        For which neighbours the mechanisms of the label are.
-    """
-
+    #: The name that the study gives the mechanism, and what it is.
     label: str
     kind: str
+    #: How many noise settings (cells) it has.
     settings: int
+    #: How many of them are not computed yet, and could not be computed: at some points, or at all.
     missing: int
     failed: int
+    #: The values of each parameter that any of them has, increasing; None where a setting has none, or, as a factor,
+    #: an automatic one. Not every combination need be there.
     parameters: Mapping[str, tuple[float | str | None, ...]]
+    #: For which neighbours the mechanisms of the label are.
     adjacency: Adjacency = Adjacency.AS_STATED
 
     @property
@@ -297,40 +402,25 @@ class MechanismContents:
         return self.settings - self.missing - self.failed
 
 
-#: What a study says of all its cells.
-_FACTS = ("method", "tolerance", "buckets", "floor", "direction", "keep_states")
-
-
 @dataclass(frozen=True)
 class StudyContents:
-    """What the store of a study holds.
+    """What the store of a study holds."""
 
-    Attributes
-    ----------
-    store, name
-        Path or URL of the store; the name of the study.
-    study
-        What it computes: grids, method, tolerance.
-    mechanisms
-        In the order of the study.
-    parts
-        How many studies the store is made of: 1, and one for each extension.
-    refinements, refined_points
-        What queries have added: documents, and points in them.
-    refined_settings
-        The settings of these points, as text.
-    complete
-        Whether every point of these mechanisms is computed, as far as the names of the files tell.
-    """
-
+    #: Path or URL of the store; the name of the study.
     store: str
     name: str
+    #: What it computes: grids, method, tolerance.
     study: StudySpec
+    #: In the order of the study.
     mechanisms: tuple[MechanismContents, ...]
+    #: How many studies the store is made of: 1, and one for each extension.
     parts: int
+    #: What queries have added: documents, and points in them.
     refinements: int
     refined_points: int
+    #: The settings of these points, as text.
     refined_settings: tuple[str, ...]
+    #: Whether every point of these mechanisms is computed, as far as the names of the files tell.
     complete: bool
 
     @property
@@ -357,23 +447,17 @@ class StudyContents:
         return contents_sheet(self)._repr_html_()
 
     def of(self, label: str | None) -> Self:
-        """Return the same with one mechanism alone, or with all of them for None.
-
-        Raises
-        ------
-        InvalidInputError
-            There is no mechanism of that label.
-        """
+        """Return the same with one mechanism alone, or with all of them for None; an unknown label is an error."""
         known = list(dict.fromkeys(one.label for one in self.mechanisms))
-        if label is not None and label not in known:
+        if label is None:
+            return self
+        if label not in known:
             raise InvalidInputError(
                 f"mechanism: expected one of {', '.join(map(shown, known))}, got {shown(label)}"
                 f"{did_you_mean(label, known)}"
             )
-        if label is None:
-            return self
-        kept = tuple(one for one in self.mechanisms if one.label == label)
-        return replace(self, mechanisms=kept, complete=all(one.computed == one.settings for one in kept))
+        these = tuple(one for one in self.mechanisms if one.label == label)
+        return replace(self, mechanisms=these, complete=all(one.computed == one.settings for one in these))
 
     @property
     def _grids(self) -> dict[str, Sequence[float]]:
@@ -382,21 +466,17 @@ class StudyContents:
 
     def as_json(self) -> dict[str, JsonValue]:
         """Return everything, with all values, in the types of JSON; None for an e^ε that no float holds."""
-        grids = {name: [one if math.isfinite(one) else None for one in values] for name, values in self._grids.items()}
+        added = {"all": self.refinements, "points": self.refined_points, "settings": list(self.refined_settings)}
         return {
             "store": self.store,
             "study": self.name,
             "digest": self.study.digest,
             "complete": self.complete,
             **{name: getattr(self.study, name) for name in _FACTS},
-            **grids,
+            **{name: [one if math.isfinite(one) else None for one in values] for name, values in self._grids.items()},
             "settings": {"all": self.settings, "missing": self.missing, "failed": self.failed},
             "parts": self.parts,
-            "refinements": {
-                "all": self.refinements,
-                "points": self.refined_points,
-                "settings": list(self.refined_settings),
-            },
+            "refinements": added,
             "mechanisms": [
                 {
                     "mechanism": one.label,
@@ -413,21 +493,21 @@ class StudyContents:
 def contents_of(opened: Study) -> StudyContents:
     """Return what a store holds, by its parts as one study, how far each part is, and what queries have added."""
     study, refinements = opened.spec, read_refinements(opened.parts[0])
-    absent, failed = np.zeros(len(study.cells), dtype=bool), np.zeros(len(study.cells), dtype=bool)
+    every = np.arange(len(study.cells))
+    absent, failed = np.zeros(len(every), dtype=bool), np.zeros(len(every), dtype=bool)
     if len(opened.parts) > 1:
         index = {cell: number for number, cell in enumerate(study.cells)}
         for part in missing_parts([stored.study for stored in opened.parts], study):
             absent[[index[cell] for cell in part.cells]] = True
-    for each in map(part_status, opened.parts):
-        for batch in each.missing:
-            absent[opened.numbers(each.stored, range(batch.first, batch.stop))] = True
-        for item in each.failed:
-            failed[opened.numbers(each.stored, range(item.cell, item.cell + 1))] = True
-    columns = columns_of(study.cells)
+    for stored in opened.parts:
+        cells, rows = opened.rows_in(stored, every)
+        progress = stored.progress()
+        absent[cells[~progress.committed[rows // stored.cells_per_batch]]] = True
+        failed[cells[np.isin(rows, [*progress.failed])]] = True
+    columns, neighbours = columns_of(study.cells), neighbours_by_label(study)
     groups: dict[tuple[str, str], list[int]] = {}
     for row, key in enumerate(zip(columns["mechanism"], columns["kind"], strict=True)):
         groups.setdefault(key, []).append(row)
-    neighbours = neighbours_by_label(study)
     mechanisms = tuple(
         MechanismContents(
             label=str(label),
@@ -435,7 +515,7 @@ def contents_of(opened: Study) -> StudyContents:
             settings=len(rows),
             missing=int(np.count_nonzero(absent[rows] & ~failed[rows])),
             failed=int(np.count_nonzero(failed[rows])),
-            parameters=dict(_parameters(columns, rows)),
+            parameters=_parameters(columns, np.array(rows)),
             adjacency=neighbours[str(label)],
         )
         for (label, kind), rows in groups.items()
@@ -453,33 +533,25 @@ def contents_of(opened: Study) -> StudyContents:
     )
 
 
-def _parameters(
-    columns: Mapping[str, Sequence[float | str]], rows: Sequence[int]
-) -> Iterator[tuple[str, tuple[float | str | None, ...]]]:
+def _parameters(columns: Mapping[str, Sequence[Any]], rows: IntArray) -> dict[str, tuple[float | str | None, ...]]:
+    """Return the different values of each parameter in some rows, increasing; first None where a row has none."""
+    found: dict[str, tuple[float | str | None, ...]] = {}
     for name in known_columns():
-        if name in ("mechanism", "kind") or name not in columns:
-            continue
-        column = columns[name]
-        found = {column[row] if is_set(column[row]) else None for row in rows}
-        values = sorted(
-            (value for value in found if value is not None), key=lambda value: (isinstance(value, str), value)
-        )
-        if values:
-            yield name, (*([None] if None in found else []), *values)
-
-
-#: Of longer lists of values print has the ends and the number.
-_MAX_LISTED = 8
+        if name in columns and name not in ("mechanism", "kind"):
+            held = {columns[name][row] for row in rows.tolist()}
+            values = sorted(filter(is_set, held), key=lambda value: (isinstance(value, str), value))
+            if values:
+                found[name] = (*([] if all(map(is_set, held)) else [None]), *values)
+    return found
 
 
 def contents_sheet(contents: StudyContents) -> Sheet:
     """Return what a store holds as a sheet: rows of the study first, which have no mechanism; in CSV all values."""
     study = contents.study
-    # Only a tolerance has a floor, and is sought in some direction.
+    # Only a tolerance has a floor and a direction.
     names = [name for name in _FACTS if study.required_tolerance is not None or name not in ("floor", "direction")]
-    facts: dict[str, Value] = {"study": contents.name, "complete": contents.complete}
-    facts |= {name: getattr(study, name) for name in names}
-    rows: list[tuple[str, str, int | None, Cell]] = [
+    facts = {"study": contents.name, "complete": contents.complete, **{name: getattr(study, name) for name in names}}
+    rows: list[tuple[Any, ...]] = [
         *(("", name, None, Shown(text_of(fact), _plain(fact))) for name, fact in facts.items() if fact is not None),
         *(("", name, len(values), _values(values, name)) for name, values in contents._grids.items()),
         ("", "settings", contents.settings, _progress(contents)),
@@ -493,12 +565,7 @@ def contents_sheet(contents: StudyContents) -> Sheet:
             (one.label, "settings", one.settings, _progress(one)),
             *((one.label, name, len(values), _values(values, name)) for name, values in one.parameters.items()),
         ]
-    columns = (
-        Column("mechanism", "mechanism", number=False),
-        Column("what", "what", number=False),
-        Column("number", "number"),
-        Column("values", "values", number=False),
-    )
+    columns = tuple(Column(name, name, number=name == "number") for name in ("mechanism", "what", "number", "values"))
     state = "complete" if contents.complete else "NOT complete"
     notes = [] if contents.complete else [f"{_progress(contents)}: pbdist status says which and why"]
     return Sheet(columns, tuple(rows), (f"{contents.name}, {state}, at {contents.store}",), tuple(notes))
@@ -511,50 +578,29 @@ def _progress(one: StudyContents | MechanismContents) -> str:
     return f"{computed:,} of {one.settings:,} computed at all points, {one.missing:,} not yet, {one.failed:,} failed"
 
 
-def _values(values: Sequence[float | str | None], name: str) -> Shown:
-    return Shown(_listed(values, name), "; ".join(_plain(_named(value, name)) for value in values))
-
-
-def _plain(value: Value) -> str:
+def _plain(value: Any) -> str:
     return value if isinstance(value, str) else repr(value).lower()
 
 
-def _listed(values: Sequence[float | str | None], name: str) -> str:
-    """Return values as text: all of them, or the ends of many numbers."""
-    texts = [text_of(_named(value, name)) for value in values]
-    if len(texts) <= _MAX_LISTED:
-        return ", ".join(texts)
-    if isinstance(values[-1], str):
-        return f"{', '.join(texts[:_MAX_LISTED])}, .."
-    start = [texts[0]] if values[0] is None else []
-    return ", ".join([*start, f"{texts[len(start)]} to {texts[-1]}"])
-
-
-def _named(value: float | str | None, name: str) -> float | str:
-    """Return a value, or the word for none."""
-    return ("auto" if name == "factor" else "none") if value is None else value
-
-
-#: Labels that an error names, with their parameters.
-_MAX_NAMED = 8
+def _values(values: Sequence[float | str | None], name: str) -> Shown:
+    """Return values as a cell: all of them, in print the ends of many numbers."""
+    none = "auto" if name == "factor" else "none"
+    held = [none if value is None else value for value in values]
+    texts = [text_of(value) for value in held]
+    text = ", ".join(texts)
+    if len(texts) > _MAX_LISTED:
+        start = [none] if values[0] is None else []
+        text = ", ".join([*start, f"{texts[len(start)]} to {texts[-1]}"])
+        if isinstance(values[-1], str):
+            text = f"{', '.join(texts[:_MAX_LISTED])}, .."
+    return Shown(text, "; ".join(map(_plain, held)))
 
 
 def only_mechanism(study: Study, noise: Mapping[str, Sequence[Any]], *, refine: bool) -> str:
-    """Return the one label of a study that can answer for some parameters of the noise.
+    """Return the one label of a study that can answer for some values of each given parameter of the noise.
 
-    Parameters
-    ----------
-    study
-        The study in the store.
-    noise
-        The values of each parameter that is given.
-    refine
-        Whether points may be computed: then a label can answer for every setting of its kind.
-
-    Raises
-    ------
-    InvalidInputError
-        Several labels can, or none; the text names them and their parameters.
+    If points may be computed, by `refine`, a label can answer for every setting of its kind. Where several labels can,
+    or none, an `InvalidInputError` names them and their parameters.
     """
     labels = list(dict.fromkeys(map(str, column_of(study.spec.cells, "mechanism"))))
     able = [label for label in labels if _can_answer(study, label, noise, refine=refine)] if len(labels) > 1 else labels
@@ -566,7 +612,7 @@ def only_mechanism(study: Study, noise: Mapping[str, Sequence[Any]], *, refine: 
     held: dict[str, dict[str, None]] = {label: {} for label in able[:_MAX_NAMED]}
     for one in study.contents().mechanisms:
         for name, values in one.parameters.items() if one.label in held else ():
-            held[one.label][f"{name} {_listed(values, name)}"] = None
+            held[one.label][f"{name} {_values(values, name).text}"] = None
     named = [f"{shown(label)} ({'; '.join(texts) or 'no parameters'})" for label, texts in held.items()]
     more = f", .. ({len(able)} in all)" if len(able) > _MAX_NAMED else ""
     raise InvalidInputError(f"--mechanism: expected one {what}, got none: it may be {', '.join(named)}{more}")
@@ -582,6 +628,6 @@ def _can_answer(study: Study, label: str, noise: Mapping[str, Sequence[Any]], *,
         except InvalidInputError:
             # Several settings have these parameters, or a value is out of its range: its own error says more.
             return True
-        if refine or len(setting.above):
+        if refine or setting.above:
             return True
     return False

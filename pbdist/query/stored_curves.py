@@ -1,7 +1,6 @@
-"""Trade-off curves, total variation and Rényi divergences from what a store holds."""
+"""Trade-off curves, total variation and Rényi divergences of one setting, from what a store holds."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,116 +12,78 @@ from pbdist.curves.tradeoff import SupportCurve, state_tradeoff, wholes_of
 from pbdist.curves.tradeoff_table import checked_errors, variation_of
 from pbdist.errors import InvalidInputError, OffGridError, StoreFormatError
 from pbdist.mechanisms import Pair
-from pbdist.query.answers import between, frozen, missed_by
+from pbdist.query.answers import between, frozen, widest_answer
 from pbdist.query.convex_delta import StateAt
-from pbdist.query.lookup import given_array
+from pbdist.query.settings import given_array
 from pbdist.results import CurveBounds, DeltaBounds, relative_width
 from pbdist.store import StoredStudy, read_state
 from pbdist.study import StudySpec
 from pbdist.study.spec import log_floor
-from pbdist.types import Direction, FloatArray
+from pbdist.types import BoolArray, Direction, FloatArray
 
 #: δ of both directions, shape (2, E), after r compositions at some ε.
 DeltaAt = Callable[[int, FloatArray], DeltaBounds]
+#: Lower and upper bounds of both directions, shape (2, n), after r compositions at some points of a curve.
+CurveAt = Callable[[int, FloatArray], tuple[FloatArray, FloatArray]]
 
 
-def stored_tradeoff(
-    delta_at: DeltaAt,
-    state_at: StateAt,
-    pair: Pair,
-    epsilon: FloatArray,
-    *,
-    compositions: Any,
-    type_one_error: Any,
-    direction: str,
-    study: StudySpec,
-) -> tuple[CurveBounds, str | None]:
-    """Bound the type II error as `Study.tradeoff`; with a sentence on those that miss the study's tolerance, if any do.
-
-    They come from the bounds on δ at ε = 0 and at the ε of the study, and from the kept state, where there is one.
-    """
+def tradeoff_curve(delta_at: DeltaAt, state_at: StateAt, pair: Pair, epsilon: FloatArray) -> CurveAt:
+    """Return the type II error by the bounds on δ at some ε, and by the saved state where there is one."""
 
     def bounds(r: int, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
         known, wholes = delta_at(r, epsilon), wholes_of([(pair, 1)], r)
         curves = [SupportCurve.from_deltas(epsilon, test, known.lower, known.upper, wholes) for test in Direction]
-        lower, upper = (
-            np.stack([side(curve, alpha)[0] for curve in curves])
-            for side in (SupportCurve.lower_bound, SupportCurve.upper_bound)
-        )
+        lower = np.stack([curve.lower_bound(alpha)[0] for curve in curves])
+        upper = np.stack([curve.upper_bound(alpha)[0] for curve in curves])
         state = state_at(r)
         if state is not None:
             below, above = zip(*(state_tradeoff(state, test, alpha, wholes) for test in Direction), strict=True)
             lower, upper = np.maximum(lower, np.stack(below)), np.minimum(upper, np.stack(above))
         return lower, upper
 
-    axis = _Axis("type_one_error", type_one_error, checked_errors, np.min)
-    return _judged(_answered(bounds, compositions, axis, direction), study, axis, pair)
+    return bounds
 
 
-def stored_total_variation(
-    delta_at: DeltaAt, pair: Pair, *, compositions: Any, direction: str, study: StudySpec
-) -> tuple[CurveBounds, str | None]:
-    """Bound the total variation distance as `Study.total_variation`, by the bounds on δ at ε = 0.
-
-    With a sentence on bounds that miss the study's tolerance, if any do.
-    """
+def variation_curve(delta_at: DeltaAt, pair: Pair) -> CurveAt:
+    """Return the total variation distance by the bounds on δ at ε = 0."""
 
     def bounds(r: int, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         known = delta_at(r, np.zeros(1))
         lower, upper = variation_of(known.lower[:, 0], known.upper[:, 0], wholes_of([(pair, 1)], r))
         return lower[:, None] + 0.0 * points, upper[:, None] + 0.0 * points
 
-    axis = _Axis("compositions", 0.0, lambda zeros: zeros, np.max)
-    return _judged(_answered(bounds, compositions, axis, direction), study, axis, pair)
+    return bounds
 
 
-def pair_renyi(pair: Pair, *, compositions: Any, order: Any, tolerance: float, direction: str) -> CurveBounds:
-    """Bound the Rényi divergence of a pair, by a computation of its own; as `Study.renyi`."""
+def renyi_curve(pair: Pair, tolerance: float) -> CurveAt:
+    """Return the Rényi divergence by a computation of its own; a tolerance that cannot be reached is an error."""
 
     def bounds(r: int, orders: FloatArray) -> tuple[FloatArray, FloatArray]:
         table = renyi_table([(pair, 1)], compositions=r, order=orders, tolerance=tolerance)
         return table.lower[:, 0], table.upper[:, 0]
 
-    found = _answered(bounds, compositions, _Axis("order", order, checked_orders, np.max), direction)
-    # A tolerance that cannot be reached is an error.
-    return replace(found, within_tolerance=frozen(np.ones(found.lower.shape, dtype=bool)))
+    return bounds
 
 
-def state_renyi(
-    kept: list[tuple[StoredStudy, int]],
-    state_at: StateAt,
-    pair: Pair,
-    *,
-    compositions: Any,
-    order: Any,
-    direction: str,
-) -> CurveBounds:
-    """Bound the Rényi divergence by kept states, as `Study.renyi` with ``from_states``; `kept` lists parts and rows.
-
-    Raises
-    ------
-    OffGridError
-        No state of that r is kept.
-    StoreDamagedError
-        One was, but its files have changed.
-    """
+def state_renyi_curve(rows: Sequence[tuple[StoredStudy, int]], state_at: StateAt, pair: Pair) -> CurveAt:
+    """Return the Rényi divergence by saved states, of cells given by part and row; an `OffGridError` without one."""
 
     def bounds(r: int, orders: FloatArray) -> tuple[FloatArray, FloatArray]:
         state = state_at(r)
         if state is not None:
             wholes = wholes_of([(pair, 1)], r)
             found = [pair_state_renyi_bounds(state, orders, side, wholes) for side in Direction]
-            return np.stack([low for low, _ in found]), np.stack([high for _, high in found])
-        sides = [Direction.A_TO_B] if pair.symmetric else list(Direction)
-        found = [state_renyi_bounds(_kept_state(kept, side, r), orders) for side in sides]
-        lower, upper = (np.stack(part) for part in zip(*found, strict=True))
-        return np.broadcast_to(lower, (2, orders.size)), np.broadcast_to(upper, (2, orders.size))
+        else:
+            sides = [Direction.A_TO_B] if pair.symmetric else list(Direction)
+            found = [state_renyi_bounds(_bucket_state(rows, side, r), orders) for side in sides]
+        lower, upper = (np.broadcast_to(np.stack(part), (2, orders.size)) for part in zip(*found, strict=True))
+        return lower, upper
 
-    return _answered(bounds, compositions, _Axis("order", order, checked_orders, np.max), direction)
+    return bounds
 
 
-def _kept_state(kept: list[tuple[StoredStudy, int]], direction: Direction, compositions: int) -> BucketState:
-    for stored, row in kept:
+def _bucket_state(rows: Sequence[tuple[StoredStudy, int]], direction: Direction, compositions: int) -> BucketState:
+    for stored, row in rows:
         try:
             state = read_state(stored, row, direction, compositions)
         except (FileNotFoundError, StoreFormatError):
@@ -130,73 +91,68 @@ def _kept_state(kept: list[tuple[StoredStudy, int]], direction: Direction, compo
         if isinstance(state, BucketState):
             return state
     raise OffGridError(
-        f"compositions: expected a number of compositions whose state is kept, got {compositions}: a study with"
-        " keep_states: true keeps those of its own"
+        f"compositions: expected a number of compositions with a saved state, got {compositions}: a study with"
+        " keep_states: true saves those of its own numbers"
     )
 
 
-@dataclass(frozen=True)
-class _Axis:
-    """The argument beside r: its name, its values, what checks them, and what picks the worse of the two directions."""
-
-    name: str
-    points: Any
-    checked: Callable[[Any], FloatArray]
-    worse: Callable[..., Any]
+#: What checks the argument beside r.
+_CHECKS: dict[str, Callable[[Any], FloatArray]] = {"type_one_error": checked_errors, "order": checked_orders}
 
 
-def _answered(
-    bounds: Callable[[int, FloatArray], tuple[FloatArray, FloatArray]], compositions: Any, axis: _Axis, direction: str
-) -> CurveBounds:
-    """Call `bounds` once for each r; return the answers in the shape of the arguments."""
+def curve_bounds(curve: CurveAt, direction: str, compositions: Any, **points: Any) -> CurveBounds:
+    """Return a curve at some r, and at the points of one more argument if there is one, in the shape of both."""
     check_direction(direction)
-    rounds_given, points_given = given_array("compositions", compositions), given_array(axis.name, axis.points)
+    given = {name: given_array(name, value) for name, value in {"compositions": compositions, **points}.items()}
+    name = next(iter(points), "compositions")
     try:
-        given = np.broadcast_arrays(rounds_given, points_given)
+        arrays = dict(zip(given, np.broadcast_arrays(*given.values()), strict=True))
     except ValueError as error:
-        raise InvalidInputError(
-            f"{axis.name}: expected a shape that broadcasts with compositions, got others"
-        ) from error
-    shape = given[0].shape
-    rounds, values = checked_compositions(given[0].reshape(-1)), axis.checked(given[1].reshape(-1))
+        raise InvalidInputError(f"{name}: its shape does not broadcast with that of compositions") from error
+    shape = arrays[name].shape
+    rounds = checked_compositions(arrays["compositions"].reshape(-1))
+    values = _CHECKS[name](arrays[name].reshape(-1)) if points else np.zeros(rounds.size)
     lower, upper = (np.empty((len(Direction), values.size)) for _ in range(2))
     for r in np.unique(rounds).tolist():
         here = rounds == r
-        lower[:, here], upper[:, here] = bounds(r, values[here])
+        lower[:, here], upper[:, here] = curve(r, values[here])
     if direction == "both":
-        lower, upper = (axis.worse(side, axis=0).reshape(shape) for side in (lower, upper))
+        # The smaller error is the worse one.
+        worse = np.min if name == "type_one_error" else np.max
+        lower, upper = worse(lower, axis=0), worse(upper, axis=0)
+        found = lower.reshape(shape), upper.reshape(shape)
     else:
-        lower, upper = (side.reshape((len(Direction), *shape)) for side in (lower, upper))
-    asked = {axis.name: given[1], "compositions": given[0]}
-    return CurveBounds(frozen(lower), frozen(upper), asked=dict(sorted(asked.items())))
+        found = lower.reshape(2, *shape), upper.reshape(2, *shape)
+    return CurveBounds(*map(frozen, found), asked=dict(sorted(arrays.items())))
 
 
-def _judged(found: CurveBounds, study: StudySpec, axis: _Axis, pair: Pair) -> tuple[CurveBounds, str | None]:
-    """Return bounds with whether they are within the study's tolerance, and a sentence on those that miss it.
+def curve_within(found: CurveBounds, study: StudySpec, pair: Pair) -> tuple[BoolArray | None, str | None]:
+    """Return which bounds are within the study's tolerance, if it has one, and a sentence on those that are not.
 
-    Of errors the difference counts, of the total variation the ratio, as in `pbdist.bounds.curves`.
+    Of type II errors the difference counts, of the total variation the ratio, as in `pbdist.bounds.curves`.
     """
     if study.required_tolerance is None:
-        return found, None
-    errors = axis.name == "type_one_error"
-    width = found.upper - found.lower if errors else relative_width(found.lower, found.upper)
-    within = width <= study.required_tolerance
-    if not errors:
+        return None, None
+    errors = "type_one_error" in found.asked
+    if errors:
+        width = found.upper - found.lower
+        within = width <= study.required_tolerance
+    else:
+        width = relative_width(found.lower, found.upper)
         with np.errstate(divide="ignore"):
-            within |= np.log(found.upper) <= log_floor(study)
-    rounds, points = found.asked["compositions"], found.asked[axis.name]
-    name = "the type II error" if errors else "the total variation"
+            within = (width <= study.required_tolerance) | (np.log(found.upper) <= log_floor(study))
 
-    def worst(index: tuple[int, ...]) -> str:
-        at = index[len(index) - rounds.ndim :]
-        point = f", α = {float(points[at]):g}" if errors else ""
+    def describe(index: tuple[int, ...]) -> str:
+        at = index[len(index) - found.asked["compositions"].ndim :]
+        point = f", α = {float(found.asked['type_one_error'][at]):g}" if errors else ""
+        name = "the type II error" if errors else "the total variation"
         known = between(name, float(found.lower[index]), float(found.upper[index]))
         return (
-            f"{pair}, r = {int(rounds[at])}{point}: {known}: this r, or ε = 0, is not stored (refine=True computes it),"
-            " or the ε of the study lie too far apart"
+            f"{pair}, r = {int(found.asked['compositions'][at])}{point}: {known}: this r, or ε = 0, is not stored"
+            " (refine=True computes it), or the ε of the study lie too far apart"
         )
 
-    what = "total_variation_upper / total_variation_lower - 1"
-    what = "type_two_error_upper - type_two_error_lower" if errors else what
-    missed = missed_by(np.asarray(~within), width, study, what, worst)
-    return replace(found, within_tolerance=frozen(np.asarray(within))), missed
+    ratio = "total_variation_upper / total_variation_lower - 1"
+    ratio = "type_two_error_upper - type_two_error_lower" if errors else ratio
+    within = np.asarray(within)
+    return frozen(within), widest_answer(~within, np.asarray(width), study, ratio, describe)

@@ -17,8 +17,8 @@ from pbdist.mechanisms import (
     noise_parameter,
     stated,
 )
-from pbdist.query.answers import tell
-from pbdist.query.lookup import check_flag
+from pbdist.query.answers import warn_or_raise
+from pbdist.query.settings import check_flag
 from pbdist.query.study import Study, open_study
 from pbdist.results import NOTHING_KNOWN, Bracket
 from pbdist.sizing.counts import smallest_count
@@ -221,7 +221,7 @@ def size(
         mean_step=sized_family.mean_step,
         family=(family, parameters),
     )
-    tell(_missed(sized), strict=strict)
+    warn_or_raise(_missed(sized), strict=strict)
     return sized
 
 

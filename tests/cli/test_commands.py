@@ -172,7 +172,7 @@ def test_a_tight_run_ends_with_the_precision_that_was_reached(tmp_path: Path, ca
     assert done.returncode == 0, done.stderr
     # Where δ is 0, as at the largest loss, no better is to be had.
     told, where = done.stdout.splitlines()[-2:]
-    assert re.fullmatch(r"upper / lower - 1 <= 0\.01 at all [67][0-9] points \(noise setting, r, ε\) asked for", told)
+    assert re.fullmatch(r"upper / lower - 1 <= 0\.01 at all [67][0-9] points \(noise setting, r, ε\) judged", told)
     assert where == "store: data/tight.zarr"
     assert "tight, tolerance 0.01" in called("plan", "study.yaml", cwd=tmp_path).stdout
     write_study(tmp_path, TIGHT.replace("p: [0.6, 0.7]", "p: 0.7"))
@@ -200,9 +200,7 @@ def test_a_run_that_misses_the_tolerance_says_so(tmp_path: Path, called: Called)
     done = called("run", "study.yaml", "--serial", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     line = done.stdout.splitlines()[-2]
-    assert line.startswith("upper / lower - 1 > 0.001 at 1 of 3 points (noise setting, r, ε) asked for, at worst 0."), (
-        line
-    )
+    assert line.startswith("upper / lower - 1 > 0.001 at 1 of 3 points (noise setting, r, ε) judged, at worst 0."), line
     assert "Laplace(scale=1e+12, sensitivity=1), r = 1, ε = 1e-13, δ from 4." in line
     # The bounds are stored all the same, and the same is said of them again.
     strict = called("run", "study.yaml", "--serial", "--strict", "--store", "strict.zarr", cwd=tmp_path)
@@ -221,7 +219,7 @@ def test_a_run_that_misses_the_tolerance_says_so(tmp_path: Path, called: Called)
     status = called("status", "strict.zarr", cwd=tmp_path)
     assert status.returncode == 0, status.stderr
     assert "tolerance: not known of 1 cells, whose bounds cannot be read" in status.stdout.splitlines()
-    asked = "upper / lower - 1 > 0.001 at 1 of 3 points (noise setting, r, ε) asked for"
+    asked = "upper / lower - 1 > 0.001 at 1 of 3 points (noise setting, r, ε) judged"
     assert f"tolerance: {asked}" in status.stdout.splitlines()
     # A run that has nothing to do says which files have changed, and what repairs them.
     again = called("run", "study.yaml", "--serial", "--store", "strict.zarr", cwd=tmp_path)

@@ -27,16 +27,16 @@ pytestmark = pytest.mark.slow
 def test_nothing_is_overwritten(store: Path, tmp_path: Path, form: str) -> None:
     out = tmp_path / f"out{form}"
     out.write_text("years of work")
-    with pytest.raises(pbdist.InvalidInputError, match="out: expected a path at which there is nothing yet"):
+    with pytest.raises(pbdist.InvalidInputError, match=r"out: .* exists already: choose another path"):
         export_study(store, out)
     out.unlink()
     out.symlink_to(tmp_path / "nowhere")
-    with pytest.raises(pbdist.InvalidInputError, match="nothing yet"):
+    with pytest.raises(pbdist.InvalidInputError, match="exists already"):
         export_study(store, out)
     out.unlink()
     (tmp_path / "out.csv-metadata.json").write_text("somebody's")
     if form == ".csv":
-        with pytest.raises(pbdist.InvalidInputError, match=r"nothing yet, got .*out\.csv-metadata\.json"):
+        with pytest.raises(pbdist.InvalidInputError, match=r"out: .*out\.csv-metadata\.json exists already"):
             export_study(store, out)
     assert [path.name for path in tmp_path.iterdir()] == ["out.csv-metadata.json"]
 
@@ -53,7 +53,7 @@ def test_what_appears_meanwhile_is_not_overwritten(
         return {"refinements_left_out": 0}
 
     monkeypatch.setattr("pbdist.export.write.about_study", late)
-    with pytest.raises(pbdist.InvalidInputError, match="nothing yet"):
+    with pytest.raises(pbdist.InvalidInputError, match="exists already"):
         export_study(store, out)
     assert files_of(tmp_path).keys() == {f"out{form}/thesis.tex"}
 

@@ -146,7 +146,7 @@ epsilon: [0.5, 1]
         ),
         ({"direction": "A||B"}, InvalidInputError, "direction: expected one of both, each, got 'A..B'"),
         ({"compositions": [1, 2], "epsilon": [1, 2, 3]}, InvalidInputError, "expected shapes that broadcast"),
-        ({"mechanism": pbdist.Laplace(3.0)}, InvalidInputError, "scale: expected none beside a mechanism"),
+        ({"mechanism": pbdist.Laplace(3.0)}, InvalidInputError, "scale: a mechanism has its own parameters"),
     ],
 )
 def test_what_cannot_be_answered_is_named(

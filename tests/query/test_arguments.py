@@ -69,7 +69,7 @@ def test_curves_are_of_one_setting(study: Study) -> None:
     for ask in (study.total_variation, lambda *a, **k: study.renyi(*a, order=2.0, **k)):
         with pytest.raises(InvalidInputError, match="scale: expected one value, as it names one setting"):
             ask("Laplace", scale=[2.0, 3.0], compositions=4)
-        with pytest.raises(InvalidInputError, match="scale: expected none beside a mechanism"):
+        with pytest.raises(InvalidInputError, match="scale: a mechanism has its own parameters; do not pass it"):
             ask(pbdist.Laplace(2.0), scale=2.0, compositions=4)
         with pytest.raises(InvalidInputError, match="mechanism: expected a label of the study or a mechanism"):
             ask(3, compositions=4)  # type: ignore[arg-type]

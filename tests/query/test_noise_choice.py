@@ -132,7 +132,7 @@ def test_less_epsilon_is_more_noise():
         ({"delta": [0.1, 0.2]}, "delta: expected one number"),
         ({"compositions": 0}, "compositions: expected whole numbers"),
         ({"epsilon": math.nan}, "epsilon: expected finite numbers"),
-        ({"epsilon": None, "exp_epsilon": 0.5}, "exp_epsilon: expected a finite number of at least 1, got 0.5"),
+        ({"epsilon": None, "exp_epsilon": 0.5}, "exp_epsilon: expected finite numbers of at least 1, got [0.5]"),
         ({"exp_epsilon": 2.0}, "epsilon: expected exactly one"),
     ],
 )

@@ -58,8 +58,8 @@ def test_rounds_whose_stored_bounds_do_not_tell(study: Study) -> None:
     for refine in (True, False):
         rounds = study.compositions("Laplace", delta=delta, refine=refine, **point)  # type: ignore[arg-type]
         assert (rounds.lower < 16) & (rounds.upper >= 16)
-        assert rounds.why_wide == "as close as the bounds on δ tell there"
-    with pytest.warns(UserWarning, match=": as close as the bounds on δ tell there$"):
+        assert rounds.why_wide == "as close as the bounds on δ allow there"
+    with pytest.warns(UserWarning, match=": as close as the bounds on δ allow there$"):
         study.compositions("Laplace", delta=delta, **point)  # type: ignore[arg-type]
 
 

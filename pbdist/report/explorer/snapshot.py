@@ -14,10 +14,10 @@ import numpy as np
 from pbdist.errors import StoreDamagedError
 from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.query import open_study
-from pbdist.query.blocks import BOTH, PointState, bounds_of_block
 from pbdist.query.noise_choice import NoiseGroup, noise_groups
 from pbdist.query.settings import neighbours_words
 from pbdist.query.status import StudyContents
+from pbdist.query.stored import BOTH, PointState
 from pbdist.report.pages.document import command
 from pbdist.rounding import exact
 from pbdist.store.layout import BOUNDS, WITHIN
@@ -55,7 +55,7 @@ class Snapshot:
         #: Why nothing can be read; None if something can be.
         self.problem: str | None = None
         try:
-            self._reader = self.study.blocks
+            self._reader = self.study.checked
         except StoreDamagedError as error:
             self.problem = str(error)
         #: The cells whose files were found damaged so far.
@@ -135,9 +135,7 @@ class Snapshot:
             values = {name: np.full(shape, np.nan) for name in BOUNDS}
             found = Table(values, np.zeros(shape, dtype=bool), np.full(shape, PointState.DAMAGED))
         else:
-            larger = {
-                name: values[:, 0] for name, values in bounds_of_block(block, ~self.unattained[chosen], BOTH).items()
-            }
+            larger = {name: values[:, 0] for name, values in block.bounds(~self.unattained[chosen], BOTH).items()}
             within = larger.pop(WITHIN, np.zeros(block.states.shape, dtype=bool))
             found = Table(larger, within, block.states)
         self.damaged |= {*chosen[(found.states == PointState.DAMAGED).any(axis=(1, 2))].tolist()}

@@ -244,7 +244,7 @@ def spread(length: int, most: int, around: Collection[int] = ()) -> list[int]:
 
 def stored_bounds(study: Study, cells: Sequence[int]) -> Mapping[int, tuple[FloatArray, FloatArray]]:
     """Return lower and upper bounds on δ of some settings over (r, ε); NaN where there are none."""
-    values = study.blocks.read(np.array(cells, dtype=np.int64)).values
+    values = study.checked.read(np.array(cells, dtype=np.int64)).values
     # NaN in either direction is NaN in the maximum.
     lower, upper = (values[name].max(axis=1) for name in ("delta_lower", "delta_upper"))
     return {cell: (lower[row], upper[row]) for row, cell in enumerate(cells)}

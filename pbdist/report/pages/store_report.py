@@ -6,10 +6,9 @@ from pathlib import Path
 
 from pbdist.errors import StoreDamagedError
 from pbdist.provenance import provenance
-from pbdist.query.judging import precision_line
 from pbdist.query.noise_choice import NoiseChoice, noise_choices
 from pbdist.query.settings import neighbours_by_label
-from pbdist.query.status import StoreStatus, contents_sheet, store_status
+from pbdist.query.status import StoreStatus, contents_sheet, precision_line, store_status
 from pbdist.query.study import Study, open_study
 from pbdist.report.pages import document as page
 from pbdist.report.pages import pictures

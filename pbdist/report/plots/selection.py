@@ -14,7 +14,7 @@ from pbdist.errors import InvalidInputError, OffGridError, StoreDamagedError, St
 from pbdist.mechanisms import Pair, pair_from_canonical
 from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.query import Study
-from pbdist.query.lookup import cells_with, check_names, is_set, telling
+from pbdist.query.settings import cells_with, check_names, is_set, telling
 from pbdist.query.stored import NOT_COMPUTED
 from pbdist.store.layout import CELL
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Adjacency, FloatArray, IntArray
