@@ -194,7 +194,7 @@ def test_few_wide_buckets_with_faint_outcomes_do_not_overflow(buckets: int) -> N
 
 
 def test_size_refuses_more_noise_than_can_be_described_at_once() -> None:
-    with pytest.raises(InvalidInputError, match=r"up to 7\.46\d*e\+10 meets, .*about 1\.59\d*e\+11 is needed"):
+    with pytest.raises(InvalidInputError, match=r"end at 7\.46\d*e\+10, .*needs about 1\.59\d*e\+11"):
         size(Poisson, compositions=1, epsilon=0.0, delta=1e-6)
 
 
