@@ -41,7 +41,6 @@ from pbdist.mechanisms.masses import (
     LossMasses,
     MassBounds,
     ScaledLossMasses,
-    scaled_gaussian_interval,
 )
 from pbdist.mechanisms.metric import MetricDP
 from pbdist.mechanisms.noisy_count import READINGS, NoisyCount
@@ -149,7 +148,6 @@ __all__ = [
     "probability",
     "real",
     "reveals_nothing",
-    "scaled_gaussian_interval",
     "stated",
     "whole",
 ]

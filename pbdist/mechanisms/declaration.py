@@ -460,6 +460,10 @@ def mechanism(kind: type[_T]) -> type[_T]:
     return made
 
 
+#: Abilities that a class may replace.
+_FREE = ("check", "adjacency")
+
+
 def refuse_replaced(kind: type[Any]) -> None:
     """Refuse a class that replaces an ability of a mechanism that it derives from.
 
@@ -475,8 +479,8 @@ def refuse_replaced(kind: type[Any]) -> None:
     if base is None or kind.__module__.startswith("pbdist."):
         return
     for name in dir(base):
-        mine, its = getattr_static(kind, name), getattr_static(base, name)
-        if mine is not its and _is_ability(its) and name not in ("check", "adjacency"):
+        ability = any(_is_ability(vars(one).get(name)) for one in base.__mro__)
+        if getattr_static(kind, name) is not getattr_static(base, name) and ability and name not in _FREE:
             raise InvalidInputError(
                 f"{kind.__name__}: expected a class of its own, got a {base.__name__} that replaces {name}: derive"
                 " it from ElementaryPair, for what is proved of the one need not hold of the other"

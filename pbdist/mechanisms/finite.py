@@ -14,7 +14,7 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.declaration import LOSSES, Domain, Form, between, mechanism, parameter, probability
 from pbdist.mechanisms.masses import SMALLEST_FLOAT, UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses, rounded_up
 from pbdist.mechanisms.outcomes import masses_of_outcomes
-from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
+from pbdist.mechanisms.pair import BoundedPair, ElementaryPair, NoiseOrder, ordered
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 #: How far from 1 the probabilities of a histogram may sum.
@@ -27,12 +27,14 @@ _FEW_OUTCOMES = 64
 
 
 @mechanism
-class RandomizedResponse(ElementaryPair):
+class RandomizedResponse(BoundedPair):
     """Randomized response: the truth is told with probability p (Meiser & Mohammadi 2018, section 5.5)."""
 
     aliases = ("rr",)
     does = "A yes-or-no question is answered truthfully with probability p, else with a lie."
     assumes = "Each answer is drawn afresh and independently of all others."
+
+    symmetric = True
 
     p: float = parameter(
         probability,
@@ -52,11 +54,6 @@ class RandomizedResponse(ElementaryPair):
     def order(self) -> NoiseOrder | None:
         """By the probability of the rarer answer."""
         return ordered(self, RandomizedResponse, min(Fraction(self.p), 1 - Fraction(self.p)))
-
-    @property
-    def symmetric(self) -> bool:
-        """True: exchanging the outcomes exchanges A and B."""
-        return True
 
     def likeness(self) -> tuple[float, ...]:
         """How far p is from 1/2 and from 1."""
@@ -89,24 +86,10 @@ class RandomizedResponse(ElementaryPair):
             return super()._scaled_masses(edges)
         log_p = float(np.log(self.p))
         error = 9.0 * abs(log_p) * UNIT_ROUNDOFF
-        masses, log_scale = MassBounds.around(np.ones(2), np.array([error, 0.0])), np.array([log_p, 0.0])
-        empty = MassBounds.zeros(edges.size + 1)
-        return ScaledLossMasses(
-            masses=LossMasses(
-                bins_a=empty,
-                bins_b=empty,
-                atom_loss=np.array([log_p, -log_p]),
-                atoms_a=masses,
-                atoms_b=masses.reversed(),
-                only_a=MassBounds.zeros(1),
-                only_b=MassBounds.zeros(1),
-                loss_error=error,
-            ),
-            log_scale_a=np.zeros(edges.size + 1),
-            log_scale_b=np.zeros(edges.size + 1),
-            atoms_log_scale_a=log_scale,
-            atoms_log_scale_b=log_scale[::-1].copy(),
-        )
+        atoms = MassBounds.around(np.ones(2), np.array([error, 0.0]))
+        masses = LossMasses.of_atoms(edges, np.array([log_p, -log_p]), atoms, atoms.reversed(), error)
+        log_scale = np.array([log_p, 0.0])
+        return ScaledLossMasses.of_atoms(masses, log_scale, log_scale[::-1].copy())
 
     def log_moment_above(self, tilt: float) -> float | None:
         """Of p^(1 + t) (1 - p)^-t + (1 - p)^(1 + t) p^-t, in which the likelier answer stands for p."""
@@ -118,32 +101,18 @@ class RandomizedResponse(ElementaryPair):
         slack = 32.0 * UNIT_ROUNDOFF * (1.0 + (1.0 + tilt) * -math.log(lie))
         return power + math.log(truth + lie * math.exp(-2.0 * power)) + slack
 
-    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002
-        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: tilt times the larger loss, where above `loss`."""
+    def _largest_loss(self, direction: Direction) -> float:  # noqa: ARG002
         if self.p in (0.0, 1.0):
             return -math.inf
-        size = rounded_up(rounded_up(abs(math.log(self.p) - math.log1p(-self.p))))
-        return rounded_up(tilt * size) if loss < size else -math.inf
+        return rounded_up(rounded_up(abs(math.log(self.p) - math.log1p(-self.p))))
 
 
 @mechanism
-class ApproximateDP(ElementaryPair):
+class ApproximateDP(BoundedPair):
     """The worst pair that any (ε, δ)-ADP mechanism can have, M_{ε,δ}: whatever is shown for it holds for all of them.
 
     Kairouz, Oh & Viswanath 2015; Murtagh & Vadhan 2016, Lemma 3.2; Meiser & Mohammadi 2018, section 2.1. With
     probability δ the input is revealed, otherwise it is randomized response with odds e^ε.
-
-    Parameters
-    ----------
-    epsilon : float
-        ε >= 0, nats.
-    delta : float
-        δ in [0, 1].
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
     """
 
     aliases = ("adp",)
@@ -154,6 +123,7 @@ class ApproximateDP(ElementaryPair):
     )
 
     noise_told_by = ("epsilon",)
+    symmetric = True
 
     epsilon: float = parameter(
         between(0.0, 1e9), "the ε of one use", unit="nats", example=[0.01, 0.1], falls_with_noise=True
@@ -164,11 +134,6 @@ class ApproximateDP(ElementaryPair):
     def order(self) -> NoiseOrder | None:
         """By ε and by δ, which fall with the noise."""
         return ordered(self, ApproximateDP, -Fraction(self.epsilon), -Fraction(self.delta))
-
-    @property
-    def symmetric(self) -> bool:
-        """True: exchanging the outcomes exchanges A and B."""
-        return True
 
     @property
     def identical(self) -> bool:
@@ -183,8 +148,8 @@ class ApproximateDP(ElementaryPair):
         """The same, with e^-ε as the factor of the fainter atoms where it is small."""
         if math.exp(-self.epsilon) >= _FAINT_MASS:
             return super()._scaled_masses(edges)
-        bins, log_scale = np.zeros(edges.size + 1), np.array([0.0, -self.epsilon])
-        return ScaledLossMasses(self._masses(edges, 1.0), bins, bins, log_scale, log_scale[::-1].copy())
+        log_scale = np.array([0.0, -self.epsilon])
+        return ScaledLossMasses.of_atoms(self._masses(edges, 1.0), log_scale, log_scale[::-1].copy())
 
     def _masses(self, edges: FloatArray, numerator: float) -> LossMasses:
         """Masses with e^-ε in the numerator of the fainter atoms as given."""
@@ -195,23 +160,16 @@ class ApproximateDP(ElementaryPair):
         error = 16.0 * UNIT_ROUNDOFF
         revealed = MassBounds.around(self.delta, 0.0, occupied=self.delta > 0.0)
         common = self.delta < 1.0
-        empty = MassBounds.zeros(edges.size + 1)
-        return LossMasses(
-            bins_a=empty,
-            bins_b=empty,
-            atom_loss=np.array([self.epsilon, -self.epsilon]),
-            atoms_a=MassBounds.around(masses, error, occupied=common),
-            atoms_b=MassBounds.around(masses[::-1], error, occupied=common),
-            only_a=revealed,
-            only_b=revealed,
-            loss_error=0.0,
+        masses_of_atoms = LossMasses.of_atoms(
+            edges,
+            np.array([self.epsilon, -self.epsilon]),
+            MassBounds.around(masses, error, occupied=common),
+            MassBounds.around(masses[::-1], error, occupied=common),
         )
+        return replace(masses_of_atoms, only_a=revealed, only_b=revealed)
 
-    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002
-        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: tilt times the larger loss ε, where above `loss`."""
-        if self.delta == 1.0 or loss >= self.epsilon:
-            return -math.inf
-        return rounded_up(tilt * self.epsilon)
+    def _largest_loss(self, direction: Direction) -> float:  # noqa: ARG002
+        return -math.inf if self.delta == 1.0 else self.epsilon
 
 
 _MASSES = Domain(lambda _, name, value: _distribution(name, value), Form.MASSES)
@@ -219,19 +177,11 @@ _MASSES = Domain(lambda _, name, value: _distribution(name, value), Form.MASSES)
 
 @mechanism
 class Histogram(ElementaryPair):
-    """Two measured or tabulated distributions over the same outcomes.
+    """Two measured or tabulated distributions over the same outcomes, A and B.
 
-    Parameters
-    ----------
-    p, q : sequence of int or of float, equal lengths
-        A and B. Whole numbers of integer type are counts and are divided by their sum; floats are probabilities, which
-        must sum to 1 within 1e-9 and are then taken as the masses they are; δ is at most 1 all the same. Zeros are
-        allowed on either side.
-
-    Raises
-    ------
-    InvalidInputError
-        If lengths differ, a value is negative or not finite, or the probabilities do not sum to 1.
+    Whole numbers of integer type are counts and are divided by their sum; floats are probabilities, which must sum to 1
+    within 1e-9 and are then taken as the masses they are; δ is at most 1 all the same. Zeros are allowed on either
+    side.
     """
 
     aliases = ("measured",)
@@ -318,8 +268,7 @@ class Histogram(ElementaryPair):
         both = (a > 0.0) & (b > 0.0)
         atoms_a, log_a = _split_off(masses.atoms_a, a[both], self.p, both)
         atoms_b, log_b = _split_off(masses.atoms_b, b[both], self.q, both)
-        bins = np.zeros(edges.size + 1)
-        return ScaledLossMasses(replace(masses, atoms_a=atoms_a, atoms_b=atoms_b), bins, bins, log_a, log_b)
+        return ScaledLossMasses.of_atoms(replace(masses, atoms_a=atoms_a, atoms_b=atoms_b), log_a, log_b)
 
 
 def _split_off(

@@ -10,8 +10,6 @@ from pbdist.mechanisms.additive import Laplace, cut_gaussian
 from pbdist.mechanisms.declaration import (
     LOSSES,
     SPREADS,
-    checked_integer,
-    checked_size,
     mechanism,
     parameter,
     positive,
@@ -28,7 +26,7 @@ from pbdist.mechanisms.masses import (
     rounded_up,
 )
 from pbdist.mechanisms.outcomes import MAX_OUTCOMES, kept_masses, masses_of_outcomes
-from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
+from pbdist.mechanisms.pair import BoundedPair, ElementaryPair, NoiseOrder, ordered
 from pbdist.types import Direction, FloatArray
 
 #: Scaled masses with a larger exponent are given with a factor of their own.
@@ -48,7 +46,7 @@ _DIVERGENCE_TERMS, _HIDDEN = 8, 1e-300
 
 
 @mechanism
-class DiscreteLaplace(ElementaryPair):
+class DiscreteLaplace(BoundedPair):
     """Discrete Laplace noise (two-sided geometric) on whole numbers: A = N, B = N + sensitivity.
 
     P(N = k) is proportional to e^(-abs(k) / scale): Ghosh, Roughgarden & Sundararajan 2009 (the geometric mechanism).
@@ -61,6 +59,7 @@ class DiscreteLaplace(ElementaryPair):
     assumes = "One individual moves the answer by at most the sensitivity, whole."
     checked_together = ("scale", "sensitivity")
     largest_decides = ("sensitivity",)
+    symmetric = True
 
     scale: float = parameter(
         positive,
@@ -86,11 +85,6 @@ class DiscreteLaplace(ElementaryPair):
     def moved(self, times: int) -> "DiscreteLaplace":
         """With so many times the sensitivity."""
         return DiscreteLaplace(self.scale, self.sensitivity * times)
-
-    @property
-    def symmetric(self) -> bool:
-        """True: the reflection of k exchanges A and B."""
-        return True
 
     @property
     def cost_stand_in(self) -> ElementaryPair:
@@ -120,13 +114,10 @@ class DiscreteLaplace(ElementaryPair):
         log_scale = np.where(deep, -exponent, 0.0)
         with np.errstate(under="ignore"):
             masses = self._atoms(edges, np.exp(np.where(deep, 0.0, -exponent)), exponent)
-        bins = np.zeros(edges.size + 1)
-        return ScaledLossMasses(masses, bins, bins, log_scale, log_scale[::-1].copy())
+        return ScaledLossMasses.of_atoms(masses, log_scale, log_scale[::-1].copy())
 
-    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002
-        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: tilt times the largest loss, where above `loss`."""
-        largest = rounded_up(self.largest_loss)
-        return rounded_up(tilt * largest) if loss < largest else -math.inf
+    def _largest_loss(self, direction: Direction) -> float:  # noqa: ARG002
+        return rounded_up(self.largest_loss)
 
     def _distances(self) -> FloatArray:
         """Return |k| / scale for k = 0 .. sensitivity, off by u relatively."""
@@ -145,17 +136,7 @@ class DiscreteLaplace(ElementaryPair):
         a = np.maximum(a, SMALLEST_FLOAT)
         atoms = MassBounds.around(a, (32.0 + 2.0 * exponent) * UNIT_ROUNDOFF)
         loss = (self.sensitivity - 2.0 * np.arange(self.sensitivity + 1, dtype=np.float64)) / self.scale
-        empty = MassBounds.zeros(edges.size + 1)
-        return LossMasses(
-            bins_a=empty,
-            bins_b=empty,
-            atom_loss=loss,
-            atoms_a=atoms,
-            atoms_b=atoms.reversed(),
-            only_a=MassBounds.zeros(1),
-            only_b=MassBounds.zeros(1),
-            loss_error=2.0 * UNIT_ROUNDOFF * float(loss[0]),
-        )
+        return LossMasses.of_atoms(edges, loss, atoms, atoms.reversed(), 2.0 * UNIT_ROUNDOFF * float(loss[0]))
 
 
 @mechanism
@@ -171,6 +152,7 @@ class DiscreteGaussian(ElementaryPair):
     assumes = "One individual moves the answer by at most the sensitivity, whole."
     checked_together = ("scale", "sensitivity")
     largest_decides = ("sensitivity",)
+    symmetric = True
 
     scale: float = parameter(
         positive,
@@ -189,11 +171,6 @@ class DiscreteGaussian(ElementaryPair):
     def moved(self, times: int) -> "DiscreteGaussian":
         """With so many times the sensitivity."""
         return DiscreteGaussian(self.scale, self.sensitivity * times)
-
-    @property
-    def symmetric(self) -> bool:
-        """True: the reflection of k exchanges A and B."""
-        return True
 
     @property
     def cost_stand_in(self) -> ElementaryPair:
@@ -277,9 +254,6 @@ def discrete_gaussian_total(scale: float) -> tuple[float, float]:
 
 def _check(pair: DiscreteLaplace | DiscreteGaussian) -> None:
     name = type(pair).__name__
-    object.__setattr__(pair, "scale", checked_size(name, "scale", pair.scale))
-    s = checked_integer(name, "sensitivity", pair.sensitivity, minimum=1, maximum=MAX_OUTCOMES)
-    object.__setattr__(pair, "sensitivity", s)
     if pair.outcomes <= MAX_OUTCOMES and pair.largest_loss > _LARGEST_LOSS:
         raise InvalidInputError(
             f"{name}.scale: expected a scale that leaves losses of at most {_LARGEST_LOSS:g}, got {shown(pair.scale)}"
@@ -287,7 +261,7 @@ def _check(pair: DiscreteLaplace | DiscreteGaussian) -> None:
     if pair.outcomes > MAX_OUTCOMES:
         raise InvalidInputError(
             f"{name}.scale: expected a scale and a sensitivity that leave at most {MAX_OUTCOMES} outcomes,"
-            f" got {shown(pair.scale)} and {s}"
+            f" got {shown(pair.scale)} and {pair.sensitivity}"
         )
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.declaration import (
     LOSSES,
+    checked_between,
     checked_integer,
-    checked_number,
     checked_probability,
     mechanism,
     parameter,
@@ -60,6 +60,9 @@ class KaryRandomizedResponse(ElementaryPair):
         " answer of one individual."
     )
 
+    symmetric = True
+    adjacency = Adjacency.REPLACE_ONE
+
     p: float = parameter(
         probability,
         "the probability of the true answer",
@@ -98,9 +101,7 @@ class KaryRandomizedResponse(ElementaryPair):
             If ε is below 0, or so large that a lie is rarer than 1e-9: give p itself then.
         """
         answers = checked_integer(_NAME, "k", k, minimum=2, maximum=_MAX_ANSWERS)
-        loss = checked_number(_NAME, "epsilon", epsilon)
-        if not 0.0 <= loss <= 700.0:
-            raise InvalidInputError(f"{_NAME}.epsilon: expected a number from 0 to 700, got {shown(epsilon)}")
+        loss = checked_between(_NAME, "epsilon", epsilon, low=0.0, high=700.0)
         odds = Fraction(math.exp(loss)) * (1 + _ERROR_OF_EXP) if loss else Fraction(1)
         return cls(_rounded_up("epsilon", epsilon, odds / (odds + answers - 1)), answers)
 
@@ -132,16 +133,6 @@ class KaryRandomizedResponse(ElementaryPair):
         """By how far p is from 1/k, of equally many answers and of truths on the same side of it."""
         distance = Fraction(self.p) - Fraction(1, self.k)
         return ordered(self, KaryRandomizedResponse, -abs(distance), family=(self.k, distance < 0))
-
-    @property
-    def symmetric(self) -> bool:
-        """True: exchanging two answers exchanges A and B."""
-        return True
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """One individual's true answer is replaced by another one."""
-        return Adjacency.REPLACE_ONE
 
     @property
     def identical(self) -> bool:
@@ -181,30 +172,16 @@ class KaryRandomizedResponse(ElementaryPair):
             return super()._scaled_masses(edges)
         loss, error = self._loss()
         log_p, lie = float(np.log(self.p)), 1.0 / (self.k - 1.0)
-        told = slice(None) if self.k > 2 else slice(2)
-        masses = MassBounds.around(
-            np.array([1.0, lie, (self.k - 2.0) / (self.k - 1.0)])[told],
-            np.array([9.0 * abs(log_p), 6.0, 6.0])[told] * UNIT_ROUNDOFF,
+        chosen = slice(None) if self.k > 2 else slice(2)
+        a = MassBounds.around(
+            np.array([1.0, lie, (self.k - 2.0) / (self.k - 1.0)])[chosen],
+            np.array([9.0 * abs(log_p), 6.0, 6.0])[chosen] * UNIT_ROUNDOFF,
         )
-        exchanged = np.array([1, 0, 2])[told]
-        log_scale = np.array([log_p, 0.0, 0.0])[told]
-        empty = MassBounds.zeros(edges.size + 1)
-        return ScaledLossMasses(
-            masses=LossMasses(
-                bins_a=empty,
-                bins_b=empty,
-                atom_loss=np.array([loss, -loss, 0.0])[told],
-                atoms_a=masses,
-                atoms_b=MassBounds(masses.lower[exchanged], masses.upper[exchanged]),
-                only_a=MassBounds.zeros(1),
-                only_b=MassBounds.zeros(1),
-                loss_error=error,
-            ),
-            log_scale_a=np.zeros(edges.size + 1),
-            log_scale_b=np.zeros(edges.size + 1),
-            atoms_log_scale_a=log_scale,
-            atoms_log_scale_b=log_scale[exchanged].copy(),
-        )
+        exchanged = np.array([1, 0, 2])[chosen]
+        b = MassBounds(a.lower[exchanged], a.upper[exchanged])
+        log_scale = np.array([log_p, 0.0, 0.0])[chosen]
+        masses = LossMasses.of_atoms(edges, np.array([loss, -loss, 0.0])[chosen], a, b, error)
+        return ScaledLossMasses.of_atoms(masses, log_scale, log_scale[exchanged].copy())
 
     def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002
         """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: tilt times the larger loss, where above `loss`."""

@@ -38,9 +38,8 @@ def whole_interval(
     The ends are whole numbers below 2^53 in size, or infinite, and no stretch is empty. The errors hold where a mass is
     at least `SMALLEST_MASS`.
     """
-    if isinstance(noise, DiscreteLaplace):
-        return _of_laplace(noise.scale, first - mean, last - mean)
-    return _of_gaussian(noise.scale, first - mean, last - mean)
+    interval = _of_laplace if isinstance(noise, DiscreteLaplace) else _of_gaussian
+    return interval(noise.scale, first - mean, last - mean)
 
 
 def mean_of_positive_part(noise: WholeNoise, mean: float) -> float:
@@ -151,31 +150,19 @@ _NOISE = Domain(_checked_noise, Form.MECHANISM, kinds=("Laplace", "Gaussian", "D
 class NoisyCount(ElementaryPair):
     """What an observer sees of a count to which whole-numbered noise is added: A = N, B = shift + N.
 
-    Parameters
-    ----------
-    noise : Laplace, Gaussian, DiscreteLaplace or DiscreteGaussian
-        The draw X before it is made a count, about its mean; neither truncated nor with a sensitivity of its own.
-    mean : float
-        Mean of X, in messages. Under discrete noise a whole number, so that X is one.
-    shift : int
-        How far the true counts of neighbouring inputs differ, at least 1: 2 for Vuvuzela's dialing protocol.
-    reading : str, optional
-        How X becomes a count N >= 0:
+    X is the draw of the noise about its mean, neither truncated nor with a sensitivity of its own. Under discrete noise
+    the mean is a whole number, so that X is one. The shift is 2 for Vuvuzela's dialing protocol. The reading says how X
+    becomes a count N >= 0:
 
-        - ``"clamp-and-ceil"`` (the default): N = ⌈max(0, X)⌉, as the Vuvuzela paper specifies the protocol. An output
-          below `shift` occurs under A only and reveals the input.
-        - ``"redraw-and-floor"``: N = ⌊X⌋, X redrawn while negative, as the published implementation does.
-        - ``"shift-inside"``: A = ⌈max(0, X)⌉, B = ⌈max(0, X + shift)⌉, the pair that Meiser & Mohammadi 2018 write down
-          in section 7.1. The shift inside the maximum hides the outputs that reveal the input: it describes a
-          system that adds the true count before it cuts at 0, and promises too much for one that adds it after.
+    - ``"clamp-and-ceil"`` (the default): N = ⌈max(0, X)⌉, as the Vuvuzela paper specifies the protocol. An output below
+      `shift` occurs under A only and reveals the input.
+    - ``"redraw-and-floor"``: N = ⌊X⌋, X redrawn while negative, as the published implementation does.
+    - ``"shift-inside"``: A = ⌈max(0, X)⌉, B = ⌈max(0, X + shift)⌉, the pair that Meiser & Mohammadi 2018 write down in
+      section 7.1. The shift inside the maximum hides the outputs that reveal the input: it describes a system that adds
+      the true count before it cuts at 0, and promises too much for one that adds it after.
 
-        Under discrete noise nothing is left to round: the readings are max(0, X), X redrawn while negative, and the cut
-        after the count is added.
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
+    Under discrete noise nothing is left to round: the readings are max(0, X), X redrawn while negative, and the cut
+    after the count is added.
     """
 
     does = (
@@ -295,7 +282,7 @@ class NoisyCount(ElementaryPair):
         loss = _FAR * ratio - 0.5 * ratio * ratio
         loss -= 1e-9 * (1.0 + abs(loss))
         moment = Gaussian(scale, shift).log_tail_moment(tilt, loss, Direction.A_TO_B)
-        kept = float(noise.interval(np.zeros(1), np.full(1, np.inf), self.mean)[0][0])
+        kept = self._kept()
         clamped = float(noise.interval(np.full(1, -np.inf), np.zeros(1), self.mean)[0][0])
         if self.reading == "clamp-and-ceil" and clamped <= _CLEAR:
             if clamped > _FAINT:
@@ -308,22 +295,17 @@ class NoisyCount(ElementaryPair):
         first, last = self._own_loss_counts()
         draws = np.arange(first, last, dtype=np.float64) + self._first_draw()
         a_ends, b_ends = self._irregular_atom()
-        lower_a = np.concatenate((a_ends[:, 0], draws))
-        upper_a = np.concatenate((a_ends[:, 1], draws + 1.0))
-        lower_b = np.concatenate((b_ends[:, 0], draws - self.shift))
-        upper_b = np.concatenate((b_ends[:, 1], draws + 1.0 - self.shift))
-        known_loss = np.full(lower_a.size, np.nan)
+        known_loss = np.full(a_ends.shape[0] + draws.size, np.nan)
         if self._whole:
             known_loss[a_ends.shape[0] :] = self._losses_of_draws(draws if self._ends_below else draws + 1.0)
+        regular = np.stack((draws, draws + 1.0), axis=1)
         if self._is_laplace:
             stretches = self._constant_stretches(first, last)
-            lower_a = np.concatenate((lower_a, stretches[:, 0]))
-            upper_a = np.concatenate((upper_a, stretches[:, 1]))
-            lower_b = np.concatenate((lower_b, stretches[:, 0] - self.shift))
-            upper_b = np.concatenate((upper_b, stretches[:, 1] - self.shift))
+            regular = np.concatenate((regular, stretches[:, :2]))
             known_loss = np.concatenate((known_loss, stretches[:, 2]))
-        mass_a, error_a = self._mass(lower_a, upper_a)
-        mass_b, error_b = self._mass(lower_b, upper_b)
+        draws_a, draws_b = np.concatenate((a_ends, regular)), np.concatenate((b_ends, regular - self.shift))
+        mass_a, error_a = self._mass(draws_a[:, 0], draws_a[:, 1])
+        mass_b, error_b = self._mass(draws_b[:, 0], draws_b[:, 1])
 
         tails = 0.0 if self._is_laplace else 4.0 * SMALLEST_MASS
         revealed = self._revealing_mass()
@@ -362,10 +344,10 @@ class NoisyCount(ElementaryPair):
 
     def _kept(self) -> float:
         """Mass of the draws of at least 0."""
-        kept = np.zeros(1), np.full(1, np.inf)
+        lower, upper = np.zeros(1), np.full(1, np.inf)
         if isinstance(self.noise, AdditiveNoise):
-            return float(self.noise.interval(*kept, self.mean)[0][0])
-        return float(whole_interval(self.noise, *kept, self.mean)[0][0])
+            return float(self.noise.interval(lower, upper, self.mean)[0][0])
+        return float(whole_interval(self.noise, lower, upper, self.mean)[0][0])
 
     def _tails_from_one(self) -> float:
         """Σ over k >= 1 of P(X >= k)."""
@@ -392,7 +374,7 @@ class NoisyCount(ElementaryPair):
 
         A count is regular where A's draws are a unit interval and B's are the same interval `shift` lower.
         """
-        return {CLAMP_AND_CEIL: float(self.shift), REDRAW_AND_FLOOR: float(self.shift), SHIFT_INSIDE: 0.0}[self.reading]
+        return 0.0 if self.reading == SHIFT_INSIDE else float(self.shift)
 
     def _own_loss_counts(self) -> tuple[int, int]:
         """Return the range [first, last), counted from the first regular count, in which every count has its own loss.
@@ -445,7 +427,7 @@ class NoisyCount(ElementaryPair):
     def _draws(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mass of draws in [lower, upper], of whole ones without one end, and a bound on its relative error."""
         if isinstance(self.noise, AdditiveNoise):
-            return self.noise.interval(lower, upper, self.mean)
+            return self.noise.interval(lower, upper, self.mean)[:2]
         if self._ends_below:
             return whole_interval(self.noise, lower, upper - 1.0, self.mean)
         return whole_interval(self.noise, lower + 1.0, upper, self.mean)

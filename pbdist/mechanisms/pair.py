@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cache
@@ -12,7 +12,7 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms.declaration import noise_parameter, parameters_of, refuse_replaced
-from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
+from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses, rounded_up
 from pbdist.mechanisms.tails import BEYOND
 from pbdist.notebook import html_of_fields
 from pbdist.types import Adjacency, Direction, FloatArray, JsonValue, joined
@@ -356,20 +356,11 @@ class ElementaryPair(Pair):
         return self
 
     def loss_picture(self, target: float, beyond: float = BEYOND) -> tuple[FloatArray, FloatArray] | None:  # noqa: ARG002
-        """A rough picture of the losses, on which no bound rests.
+        """A rough picture of the losses, on which no bound rests; None where the masses of many bins are as quick.
 
-        Parameters
-        ----------
-        target : float
-            The largest mean that an exponential tilt is to give the loss in either direction, nats.
-        beyond : float
-            How far beyond its means a normal loss is seen, in deviations.
-
-        Returns
-        -------
-        (ndarray, ndarray) or None
-            Losses, increasing, nats, and natural logarithms of P_A's masses at them, up to a common summand; None where
-            the masses of many bins are as quick.
+        It has losses, increasing, nats, and natural logarithms of P_A's masses at them, up to a common summand.
+        `target` is the largest mean, in nats, that an exponential tilt is to give the loss in either direction, and
+        `beyond` tells how far beyond its means a normal loss is seen, in deviations.
         """
         return None
 
@@ -403,19 +394,9 @@ class ElementaryPair(Pair):
         return self.loss_masses(np.ascontiguousarray(-edges[::-1])).swapped()
 
     def scaled_loss_masses(self, edges: FloatArray, direction: Direction = Direction.A_TO_B) -> ScaledLossMasses:
-        """Masses for one direction, also those too small for a float64 where the mechanism knows them.
+        """Masses for one direction, as `directed_loss_masses`, each with the logarithm of a factor.
 
-        Parameters
-        ----------
-        edges : ndarray, shape (m,)
-            Loss edges in nats, finite and increasing.
-        direction : Direction, optional
-            Which of the two distributions plays P_A.
-
-        Returns
-        -------
-        ScaledLossMasses
-            As `directed_loss_masses`, each mass with the logarithm of a factor, which is 0 for an ordinary mass.
+        The factors are 0 for ordinary masses. Masses too small for a float64 have one where the mechanism knows them.
         """
         if direction is Direction.A_TO_B:
             return self._scaled_masses(edges)
@@ -424,25 +405,51 @@ class ElementaryPair(Pair):
     def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002
         """Upper bound of ln E_A[e^(tilt L); loss < L < ∞], with A and L those of the direction.
 
-        Parameters
-        ----------
-        tilt : float
-            At least 0.
-        loss : float
-            Nats; may be infinite.
-        direction : Direction
-            Which of the two distributions plays P_A.
-
-        Returns
-        -------
-        float
-            Rounded up; -inf where no finite loss lies above `loss`, +inf where the mechanism has no closed form.
+        The tilt is at least 0; `loss`, nats, may be infinite. Rounded up; -inf where no finite loss lies above `loss`,
+        +inf where the mechanism has no closed form.
         """
         return math.inf
 
     def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
         """Masses of (A, B) as `scaled_loss_masses` returns them; without factors unless overridden."""
         return ScaledLossMasses.unscaled(self.loss_masses(edges))
+
+
+class ContinuousPair(ElementaryPair):
+    """A pair whose masses on bins are known however small they are."""
+
+    @abstractmethod
+    def _masses(self, edges: FloatArray, *, scaled: bool) -> ScaledLossMasses:
+        """Masses of (A, B), with factors if `scaled`."""
+
+    def loss_masses(self, edges: FloatArray) -> LossMasses:
+        """Masses of the bins between `edges`, and of atoms where there are some."""
+        return self._masses(edges, scaled=False).masses
+
+    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
+        return self._masses(edges, scaled=True)
+
+
+class BoundedPair(ElementaryPair):
+    """A pair whose finite losses are bounded, and whose moments are bounded by the largest one."""
+
+    @abstractmethod
+    def _largest_loss(self, direction: Direction) -> float:
+        """Upper bound of the finite losses of a direction; -inf where there are none, inf where there is no bound."""
+
+    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:
+        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: tilt times the largest loss, where above `loss`."""
+        largest = self._largest_loss(direction)
+        if loss >= largest:
+            return -math.inf
+        return rounded_up(tilt * largest) if largest < math.inf else math.inf
+
+
+def in_order(end_points: Callable[[FloatArray], FloatArray], edges: FloatArray) -> bool:
+    """Whether end points rise with their edges, and the outermost ones are the same if their edges are given alone."""
+    ends = end_points(edges)
+    alone = np.concatenate((end_points(edges[:1]), end_points(edges[-1:])))
+    return bool(np.all(ends[1:] >= ends[:-1])) and np.array_equal(ends[[0, -1]], alone)
 
 
 @cache
@@ -474,21 +481,8 @@ def factor_counts(components: Sequence[tuple[Pair, int]]) -> dict[ElementaryPair
 def choices_of(components: Sequence[tuple[Pair, int]]) -> list[tuple[list[tuple[Pair, int]], bool]] | None:
     """Return the sequences of pairs that bounds of a round come from, and whether each is attained: Theorem 46.
 
-    Parameters
-    ----------
-    components : sequence of (Pair, int)
-        The pairs of a round, and how often each occurs in it. What has no sides stands alone.
-
-    Returns
-    -------
-    list or None
-        Of one mechanism its choices; of a sequence that of all pairs above, and that of all pairs that are attained.
-        None where each pair is its own only choice.
-
-    Raises
-    ------
-    InvalidInputError
-        If something without sides is in a sequence.
+    Of one mechanism its choices; of a sequence that of all pairs above, and that of all pairs that are attained. None
+    where each pair is its own only choice. A mechanism without enclosing pairs is refused in a sequence.
     """
     if not any(pair.is_worst_of_several for pair, _ in components):
         return None

@@ -143,8 +143,8 @@ class WorstOf(Alternatives):
         object.__setattr__(
             self, "attained", tuple(one and pair.attained_by_some for one, pair in zip(given, pairs, strict=True))
         )
-        told = None if neighbours is None else checked_adjacency(neighbours, "WorstOf.neighbours")
-        object.__setattr__(self, "neighbours", told)
+        known = None if neighbours is None else checked_adjacency(neighbours, "WorstOf.neighbours")
+        object.__setattr__(self, "neighbours", known)
         # Refuses pairs for different neighbours.
         _ = self.adjacency
 
