@@ -1,6 +1,6 @@
 """Databases, and full universes of them: classes too large to be listed, whose distances have proved closed forms.
 
-A tabular database is a multiset of records, kept as a tuple in one fixed order, so that equal ones are equal tuples. A
+A tabular database is a multiset of records, a tuple in one fixed order, so that equal ones are equal tuples. A
 graph is simple and undirected: a frozenset of nodes and a frozenset of edges.
 """
 

@@ -257,7 +257,7 @@ class GivenRelation(Granularity):
     name : str
         Used in errors.
     function : callable
-        Whether D and D' are neighbours. It is symmetric: both orders are asked and must agree.
+        Whether D and D' are neighbours. It is symmetric: both orders are evaluated and must agree.
     """
 
     name: str

@@ -327,7 +327,7 @@ def compatibility(
     granularity : Granularity
         Over the class and over the parts.
     domain : DatabaseClass
-        Listed, and then all neighbours are looked at; or a full universe, and then a theorem is asked.
+        Listed, and then all neighbours are looked at; or a full universe, for which a theorem is known.
     declared : Compatibility, optional
         What is known of parts for which neither is the case. Else it is not looked at.
 

@@ -121,8 +121,8 @@ class StarDistance(_Distance):
 class DatabaseMap:
     """A deterministic map f from a class into a class, such as the part of a database that a mechanism reads.
 
-    It is a function of the database alone. One that closes over an earlier output cannot be told from another one: it
-    is for the caller not to do that.
+    It is a function of the database alone. One that closes over an earlier output cannot be
+    detected: the caller must not do that.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ class RootStarDistance(_Root, StarDistance):
 
 
 class RootScaledMetric(RootMetric):
-    """√ρ · d, with ρ kept as it is.
+    """√ρ · d, of which ρ is stored exactly.
 
     Parameters
     ----------

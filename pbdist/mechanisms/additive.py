@@ -11,7 +11,7 @@ import numpy as np
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms.declaration import (
     LOSSES,
-    SMALLEST_KEPT,
+    SMALLEST_REMAINDER,
     SPREADS,
     limits,
     mechanism,
@@ -61,17 +61,17 @@ class AdditiveNoise(ContinuousPair, BoundedPair):
 
     def check(self) -> None:
         """Refuse a truncation that leaves hardly any noise."""
-        if self.truncate is not None and not self._keeps_much(*self.truncate):
+        if self.truncate is not None and not self._leaves_enough(*self.truncate):
             raise InvalidInputError(
-                f"{type(self).__name__}.truncate: expected an interval that holds at least {SMALLEST_KEPT:g}"
+                f"{type(self).__name__}.truncate: expected an interval that holds at least {SMALLEST_REMAINDER:g}"
                 f" of the noise, got {self.truncate!r}"
             )
 
-    def _keeps_much(self, low: float, high: float) -> bool:
-        """Whether truncation keeps enough; it keeps half of the noise or more where it keeps one scale either side."""
+    def _leaves_enough(self, low: float, high: float) -> bool:
+        """Whether enough noise remains: half of it or more does within one scale of the mean."""
         if low <= -self.scale and self.scale <= high:
             return True
-        return self._interval(low, high)[0] >= SMALLEST_KEPT
+        return self._interval(low, high)[0] >= SMALLEST_REMAINDER
 
     def moved(self, times: int) -> "AdditiveNoise | None":
         """With so many times the sensitivity, but for truncated noise."""
@@ -117,8 +117,8 @@ class AdditiveNoise(ContinuousPair, BoundedPair):
         return float(mass[0]), float(error[0])
 
     @cached_property
-    def _kept(self) -> tuple[float, float]:
-        """Mass that truncation keeps, and a bound on its relative error."""
+    def _remaining(self) -> tuple[float, float]:
+        """Mass inside the truncation, and a bound on its relative error."""
         return (1.0, 0.0) if self.truncate is None else self._interval(*self.truncate)
 
     def _mass(
@@ -127,9 +127,9 @@ class AdditiveNoise(ContinuousPair, BoundedPair):
         """Mass of [lower, upper] under the noise as truncated about each mean, ``lower <= upper``, and log factors."""
         mass, error, log_scale = self.interval(lower, upper, mean, scaled=scaled)
         if self.truncate is not None:
-            kept, kept_error = self._kept
-            mass /= kept
-            error += kept_error + 2.0 * UNIT_ROUNDOFF
+            remaining, remaining_error = self._remaining
+            mass /= remaining
+            error += remaining_error + 2.0 * UNIT_ROUNDOFF
         occupied = lower < upper
         return MassBounds.around(mass, error, occupied=True if np.all(occupied) else occupied), log_scale
 
@@ -341,14 +341,15 @@ class Gaussian(AdditiveNoise):
         """Upper bound of ln E_A[e^(tilt L); loss < L < ∞].
 
         Untruncated, L ~ N(v/2, v) under A for v = (sensitivity / scale)², in both directions. Truncated, P_A is at most
-        that divided by what is kept, and the losses are bounded.
+        that divided by the mass that remains, and the losses are bounded.
         """
         ratio = self.sensitivity / self.scale
         value = log_moment_of_tail(tilt, 0.5 * ratio * ratio, ratio, loss)
         if self.truncate is None:
             return value
-        kept, kept_error = self._kept
-        within = value - math.log(kept) + 2.0 * kept_error + 16.0 * UNIT_ROUNDOFF * (1.0 + abs(math.log(kept)))
+        remaining, remaining_error = self._remaining
+        within = value - math.log(remaining) + 2.0 * remaining_error
+        within += 16.0 * UNIT_ROUNDOFF * (1.0 + abs(math.log(remaining)))
         return min(rounded_up(within), super().log_tail_moment(tilt, loss, direction))
 
 

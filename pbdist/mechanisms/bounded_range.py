@@ -32,7 +32,7 @@ class BoundedRange(ElementaryPair):
     directions, so that it is their worst case under adaptive composition too. The loss has the density e^(l/2) under A,
     and e^(-l/2) under B, up to a constant, between -η and η.
 
-    No mechanism follows the pair: at different ε different ones are the worst. So lower bounds are not told:
+    No mechanism follows the pair: at different ε different ones are the worst. So there are no lower bounds:
     `privacy_bounds` gives 0, and queries NaN. `exponential_mechanism` has lower bounds, too.
 
     Examples
@@ -52,7 +52,7 @@ class BoundedRange(ElementaryPair):
         " on trust. Upper bounds are those of the worst such mechanism; lower bounds are not known."
     )
 
-    noise_told_by = ("eta",)
+    noise_parameters = ("eta",)
     symmetric = True
     #: At each ε another mechanism is the worst, and none is at all.
     attained_by_some = False

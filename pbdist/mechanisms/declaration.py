@@ -24,8 +24,8 @@ from pbdist.mechanisms.masses import with_checked_masses
 from pbdist.suggestions import did_you_mean
 from pbdist.types import checked_adjacency
 
-#: Noise may be cut or redrawn only where at least this much of it is kept: masses are divided by it.
-SMALLEST_KEPT = 1e-10
+#: Noise may be cut or redrawn only where at least this mass remains: masses are divided by it.
+SMALLEST_REMAINDER = 1e-10
 
 #: Scales, sensitivities and truncations beyond this, or below its inverse, are refused rather than left to overflow.
 _LARGEST = 1e30
@@ -167,21 +167,11 @@ class Form(StrEnum):
 
 @dataclass(frozen=True)
 class Domain:
-    """The values that a parameter may have.
+    """The values that a parameter may have, and how one is written.
 
-    Attributes
-    ----------
-    check : callable
-        Called with the kind's name, the parameter's name and a value; returns the value as it is held, or raises
-        `InvalidInputError`.
-    form : Form
-        How a value is written.
-    names : tuple of str
-        The values of a name.
-    kinds : tuple of str
-        The kinds that a mechanism may have; all elementary ones if empty.
-    range : str
-        Which numbers, for documentation.
+    `check` is called with the kind's name, the parameter's name and a value; it returns the value as it is held, or
+    raises `InvalidInputError`. `names` are the values of a name, `kinds` those that a mechanism may have (all
+    elementary ones if empty), and `range` says which numbers, for documentation.
     """
 
     check: Callable[[str, str, Any], Any]
@@ -227,33 +217,7 @@ def one_of(*names: str) -> Domain:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a mechanism, as `parameter` declares it.
-
-    Attributes
-    ----------
-    name : str
-        That of the field.
-    domain : Domain
-        Its values.
-    what : str
-        What it is: a noun with its article.
-    unit : str
-        Empty for numbers without one.
-    aliases : tuple of str
-        What people also call it, in lower case with underscores.
-    hint : str
-        What is said to those who use another name.
-    example : object
-        A value or, as a tuple or list, some values: those of a study to begin with.
-    columns : tuple of str
-        Its columns in a store: one, or two for two numbers.
-    sized : bool
-        Whether it says how much noise there is, and is what `pbdist.size` finds.
-    falls_with_noise : bool
-        Whether less of it means more noise.
-    required : bool
-        Whether it has no default.
-    """
+    """A parameter of a mechanism, as `parameter` declares it, with the name of its field."""
 
     name: str
     domain: Domain
@@ -327,8 +291,8 @@ def parameter(
         Whether less of it means more noise.
     """
     required = default is MISSING
-    told = Parameter("", domain, what, unit, aliases, hint, example, columns, sized, falls_with_noise, required)
-    return field(default=default, metadata={"parameter": told})
+    declared = Parameter("", domain, what, unit, aliases, hint, example, columns, sized, falls_with_noise, required)
+    return field(default=default, metadata={"parameter": declared})
 
 
 def gaussian_scale(example: Any) -> Any:
@@ -393,13 +357,7 @@ MECHANISMS: Mapping[str, type[Any]] = _Registry()
 
 
 def import_mechanisms(module: str, field: str = "module") -> None:
-    """Import a module that defines mechanisms; errors name `field`.
-
-    Raises
-    ------
-    InvalidInputError
-        If it cannot be imported.
-    """
+    """Import a module that defines mechanisms; errors name `field`."""
     try:
         import_module(module)
     except InvalidInputError:
@@ -421,10 +379,7 @@ def own_modules() -> tuple[str, ...]:
 def mechanism(kind: type[_T]) -> type[_T]:
     """Make a class a mechanism: a frozen dataclass whose parameters are checked, known to all of pbdist by its name.
 
-    Raises
-    ------
-    InvalidInputError
-        If another class has the name already, or the class replaces an ability of another mechanism.
+    Another class of the same name is refused, and so is one that replaces an ability of another mechanism.
     """
     made = parametrised(kind)
     known = _KINDS.get(made.__name__)
@@ -435,23 +390,16 @@ def mechanism(kind: type[_T]) -> type[_T]:
     _check_names(made)
     for name, one in parameters_of(made).items():
         # Not `all_parameters`, which would import the modules of entry points while this one is imported.
-        others = ((other, its) for other, found in _KINDS.items() for its in parameters_of(found).values())
-        other = next(
-            (
-                other
-                for other, its in others
-                if other != made.__name__ and {*one.columns} & {*its.columns} and one.text != its.text
-            ),
-            None,
-        )
-        if other is not None:
-            raise InvalidInputError(
-                f"{made.__name__}.{name}: expected a column of its own, as that of {other} has values of another type:"
-                " give parameter(.., columns=(..,))"
-            )
-    words: Any = vars(made).get("adjacency")
-    if isinstance(words, str):
-        made.adjacency = checked_adjacency(words, f"{made.__name__}.adjacency")  # type: ignore[attr-defined]
+        for other, found in _KINDS.items():
+            its = next((each for each in parameters_of(found).values() if {*one.columns} & {*each.columns}), one)
+            if other != made.__name__ and one.text != its.text:
+                raise InvalidInputError(
+                    f"{made.__name__}.{name}: expected a column of its own, as that of {other} has values of another"
+                    " type: give parameter(.., columns=(..,))"
+                )
+    neighbours: Any = vars(made).get("adjacency")
+    if isinstance(neighbours, str):
+        made.adjacency = checked_adjacency(neighbours, f"{made.__name__}.adjacency")  # type: ignore[attr-defined]
     # Also a method that the class has from a base of its own.
     masses = getattr(made, "loss_masses", None)
     if masses is not None and not masses.__module__.startswith("pbdist."):
@@ -469,11 +417,6 @@ def refuse_replaced(kind: type[Any]) -> None:
 
     What is proved of the one need not hold of the other: bounds of Gaussian noise are read off in closed form, whatever
     the masses of a class that derives from it.
-
-    Raises
-    ------
-    InvalidInputError
-        If it does.
     """
     base = next((one for one in kind.__mro__[1:] if one in _KINDS.values()), None)
     if base is None or kind.__module__.startswith("pbdist."):
@@ -530,24 +473,21 @@ _LATER = re.compile(r"\n(?=(?:Notes|References|Examples)\n-)")
 def _documented(kind: type[Any]) -> str:
     """Return the docstring with a section on the parameters, unless it has one."""
     text = inspect.cleandoc(kind.__doc__ or "")
-    told = parameters_of(kind)
-    if not told or "\nParameters\n" in text:
+    declared = parameters_of(kind)
+    if not declared or "\nParameters\n" in text:
         return text
-    types = {
-        one.name: one.type if isinstance(one.type, str) else inspect.formatannotation(one.type) for one in fields(kind)
-    }
+    # Without the modules of classes.
+    types = {one.name: re.sub(r"\w+\.(?=\w)", "", inspect.formatannotation(one.type)) for one in fields(kind)}
     lines = ["Parameters", "----------"]
-    for name, one in told.items():
+    for name, one in declared.items():
         lines.append(f"{name} : {types[name]}{'' if one.required else ', optional'}")
-        about = [one.described, *([one.domain.range] if one.domain.range else [])]
-        text_of = ", ".join(about)
-        lines.append(f"    {text_of[:1].upper()}{text_of[1:]}.")
+        about = f"{one.described}, {one.domain.range}" if one.domain.range else one.described
+        lines.append(f"    {about[:1].upper()}{about[1:]}.")
     lines += ["", "Raises", "------", "InvalidInputError", "    If a parameter is out of its range."]
     section = "\n".join(lines)
     later = _LATER.search(text)
-    if later is None:
-        return f"{text}\n\n{section}"
-    return f"{text[: later.start()]}\n{section}\n{text[later.start() :]}"
+    place = len(text) if later is None else later.start()
+    return f"{text[:place].rstrip()}\n\n{section}\n{text[place:]}".rstrip()
 
 
 _PARAMETERS: dict[type[Any], Mapping[str, Parameter]] = {}
@@ -557,19 +497,19 @@ def parameters_of(kind: type[Any]) -> Mapping[str, Parameter]:
     """Return the parameters of a kind by name, in the order of the constructor."""
     found = _PARAMETERS.get(kind)
     if found is None:
-        told = {one.name: _named(one) for one in fields(kind) if "parameter" in one.metadata}
-        found = _PARAMETERS[kind] = MappingProxyType(told)
+        declared = {one.name: _named(one) for one in fields(kind) if "parameter" in one.metadata}
+        found = _PARAMETERS[kind] = MappingProxyType(declared)
     return found
 
 
 def _named(found: "Field[Any]") -> Parameter:
-    told: Parameter = found.metadata["parameter"]
+    one: Parameter = found.metadata["parameter"]
     return replace(
-        told,
+        one,
         name=found.name,
-        hint=told.hint or f"{found.name} is {told.what}",
-        columns=told.columns or (f"pair_{found.name}" if found.name in _NOT_PARAMETERS else found.name,),
-        example=found.default if told.example is None and not told.required else told.example,
+        hint=one.hint or f"{found.name} is {one.what}",
+        columns=one.columns or (f"pair_{found.name}" if found.name in _NOT_PARAMETERS else found.name,),
+        example=found.default if one.example is None and not one.required else one.example,
     )
 
 

@@ -28,7 +28,7 @@ _FEW_OUTCOMES = 64
 
 @mechanism
 class RandomizedResponse(BoundedPair):
-    """Randomized response: the truth is told with probability p (Meiser & Mohammadi 2018, section 5.5)."""
+    """Randomized response: the answer is true with probability p (Meiser & Mohammadi 2018, section 5.5)."""
 
     aliases = ("rr",)
     does = "A yes-or-no question is answered truthfully with probability p, else with a lie."
@@ -55,7 +55,7 @@ class RandomizedResponse(BoundedPair):
         """By the probability of the rarer answer."""
         return ordered(self, RandomizedResponse, min(Fraction(self.p), 1 - Fraction(self.p)))
 
-    def likeness(self) -> tuple[float, ...]:
+    def cost_class(self) -> tuple[float, ...]:
         """How far p is from 1/2 and from 1."""
         return abs(self.p - 0.5), 1.0 - self.p
 
@@ -76,20 +76,6 @@ class RandomizedResponse(BoundedPair):
         return masses_of_outcomes(
             edges, np.array([truth, lie]), np.array([lie, truth]), error_a=UNIT_ROUNDOFF, error_b=UNIT_ROUNDOFF
         )
-
-    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
-        """The same atoms; where p is too faint for a float64 ratio, with ln p as factor and as loss.
-
-        1 - p is never that faint: the smallest is 2^-53. ln p is off by 8u |ln p|, and ln(1 - p) is below 1e-260.
-        """
-        if not 0.0 < self.p < _FAINT_MASS:
-            return super()._scaled_masses(edges)
-        log_p = float(np.log(self.p))
-        error = 9.0 * abs(log_p) * UNIT_ROUNDOFF
-        atoms = MassBounds.around(np.ones(2), np.array([error, 0.0]))
-        masses = LossMasses.of_atoms(edges, np.array([log_p, -log_p]), atoms, atoms.reversed(), error)
-        log_scale = np.array([log_p, 0.0])
-        return ScaledLossMasses.of_atoms(masses, log_scale, log_scale[::-1].copy())
 
     def log_moment_above(self, tilt: float) -> float | None:
         """Of p^(1 + t) (1 - p)^-t + (1 - p)^(1 + t) p^-t, in which the likelier answer stands for p."""
@@ -122,7 +108,7 @@ class ApproximateDP(BoundedPair):
         " does; a particular one may be better."
     )
 
-    noise_told_by = ("epsilon",)
+    noise_parameters = ("epsilon",)
     symmetric = True
 
     epsilon: float = parameter(
@@ -358,20 +344,21 @@ def _masses(values: tuple[int, ...] | tuple[float, ...]) -> FloatArray:
 
 
 def _fractions(values: tuple[int, ...] | tuple[float, ...]) -> list[Fraction]:
-    total = int(sum(values)) if _is_counts(values) else 1
+    total = _total(values)
     return [Fraction(value) / total for value in values]
+
+
+def _total(values: tuple[int, ...] | tuple[float, ...]) -> int:
+    """Return what the values of a distribution are divided by."""
+    return int(sum(values)) if _is_counts(values) else 1
 
 
 def _same_distribution(p: tuple[int, ...] | tuple[float, ...], q: tuple[int, ...] | tuple[float, ...]) -> bool:
     """Whether two sequences, each of counts or of probabilities, stand for exactly the same masses."""
-    if _is_counts(p) and _is_counts(q):
-        total_p, total_q = int(sum(p)), int(sum(q))
-        return all(int(x) * total_q == int(y) * total_p for x, y in zip(p, q, strict=True))
-    if not _is_counts(p) and not _is_counts(q):
-        return p == q
-    counts, masses = (p, q) if _is_counts(p) else (q, p)
-    total = int(sum(counts))
-    return all(int(x) == Fraction(y) * total for x, y in zip(counts, masses, strict=True))
+    total_p, total_q = _total(p), _total(q)
+    # Whole numbers are compared as they are, which is quicker.
+    exact = Fraction if total_p == 1 or total_q == 1 else int
+    return all(exact(x) * total_q == exact(y) * total_p for x, y in zip(p, q, strict=True))
 
 
 def _excess(values: tuple[int, ...] | tuple[float, ...]) -> Fraction:

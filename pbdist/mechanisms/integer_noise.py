@@ -25,7 +25,7 @@ from pbdist.mechanisms.masses import (
     ScaledLossMasses,
     rounded_up,
 )
-from pbdist.mechanisms.outcomes import MAX_OUTCOMES, kept_masses, masses_of_outcomes
+from pbdist.mechanisms.outcomes import MAX_OUTCOMES, cached_masses, masses_of_outcomes
 from pbdist.mechanisms.pair import BoundedPair, ElementaryPair, NoiseOrder, ordered
 from pbdist.types import Direction, FloatArray
 
@@ -199,7 +199,7 @@ class DiscreteGaussian(ElementaryPair):
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """One atom an outcome."""
-        return kept_masses(self, edges)
+        return cached_masses(self, edges)
 
     def atoms(self) -> LossMasses:
         """The same, with a single empty bin."""

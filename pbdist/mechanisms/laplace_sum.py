@@ -68,7 +68,7 @@ class LaplaceSum(ContinuousPair, BoundedPair):
         " sensitivity."
     )
 
-    noise_told_by = ("scales",)
+    noise_parameters = ("scales",)
 
     checked_together = ("scales",)
     symmetric = True
@@ -190,7 +190,7 @@ class LaplaceSum(ContinuousPair, BoundedPair):
         """Mass of [lower, upper] under N about `mean`, a bound on its relative error, and the log of its factor.
 
         Theorem 32 of docs/theory.md: on one side of the mean the mass is ½ e^-t D. ``lower <= upper``, infinite ones
-        allowed. With `scaled` factors below e^-600 are told apart from their masses; a mass so small that float64 does
+        allowed. With `scaled` factors below e^-600 are separated from their masses; a mass so small that float64 does
         not resolve its exponent is then given as 0.
         """
         scale = self.scales[0]

@@ -115,14 +115,14 @@ class MassBounds:
 class LossMasses:
     """Where the masses of a pair (A, B) lie along the privacy loss L = ln(P_A / P_B), in nats.
 
-    Events are kept in three groups that do not overlap and together hold every event: events spread over bins,
-    atoms (events of one known loss, kept apart), and the events that only one of the two distributions has.
+    Events are in three groups that do not overlap and together hold every event: events spread over bins,
+    atoms (events of one known loss), and the events that only one of the two distributions has.
 
     Attributes
     ----------
     bins_a, bins_b : MassBounds, shape (m + 1,)
-        P_A and P_B mass of the spread events in the bins (-inf, e_0], (e_0, e_1], .., (e_{m-1}, inf) for the m edges
-        asked for.
+        P_A and P_B mass of the spread events in the bins (-inf, e_0], (e_0, e_1], .., (e_{m-1}, inf) for the m given
+        edges.
     atom_loss : ndarray, shape (k,)
         Losses of the atoms, computed values. They are infinite where one of the masses is too faint for a reliable
         loss; that mass is then part of the upper value of `only_a` or `only_b` as well.

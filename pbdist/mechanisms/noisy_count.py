@@ -10,7 +10,7 @@ from scipy import special
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.additive import AdditiveNoise, Gaussian, Laplace, cut_gaussian
 from pbdist.mechanisms.declaration import (
-    SMALLEST_KEPT,
+    SMALLEST_REMAINDER,
     SPREADS,
     Domain,
     Form,
@@ -175,7 +175,7 @@ class NoisyCount(ElementaryPair):
         " observer."
     )
 
-    noise_told_by = ("mean", "noise")
+    noise_parameters = ("mean", "noise")
 
     noise: AdditiveNoise | WholeNoise = parameter(
         _NOISE,
@@ -210,10 +210,10 @@ class NoisyCount(ElementaryPair):
                 f" got {shown(self.mean)} and {self.noise.scale!r}"
             )
         # Half of the draws are at least the mean.
-        if self.mean < 0.0 and self._kept() < SMALLEST_KEPT:
+        if self.mean < 0.0 and self._remaining() < SMALLEST_REMAINDER:
             raise InvalidInputError(
                 f"{_NAME}.mean: expected noise that is at least 0 with a probability"
-                f" of {SMALLEST_KEPT:g} or more, got {shown(self.mean)}"
+                f" of {SMALLEST_REMAINDER:g} or more, got {shown(self.mean)}"
             )
         first, last = self._own_loss_counts()
         if last - first > MAX_OUTCOMES:
@@ -221,7 +221,7 @@ class NoisyCount(ElementaryPair):
                 f"{_NAME}.noise: expected a scale that leaves at most {MAX_OUTCOMES} counts, got {self.noise.scale!r}"
             )
 
-    def likeness(self) -> tuple[float, ...]:
+    def cost_class(self) -> tuple[float, ...]:
         """The mean in whole scales of the noise, up to where more of them reveal no less."""
         return (min(int(self.mean / self.noise.scale), _MAX_SCALES),)
 
@@ -233,10 +233,10 @@ class NoisyCount(ElementaryPair):
 
     @classmethod
     def tried_together(cls, grids: Mapping[str, Sequence[Any]]) -> tuple[str, ...]:
-        """None where half of the noise is kept and few counts are left, whatever the combination; else all.
+        """None where half of the noise remains and few counts are left, whatever the combination; else all.
 
         A mean m with a reach t leaves at most ⌈m + t⌉ - ⌊m - t⌋ + shift counts, and a negative mean is the only one
-        that may keep too little. All noises of an entry are of one class, for which a mean is whole enough or not.
+        that may leave too little. All noises of an entry are of one class, for which a mean is whole enough or not.
         """
         reach = max(
             0.0 if isinstance(noise, Laplace | DiscreteLaplace) else _GAUSSIAN_REACH * noise.scale + 1.0
@@ -261,9 +261,9 @@ class NoisyCount(ElementaryPair):
         """
         if isinstance(self.noise, DiscreteLaplace | DiscreteGaussian):
             mean = mean_of_positive_part(self.noise, self.mean)
-            return mean / self._kept() if self.reading == REDRAW_AND_FLOOR else mean
+            return mean / self._remaining() if self.reading == REDRAW_AND_FLOOR else mean
         whole = self._tails_from_one()
-        return whole / self._kept() if self.reading == REDRAW_AND_FLOOR else whole + self._kept()
+        return whole / self._remaining() if self.reading == REDRAW_AND_FLOOR else whole + self._remaining()
 
     def always_reveals(self, direction: Direction) -> bool:
         """Totals below the shift occur under A alone."""
@@ -282,13 +282,13 @@ class NoisyCount(ElementaryPair):
         loss = _FAR * ratio - 0.5 * ratio * ratio
         loss -= 1e-9 * (1.0 + abs(loss))
         moment = Gaussian(scale, shift).log_tail_moment(tilt, loss, Direction.A_TO_B)
-        kept = self._kept()
+        remaining = self._remaining()
         clamped = float(noise.interval(np.full(1, -np.inf), np.zeros(1), self.mean)[0][0])
         if self.reading == "clamp-and-ceil" and clamped <= _CLEAR:
             if clamped > _FAINT:
                 return math.inf
             moment = float(np.logaddexp(moment, math.log(_FAINT) + tilt * math.log1p(scale / _FAR) + 1e-6))
-        return moment - math.log(kept) + 1e-6
+        return moment - math.log(remaining) + 1e-6
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """One atom a count; the two stretches of constant loss (Laplace, discrete or not) are one atom each."""
@@ -342,7 +342,7 @@ class NoisyCount(ElementaryPair):
             return np.asarray((np.abs(distance - self.shift) - np.abs(distance)) / scale)
         return np.asarray(0.5 * (self.shift * (self.shift - 2.0 * distance)) / (scale * scale))
 
-    def _kept(self) -> float:
+    def _remaining(self) -> float:
         """Mass of the draws of at least 0."""
         lower, upper = np.zeros(1), np.full(1, np.inf)
         if isinstance(self.noise, AdditiveNoise):
@@ -420,8 +420,8 @@ class NoisyCount(ElementaryPair):
         # No outcome is impossible: a mass that underflows must not become 0.
         mass = np.maximum(mass, SMALLEST_FLOAT)
         if self.reading == REDRAW_AND_FLOOR:
-            kept, kept_error = self._draws(np.zeros(1), np.full(1, np.inf))
-            mass, error = mass / kept, error + kept_error + 2.0 * UNIT_ROUNDOFF
+            remaining, remaining_error = self._draws(np.zeros(1), np.full(1, np.inf))
+            mass, error = mass / remaining, error + remaining_error + 2.0 * UNIT_ROUNDOFF
         return mass, error
 
     def _draws(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -13,8 +13,8 @@ from pbdist.types import BoolArray, FloatArray
 #: A description with more outcomes of their own loss is refused: they would not fit into memory.
 MAX_OUTCOMES = 20_000_000
 
-#: Masses of up to so many outcomes are kept from one call to the next: some 30 MB.
-_MAX_KEPT = 500_000
+#: Masses of up to so many outcomes are cached: some 30 MB.
+_MAX_CACHED = 500_000
 
 #: Below this a mass is too close to underflow for the logarithm of a ratio.
 _RELIABLE_MASS = 1e-280
@@ -34,15 +34,15 @@ class PairOfOutcomes(Protocol):
         """Masses of the atoms and of the infinite losses, with a single empty bin."""
 
 
-def kept_masses(pair: PairOfOutcomes, edges: FloatArray) -> LossMasses:
-    """Return a pair's masses with empty bins between `edges`; those of the last pair are kept."""
-    masses = _kept(pair) if pair.outcomes <= _MAX_KEPT else pair.atoms()
+def cached_masses(pair: PairOfOutcomes, edges: FloatArray) -> LossMasses:
+    """Return a pair's masses with empty bins between `edges`; those of the last pair are cached."""
+    masses = _cached(pair) if pair.outcomes <= _MAX_CACHED else pair.atoms()
     empty = MassBounds.zeros(edges.size + 1)
     return replace(masses, bins_a=empty, bins_b=empty)
 
 
 @lru_cache(maxsize=1)
-def _kept(pair: PairOfOutcomes) -> LossMasses:
+def _cached(pair: PairOfOutcomes) -> LossMasses:
     masses = pair.atoms()
     masses.atom_loss.setflags(write=False)
     return masses

@@ -25,13 +25,8 @@ _DIRECTED = (Adjacency.ADD_OR_REMOVE, Adjacency.ADD_OR_REMOVE_GROUP, Adjacency.Z
 class NoiseOrder:
     """Where a mechanism stands among those that post-processing orders: Theorem 11 of docs/theory.md.
 
-    Attributes
-    ----------
-    family : hashable
-        Only mechanisms of equal families are compared.
-    amounts : tuple of Fraction
-        Exact. Of two mechanisms of a family, q is a post-processing of p if every amount of q is at least that of p.
-        Mechanisms of equal families have equally many amounts.
+    Only mechanisms of equal families are compared; they have equally many amounts, which are exact. Of two, q is a
+    post-processing of p if every amount of q is at least that of p.
     """
 
     family: Hashable
@@ -56,7 +51,7 @@ class Pair(ABC):
     #: Whether an entry of a study can name it. Others come from constructors of their own.
     in_studies: ClassVar[bool] = True
     #: The parameters that say how much noise there is, the most telling one first, where that is not the sized one.
-    noise_told_by: ClassVar[tuple[str, ...]] = ()
+    noise_parameters: ClassVar[tuple[str, ...]] = ()
     #: The parameters that `check` looks at together: all combinations of theirs are tried in a study. By default all,
     #: where a class has a `check` of its own.
     checked_together: ClassVar[tuple[str, ...] | None] = None
@@ -82,10 +77,10 @@ class Pair(ABC):
     def noise_amount(cls, form: Mapping[str, Any]) -> tuple[float, str]:
         """Return how much noise a canonical form of this kind says there is, and what that amount is called.
 
-        Of kinds with a parameter that is sized, or with `noise_told_by`. Amounts of one name are compared.
+        Of kinds with a parameter that is sized, or with `noise_parameters`. Amounts of one name are compared.
         """
         sized = noise_parameter(cls)
-        one = parameters_of(cls)[cls.noise_told_by[0]] if cls.noise_told_by or sized is None else sized
+        one = parameters_of(cls)[cls.noise_parameters[0]] if cls.noise_parameters or sized is None else sized
         value = form[one.name]
         name = one.columns[0].removeprefix("pair_") + ("" if one.falls_with_noise else " of the noise")
         return float(value[0] if isinstance(value, list) else value), f"{name}, in {one.unit}" if one.unit else name
@@ -110,7 +105,7 @@ class Pair(ABC):
     @property
     def symmetric(self) -> bool:
         """Whether (A, B) and (B, A) have the same loss distribution, so that one direction serves both."""
-        return False
+        return all(factor.symmetric for factor in self.factors)
 
     @property
     def adjacency(self) -> Adjacency:
@@ -152,7 +147,8 @@ class Pair(ABC):
     @property
     def sole_pair(self) -> "Pair | None":
         """The one pair that the mechanism follows: itself, but for `Alternatives`; None where there is none."""
-        return self
+        (pair, attained), *others = self.choices
+        return pair if attained and not others else None
 
     @property
     def enclosing_pairs(self) -> "tuple[Pair, Pair] | None":
@@ -173,7 +169,7 @@ class Pair(ABC):
     def factors(self) -> tuple["ElementaryPair", ...]:
         """The independent pairs whose product this pair is."""
 
-    def likeness(self) -> tuple[float, ...]:
+    def cost_class(self) -> tuple[float, ...]:
         """Return what decides, beside the sizes of the parameters, how similar the costs of two settings are.
 
         Whole numbers count as they are, others by their binary order.
@@ -204,6 +200,11 @@ class ElementaryPair(Pair):
     def factors(self) -> tuple["ElementaryPair", ...]:
         """The pair itself."""
         return (self,)
+
+    @property
+    def symmetric(self) -> bool:
+        """False, but for the mechanisms that override it."""
+        return False
 
     @property
     def removal(self) -> Direction | None:
@@ -380,7 +381,7 @@ class ElementaryPair(Pair):
         """
 
     def keeps_order(self, edges: FloatArray) -> bool:  # noqa: ARG002
-        """Whether the masses of the bins between `edges` may be asked for part by part.
+        """Whether the masses of the bins between `edges` may be computed part by part.
 
         If so, the last bin of a part ends exactly where the first bin of the next part begins, and no two bins overlap.
         It is checked where a bin's end points are not plain sums and products of its edges.
@@ -500,15 +501,10 @@ def choices_of(components: Sequence[tuple[Pair, int]]) -> list[tuple[list[tuple[
 
 
 def adjacency_together(pairs: Sequence[Pair], field: str) -> Adjacency:
-    """Return the neighbours of pairs that are seen together in every round.
+    """Return the neighbours of pairs that are seen together in every round; errors name `field`.
 
-    A pair that is as stated goes with any. Where a record is removed in one factor and added in another one, it moves:
-    neither is its relation that of the whole, which is as stated.
-
-    Raises
-    ------
-    InvalidInputError
-        If two pairs are for different neighbours; under `field`.
+    A pair that is as stated goes with any; two that are for different neighbours are refused. Where a record is removed
+    in one factor and added in another one, it moves: neither is its relation that of the whole, which is as stated.
     """
     if len(pairs) == 1:
         return pairs[0].adjacency

@@ -57,11 +57,6 @@ class Product(Pair):
         adjacency_together(pairs, "Product.pairs")
 
     @property
-    def symmetric(self) -> bool:
-        """Whether every factor is."""
-        return all(pair.symmetric for pair in self.pairs)
-
-    @property
     def adjacency(self) -> Adjacency:
         """That of the factors, as `adjacency_together`."""
         return adjacency_together(self.pairs, "Product.pairs")
@@ -85,12 +80,6 @@ class Product(Pair):
         """The product itself, or its sides, the first of which need not be attained."""
         above, below = self.enclosing_pairs
         return ((below, True),) if above is below else ((above, False), (below, True))
-
-    @property
-    def sole_pair(self) -> Pair | None:
-        """The one product that the mechanism follows; None where its sides differ."""
-        above, below = self.enclosing_pairs
-        return below if above is below else None
 
     @property
     def factors(self) -> tuple[ElementaryPair, ...]:

@@ -56,7 +56,7 @@ class Staircase(BoundedPair):
     does = "Staircase noise is added to an answer that is a number."
     assumes = "One individual moves the answer by at most the sensitivity; the noise is a real number."
 
-    noise_told_by = ("epsilon", "split")
+    noise_parameters = ("epsilon", "split")
     checked_together = ()
     symmetric = True
 

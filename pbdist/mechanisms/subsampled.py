@@ -250,7 +250,7 @@ class SubsampledGaussian(ContinuousPair):
         return full_losses(loss, self.rate)
 
     def _edge_error(self, edges: FloatArray) -> float:
-        """Bound the distance, in nats, between the edges asked for and the exact losses at the end points used.
+        """Bound the distance, in nats, between the given edges and the exact losses at the end points used.
 
         Theorem 7 of docs/theory.md: from V to x there are four roundings of V, and one of the middle.
         """

@@ -31,8 +31,8 @@ _FAR = 1_000_000
 class SubsampledLaplace(ContinuousPair, BoundedPair):
     """Laplace noise after Poisson sampling: A = (1-q) Lap(0, scale) + q Lap(sensitivity, scale), B = Lap(0, scale).
 
-    A query that is a number is asked of a sample in which each record is with the probability q, independently of all
-    others. The direction "A||B" is the one in which a record is removed, "B||A" the one in which it is added. The pair
+    A numeric query is answered on a sample that contains each record with probability q, independently of all others.
+    The direction "A||B" is the one in which a record is removed, "B||A" the one in which it is added. The pair
     dominates for both, and it is attained where one record moves the query by the sensitivity (Theorem 36 of
     docs/theory.md; Zhu, Dong & Wang 2022, Theorem 11).
 

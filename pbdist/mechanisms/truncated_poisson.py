@@ -67,7 +67,7 @@ class TruncatedPoissonGaussian(_TruncatedPoisson, TwoSided):
     """Gaussian noise on Poisson samples of at most `batch` records; one record is added or removed.
 
     Each round draws a Poisson sample of the records with the probability `rate`. If more than `batch` were drawn, that
-    many of them are kept, every set of so many with the same probability. What each record contributes is clipped to a
+    many of them remain, every set of so many with the same probability. What each record contributes is clipped to a
     vector of length at most ``sensitivity``, and N(0, scale² I) is added to the sum (Chua et al. 2024). Where a sample
     is cut, the record takes the place of another one: that moves the sum by up to twice the sensitivity.
 

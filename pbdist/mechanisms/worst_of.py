@@ -24,16 +24,6 @@ class Alternatives(Pair):
         """Each of the pairs, none of which has alternatives, and whether it is attained."""
 
     @property
-    def symmetric(self) -> bool:
-        """Whether every pair is."""
-        return all(pair.symmetric for pair, _ in self.choices)
-
-    @property
-    def sole_pair(self) -> Pair | None:
-        """The only pair, if it is attained."""
-        return self.choices[0][0] if [there for _, there in self.choices] == [True] else None
-
-    @property
     def enclosing_pairs(self) -> tuple[Pair, Pair] | None:
         """The only pair twice, if it is attained; else none: which pair is followed here says nothing of others."""
         return None if self.sole_pair is None else (self.sole_pair, self.sole_pair)
@@ -45,7 +35,7 @@ class Alternatives(Pair):
 
     @property
     def factors(self) -> tuple[ElementaryPair, ...]:
-        """The elementary pairs of all pairs, for what is asked of each of them. They are no product."""
+        """The elementary pairs of all pairs. They are no product."""
         return tuple(factor for pair, _ in self.choices for factor in pair.factors)
 
 

@@ -80,18 +80,13 @@ def lifted(read: Any, metric: Metric) -> Metric:
 def test_pure_compositions(world: World, seed: int) -> None:
     tables = drawn(world, seed)
     rows = outputs(world, tables)
-    adaptive = bool(seed % 2)
     metrics = [metric_of(read.codomain, each) for read, each in zip(world.maps, tables, strict=True)]
-    own = PURE.composition(
-        [OnItsOwnDomain(PurePrivacy(d), f) for f, d in zip(world.maps, metrics, strict=True)], adaptive=adaptive
-    )
+    own = PURE.composition([OnItsOwnDomain(PurePrivacy(d), f) for f, d in zip(world.maps, metrics, strict=True)])
     assert violations(rows, own.distance) == 0
     whole = [lifted(f, d) for f, d in zip(world.maps, metrics, strict=True)]
-    sequential = PURE.sequential([PurePrivacy(d) for d in whole], adaptive=adaptive)
+    sequential = PURE.sequential([PurePrivacy(d) for d in whole])
     assert violations(rows, sequential.distance) == 0
-    common = PURE.common_domain(
-        [OnTheCommonDomain(PurePrivacy(d), f) for f, d in zip(world.maps, whole, strict=True)], adaptive=adaptive
-    )
+    common = PURE.common_domain([OnTheCommonDomain(PurePrivacy(d), f) for f, d in zip(world.maps, whole, strict=True)])
     assert common.starred
     assert violations(rows, common.distance) == 0
     assert violations(rows, PURE.over_neighbours(common, world.metric).distance) == 0
@@ -122,7 +117,9 @@ def test_pure_partitions(world: World, seed: int) -> None:
         assert violations(rows, PURE.best_bound_common_domain(common, partition).distance) == 0
         checked += 1
     else:
-        with pytest.raises(InvalidInputError, match=r"Theorem IV\.12: expected a partition that is compatible"):
+        with pytest.raises(
+            InvalidInputError, match=r"Theorem IV\.12 \(V\.6\): expected a partition that is compatible"
+        ):
             PURE.best_bound_common_domain(common, partition)
     if most <= 2:
         assert violations(rows, PURE.bounded_partition(common, partition).distance) == 0
@@ -136,7 +133,7 @@ def test_pure_partitions(world: World, seed: int) -> None:
             for f, d, block in zip(world.maps, metrics, blocks, strict=True)
         ]
         try:
-            bound = PURE.best_bound(own, partition, adaptive=bool(seed % 2))
+            bound = PURE.best_bound(own, partition)
         except InvalidInputError:
             expanding = any(
                 block(f(a), f(b)) > 1

@@ -65,7 +65,7 @@ def test_example_ii_9_is_infinite_on_own_domains_and_refused_as_a_partition() ->
     ]
     zero = [OnItsOwnDomain(PURE.privacy(blocks, 0), f) for f in maps]
     assert PURE.composition(zero).distance(("x",), ("y",)) == math.inf  # 0 · ∞: nothing is known.
-    with pytest.raises(InvalidInputError, match=r"IV\.6: expected a partition that is compatible"):
+    with pytest.raises(InvalidInputError, match=r"IV\.6 \(V\.4\): expected a partition that is compatible"):
         PURE.best_bound(zero, PartedClass(maps, metric))
     with pytest.raises(InvalidInputError, match=r"expected OnTheCommonDomain, .*Example II\.9"):
         PURE.bounded_partition(zero, PartedClass(maps, metric))  # type: ignore[arg-type]

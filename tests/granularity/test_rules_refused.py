@@ -19,7 +19,6 @@ from pbdist.granularity.rules import (
     AtMostTouched,
     EachTouched,
     TouchedTogether,
-    after_post_processing,
     parallel,
     parameters,
 )
@@ -103,14 +102,11 @@ def test_blocks_chosen_from_earlier_outputs() -> None:
         DatabaseMap(DOMAIN, DOMAIN, chosen)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="expected Parts, or one DatabaseMap or more"):
         PartedClass([chosen], METRIC)  # type: ignore[list-item]
-    with pytest.raises(InvalidInputError, match="True or False"):
-        PURE.composition([OnItsOwnDomain(stated, IDENTITY)], adaptive="yes")  # type: ignore[arg-type]
 
 
 def test_names_tell_the_theorem() -> None:
     mechanism = OnItsOwnDomain(PURE.privacy(METRIC, 1), IDENTITY)
-    assert "Theorem IV.1" in PURE.composition([mechanism]).distance.name
-    assert "Theorem V.2" in PURE.composition([mechanism], adaptive=True).distance.name
+    assert "Theorem IV.1 (V.2)" in PURE.composition([mechanism]).distance.name
 
 
 @ACCOUNTINGS
@@ -336,13 +332,6 @@ def test_theorem_ii_8() -> None:
         parallel([0.5, 1], ["ab", "bc"])
     with pytest.raises(InvalidInputError, match="one subset for each"):
         parallel([0.5, 1], ["ab"])
-
-
-def test_post_processing_keeps_what_is_known() -> None:
-    for known in (PURE.privacy(METRIC, 1), OnTheCommonDomain(PURE.privacy(METRIC, 1), IDENTITY), PurePrivacy(STAR)):
-        assert after_post_processing(known) is known
-    with pytest.raises(InvalidInputError, match=r"Theorem VII\.1: expected what is known of a mechanism"):
-        after_post_processing(METRIC)  # type: ignore[type-var]
 
 
 def test_a_rule_without_a_theorem_is_refused() -> None:

@@ -1,6 +1,5 @@
 """A release plan: several analyses, what each of them reads, and which databases are neighbours."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,15 @@ from pbdist.arguments import Neighbours, checked_compositions, checked_delta, ch
 from pbdist.bounds.delta import Axis, Variable, bounds_dataset
 from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, Granularity, NodeLevel, Unbounded, UserLevel
-from pbdist.granularity.release.declared import Analysis, Blocks, Memberships, Overlapping, Partition, Profile
+from pbdist.granularity.release.declared import (
+    Analysis,
+    Blocks,
+    Memberships,
+    Overlapping,
+    Partition,
+    Profile,
+    checked_list,
+)
 from pbdist.granularity.release.products import Resolved, Resolver, without_dominated, without_reversed
 from pbdist.granularity.release.profiles import profiles_of
 from pbdist.granularity.release.worst import Largest, largest_delta, largest_epsilon
@@ -67,8 +74,8 @@ class ReleasePlan:
             raise InvalidInputError(f"ReleasePlan.granularity: expected a Granularity, got {shown(given.granularity)}")
         if given.blocks is not None and not isinstance(given.blocks, Partition | Overlapping | Memberships):
             raise InvalidInputError(f"ReleasePlan.blocks: expected declared blocks, got {shown(given.blocks)}")
-        object.__setattr__(self, "analyses", _listed("analyses", given.analyses, Analysis))
-        object.__setattr__(self, "profiles", _listed("profiles", given.profiles, Profile))
+        object.__setattr__(self, "analyses", checked_list("ReleasePlan.analyses", given.analyses, Analysis))
+        object.__setattr__(self, "profiles", checked_list("ReleasePlan.profiles", given.profiles, Profile))
         self._check_names()
         self._check_profiles()
         pairs = ((one, pair) for one in self.analyses for pair in (one.pair, one.replaced) if isinstance(pair, Pair))
@@ -256,16 +263,6 @@ class ReleasePlan:
         }
         neighbours = Neighbours(self.adjacency, None)
         return bounds_dataset(variables, rounds, axis, direction="both", neighbours=neighbours, attributes=about)
-
-
-def _listed(field: str, given: Any, kind: type) -> tuple[Any, ...]:
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise InvalidInputError(f"ReleasePlan.{field}: expected a sequence of {kind.__name__}, got {shown(given)}")
-    listed = tuple(given)
-    for position, one in enumerate(listed):
-        if not isinstance(one, kind):
-            raise InvalidInputError(f"ReleasePlan.{field}[{position}]: expected {kind.__name__}, got {shown(one)}")
-    return listed
 
 
 def _product(one: Resolved) -> Pair:
