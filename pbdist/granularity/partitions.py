@@ -263,7 +263,7 @@ def metrics_of_parts(maps: Sequence[DatabaseMap], metric: Metric) -> tuple[Metri
         return tuple(canonical_metric(metric.granularity, reads.codomain) for reads in maps)
     if type(metric) is not Metric:
         raise InvalidInputError(f"block_metrics: expected a metric on each part, for {metric.name} does not tell them")
-    return tuple(Metric(reads.codomain, metric.function, metric.name) for reads in maps)
+    return tuple(Metric(reads.codomain, metric.function, metric.name, metric.squared) for reads in maps)
 
 
 def commutes(parts: Parts | Sequence[DatabaseMap], metric: Metric, block_metrics: Sequence[Metric] = ()) -> bool:
@@ -295,7 +295,7 @@ def _counts_records(parts: Parts | Sequence[DatabaseMap], metrics: Sequence[Metr
 def _is_symmetric_difference(metric: Metric) -> bool:
     """Whether a metric is |D △ D'|: the function, or the canonical one where every size may be, or nothing but ()."""
     if not isinstance(metric, CanonicalMetric):
-        return metric.function is symmetric_difference_size
+        return not metric.squared and metric.function is symmetric_difference_size
     every_size = isinstance(metric.domain, UserDatabases) or metric.domain.databases == ((),)
     every_size |= isinstance(metric.domain, Multisets) and metric.domain.size is None
     return every_size and isinstance(metric.granularity, Unbounded) and metric.declared is None

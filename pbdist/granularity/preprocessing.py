@@ -23,8 +23,7 @@ from pbdist.granularity.spaces import (
     ScaledMetric,
     StarDistance,
     Statement,
-    computed,
-    like,
+    made,
 )
 from pbdist.granularity.upward import Amount
 
@@ -116,10 +115,12 @@ def pulled_back(stated: OnItsOwnDomain) -> Statement:
 
 
 def _of_images(distance: Metric | StarDistance, reads: DatabaseMap) -> Metric | StarDistance:
-    function, name = computed(distance), f"{distance.name} after {reads.name}"
-    return like(
-        distance, reads.domain, lambda first, second: function(reads(first), reads(second)), name, starred=False
-    )
+    name, starred = f"{distance.name} after {reads.name}", isinstance(distance, StarDistance)
+
+    def of_images(first: Database, second: Database) -> Amount:
+        return distance.value(reads(first), reads(second))
+
+    return made(reads.domain, of_images, name, squared=distance.squared, starred=starred)
 
 
 def _with_distance(privacy: Statement, distance: Metric | StarDistance, reads: DatabaseMap) -> Statement:
@@ -175,15 +176,15 @@ def minimum_privacy(stated: OnTheCommonDomain) -> Statement:
         and f(D') differ: it is not below it.
     """
     privacy, reads = stated.privacy, stated.reads
-    function = computed(privacy.distance)
+    function, squared = privacy.distance.value, privacy.distance.squared
     delta = privacy.delta if isinstance(privacy, ApproximatePrivacy) else None
     least = _least(reads, lambda first, second: (function(first, second), 0 if delta is None else delta(first, second)))
     name = f"{privacy.distance.name} given {reads.name}"
-    distance = like(privacy.distance, reads.domain, lambda a, b: least(a, b)[0], name, starred=True)
+    distance = made(reads.domain, lambda a, b: least(a, b)[0], name, squared=squared, starred=True)
     if not isinstance(privacy, ApproximatePrivacy):
         return type(privacy)(distance)
-    lost = like(privacy.delta, reads.domain, lambda a, b: least(a, b)[1], f"δ given {reads.name}", starred=True)
-    return ApproximatePrivacy(distance, cast(StarDistance, lost))
+    lost = StarDistance(reads.domain, lambda a, b: least(a, b)[1], f"δ given {reads.name}", privacy.delta.squared)
+    return ApproximatePrivacy(distance, lost)
 
 
 def bounded_minimum_metric(

@@ -33,7 +33,6 @@ from pbdist.granularity.spaces import (
     ZeroConcentratedPrivacy,
     group_delta,
     made,
-    square_of,
     times,
 )
 from pbdist.granularity.upward import (
@@ -383,10 +382,10 @@ class Accounting(Generic[P]):
         def total(place: int) -> Callable[[Database, Database], Amount]:
             return lambda a, b: upward_sum(_terms(each, a, b)[place] for each in statements)
 
-        root = issubclass(notion, ZeroConcentratedPrivacy | GaussianPrivacy)
-        distances = [made(domain, total(0), f"the distance of {theorem}", root=root, starred=starred)]
+        squared = issubclass(notion, ZeroConcentratedPrivacy | GaussianPrivacy)
+        distances = [made(domain, total(0), f"the distance of {theorem}", squared=squared, starred=starred)]
         if notion is ApproximatePrivacy:
-            distances.append(made(domain, total(1), f"the δ of {theorem}", root=False, starred=True))
+            distances.append(made(domain, total(1), f"the δ of {theorem}", squared=False, starred=True))
         return cast("P", notion(*distances))
 
     def _placed(self, theorem: str, mechanisms: Sequence[Any], kind: type[_Placed]) -> tuple[_Placed, ...]:
@@ -519,7 +518,7 @@ def _canonical(theorem: str, metric: Any) -> CanonicalMetric:
 def _terms(privacy: Statement, first: Database, second: Database) -> tuple[Amount, ...]:
     """Return what adds up: the distance, and δ; or the square of the distance."""
     if isinstance(privacy, ZeroConcentratedPrivacy | GaussianPrivacy):
-        return (square_of(privacy.distance, first, second),)
+        return (privacy.distance.square(first, second),)
     distance = privacy.distance(first, second)
     return (distance, privacy.delta(first, second)) if isinstance(privacy, ApproximatePrivacy) else (distance,)
 

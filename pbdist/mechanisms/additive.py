@@ -30,7 +30,7 @@ from pbdist.mechanisms.masses import (
     laplace_interval,
     rounded_up,
 )
-from pbdist.mechanisms.pair import BoundedPair, ContinuousPair, NoiseOrder, ordered
+from pbdist.mechanisms.pair import BoundedPair, NoiseOrder, ScaledPair, ordered
 from pbdist.mechanisms.tails import BEYOND, log_moment_of_tail, picture_values
 from pbdist.types import Direction, FloatArray
 
@@ -39,7 +39,7 @@ LAPLACE_SCALE = "scale is b of the density e^(-|x| / b) / (2 b): the variance is
 
 
 @parametrised
-class AdditiveNoise(ContinuousPair, BoundedPair):
+class AdditiveNoise(ScaledPair, BoundedPair):
     """Noise of a symmetric unimodal density added to the true answer: A is centred at 0, B at the sensitivity.
 
     The loss falls along the outcome x, so that a bin is an interval of x: its masses are integrals over the same

@@ -14,7 +14,7 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.declaration import LOSSES, Domain, Form, between, mechanism, parameter, probability
 from pbdist.mechanisms.masses import SMALLEST_FLOAT, UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses, rounded_up
 from pbdist.mechanisms.outcomes import masses_of_outcomes
-from pbdist.mechanisms.pair import BoundedPair, ElementaryPair, NoiseOrder, ordered
+from pbdist.mechanisms.pair import BoundedPair, ElementaryPair, NoiseOrder, ScaledPair, ordered
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 #: How far from 1 the probabilities of a histogram may sum.
@@ -94,7 +94,7 @@ class RandomizedResponse(BoundedPair):
 
 
 @mechanism
-class ApproximateDP(BoundedPair):
+class ApproximateDP(ScaledPair, BoundedPair):
     """The worst pair that any (ε, δ)-ADP mechanism can have, M_{ε,δ}: whatever is shown for it holds for all of them.
 
     Kairouz, Oh & Viswanath 2015; Murtagh & Vadhan 2016, Lemma 3.2; Meiser & Mohammadi 2018, section 2.1. With
@@ -126,33 +126,28 @@ class ApproximateDP(BoundedPair):
         """Only for ε = 0 and δ = 0."""
         return self.epsilon == 0.0 and self.delta == 0.0
 
-    def loss_masses(self, edges: FloatArray) -> LossMasses:
-        """Atoms at exactly plus and minus ε, and mass δ that only one side has."""
-        return self._masses(edges, math.exp(-self.epsilon))
+    def _masses(self, edges: FloatArray, *, scaled: bool) -> ScaledLossMasses:
+        """Atoms at exactly plus and minus ε, and mass δ that only one side has.
 
-    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
-        """The same, with e^-ε as the factor of the fainter atoms where it is small."""
-        if math.exp(-self.epsilon) >= _FAINT_MASS:
-            return super()._scaled_masses(edges)
-        log_scale = np.array([0.0, -self.epsilon])
-        return ScaledLossMasses.of_atoms(self._masses(edges, 1.0), log_scale, log_scale[::-1].copy())
-
-    def _masses(self, edges: FloatArray, numerator: float) -> LossMasses:
-        """Masses with e^-ε in the numerator of the fainter atoms as given."""
+        e^-ε is the factor of the fainter atoms where it is small.
+        """
+        small = math.exp(-self.epsilon)
+        faint = scaled and small < _FAINT_MASS
         rest = 1.0 - self.delta
         # 1 / (1 + e^-ε) and its complement, without overflow.
-        small = math.exp(-self.epsilon)
-        masses = np.array([rest / (1.0 + small), rest * numerator / (1.0 + small)])
+        atoms = np.array([rest / (1.0 + small), rest * (1.0 if faint else small) / (1.0 + small)])
         error = 16.0 * UNIT_ROUNDOFF
         revealed = MassBounds.around(self.delta, 0.0, occupied=self.delta > 0.0)
         common = self.delta < 1.0
-        masses_of_atoms = LossMasses.of_atoms(
+        masses = LossMasses.of_atoms(
             edges,
             np.array([self.epsilon, -self.epsilon]),
-            MassBounds.around(masses, error, occupied=common),
-            MassBounds.around(masses[::-1], error, occupied=common),
+            MassBounds.around(atoms, error, occupied=common),
+            MassBounds.around(atoms[::-1], error, occupied=common),
         )
-        return replace(masses_of_atoms, only_a=revealed, only_b=revealed)
+        log_scale = np.array([0.0, -self.epsilon if faint else 0.0])
+        masses = replace(masses, only_a=revealed, only_b=revealed)
+        return ScaledLossMasses.of_atoms(masses, log_scale, log_scale[::-1].copy())
 
     def _largest_loss(self, direction: Direction) -> float:  # noqa: ARG002
         return -math.inf if self.delta == 1.0 else self.epsilon

@@ -19,7 +19,7 @@ from pbdist.mechanisms.declaration import (
     whole,
 )
 from pbdist.mechanisms.masses import LossMasses, MassBounds, ScaledLossMasses, gaussian_interval
-from pbdist.mechanisms.pair import ContinuousPair, NoiseOrder, ordered
+from pbdist.mechanisms.pair import NoiseOrder, ScaledPair, ordered
 from pbdist.mechanisms.subsampled import SubsampledGaussian, added
 from pbdist.mechanisms.worst_of import TwoSided
 from pbdist.types import Adjacency, Direction, FloatArray
@@ -112,7 +112,7 @@ class FixedBatchGaussian(TwoSided):
 
 
 @mechanism
-class FixedBatchUpper(ContinuousPair):
+class FixedBatchUpper(ScaledPair):
     """The pair that dominates Gaussian noise on a batch of a fixed size when one record is replaced.
 
     With N = N(0, scale²) and M = (1-rate) N + rate N(2 sensitivity, scale²), its outcomes are x above the sensitivity,

@@ -25,7 +25,7 @@ from pbdist.mechanisms.masses import (
     gaussian_interval,
     rounded_up,
 )
-from pbdist.mechanisms.pair import ContinuousPair, NoiseOrder, in_order, ordered
+from pbdist.mechanisms.pair import NoiseOrder, ScaledPair, in_order, ordered
 from pbdist.mechanisms.subsampled import added, full_losses
 from pbdist.mechanisms.tails import log_moment_of_tail
 from pbdist.types import Adjacency, BoolArray, Direction, FloatArray
@@ -41,7 +41,7 @@ _MAX_STEPS, _CLOSE = 60, 8.0
 
 
 @mechanism
-class GaussianMixture(ContinuousPair):
+class GaussianMixture(ScaledPair):
     """A random shift under Gaussian noise: A = Σ weights[i] N(shifts[i], scale²), B = N(0, scale²).
 
     One record moves the mean by shifts[i] with the probability weights[i]: a record that may be in a sample several

@@ -1,6 +1,8 @@
 """Whole-numbered noise added to a whole-numbered query: discrete Laplace and discrete Gaussian."""
 
 import math
+from abc import abstractmethod
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,6 +14,7 @@ from pbdist.mechanisms.declaration import (
     SPREADS,
     mechanism,
     parameter,
+    parametrised,
     positive,
     sensitivity_of,
     whole,
@@ -26,7 +29,7 @@ from pbdist.mechanisms.masses import (
     rounded_up,
 )
 from pbdist.mechanisms.outcomes import MAX_OUTCOMES, cached_masses, masses_of_outcomes
-from pbdist.mechanisms.pair import BoundedPair, ElementaryPair, NoiseOrder, ordered
+from pbdist.mechanisms.pair import BoundedPair, ElementaryPair, NoiseOrder, ScaledPair, ordered
 from pbdist.types import Direction, FloatArray
 
 #: Scaled masses with a larger exponent are given with a factor of their own.
@@ -45,8 +48,52 @@ _THETA_TERMS = 5
 _DIVERGENCE_TERMS, _HIDDEN = 8, 1e-300
 
 
+@parametrised
+class WholeNoise(ElementaryPair):
+    """Symmetric noise N on whole numbers: A = N, B = N + sensitivity."""
+
+    assumes = "One individual moves the answer by at most the sensitivity, whole."
+    checked_together = ("scale", "sensitivity")
+    largest_decides = ("sensitivity",)
+    symmetric = True
+
+    scale: float = parameter(positive, "the scale of the noise", unit="counts", example=[20.0, 40.0, 80.0], sized=True)
+    sensitivity: int = sensitivity_of("by how much one record moves the answer", whole(1, MAX_OUTCOMES), 1)
+
+    def check(self) -> None:
+        """Refuse noise that hides nothing, or has too many outcomes."""
+        name = type(self).__name__
+        if self.outcomes <= MAX_OUTCOMES and self.largest_loss > _LARGEST_LOSS:
+            raise InvalidInputError(
+                f"{name}.scale: expected a scale that leaves losses of at most {_LARGEST_LOSS:g},"
+                f" got {shown(self.scale)}"
+            )
+        if self.outcomes > MAX_OUTCOMES:
+            raise InvalidInputError(
+                f"{name}.scale: expected a scale and a sensitivity that leave at most {MAX_OUTCOMES} outcomes,"
+                f" got {shown(self.scale)} and {self.sensitivity}"
+            )
+
+    def moved(self, times: int) -> "WholeNoise":
+        """With so many times the sensitivity."""
+        return replace(self, sensitivity=self.sensitivity * times)
+
+    @property
+    @abstractmethod
+    def largest_loss(self) -> float:
+        """The largest loss of the outcomes that are atoms, in nats, but for some roundings."""
+
+    @abstractmethod
+    def interval(self, first: FloatArray, last: FloatArray, mean: float) -> tuple[FloatArray, FloatArray]:
+        """Return P(first <= X <= last), X the noise about a whole mean, and bounds on the relative errors.
+
+        The ends are whole numbers below 2^53 in size, or infinite, and no stretch is empty. The errors hold where a
+        mass is at least `SMALLEST_MASS`.
+        """
+
+
 @mechanism
-class DiscreteLaplace(BoundedPair):
+class DiscreteLaplace(WholeNoise, ScaledPair, BoundedPair):
     """Discrete Laplace noise (two-sided geometric) on whole numbers: A = N, B = N + sensitivity.
 
     P(N = k) is proportional to e^(-abs(k) / scale): Ghosh, Roughgarden & Sundararajan 2009 (the geometric mechanism).
@@ -56,10 +103,6 @@ class DiscreteLaplace(BoundedPair):
     aliases = ("geometric", "twosidedgeometric")
     noise_family = "DiscreteLaplace"
     does = "Whole-numbered (discrete) Laplace noise is added to an answer that is a whole number."
-    assumes = "One individual moves the answer by at most the sensitivity, whole."
-    checked_together = ("scale", "sensitivity")
-    largest_decides = ("sensitivity",)
-    symmetric = True
 
     scale: float = parameter(
         positive,
@@ -71,20 +114,11 @@ class DiscreteLaplace(BoundedPair):
         example=[20.0, 40.0, 80.0],
         sized=True,
     )
-    sensitivity: int = sensitivity_of("by how much one record moves the answer", whole(1, MAX_OUTCOMES), 1)
-
-    def check(self) -> None:
-        """Refuse noise that hides nothing, or has too many outcomes."""
-        _check(self)
 
     @property
     def order(self) -> NoiseOrder | None:
         """By the scale and by the inverse of the sensitivity."""
         return ordered(self, DiscreteLaplace, Fraction(self.scale), Fraction(1, self.sensitivity))
-
-    def moved(self, times: int) -> "DiscreteLaplace":
-        """With so many times the sensitivity."""
-        return DiscreteLaplace(self.scale, self.sensitivity * times)
 
     @property
     def cost_stand_in(self) -> ElementaryPair:
@@ -101,16 +135,13 @@ class DiscreteLaplace(BoundedPair):
         """The largest loss, in nats, but for one rounding."""
         return self.sensitivity / self.scale
 
-    def loss_masses(self, edges: FloatArray) -> LossMasses:
-        """One atom for all k <= 0, one for all k >= sensitivity, and one for each k between."""
-        exponent = self._distances()
-        with np.errstate(under="ignore"):
-            return self._atoms(edges, np.exp(-exponent), exponent)
+    def _masses(self, edges: FloatArray, *, scaled: bool) -> ScaledLossMasses:
+        """One atom for all k <= 0, one for all k >= sensitivity, and one for each k between.
 
-    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
-        """The same atoms; the factor of a deep one is the exponential of its distance."""
-        exponent = self._distances()
-        deep = exponent > _DEEP
+        The factor of a deep one is the exponential of its distance.
+        """
+        exponent = np.arange(self.sensitivity + 1, dtype=np.float64) / self.scale
+        deep = (exponent > _DEEP) & scaled
         log_scale = np.where(deep, -exponent, 0.0)
         with np.errstate(under="ignore"):
             masses = self._atoms(edges, np.exp(np.where(deep, 0.0, -exponent)), exponent)
@@ -119,9 +150,26 @@ class DiscreteLaplace(BoundedPair):
     def _largest_loss(self, direction: Direction) -> float:  # noqa: ARG002
         return rounded_up(self.largest_loss)
 
-    def _distances(self) -> FloatArray:
-        """Return |k| / scale for k = 0 .. sensitivity, off by u relatively."""
-        return np.arange(self.sensitivity + 1, dtype=np.float64) / self.scale
+    def interval(self, first: FloatArray, last: FloatArray, mean: float) -> tuple[FloatArray, FloatArray]:
+        """Sum p^|d| (1 - p) / (1 + p) over the distances d from the mean, p = e^(-1/scale), in closed form.
+
+        n distances of one sign from size d on have the mass p^d (1 - p^n) / (1 + p). A power is off by 8u, and by the u
+        of its exponent; 1 - p^n by 8u and by the u of its argument, 1 + p by 10u; quotients, products and the sum of
+        the two sides, both of them at least 0, by 5u.
+        """
+        scale, first, last = self.scale, first - mean, last - mean
+        total = 1.0 + math.exp(-1.0 / scale)
+        above, below = np.maximum(first, 0.0), np.maximum(-last, 1.0)
+        sides = []
+        for nearest, farthest in ((above, last), (below, -first)):
+            there = nearest <= farthest
+            exponent = np.where(there, nearest, 0.0) / scale
+            # An infinite end has infinitely many distances.
+            count = np.where(there, farthest - nearest + 1.0, 0.0)
+            with np.errstate(under="ignore"):
+                sides.append((np.exp(-exponent) * -np.expm1(-count / scale) / total, np.where(there, exponent, 0.0)))
+        # The error of a power is at most that of the larger exponent among the sides that are there.
+        return sides[0][0] + sides[1][0], (40.0 + 2.0 * np.maximum(sides[0][1], sides[1][1])) * UNIT_ROUNDOFF
 
     def _atoms(self, edges: FloatArray, power: FloatArray, exponent: FloatArray) -> LossMasses:
         """Masses for the powers p^k, p = e^(-1/scale), as given, that have the given size of their logarithm.
@@ -140,7 +188,7 @@ class DiscreteLaplace(BoundedPair):
 
 
 @mechanism
-class DiscreteGaussian(ElementaryPair):
+class DiscreteGaussian(WholeNoise):
     """Discrete Gaussian noise on whole numbers: A = N, B = N + sensitivity.
 
     P(N = k) is proportional to e^(-k² / (2 scale²)): Canonne, Kamath & Steinke 2020, "The Discrete Gaussian for
@@ -149,10 +197,6 @@ class DiscreteGaussian(ElementaryPair):
 
     noise_family = "DiscreteGaussian"
     does = "Whole-numbered (discrete) Gaussian noise is added to an answer that is a whole number."
-    assumes = "One individual moves the answer by at most the sensitivity, whole."
-    checked_together = ("scale", "sensitivity")
-    largest_decides = ("sensitivity",)
-    symmetric = True
 
     scale: float = parameter(
         positive,
@@ -162,15 +206,6 @@ class DiscreteGaussian(ElementaryPair):
         example=[20.0, 40.0, 80.0],
         sized=True,
     )
-    sensitivity: int = sensitivity_of("by how much one record moves the answer", whole(1, MAX_OUTCOMES), 1)
-
-    def check(self) -> None:
-        """Refuse noise that hides nothing, or has too many outcomes."""
-        _check(self)
-
-    def moved(self, times: int) -> "DiscreteGaussian":
-        """With so many times the sensitivity."""
-        return DiscreteGaussian(self.scale, self.sensitivity * times)
 
     @property
     def cost_stand_in(self) -> ElementaryPair:
@@ -225,6 +260,30 @@ class DiscreteGaussian(ElementaryPair):
             further_b=4.0 * SMALLEST_MASS,
         )
 
+    def interval(self, first: FloatArray, last: FloatArray, mean: float) -> tuple[FloatArray, FloatArray]:
+        """Sum e^(-d² / (2 scale²)) / total over the distances d from the mean, as far out as `_GAUSSIAN_REACH`.
+
+        What lies further out is below e^-722, and so below 1e-20 of any mass of 1e-290. The exponent E of a summand is
+        off by 3u of it, its exponential by 8u more, and correctly rounded sums and the quotient by 2u; the summands of
+        the largest weight are those nearest to the mean.
+        """
+        scale, first, last = self.scale, first - mean, last - mean
+        total, total_error = discrete_gaussian_total(scale)
+        reach = float(math.ceil(_GAUSSIAN_REACH * scale) + 1)
+        nearest = np.maximum(np.maximum(first, -last), 0.0)
+        exponent = 0.5 * nearest * nearest / (scale * scale)
+        with np.errstate(under="ignore"):
+            mass = np.exp(-exponent)
+            for index in np.flatnonzero(first < last).tolist():
+                # At least one summand, however far out it is.
+                low, high = max(first[index], min(-reach, last[index])), min(last[index], max(reach, first[index]))
+                d = np.arange(low, high + 1.0)
+                z = 0.5 * d * d / (scale * scale)
+                mass[index] = math.fsum(np.exp(-z))
+                # Of summands further out than the nearest by more than 60 nats less than 1e-20 is left.
+                exponent[index] = min(exponent[index] + 60.0 + math.log(d.size), float(z.max(initial=0.0)))
+            return mass / total, total_error + (16.0 + 4.0 * exponent) * UNIT_ROUNDOFF
+
     def _reach(self) -> int:
         """Return K such that the outcomes above K + 1, or below -(K + 1), have a mass of at most e^-722.
 
@@ -250,19 +309,6 @@ def discrete_gaussian_total(scale: float) -> tuple[float, float]:
         rate, factor = 2.0 * math.pi * math.pi * variance, scale * math.sqrt(2.0 * math.pi)
     tail = math.fsum(math.exp(-rate * k * k) for k in range(_THETA_TERMS, 0, -1))
     return factor * (1.0 + 2.0 * tail), error
-
-
-def _check(pair: DiscreteLaplace | DiscreteGaussian) -> None:
-    name = type(pair).__name__
-    if pair.outcomes <= MAX_OUTCOMES and pair.largest_loss > _LARGEST_LOSS:
-        raise InvalidInputError(
-            f"{name}.scale: expected a scale that leaves losses of at most {_LARGEST_LOSS:g}, got {shown(pair.scale)}"
-        )
-    if pair.outcomes > MAX_OUTCOMES:
-        raise InvalidInputError(
-            f"{name}.scale: expected a scale and a sensitivity that leave at most {MAX_OUTCOMES} outcomes,"
-            f" got {shown(pair.scale)} and {pair.sensitivity}"
-        )
 
 
 def _renyi_divergence(pair: DiscreteGaussian, alpha: float) -> tuple[Fraction, Fraction]:

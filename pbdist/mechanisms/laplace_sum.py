@@ -25,7 +25,7 @@ from pbdist.mechanisms.masses import (
     rounded_up,
     split_off,
 )
-from pbdist.mechanisms.pair import BoundedPair, ContinuousPair, NoiseOrder, in_order, ordered
+from pbdist.mechanisms.pair import BoundedPair, NoiseOrder, ScaledPair, in_order, ordered
 from pbdist.mechanisms.tails import BEYOND
 from pbdist.types import Direction, FloatArray
 
@@ -42,7 +42,7 @@ _MAX_STEPS, _CLOSE = 40, 4.0
 
 
 @mechanism
-class LaplaceSum(ContinuousPair, BoundedPair):
+class LaplaceSum(ScaledPair, BoundedPair):
     """Two independent Laplace noises, of which only the sum is seen: A = N, B = N + sensitivity, N = N1 + N2.
 
     That is what an observer sees of the sum of two noisy values that move together, by the sensitivity in all. The loss

@@ -20,26 +20,11 @@ from pbdist.mechanisms.declaration import (
     real,
     whole,
 )
-from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace, discrete_gaussian_total
+from pbdist.mechanisms.integer_noise import DiscreteLaplace, WholeNoise, discrete_gaussian_total
 from pbdist.mechanisms.masses import SMALLEST_FLOAT, SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses
 from pbdist.mechanisms.outcomes import MAX_OUTCOMES, masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.types import Direction, FloatArray
-
-#: Noise of which every draw is a whole number.
-WholeNoise = DiscreteLaplace | DiscreteGaussian
-
-
-def whole_interval(
-    noise: WholeNoise, first: FloatArray, last: FloatArray, mean: float
-) -> tuple[FloatArray, FloatArray]:
-    """Return P(first <= X <= last), X the noise about a whole mean, and bounds on the relative errors.
-
-    The ends are whole numbers below 2^53 in size, or infinite, and no stretch is empty. The errors hold where a mass is
-    at least `SMALLEST_MASS`.
-    """
-    interval = _of_laplace if isinstance(noise, DiscreteLaplace) else _of_gaussian
-    return interval(noise.scale, first - mean, last - mean)
 
 
 def mean_of_positive_part(noise: WholeNoise, mean: float) -> float:
@@ -57,51 +42,6 @@ def mean_of_positive_part(noise: WholeNoise, mean: float) -> float:
         z = (excess + distance) / noise.scale
         beyond = float(np.sum(excess * np.exp(-0.5 * z * z))) / discrete_gaussian_total(noise.scale)[0]
     return max(mean, 0.0) + beyond
-
-
-def _of_laplace(scale: float, first: FloatArray, last: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Sum p^|d| (1 - p) / (1 + p) over the distances d from the mean, p = e^(-1/scale), in closed form.
-
-    n distances of one sign from size d on have the mass p^d (1 - p^n) / (1 + p). A power is off by 8u, and by the u of
-    its exponent; 1 - p^n by 8u and by the u of its argument, 1 + p by 10u; quotients, products and the sum of the two
-    sides, both of them at least 0, by 5u.
-    """
-    total = 1.0 + math.exp(-1.0 / scale)
-    above, below = np.maximum(first, 0.0), np.maximum(-last, 1.0)
-    sides = []
-    for nearest, farthest in ((above, last), (below, -first)):
-        there = nearest <= farthest
-        exponent = np.where(there, nearest, 0.0) / scale
-        # An infinite end has infinitely many distances.
-        count = np.where(there, farthest - nearest + 1.0, 0.0)
-        with np.errstate(under="ignore"):
-            sides.append((np.exp(-exponent) * -np.expm1(-count / scale) / total, np.where(there, exponent, 0.0)))
-    # The error of a power is at most that of the larger exponent among the sides that are there.
-    return sides[0][0] + sides[1][0], (40.0 + 2.0 * np.maximum(sides[0][1], sides[1][1])) * UNIT_ROUNDOFF
-
-
-def _of_gaussian(scale: float, first: FloatArray, last: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Sum e^(-d² / (2 scale²)) / total over the distances d from the mean, as far out as `_GAUSSIAN_REACH`.
-
-    What lies further out is below e^-722, and so below 1e-20 of any mass of 1e-290. The exponent E of a summand is off
-    by 3u of it, its exponential by 8u more, and correctly rounded sums and the quotient by 2u; the summands of the
-    largest weight are those nearest to the mean.
-    """
-    total, total_error = discrete_gaussian_total(scale)
-    reach = float(math.ceil(_GAUSSIAN_REACH * scale) + 1)
-    nearest = np.maximum(np.maximum(first, -last), 0.0)
-    exponent = 0.5 * nearest * nearest / (scale * scale)
-    with np.errstate(under="ignore"):
-        mass = np.exp(-exponent)
-        for index in np.flatnonzero(first < last).tolist():
-            # At least one summand, however far out it is.
-            low, high = max(first[index], min(-reach, last[index])), min(last[index], max(reach, first[index]))
-            d = np.arange(low, high + 1.0)
-            z = 0.5 * d * d / (scale * scale)
-            mass[index] = math.fsum(np.exp(-z))
-            # Of summands further out than the nearest by more than 60 nats less than 1e-20 is left.
-            exponent[index] = min(exponent[index] + 60.0 + math.log(d.size), float(z.max(initial=0.0)))
-        return mass / total, total_error + (16.0 + 4.0 * exponent) * UNIT_ROUNDOFF
 
 
 CLAMP_AND_CEIL = "clamp-and-ceil"
@@ -135,7 +75,7 @@ _MORE_COUNTS = 6.0
 
 
 def _checked_noise(owner: str, name: str, value: Any) -> "AdditiveNoise | WholeNoise":
-    if not isinstance(value, AdditiveNoise | DiscreteLaplace | DiscreteGaussian):
+    if not isinstance(value, AdditiveNoise | WholeNoise):
         raise InvalidInputError(
             f"{owner}.{name}: expected Laplace(..), Gaussian(..), DiscreteLaplace(..) or DiscreteGaussian(..),"
             f" got {shown(value)}"
@@ -259,7 +199,7 @@ class NoisyCount(ElementaryPair):
         rounded up (for ``"shift-inside"``: the N of A), and Σ over k >= 1 of P(X >= k), divided by P(X >= 0), where it
         is redrawn and rounded down. Of discrete noise: E max(0, X), divided by P(X >= 0) where X is redrawn.
         """
-        if isinstance(self.noise, DiscreteLaplace | DiscreteGaussian):
+        if isinstance(self.noise, WholeNoise):
             mean = mean_of_positive_part(self.noise, self.mean)
             return mean / self._remaining() if self.reading == REDRAW_AND_FLOOR else mean
         whole = self._tails_from_one()
@@ -345,9 +285,7 @@ class NoisyCount(ElementaryPair):
     def _remaining(self) -> float:
         """Mass of the draws of at least 0."""
         lower, upper = np.zeros(1), np.full(1, np.inf)
-        if isinstance(self.noise, AdditiveNoise):
-            return float(self.noise.interval(lower, upper, self.mean)[0][0])
-        return float(whole_interval(self.noise, lower, upper, self.mean)[0][0])
+        return float(self.noise.interval(lower, upper, self.mean)[0][0])
 
     def _tails_from_one(self) -> float:
         """Σ over k >= 1 of P(X >= k)."""
@@ -429,5 +367,5 @@ class NoisyCount(ElementaryPair):
         if isinstance(self.noise, AdditiveNoise):
             return self.noise.interval(lower, upper, self.mean)[:2]
         if self._ends_below:
-            return whole_interval(self.noise, lower, upper - 1.0, self.mean)
-        return whole_interval(self.noise, lower + 1.0, upper, self.mean)
+            return self.noise.interval(lower, upper - 1.0, self.mean)
+        return self.noise.interval(lower + 1.0, upper, self.mean)

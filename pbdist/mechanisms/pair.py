@@ -416,7 +416,7 @@ class ElementaryPair(Pair):
         return ScaledLossMasses.unscaled(self.loss_masses(edges))
 
 
-class ContinuousPair(ElementaryPair):
+class ScaledPair(ElementaryPair):
     """A pair whose masses on bins are known however small they are."""
 
     @abstractmethod

@@ -18,7 +18,7 @@ from pbdist.mechanisms.masses import (
     gaussian_interval,
     rounded_up,
 )
-from pbdist.mechanisms.pair import ContinuousPair, NoiseOrder, Pair, in_order, ordered
+from pbdist.mechanisms.pair import NoiseOrder, Pair, ScaledPair, in_order, ordered
 from pbdist.mechanisms.tails import BEYOND, log_moment_of_lines, picture_values, steepest_tilt
 from pbdist.types import Adjacency, Direction, FloatArray
 
@@ -27,7 +27,7 @@ _UNSEEN = -40.0
 
 
 @mechanism
-class SubsampledGaussian(ContinuousPair):
+class SubsampledGaussian(ScaledPair):
     """Gaussian noise after Poisson sampling: A = (1-q) N(0, scale²) + q N(sensitivity, scale²), B = N(0, scale²).
 
     Abadi et al. 2016; Meiser & Mohammadi 2018, section 5.4. The direction "A||B" is the one in which the individual is

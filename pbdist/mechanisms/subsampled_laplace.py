@@ -17,7 +17,7 @@ from pbdist.mechanisms.declaration import (
     sensitivity_of,
 )
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF, ScaledLossMasses, rounded_up
-from pbdist.mechanisms.pair import BoundedPair, ContinuousPair, NoiseOrder, in_order, ordered
+from pbdist.mechanisms.pair import BoundedPair, NoiseOrder, ScaledPair, in_order, ordered
 from pbdist.mechanisms.subsampled import edge_error, full_losses, sampled, sampled_losses
 from pbdist.types import Adjacency, Direction, FloatArray
 
@@ -28,7 +28,7 @@ _FAR = 1_000_000
 
 
 @mechanism
-class SubsampledLaplace(ContinuousPair, BoundedPair):
+class SubsampledLaplace(ScaledPair, BoundedPair):
     """Laplace noise after Poisson sampling: A = (1-q) Lap(0, scale) + q Lap(sensitivity, scale), B = Lap(0, scale).
 
     A numeric query is answered on a sample that contains each record with probability q, independently of all others.

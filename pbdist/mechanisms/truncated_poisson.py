@@ -18,7 +18,7 @@ from pbdist.mechanisms.declaration import (
     whole,
 )
 from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses, rounded_up
-from pbdist.mechanisms.pair import ContinuousPair, Pair
+from pbdist.mechanisms.pair import Pair, ScaledPair
 from pbdist.mechanisms.subsampled import SubsampledGaussian, added
 from pbdist.mechanisms.worst_of import TwoSided
 from pbdist.types import Adjacency, Direction, FloatArray
@@ -109,7 +109,7 @@ class TruncatedPoissonGaussian(_TruncatedPoisson, TwoSided):
 
 
 @mechanism
-class TruncatedPoissonUpper(_TruncatedPoisson, ContinuousPair):
+class TruncatedPoissonUpper(_TruncatedPoisson, ScaledPair):
     """The pair that dominates Gaussian noise on Poisson samples of at most `batch` records: Theorem 38.
 
     With the probability τ that `batch` or more of the other records are drawn, it is q' N(2 sensitivity) + (1-q') N(0)

@@ -17,10 +17,8 @@ from pbdist.granularity.spaces import (
     OnItsOwnDomain,
     OnTheCommonDomain,
     PurePrivacy,
-    RootMetric,
     ScaledMetric,
     ZeroConcentratedPrivacy,
-    square_of,
 )
 from tests.effort import times
 from tests.granularity.rule_worlds import (
@@ -201,7 +199,7 @@ def test_rules_for_squares_on_exact_normal_mechanisms(accounting: Any, world: Wo
     gaussian = accounting is GAUSSIAN
 
     def stated(metric: Metric) -> Any:
-        half = RootMetric(metric.domain, lambda a, b: Fraction(metric(a, b) ** 2, 2))  # type: ignore[arg-type, return-value]
+        half = Metric(metric.domain, lambda a, b: Fraction(metric(a, b) ** 2, 2), squared=True)  # type: ignore[arg-type, return-value]
         return accounting.notion(metric if gaussian else half)
 
     def squared(parameter: Any) -> Fraction:
@@ -215,7 +213,7 @@ def test_rules_for_squares_on_exact_normal_mechanisms(accounting: Any, world: Wo
     own = accounting.composition([OnItsOwnDomain(stated(d), f) for f, d in zip(world.maps, metrics, strict=True)])
     star = accounting.common_domain([OnTheCommonDomain(stated(d), f) for f, d in zip(world.maps, lifts, strict=True)])
     for a, b in itertools.product(world.metric.domain.listed("test"), repeat=2):  # Sound and tight.
-        assert square_of(own.distance, a, b) == square_of(star.distance, a, b) == truth(a, b)
+        assert own.distance.square(a, b) == star.distance.square(a, b) == truth(a, b)
     worst = max(truth(a, b) for a, b in world.metric.neighbours)
     (over,) = parameters(accounting.over_neighbours(star, world.metric))
     assert squared(over) == worst or (gaussian and squared(over) > worst)
@@ -271,7 +269,7 @@ def test_concentrated_rules_on_random_tables(world: World, seed: int) -> None:
         known = {(a, b): max(rho(t[a], t[b]) for t in each) for a in inputs for b in inputs}
         squares.append({(a, b): max(known[a, b], known[b, a]) for a, b in known})
     own = [
-        OnItsOwnDomain(ZeroConcentratedPrivacy(RootMetric(f.codomain, lambda a, b, s=s: s[a, b])), f)
+        OnItsOwnDomain(ZeroConcentratedPrivacy(Metric(f.codomain, lambda a, b, s=s: s[a, b], squared=True)), f)
         for f, s in zip(world.maps, squares, strict=True)
     ]
     bound = CONCENTRATED.composition(own)
@@ -279,7 +277,7 @@ def test_concentrated_rules_on_random_tables(world: World, seed: int) -> None:
     source = random.Random(seed)  # noqa: S311
     pairs = source.sample(list(itertools.product(rows, repeat=2)), 40)
     for a, b in pairs:
-        square = square_of(bound.distance, a, b)
+        square = bound.distance.square(a, b)
         for alpha in (2, 3):
             assert renyi(rows[a], rows[b], alpha, total) ** 64 <= Fraction(2) ** int(64 * square * alpha * (alpha - 1))
 
