@@ -10,7 +10,7 @@ Proofs that are not the paper's, and corrections of the paper: docs/granularity-
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.canonical import CanonicalMetric, refuse_without_neighbours
@@ -66,66 +66,8 @@ _THEOREMS: dict[str, tuple[str, str, str, str]] = {
 }
 
 
-@dataclass(frozen=True)
-class EachTouched:
-    """A change touches every mechanism, each at distance 1: IV.3, V.3, VI.5, VI.15, VI.23."""
-
-
-@dataclass(frozen=True)
-class AtMostTouched:
-    """A change touches at most so many mechanisms, any of them, each at distance 1.
-
-    With 1 it is a compatible partition: IV.6, IV.12, V.4, V.6, VI.6, A.13, VI.16, A.15, VI.26, A.17. With 2 it is a
-    partition of records under bounded changes, on the common domain: IV.13, A.18.
-
-    Parameters
-    ----------
-    count : int
-        At least 1; more than there are mechanisms means all of them.
-    """
-
-    count: int
-
-    def __post_init__(self) -> None:
-        whole("AtMostTouched.count", self.count, 1)
-
-
-@dataclass(frozen=True)
-class TouchedTogether:
-    """The sets of mechanisms that one change may touch: IV.1, IV.11 and their like.
-
-    Parameters
-    ----------
-    changes : sequence of sets or of mappings
-        For each kind of change the numbers of the mechanisms, from 0, all at distance 1, or a mapping from these
-        numbers to distances. A subset of a change may be left out.
-    """
-
-    changes: Sequence[Collection[int] | Mapping[int, Amount]]
-
-    def __post_init__(self) -> None:
-        given: Any = self.changes
-        if isinstance(given, str | Mapping) or not isinstance(given, Sequence) or not given:
-            raise InvalidInputError(f"TouchedTogether.changes: expected one change or more, got {shown(self.changes)}")
-
-    def distances(self, mechanisms: int) -> list[dict[int, Amount]]:
-        """Return the distance of each touched mechanism, for each change."""
-        changes: list[dict[int, Amount]] = [
-            dict(one) if isinstance(one, Mapping) else dict.fromkeys(one, 1) for one in self.changes
-        ]
-        for i, change in enumerate(changes):
-            checked_amounts(change.values() or [0], f"TouchedTogether.changes[{i}]")
-            number: Any
-            for number in change:
-                if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < mechanisms:
-                    raise InvalidInputError(
-                        f"TouchedTogether.changes[{i}]: expected numbers of mechanisms below {mechanisms}, got"
-                        f" {shown(number)}"
-                    )
-        return changes
-
-
-Touched: TypeAlias = EachTouched | AtMostTouched | TouchedTogether
+#: What one change may touch: see `Accounting.for_numbers`.
+Touched: TypeAlias = Literal["each"] | int | Sequence[Collection[int] | Mapping[int, Amount]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,8 +164,12 @@ class Accounting(Generic[P]):
 
         Parameters
         ----------
-        touched : EachTouched, AtMostTouched or TouchedTogether
-            What a change may touch.
+        touched : "each", int, or sequence of sets or of mappings
+            What a change may touch. ``"each"``: every mechanism, each at distance 1 (IV.3, V.3, VI.5, VI.15, VI.23). A
+            number m: any m mechanisms, each at distance 1. With 1 it is a compatible partition (IV.6, IV.12, V.4, V.6,
+            VI.6, A.13, VI.16, A.15, VI.26, A.17), with 2 a partition of records under bounded changes, on the common
+            domain (IV.13, A.18). Else, for each kind of change (IV.1, IV.11), the numbers of the mechanisms, from 0,
+            all at distance 1, or a mapping from these numbers to distances. A subset of a change may be left out.
         *parameters : sequence of int, Fraction or float
             For each parameter, that of each mechanism: all ε_i, then all δ_i.
 
@@ -525,15 +471,26 @@ def _terms(privacy: Statement, first: Database, second: Database) -> tuple[Amoun
 
 def _changes(touched: Touched, amounts: Sequence[Amount]) -> list[dict[int, Amount]]:
     """Return the changes that matter: of those that touch at most m, the one with the m largest parameters."""
-    if isinstance(touched, TouchedTogether):
-        return touched.distances(len(amounts))
-    if not isinstance(touched, EachTouched | AtMostTouched):
-        raise InvalidInputError(
-            f"touched: expected EachTouched, AtMostTouched or TouchedTogether, got {shown(touched)}"
-        )
-    most = touched.count if isinstance(touched, AtMostTouched) else len(amounts)
-    largest = sorted(range(len(amounts)), key=lambda i: amounts[i], reverse=True)
-    return [dict.fromkeys(largest[:most], 1)]
+    if touched == "each" or isinstance(touched, int):
+        if touched != "each":
+            whole("touched", touched, 1)
+        largest = sorted(range(len(amounts)), key=lambda i: amounts[i], reverse=True)
+        return [dict.fromkeys(largest if touched == "each" else largest[:touched], 1)]
+    given: Any = touched
+    if isinstance(given, str | Mapping) or not isinstance(given, Sequence) or not given:
+        raise InvalidInputError(f"touched: expected each, a number, or one change or more, got {shown(touched)}")
+    changes: list[dict[int, Amount]] = [
+        dict(one) if isinstance(one, Mapping) else dict.fromkeys(one, 1) for one in given
+    ]
+    for i, change in enumerate(changes):
+        checked_amounts(change.values() or [0], f"touched[{i}]")
+        number: Any
+        for number in change:
+            if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(amounts):
+                raise InvalidInputError(
+                    f"touched[{i}]: expected numbers of mechanisms below {len(amounts)}, got {shown(number)}"
+                )
+    return changes
 
 
 def _wrong_kind(given: Any, kind: type[Any]) -> str:

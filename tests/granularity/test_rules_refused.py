@@ -16,9 +16,6 @@ from pbdist.granularity.rules import (
     CONCENTRATED,
     GAUSSIAN,
     PURE,
-    AtMostTouched,
-    EachTouched,
-    TouchedTogether,
     parallel,
     parameters,
 )
@@ -341,17 +338,17 @@ def test_a_rule_without_a_theorem_is_refused() -> None:
 
 def test_touched_is_checked() -> None:
     for made, text in (
-        (lambda: AtMostTouched(0), "at least 1"),
-        (lambda: AtMostTouched(True), "at least 1"),
-        (lambda: TouchedTogether([]), "one change or more"),
-        (lambda: TouchedTogether({0: 1}), "one change or more"),
-        (lambda: PURE.for_numbers(TouchedTogether([{2}]), [1, 2])[0], "numbers of mechanisms below 2"),
-        (lambda: PURE.for_numbers(TouchedTogether([{1: -1}]), [1, 2])[0], "at least 0"),
-        (lambda: PURE.for_numbers(EachTouched(), [])[0], "one number or more"),
-        (lambda: PURE.for_numbers(EachTouched(), 1)[0], "one number for each mechanism"),
-        (lambda: PURE.for_numbers("all", [1])[0], "expected EachTouched"),
-        (lambda: APPROXIMATE.for_numbers(EachTouched(), [1], [0.1, 0.1]), "one for each ε"),
-        (lambda: APPROXIMATE.for_numbers(EachTouched(), [1], [1.5]), "a probability"),
+        (lambda: PURE.for_numbers(0, [1]), "at least 1"),
+        (lambda: PURE.for_numbers(True, [1]), "at least 1"),
+        (lambda: PURE.for_numbers([], [1]), "one change or more"),
+        (lambda: PURE.for_numbers({0: 1}, [1]), "one change or more"),
+        (lambda: PURE.for_numbers([{2}], [1, 2])[0], "numbers of mechanisms below 2"),
+        (lambda: PURE.for_numbers([{1: -1}], [1, 2])[0], "at least 0"),
+        (lambda: PURE.for_numbers("each", [])[0], "one number or more"),
+        (lambda: PURE.for_numbers("each", 1)[0], "one number for each mechanism"),
+        (lambda: PURE.for_numbers("all", [1])[0], "expected each, a number"),
+        (lambda: APPROXIMATE.for_numbers("each", [1], [0.1, 0.1]), "one for each ε"),
+        (lambda: APPROXIMATE.for_numbers("each", [1], [1.5]), "a probability"),
     ):
         with pytest.raises(InvalidInputError, match=text):
             made()
