@@ -378,7 +378,7 @@ def _rounded(x: Fraction, d: Fraction) -> Point:
     """
     if x >= 1:
         return _up(x, _RATIO_BITS), _rounded_delta(d)
-    smaller = _down(x, _RATIO_BITS)
+    smaller = _floored(x, _RATIO_BITS)
     return smaller, 1 - smaller + smaller * _rounded_delta(max(d - 1 + x, Fraction(0)) / smaller)
 
 
@@ -386,7 +386,7 @@ def _rounded_delta(value: Fraction) -> Fraction:
     """Round δ up so that neither δ nor 1 - δ changes much."""
     if value <= Fraction(1, 2):
         return _up(value, _DELTA_BITS)
-    return 1 - _down(1 - value, _DELTA_BITS)
+    return 1 - _floored(1 - value, _DELTA_BITS)
 
 
 def _up(value: Fraction, bits: int) -> Fraction:
@@ -394,12 +394,8 @@ def _up(value: Fraction, bits: int) -> Fraction:
     return -_floored(-value, bits)
 
 
-def _down(value: Fraction, bits: int) -> Fraction:
-    """Round a number of at least 0 down to so many binary digits."""
-    return _floored(value, bits)
-
-
 def _floored(value: Fraction, bits: int) -> Fraction:
+    """Round a number down to so many binary digits."""
     shift = value.denominator.bit_length() - value.numerator.bit_length() + bits
     if shift < 0:
         return Fraction((value.numerator // (value.denominator << -shift)) << -shift)

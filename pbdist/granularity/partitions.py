@@ -495,19 +495,21 @@ class PartedClass:
             )
         return self.metric
 
-    def require_compatible(self) -> None:
-        """Refuse parts of which neighbours differ in more than one."""
-        self._require_touched(1, "that is compatible with the granularity")
-
-    def require_at_most_two(self) -> None:
-        """Refuse parts of which neighbours differ in more than two."""
-        self._require_touched(2, "such that a change touches at most two parts")
+    def require_touched(self, most: int) -> None:
+        """Refuse parts of which neighbours differ in more than one or two."""
+        known = self.compatibility
+        if known.most_touched > most:
+            what = "that is compatible with the granularity" if most == 1 else "whose changes touch at most two parts"
+            raise InvalidInputError(
+                f"expected a partition {what}, got one of which neighbours may differ in {known.most_touched} parts:"
+                f" {known.reason}"
+            )
 
     def require_best_bound(self) -> None:
         """Refuse parts without both hypotheses of Theorem IV.6."""
-        self.require_compatible()
+        self.require_touched(1)
         known = self.compatibility
-        if not known.best_bound:
+        if known.sensitivity > 1:
             raise InvalidInputError(f"expected Δp_i <= 1, got {known.sensitivity}: {known.reason}")
 
     def require_commuting(self) -> None:
@@ -519,12 +521,4 @@ class PartedClass:
             raise InvalidInputError(
                 f"expected a metric that commutes with the partition, got {self.metric.name}: the parts of"
                 f" {shown(worst)} are further apart than these"
-            )
-
-    def _require_touched(self, most: int, what: str) -> None:
-        known = self.compatibility
-        if known.most_touched > most:
-            raise InvalidInputError(
-                f"expected a partition {what}, got one of which neighbours may differ in {known.most_touched} parts:"
-                f" {known.reason}"
             )

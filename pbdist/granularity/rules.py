@@ -253,8 +253,7 @@ class Accounting(Generic[P]):
         privacy. Needs a partition that is compatible with the granularity, and mechanisms that are 𝒢-private on 𝔻. For
         A.13 and A.15 the paper does not ask for a compatible partition. Without one they are false.
         """
-        require = PartedClass.require_compatible
-        columns = self._of_parts("best_bound_common_domain", mechanisms, parted, require)
+        columns = self._of_parts("best_bound_common_domain", mechanisms, parted, lambda one: one.require_touched(1))
         return self.privacy(parted.canonical, *map(max, columns))
 
     def bounded_partition(self, mechanisms: Sequence[OnTheCommonDomain], parted: PartedClass) -> P:
@@ -268,8 +267,7 @@ class Accounting(Generic[P]):
         A change between the parts i and j loses (ε_i + ε_j, δ_i + δ_j), so that one pair (ε, δ) for all changes has the
         largest of both; `common_domain` keeps them apart. A δ above 1 becomes 1.
         """
-        require = PartedClass.require_at_most_two
-        columns = self._of_parts("bounded_partition", mechanisms, parted, require)
+        columns = self._of_parts("bounded_partition", mechanisms, parted, lambda one: one.require_touched(2))
         largest_two = (self._added(place, sorted(column)[-2:]) for place, column in enumerate(columns))
         return self.privacy(parted.canonical, *largest_two)
 

@@ -52,23 +52,16 @@ def _count_of(value: object, limit: int) -> int | None:
 
 def _exact(value: Any) -> Decimal | None:
     """Return a number as it is, without rounding; None for anything else, and for a text that is too long."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, np.float16 | np.float32):
-        value = float(value)
-    if isinstance(value, float):
-        return Decimal.from_float(value)
-    if isinstance(value, int | Decimal):
-        return Decimal(value)
-    return _exact_text(value.strip()) if isinstance(value, str) else None
+    if isinstance(value, str):
+        return _exact_text(value.strip())
+    plain = value.item() if isinstance(value, np.generic) else value
+    return Decimal(plain) if isinstance(plain, int | float | Decimal) and not isinstance(plain, bool) else None
 
 
 def _exact_text(text: str) -> Decimal | None:
-    if _INFINITE.fullmatch(text):
-        return Decimal(text)
     parts = _NUMBER.fullmatch(text)
     if parts is None:
-        return None
+        return Decimal(text) if _INFINITE.fullmatch(text) else None
     number, exponent = parts.groups(default="")
     short = len(number) <= _LONGEST_NUMBER and len(exponent.lstrip("+-")) <= _LONGEST_EXPONENT
     return Decimal(text) if short else None
@@ -157,8 +150,8 @@ def _column_names(columns: Sequence[str] | None, sides: int) -> tuple[str, ...]:
         return default
     listed: Any = columns
     names = () if isinstance(listed, str) or not isinstance(listed, Sequence) else tuple(listed)
-    distinct = len(set(map(str, names))) == len(names) == len(default)
-    if not distinct or not all(isinstance(name, str) for name in names):
+    texts = [name for name in names if isinstance(name, str)]
+    if not len(set(texts)) == len(names) == len(default):
         raise InvalidInputError(
             f"columns: expected {len(default)} different names, as in {default}, got {shown(columns)}"
         )
