@@ -89,7 +89,7 @@ class CanonicalMetric(Metric):
         known = _known(granularity, domain)
         given: Any = reason
         if known is not None and declared is not None:
-            raise InvalidInputError(f"{name}: expected no declared distance, for it is known")
+            raise InvalidInputError(f"{name}: the distance is known; do not declare one")
         if declared is not None and (not isinstance(given, str) or not given):
             raise InvalidInputError(
                 f"{name}: it cannot be checked that the declared distance counts steps between neighbours: give the"

@@ -31,7 +31,7 @@ class _Universe(DatabaseClass):
         super().__post_init__()
         if self.databases is not None:
             raise InvalidInputError(
-                f"{type(self).__name__}.databases: expected none, for a universe is not listed: list a DatabaseClass"
+                f"{type(self).__name__}.databases: a universe lists no databases; use DatabaseClass for a listed class"
             )
         for name in ("size", "degree"):
             whole(f"{type(self).__name__}.{name}", getattr(self, name, None), 1, optional=True)

@@ -236,7 +236,7 @@ class Compatibility:
     def __post_init__(self) -> None:
         given: Any = self.reason
         if not isinstance(given, str) or not given:
-            raise InvalidInputError(f"Compatibility.reason: expected one, got {shown(given)}")
+            raise InvalidInputError(f"Compatibility.reason: give the reason as text, not {shown(given)}")
         for name, value in (("most_touched", self.most_touched), ("sensitivity", self.sensitivity)):
             if not value >= 0:
                 raise InvalidInputError(f"Compatibility.{name}: expected a number of at least 0, got {shown(value)}")

@@ -512,5 +512,5 @@ def _tuple(theorem: str, values: Sequence[Any]) -> tuple[Any, ...]:
     except TypeError as error:
         raise _refusal(theorem, f"expected a sequence of mechanisms, got {shown(values)}") from error
     if not given:
-        raise _refusal(theorem, "expected one mechanism or more, got none")
+        raise _refusal(theorem, "give at least one mechanism")
     return given

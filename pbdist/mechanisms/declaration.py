@@ -453,7 +453,7 @@ def _check_names(kind: type[Any]) -> None:
         if name in _TAKEN or name in inherited or name in ("does", "assumes", "aliases", "noise_family", "in_studies"):
             raise InvalidInputError(f"{kind.__name__}.{name}: expected another name, as this one has a meaning already")
         if not one.what:
-            raise InvalidInputError(f"{kind.__name__}.{name}: expected a few words on what it is, got none")
+            raise InvalidInputError(f"{kind.__name__}.{name}: describe it in a few words: parameter(domain, '..')")
         if one.required and one.example is None and kind.in_studies:
             raise InvalidInputError(f"{kind.__name__}.{name}: expected an example, as there is no default")
 

@@ -15,7 +15,7 @@ from pbdist.types import BoolArray, FloatArray
 #: Largest relative error of one correctly rounded float64 operation.
 UNIT_ROUNDOFF = 2.0**-53
 
-#: The mass given to what is possible but underflows.
+#: The mass of possible events that underflow.
 SMALLEST_FLOAT = math.nextafter(0.0, 1.0)
 
 #: Below this a float64 product may lose its relative accuracy to underflow, so a mass is only known to lie between 0

@@ -475,8 +475,8 @@ def factor_counts(components: Sequence[tuple[Pair, int]]) -> dict[ElementaryPair
     for pair, count in components:
         for factor in pair.factors:
             counts[factor] = counts.get(factor, 0) + count
-    telling = {factor: count for factor, count in counts.items() if not factor.neutral}
-    return telling or counts
+    informative = {factor: count for factor, count in counts.items() if not factor.neutral}
+    return informative or counts
 
 
 def choices_of(components: Sequence[tuple[Pair, int]]) -> list[tuple[list[tuple[Pair, int]], bool]] | None:

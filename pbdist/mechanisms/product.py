@@ -48,7 +48,7 @@ class Product(Pair):
 
     def __init__(self, *pairs: Pair) -> None:
         if not pairs:
-            raise InvalidInputError("Product.pairs: expected at least one pair, got none")
+            raise InvalidInputError("Product.pairs: give at least one mechanism")
         pair: Any
         for position, pair in enumerate(pairs):
             if not isinstance(pair, Pair) or pair.enclosing_pairs is None:

@@ -64,8 +64,8 @@ class TwoSided(Alternatives):
 
     @property
     def enclosing_pairs(self) -> tuple[Pair, Pair]:
-        """Both pairs; one pair twice where it is the only one."""
-        return (self.upper_pair, self.lower_pair) if self.sole_pair is None else (self.sole_pair, self.sole_pair)
+        """Both pairs."""
+        return self.upper_pair, self.lower_pair
 
 
 @mechanism
@@ -114,18 +114,14 @@ class WorstOf(Alternatives):
         neighbours: Adjacency | str | None = None,
     ) -> None:
         if not pairs:
-            raise InvalidInputError("WorstOf.pairs: expected at least one pair, got none")
+            raise InvalidInputError("WorstOf.pairs: give at least one mechanism")
         pair: Any
         for position, pair in enumerate(pairs):
             if not isinstance(pair, Pair) or pair.is_worst_of_several:
                 raise InvalidInputError(f"WorstOf.pairs[{position}]: expected a mechanism, got {shown(pair)}")
         given: Any = (True,) * len(pairs) if attained is None else attained
-        if (
-            isinstance(given, str)
-            or not isinstance(given, Sequence)
-            or len(given) != len(pairs)
-            or not all(isinstance(one, bool) for one in given)
-        ):
+        listed = list(given) if isinstance(given, Sequence) else []
+        if len(listed) != len(pairs) or not all(isinstance(one, bool) for one in listed):
             raise InvalidInputError(
                 f"WorstOf.attained: expected true or false for each of {len(pairs)} pairs, got {shown(given)}"
             )

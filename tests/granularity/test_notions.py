@@ -172,7 +172,7 @@ STAR = graph(range(4), [(0, 1), (0, 2), (0, 3)])
         (lambda: canonical_metric(Bounded(), Multisets("three", size=3))(("a",), ("a",)), r"databases of 3 records"),
         (lambda: Multisets("few", size=2, records=("a",)), r"^Multisets.records: expected 2 or more"),
         (lambda: Multisets("none", records=()), r"^Multisets.records: expected 1 or more"),
-        (lambda: Multisets("few", databases=((),)), r"^Multisets.databases: expected none"),
+        (lambda: Multisets("few", databases=((),)), r"^Multisets.databases: a universe lists no databases"),
     ],
 )
 def test_what_is_wrong_is_refused(made: Callable[[], Any], text: str) -> None:

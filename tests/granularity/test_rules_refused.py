@@ -75,7 +75,7 @@ def test_mechanisms_of_another_kind_class_or_number(accounting: Any, given: Any)
     with pytest.raises(InvalidInputError, match="expected OnItsOwnDomain"):
         accounting.composition([OnTheCommonDomain(stated, IDENTITY)])
     for rule in (accounting.composition, accounting.sequential, accounting.common_domain):
-        with pytest.raises(InvalidInputError, match="one mechanism or more"):
+        with pytest.raises(InvalidInputError, match="give at least one mechanism"):
             rule([])
         with pytest.raises(InvalidInputError, match="a sequence of mechanisms"):
             rule(3)
@@ -263,7 +263,7 @@ def test_metrics_are_one_for_each_class() -> None:
     assert hash(fresh) == hash(canonical_metric(Unbounded(), DOMAIN))
     assert fresh not in (METRIC, canonical_metric(Bounded(), DOMAIN), canonical_metric(Unbounded(), multisets("a", 2)))
     assert parameters(PURE.privacy(fresh, 2), canonical_metric(Unbounded(), DOMAIN)) == (2,)
-    with pytest.raises(InvalidInputError, match="no declared distance, for it is known"):
+    with pytest.raises(InvalidInputError, match="the distance is known; do not declare one"):
         CanonicalMetric(Unbounded(), DOMAIN, METRIC.function, "for this test")
     assert repr(DOMAIN) == "DatabaseClass(name='multisets of ab')"
 
@@ -293,7 +293,10 @@ def test_partitions_are_checked() -> None:
     ):
         with pytest.raises(InvalidInputError, match=text):
             PartedClass(*arguments, **options)  # type: ignore[arg-type]
-    for values, text in (((1, 1, False, ""), "reason: expected one"), ((1, -1, False, "so"), "sensitivity: expected")):
+    for values, text in (
+        ((1, 1, False, ""), "reason: give the reason"),
+        ((1, -1, False, "so"), "sensitivity: expected"),
+    ):
         with pytest.raises(InvalidInputError, match=text):
             Compatibility(*values)  # type: ignore[arg-type]
 
@@ -344,7 +347,7 @@ def test_touched_is_checked() -> None:
         (lambda: PURE.for_numbers({0: 1}, [1]), "one change or more"),
         (lambda: PURE.for_numbers([{2}], [1, 2])[0], "numbers of mechanisms below 2"),
         (lambda: PURE.for_numbers([{1: -1}], [1, 2])[0], "at least 0"),
-        (lambda: PURE.for_numbers("each", [])[0], "one number or more"),
+        (lambda: PURE.for_numbers("each", [])[0], "give at least one number"),
         (lambda: PURE.for_numbers("each", 1)[0], "one number for each mechanism"),
         (lambda: PURE.for_numbers("all", [1])[0], "expected each, a number"),
         (lambda: APPROXIMATE.for_numbers("each", [1], [0.1, 0.1]), "one for each ε"),

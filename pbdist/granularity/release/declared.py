@@ -116,7 +116,7 @@ def checked_names(field: str, given: Any) -> tuple[str, ...]:
     """Return names of which there is at least one, each once."""
     names = _names(field, given)
     if not names:
-        raise InvalidInputError(f"{field}: expected at least one name, got none")
+        raise InvalidInputError(f"{field}: give at least one name")
     return names
 
 
@@ -242,7 +242,7 @@ class Analysis:
             raise InvalidInputError(f"{self.name}.replaced: expected a pair or unchanged, got {shown(given)}")
         if self.declared != Unbounded():
             raise InvalidInputError(
-                f"{self.name}.replaced: expected none beside a pair declared for {self.declared!r}, got {shown(given)}"
+                f"{self.name}.replaced: it belongs to a pair declared for Unbounded(), not {self.declared!r}"
             )
         if isinstance(given, Pair):
             self._check_adjacency("replaced", given, Bounded())
@@ -287,7 +287,7 @@ class Touch:
         for field in ("removed", "added"):
             whole(f"Touch.{field}", getattr(self, field), 0)
         if not self.removed and not self.added:
-            raise InvalidInputError(f"Touch: expected a record removed or added at {given}, got none")
+            raise InvalidInputError(f"Touch: give the records removed or added at {given}; both numbers are 0")
 
 
 @dataclass(frozen=True)

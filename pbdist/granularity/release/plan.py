@@ -82,11 +82,11 @@ class ReleasePlan:
         joined(((pair.adjacency, one.name) for one, pair in pairs), "ReleasePlan.analyses")
         # What cannot be bounded is refused now.
         if not self._resolved:
-            raise InvalidInputError("ReleasePlan.analyses: expected an analysis that a change can touch, got none")
+            raise InvalidInputError("ReleasePlan.analyses: no change can touch any of them; check their blocks")
 
     def _check_names(self) -> None:
         if not self.analyses:
-            raise InvalidInputError("ReleasePlan.analyses: expected at least one analysis, got none")
+            raise InvalidInputError("ReleasePlan.analyses: give at least one analysis")
         names = [one.name for one in self.analyses]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
@@ -103,13 +103,12 @@ class ReleasePlan:
         own = isinstance(self.granularity, Unbounded | Bounded | UserLevel | EdgeLevel | NodeLevel | FreeLunch)
         if own and self.profiles:
             raise InvalidInputError(
-                f"ReleasePlan.profiles: expected none with {self.granularity!r}, whose changes follow from the blocks,"
-                f" got {len(self.profiles)}"
+                f"ReleasePlan.profiles: leave them out: the changes of {self.granularity!r} follow from the blocks"
             )
         if not own and not self.profiles:
             raise InvalidInputError(
-                f"ReleasePlan.profiles: expected every way in which neighbours of {self.granularity.title} may differ,"
-                " got none: they do not follow from a relation that is given as a function"
+                f"ReleasePlan.profiles: give every way in which neighbours of {self.granularity.title} may differ: a"
+                " relation that is given as a function does not say it"
             )
         known = {one.name for one in self.analyses}
         for profile in self.profiles:
@@ -152,7 +151,7 @@ class ReleasePlan:
         return tuple(Resolver(self.granularity, self.blocks, self.analyses).resolve(self.changes))
 
     @cached_property
-    def _telling(self) -> tuple[Resolved, ...]:
+    def _informative(self) -> tuple[Resolved, ...]:
         """The products that count for the larger of the two directions."""
         return tuple(without_dominated(without_reversed(self._resolved)))
 
@@ -207,7 +206,7 @@ class ReleasePlan:
         """
         rounds, losses = checked_compositions(compositions), checked_epsilon(epsilon)
         precision = checked_tolerance(tolerance)
-        found = largest_delta(self._telling, rounds, losses, tolerance=tolerance)
+        found = largest_delta(self._informative, rounds, losses, tolerance=tolerance)
         lower = np.where(np.isnan(found.lower), np.nan, delta_below(found.lower))
         upper = np.minimum(delta_above(found.upper), 1.0)
         with np.errstate(invalid="ignore"):
@@ -242,7 +241,7 @@ class ReleasePlan:
         """
         rounds, wanted = checked_compositions(compositions), checked_delta(delta)
         precision = checked_tolerance(tolerance)
-        found = largest_epsilon(self._telling, rounds, wanted, tolerance=tolerance)
+        found = largest_epsilon(self._informative, rounds, wanted, tolerance=tolerance)
         with np.errstate(invalid="ignore"):
             within = relative_width(found.lower, found.upper) <= precision
         variables = {
@@ -258,7 +257,7 @@ class ReleasePlan:
             "method": "tight",
             "granularity": repr(self.granularity),
             "profiles": len(self.changes),
-            "products": len(self._telling),
+            "products": len(self._informative),
             "products_computed": found.computed,
         }
         neighbours = Neighbours(self.adjacency, None)

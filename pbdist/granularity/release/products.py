@@ -185,9 +185,9 @@ class Resolver:
             exact = exact and touched.exact
             for factor in () if touched.pair is None else touched.pair.factors:
                 counts[_plain(factor)] += analysis.repeats
-        telling = {factor: count for factor, count in counts.items() if not factor.neutral}
+        informative = {factor: count for factor, count in counts.items() if not factor.neutral}
         attained = (profile.attained and exact) or (self._is_joint(profile) and _attained(kinds))
-        return Resolved(frozenset(telling.items()), attained)
+        return Resolved(frozenset(informative.items()), attained)
 
     def of_touch(self, analysis: Analysis, touch: Touch) -> TouchedPair:
         """Return the pair of one touch."""
@@ -225,7 +225,7 @@ class Resolver:
 def _attained(kinds: Sequence[tuple[Analysis, Attained]]) -> bool:
     """Whether one change attains all pairs: each change does, but for one analysis, whose block is the only one.
 
-    Where nothing else is touched, any change that attains it will do: what else it may touch tells no less.
+    Where nothing else is touched, any change that attains it suffices: whatever else it touches reveals no less.
     """
     others = [analysis for analysis, attained in kinds if attained != "every"]
     if not others:
@@ -272,7 +272,7 @@ def _plain(factor: ElementaryPair) -> ElementaryPair:
 def without_dominated(found: Sequence[Resolved]) -> list[Resolved]:
     """Leave out products that others provably dominate, factor by factor: Theorem 11 of docs/theory.md.
 
-    More factors, or one with less noise, tell at least as much.
+    More factors, or one with less noise, reveal at least as much.
     """
     found = _without_parts(found)
     if len(found) > _MAX_COMPARED:

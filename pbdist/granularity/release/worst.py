@@ -308,14 +308,14 @@ def _largest(
 
     `nothing` is the least value of the quantity.
     """
-    telling = [one for one in products if one.factors]
-    attained = np.array([one.attained for one in telling], dtype=bool)
-    if not telling:
+    informative = [one for one in products if one.factors]
+    attained = np.array([one.attained for one in informative], dtype=bool)
+    if not informative:
         there = any(one.attained for one in products)
         return Largest(nothing if there else np.full_like(nothing, np.nan), nothing, 0)
-    screen = _Screen(telling, rounds) if len(telling) > _FEW else None
+    screen = _Screen(informative, rounds) if len(informative) > _FEW else None
     found: dict[int, tuple[FloatArray, FloatArray]] = {}
-    for allowed in (np.arange(len(telling)), np.flatnonzero(attained)):
+    for allowed in (np.arange(len(informative)), np.flatnonzero(attained)):
         left, best = allowed, nothing
         if known := [low for index, (low, _) in found.items() if index in allowed]:
             best = np.max(known, axis=0)
@@ -328,7 +328,7 @@ def _largest(
             if not left.size:
                 break
             chosen = int(left[np.argmax(order)])
-            found[chosen] = compute(sorted(telling[chosen].factors, key=repr))
+            found[chosen] = compute(sorted(informative[chosen].factors, key=repr))
             best = np.maximum(best, found[chosen][0])
             report("profile =", len(found), len(found) + left.size - 1)
     lowers = [low for index, (low, _) in found.items() if attained[index]]
