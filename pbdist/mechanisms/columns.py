@@ -11,7 +11,7 @@ from pbdist.mechanisms.texts import composite_text, list_text
 from pbdist.mechanisms.worst_of import Alternatives
 from pbdist.types import JsonValue
 
-#: What every cell has, in columns that stand first.
+#: The first columns, which every cell has.
 _FIRST = {
     "mechanism": "label of the mechanism in the study",
     "kind": "kind of the mechanism",
@@ -38,7 +38,7 @@ def known_columns() -> Mapping[str, CellColumn]:
 
 
 def described_columns(columns_of_kinds: Mapping[str, set[str]]) -> dict[str, str]:
-    """Return what columns hold, in the order of `known_columns`; for each kind its columns are given.
+    """Return the descriptions of columns, in the order of `known_columns`, for the columns of each kind.
 
     Other kinds do not matter, so that a store is the same whichever mechanisms of others are known.
     """

@@ -134,7 +134,7 @@ def checked_limits(owner: str, field: str, value: Any) -> tuple[float, float] | 
     return (low, high)
 
 
-#: What people also call the scale of noise, a sampling rate, a sensitivity, a loss.
+#: Other names of the scale of noise, of a sampling rate, a sensitivity, a loss.
 SPREADS = (
     *("variance", "var", "sigma", "sigma_squared", "σ", "sd", "std", "stdev", "stddev", "standard_deviation"),
     *("noise_multiplier", "multiplier", "noise_scale", "b", "lambda", "gamma"),
@@ -145,7 +145,7 @@ SENSITIVITIES = (
 )
 LOSSES = ("epsilon", "eps", "ε")
 
-#: What tables of bounds have beside parameters: a parameter of such a name has the column ``pair_NAME``.
+#: Other columns of tables of bounds: a parameter of such a name gets the column ``pair_NAME``.
 _NOT_PARAMETERS = (
     *("mechanism", "kind", "pair", "factor", "made_of", "cell", "setting", "adjacency", "direction", "status"),
     *("compositions", "epsilon", "exp_epsilon", "delta", "columns", "refine"),
@@ -278,15 +278,15 @@ def parameter(
     unit : str, optional
         Such as ``"counts"`` or ``"nats"``.
     aliases : tuple of str, optional
-        What people also call it, in lower case with underscores, for hints.
+        Other names, in lower case with underscores, for hints.
     hint : str, optional
-        What is said to those who use another name; by default the name and what it is.
+        Shown to users of another name; by default the name and its description.
     example : object, optional
         A value, or a list of values, for studies to begin with and for tests. Needed where there is no default.
     columns : tuple of str, optional
         Its columns in stores; by default one of its name.
     sized : bool, optional
-        Whether it says how much noise there is, so that `pbdist.size` can find it.
+        Whether it sets the amount of noise, so that `pbdist.size` can find it.
     falls_with_noise : bool, optional
         Whether less of it means more noise.
     """
@@ -521,12 +521,12 @@ def all_parameters() -> Iterator[tuple[str, Parameter]]:
 
 
 def noise_parameter(kind: type[Any]) -> Parameter | None:
-    """Return the parameter that says how much noise a mechanism has; None where there is none."""
+    """Return the parameter that sets the amount of noise; None where there is none."""
     return next((one for one in parameters_of(kind).values() if one.sized), None)
 
 
 def described(found: Mapping[str, str]) -> str:
-    """Return what a parameter is, of what it is for each kind: said once where all kinds agree."""
+    """Return one description of a parameter from those of each kind: once where all kinds agree."""
     kinds: dict[str, list[str]] = {}
     for kind, what in found.items():
         kinds.setdefault(what, []).append(kind)

@@ -28,7 +28,7 @@ from pbdist.mechanisms.masses import (
     ScaledLossMasses,
     rounded_up,
 )
-from pbdist.mechanisms.outcomes import MAX_OUTCOMES, cached_masses, masses_of_outcomes
+from pbdist.mechanisms.outcomes import MAX_OUTCOMES, PairOfOutcomes, masses_of_outcomes
 from pbdist.mechanisms.pair import BoundedPair, ElementaryPair, NoiseOrder, ScaledPair, ordered
 from pbdist.types import Direction, FloatArray
 
@@ -188,7 +188,7 @@ class DiscreteLaplace(WholeNoise, ScaledPair, BoundedPair):
 
 
 @mechanism
-class DiscreteGaussian(WholeNoise):
+class DiscreteGaussian(WholeNoise, PairOfOutcomes):
     """Discrete Gaussian noise on whole numbers: A = N, B = N + sensitivity.
 
     P(N = k) is proportional to e^(-k² / (2 scale²)): Canonne, Kamath & Steinke 2020, "The Discrete Gaussian for
@@ -232,12 +232,8 @@ class DiscreteGaussian(WholeNoise):
         """Infinite."""
         return math.inf
 
-    def loss_masses(self, edges: FloatArray) -> LossMasses:
-        """One atom an outcome."""
-        return cached_masses(self, edges)
-
     def atoms(self) -> LossMasses:
-        """The same, with a single empty bin."""
+        """One atom an outcome."""
         s, reach = self.sensitivity, self._reach()
         k = np.arange(-reach - s, reach + s + 1, dtype=np.float64)
         square, variance = k * k, self.scale * self.scale

@@ -27,7 +27,7 @@ _NAME = "KaryRandomizedResponse"
 
 #: Up to here every number of answers is a float64.
 _MAX_ANSWERS = 2**53
-#: Nearer to 1 a probability would tell its complement to fewer than 7 digits.
+#: Nearer to 1, the complement of a probability has fewer than 7 digits.
 _RAREST_LIE = 1e-9
 #: `math.exp` is off by less than this, relatively.
 _ERROR_OF_EXP = Fraction(8, 2**53)

@@ -48,7 +48,7 @@ CLAMP_AND_CEIL = "clamp-and-ceil"
 REDRAW_AND_FLOOR = "redraw-and-floor"
 SHIFT_INSIDE = "shift-inside"
 
-#: How a draw X becomes a number of noise messages; see `NoisyCount`.
+#: The ways in which a draw X becomes a number of noise messages; see `NoisyCount`.
 READINGS = (CLAMP_AND_CEIL, REDRAW_AND_FLOOR, SHIFT_INSIDE)
 
 _NAME = "NoisyCount"
@@ -70,7 +70,7 @@ _FAR = 34.0
 #: Means of more scales reveal no less.
 _MAX_SCALES = 40
 
-#: The counts that noise leaves are so many more than its reach.
+#: Noise leaves at most this many counts more than its reach.
 _MORE_COUNTS = 6.0
 
 

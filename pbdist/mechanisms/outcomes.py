@@ -1,13 +1,14 @@
 """Masses of pairs that are given outcome by outcome."""
 
 import math
+from abc import abstractmethod
 from dataclasses import replace
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds
+from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.types import BoolArray, FloatArray
 
 #: A description with more outcomes of their own loss is refused: they would not fit into memory.
@@ -20,25 +21,18 @@ _MAX_CACHED = 500_000
 _RELIABLE_MASS = 1e-280
 
 
-class PairOfOutcomes(Protocol):
+class PairOfOutcomes(ElementaryPair):
     """A pair all of whose events are atoms or infinite losses."""
 
-    def __hash__(self) -> int:
-        """Equal pairs have equal hashes."""
-
-    @property
-    def outcomes(self) -> int:
-        """How many outcomes are atoms of their own."""
-
+    @abstractmethod
     def atoms(self) -> LossMasses:
         """Masses of the atoms and of the infinite losses, with a single empty bin."""
 
-
-def cached_masses(pair: PairOfOutcomes, edges: FloatArray) -> LossMasses:
-    """Return a pair's masses with empty bins between `edges`; those of the last pair are cached."""
-    masses = _cached(pair) if pair.outcomes <= _MAX_CACHED else pair.atoms()
-    empty = MassBounds.zeros(edges.size + 1)
-    return replace(masses, bins_a=empty, bins_b=empty)
+    def loss_masses(self, edges: FloatArray) -> LossMasses:
+        """The atoms, with empty bins between `edges`; those of the last pair are cached."""
+        masses = _cached(self) if self.outcomes <= _MAX_CACHED else self.atoms()
+        empty = MassBounds.zeros(edges.size + 1)
+        return replace(masses, bins_a=empty, bins_b=empty)
 
 
 @lru_cache(maxsize=1)

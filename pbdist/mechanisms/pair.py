@@ -40,26 +40,26 @@ class Pair(ABC):
     makes a class one, and `parameter` declares its fields (both of `pbdist.mechanisms`).
     """
 
-    #: What people also call it, in lower case.
+    #: Other names of it, in lower case.
     aliases: ClassVar[tuple[str, ...]] = ()
     #: The family of the noise that is added; empty where none is.
     noise_family: ClassVar[str] = ""
     #: What happens in a round, in a sentence or two.
     does: ClassVar[str] = ""
-    #: What must be true of the system behind it: nothing that pbdist could check.
+    #: The assumptions about the system behind it, which pbdist cannot check.
     assumes: ClassVar[str] = ""
-    #: Whether an entry of a study can name it. Others come from constructors of their own.
+    #: Whether an entry of a study can name it.
     in_studies: ClassVar[bool] = True
-    #: The parameters that say how much noise there is, the most telling one first, where that is not the sized one.
+    #: The parameters that set the amount of noise, the most important first, where that is not the sized one.
     noise_parameters: ClassVar[tuple[str, ...]] = ()
     #: The parameters that `check` looks at together: all combinations of theirs are tried in a study. By default all,
     #: where a class has a `check` of its own.
     checked_together: ClassVar[tuple[str, ...] | None] = None
-    #: Those of them that `check` accepts if it accepts a larger value, so that the largest of a study is enough.
+    #: Those of them for which `check` accepts every smaller value too, so that the largest of a study is enough.
     largest_decides: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
-        """Refuse a class that replaces what is proved of a mechanism."""
+        """Refuse a class that replaces a proved ability of a mechanism."""
         super().__init_subclass__()
         refuse_replaced(cls)
 
@@ -109,7 +109,7 @@ class Pair(ABC):
 
     @property
     def adjacency(self) -> Adjacency:
-        """The neighbours that the pair is the worst case of; unless overridden, those its parameters are about.
+        """The neighbours that the pair is the worst case of; by default those for which its parameters were stated.
 
         It depends on the kind of a pair, and on pairs within it, but on no number.
         """
@@ -154,8 +154,8 @@ class Pair(ABC):
     def enclosing_pairs(self) -> "tuple[Pair, Pair] | None":
         """A pair that dominates, and one that the worst neighbours follow; None where there are no such two.
 
-        Both are the pair itself, but for `TwoSided` ones and their products. Only what has sides can be in a sequence
-        with others.
+        Both are the pair itself, but for `TwoSided` ones and their products. Only a mechanism with such
+        pairs can be part of a sequence.
         """
         return self, self
 
@@ -170,7 +170,7 @@ class Pair(ABC):
         """The independent pairs whose product this pair is."""
 
     def cost_class(self) -> tuple[float, ...]:
-        """Return what decides, beside the sizes of the parameters, how similar the costs of two settings are.
+        """Return the numbers, beside the sizes of the parameters, in which settings of similar costs agree.
 
         Whole numbers count as they are, others by their binary order.
         """
@@ -315,7 +315,7 @@ class ElementaryPair(Pair):
         return None
 
     def moved(self, times: int) -> "ElementaryPair | None":  # noqa: ARG002
-        """The pair of so many shifts that add up, rounded up, of symmetric log-concave noise; None of all else.
+        """The pair of so many shifts that add up, rounded up, of symmetric log-concave noise; None otherwise.
 
         Theorem G1 (b) of docs/granularity.md.
         """
@@ -327,7 +327,7 @@ class ElementaryPair(Pair):
 
     @property
     def gaussian_ratio(self) -> float | None:
-        """Sensitivity / scale of plain Gaussian noise; None of all else."""
+        """Sensitivity / scale of plain Gaussian noise; None otherwise."""
         return None
 
     @property

@@ -30,10 +30,10 @@ LARGEST_SAMPLED_GROUP = 100_000
 class SubsampledGaussianGroup(TwoSided):
     """Gaussian noise after Poisson sampling, when up to `group_size` individuals are removed together, or added.
 
-    Each of them is in the sample with the probability q, independently: so many as are move the sum by up to the
-    sensitivity each. The worst case is A = Σ_j P(Bin(group_size, q) = j) N(j · sensitivity, scale²) against
-    B = N(0, scale²), which is attained if all of them contribute the same vector (Theorem 45 of docs/theory.md; Ganesh
-    2024). "A||B" is the direction in which the group is removed, "B||A" the one in which it is added.
+    Each of them is in the sample with the probability q, independently, and then moves the sum by up to the
+    sensitivity. The worst case is A = Σ_j P(Bin(group_size, q) = j) N(j · sensitivity, scale²) against B = N(0,
+    scale²), which is attained if all of them contribute the same vector (Theorem 45 of docs/theory.md; Ganesh 2024).
+    "A||B" is the direction in which the group is removed, "B||A" the one in which it is added.
 
     Upper bounds are those of `upper_pair`, lower bounds those of `lower_pair`: mixtures with float weights that are
     stochastically at least, and at most, the binomial ones (Theorem 47). Up to a thousand individuals they differ by

@@ -1,4 +1,4 @@
-"""What a release plan is declared with: blocks of records, analyses, and changes as what they do to each analysis.
+"""The parts of a release plan: blocks of records, analyses, and the effects of changes on each analysis.
 
 All of it is declared data, never an enumeration of databases.
 """
