@@ -22,10 +22,7 @@ from pbdist.granularity.rules import (
     APPROXIMATE,
     GAUSSIAN,
     PURE,
-    AtMostTouched,
-    EachTouched,
     Touched,
-    TouchedTogether,
 )
 from pbdist.query import Study
 from pbdist.rounding import rounded_down, rounded_up
@@ -122,19 +119,19 @@ def examples() -> tuple[Example, ...]:
             "count and place of one district",
             "11",
             (1, 1, 5, 5),
-            TouchedTogether([{0, 2}, {1, 3}]),
+            [{0, 2}, {1, 3}],
             "IV.2 sequential",
         ),
-        Example("IV.5", "3 of 10 hospitals", "0.3", (Fraction(1, 10),) * 10, AtMostTouched(3), "IV.5 sequential"),
-        Example("IV.9", "one district", "0.5", three[:2], AtMostTouched(1), "IV.9 sequential"),
-        Example("IV.14", "two districts", "0.8", three, AtMostTouched(2), "IV.14 sequential"),
-        Example("IV.14 same district", "one district", "0.5", three, AtMostTouched(1), "IV.14 sequential"),
+        Example("IV.5", "3 of 10 hospitals", "0.3", (Fraction(1, 10),) * 10, 3, "IV.5 sequential"),
+        Example("IV.9", "one district", "0.5", three[:2], 1, "IV.9 sequential"),
+        Example("IV.14", "two districts", "0.8", three, 2, "IV.14 sequential"),
+        Example("IV.14 same district", "one district", "0.5", three, 1, "IV.14 sequential"),
         Example(
             "VI.8 ten hospitals",
             "6 of 10 hospitals",
             "(6, 6e-5)",
             (1,) * 10,
-            AtMostTouched(6),
+            6,
             "VI.8 ten hospitals sequential",
             (1e-5,) * 10,
         ),
@@ -143,7 +140,7 @@ def examples() -> tuple[Example, ...]:
             "4 of 4 hospitals",
             "(6, 6e-5)",
             (1,) * 4,
-            AtMostTouched(6),
+            6,
             "VI.8 four hospitals sequential",
             (1e-5,) * 4,
         ),
@@ -159,7 +156,7 @@ def page(study: Study) -> str:
 def paper_row(study: Study, example: Example) -> tuple[str, ...]:
     """Return the row of an example: label, what is touched, and ε by the paper, the rule, the plan and in sequence."""
     parts = []
-    for label, changes in ((example.label, example.changes), (example.sequential, EachTouched())):
+    for label, changes in ((example.label, example.changes), (example.sequential, "each")):
         epsilon, delta = example.by_rule(changes)
         proved = rounded_up(_proved(study, label, epsilon, delta), 4)
         parts.append((_parameters(f"{epsilon:.6g}", delta), _parameters(proved, delta)))
@@ -188,7 +185,7 @@ def noisy_rows(study: Study) -> Iterator[tuple[str, ...]]:
                     rule = _of_rule(kind, scale, touched * rounds)
                     yield _noisy_row(study, f"{example} {kind}", f"{scale}", rounds, rule, scale=scale)
     for rounds in _ROUNDS:
-        rule = f"{float(PURE.for_numbers(EachTouched(), [_HALF * rounds, _THIRD * rounds])[0]):.6g}"
+        rule = f"{float(PURE.for_numbers('each', [_HALF * rounds, _THIRD * rounds])[0]):.6g}"
         yield _noisy_row(study, "IV.14 Laplace", "2, 3.33, 5", rounds, rule)
 
 
@@ -213,7 +210,8 @@ def _noisy_row(study: Study, label: str, scales: str, rounds: int, rule: str, **
 
 def _of_rule(kind: str, scale: int, touched: int) -> str:
     """Return ε of so many counts with noise: by IV.1, or by Theorem VI.21 at `_DELTA`."""
-    parameters, changes = [Fraction(1, scale)] * touched, EachTouched()
+    parameters = [Fraction(1, scale)] * touched
+    changes: Touched = "each"
     if kind == "Laplace":
         return f"{float(PURE.for_numbers(changes, parameters)[0]):.6g}"
     mu = float(GAUSSIAN.for_numbers(changes, parameters)[0])

@@ -87,7 +87,7 @@ class GaussianRatio:
     def _masses(self, ends: FloatArray, ratio: float) -> tuple[MassBounds, MassBounds, FloatArray]:
         """Masses of A and B between ends, and the sum of how well they are known relatively."""
         low, high = np.append(-np.inf, ends), np.append(ends, np.inf)
-        mass, error = gaussian_interval(low, high, 1.0, np.array([[ratio], [0.0]]))
+        mass, error, _ = gaussian_interval(low, high, 1.0, np.array([[ratio], [0.0]]))
         both = MassBounds.around(mass, error)
         known = np.where(both.lower.min(axis=0) > 0.0, error.sum(axis=0) + 16.0 * _U, np.inf)
         return both.row(0), both.row(1), known

@@ -5,11 +5,13 @@ Proposition A.1 and Example III.4.
 """
 
 import math
-from collections import deque
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import shortest_path
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.databases import Graphs, Multisets, OrderedDatabases, UserDatabases, counts
@@ -19,7 +21,7 @@ from pbdist.granularity.spaces import Database, DatabaseClass, Metric
 
 @lru_cache(maxsize=32)
 def neighbours(granularity: Granularity, domain: DatabaseClass) -> tuple[tuple[Hashable, Hashable], ...]:
-    """Return all ordered pairs of neighbours of a listed class; those of the last classes asked for are kept."""
+    """Return all ordered pairs of neighbours of a listed class; those of the last classes are cached."""
     listed = domain.listed(f"looking at all neighbours of {granularity.title}")
     pairs = [
         (first, second)
@@ -30,37 +32,22 @@ def neighbours(granularity: Granularity, domain: DatabaseClass) -> tuple[tuple[H
     return tuple(pair for first, second in pairs for pair in ((first, second), (second, first)))
 
 
-@dataclass(frozen=True, eq=False)
-class _Steps:
-    """Steps inside a listed class, counted from each database once, by breadth-first search."""
+def _steps_within(granularity: Granularity, domain: DatabaseClass) -> Callable[[Database, Database], float]:
+    """Return how many steps inside a listed class lead from one database to another, ∞ where none do."""
+    places = {one: place for place, one in enumerate(domain.listed("counting steps"))}
+    rows = [(places[first], places[second]) for first, second in neighbours(granularity, domain)]
+    matrix = np.zeros((len(places), len(places)), dtype=bool)
+    matrix[tuple(np.array(rows, dtype=np.int64).reshape(-1, 2).T)] = True
+    steps = shortest_path(csr_matrix(matrix), unweighted=True)
 
-    adjacent: dict[Hashable, list[Hashable]]
-    known: dict[Hashable, dict[Hashable, int]]
-
-    def __call__(self, first: Database, second: Database) -> float:
+    def distance(first: Database, second: Database) -> float:
         for one in (first, second):
-            if one not in self.adjacent:
+            if one not in places:
                 raise InvalidInputError(f"database: expected one of the class, got {shown(one)}")
-        if first not in self.known:
-            self.known[first] = self._from(first)
-        return self.known[first].get(second, math.inf)
+        found = float(steps[places[first], places[second]])
+        return found if found == math.inf else int(found)
 
-    def _from(self, start: Hashable) -> dict[Hashable, int]:
-        steps, waiting = {start: 0}, deque([start])
-        while waiting:
-            here = waiting.popleft()
-            for there in self.adjacent[here]:
-                if there not in steps:
-                    steps[there] = steps[here] + 1
-                    waiting.append(there)
-        return steps
-
-
-def _steps_within(granularity: Granularity, domain: DatabaseClass) -> _Steps:
-    adjacent: dict[Hashable, list[Hashable]] = {one: [] for one in domain.listed("counting steps")}
-    for first, second in neighbours(granularity, domain):
-        adjacent[first].append(second)
-    return _Steps(adjacent, {})
+    return distance
 
 
 class CanonicalMetric(Metric):
@@ -102,7 +89,7 @@ class CanonicalMetric(Metric):
         known = _known(granularity, domain)
         given: Any = reason
         if known is not None and declared is not None:
-            raise InvalidInputError(f"{name}: expected no declared distance, for it is known")
+            raise InvalidInputError(f"{name}: the distance is known; do not declare one")
         if declared is not None and (not isinstance(given, str) or not given):
             raise InvalidInputError(
                 f"{name}: it cannot be checked that the declared distance counts steps between neighbours: give the"
@@ -137,7 +124,7 @@ class CanonicalMetric(Metric):
 
 @lru_cache(maxsize=64)
 def canonical_metric(granularity: Granularity, domain: DatabaseClass) -> CanonicalMetric:
-    """Return d^𝒢 over a class, listed or known; the last ones are kept, as the steps of listed classes are counted.
+    """Return d^𝒢 over a class, listed or known; the last ones are cached, as the steps of listed classes are counted.
 
     It is returned also where the class has no neighbours at all: see `privacy_metric`.
     """

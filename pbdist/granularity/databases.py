@@ -1,6 +1,6 @@
 """Databases, and full universes of them: classes too large to be listed, whose distances have proved closed forms.
 
-A tabular database is a multiset of records, kept as a tuple in one fixed order, so that equal ones are equal tuples. A
+A tabular database is a multiset of records, a tuple in one fixed order, so that equal ones are equal tuples. A
 graph is simple and undirected: a frozenset of nodes and a frozenset of edges.
 """
 
@@ -31,7 +31,7 @@ class _Universe(DatabaseClass):
         super().__post_init__()
         if self.databases is not None:
             raise InvalidInputError(
-                f"{type(self).__name__}.databases: expected none, for a universe is not listed: list a DatabaseClass"
+                f"{type(self).__name__}.databases: a universe lists no databases; use DatabaseClass for a listed class"
             )
         for name in ("size", "degree"):
             whole(f"{type(self).__name__}.{name}", getattr(self, name, None), 1, optional=True)

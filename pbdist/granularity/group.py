@@ -36,7 +36,7 @@ from pbdist.types import Adjacency, Direction
 Point: TypeAlias = tuple[Fraction, Fraction]
 #: Points of a curve, at most; steps of the grid of likelihood ratios in an octave.
 _MAX_POINTS, _PER_OCTAVE = 128, 4
-#: Octaves of the grid, and of likelihood ratios of a chain: larger ones are not told apart.
+#: Octaves of the grid, and of likelihood ratios of a chain: larger ones count as the largest.
 _GRID_OCTAVES, _CHAIN_OCTAVES = 40, 4096
 #: An ε of one change from here on is taken for one that reveals about all.
 _LARGEST_LOSS = 700.0
@@ -306,8 +306,8 @@ def _finite_masses(pair: Pair) -> tuple[list[Fraction], list[Fraction]] | None:
         # e^ε is rounded up.
         odds = 1 + Fraction(math.expm1(pair.epsilon)) * (1 + Fraction(1, 2**50))
         revealed = Fraction(pair.delta)
-        told, lie = (1 - revealed) * odds / (1 + odds), (1 - revealed) / (1 + odds)
-        return [revealed, told, lie, Fraction(0)], [Fraction(0), lie, told, revealed]
+        truth, lie = (1 - revealed) * odds / (1 + odds), (1 - revealed) / (1 + odds)
+        return [revealed, truth, lie, Fraction(0)], [Fraction(0), lie, truth, revealed]
     if isinstance(pair, Histogram) and pair.outcomes <= _MAX_OUTCOMES and not any(pair.mass_excess):
         p, q = (sum(map(Fraction, side)) for side in (pair.p, pair.q))
         return [Fraction(a) / p for a in pair.p], [Fraction(b) / q for b in pair.q]
@@ -378,7 +378,7 @@ def _rounded(x: Fraction, d: Fraction) -> Point:
     """
     if x >= 1:
         return _up(x, _RATIO_BITS), _rounded_delta(d)
-    smaller = _down(x, _RATIO_BITS)
+    smaller = _floored(x, _RATIO_BITS)
     return smaller, 1 - smaller + smaller * _rounded_delta(max(d - 1 + x, Fraction(0)) / smaller)
 
 
@@ -386,7 +386,7 @@ def _rounded_delta(value: Fraction) -> Fraction:
     """Round δ up so that neither δ nor 1 - δ changes much."""
     if value <= Fraction(1, 2):
         return _up(value, _DELTA_BITS)
-    return 1 - _down(1 - value, _DELTA_BITS)
+    return 1 - _floored(1 - value, _DELTA_BITS)
 
 
 def _up(value: Fraction, bits: int) -> Fraction:
@@ -394,12 +394,8 @@ def _up(value: Fraction, bits: int) -> Fraction:
     return -_floored(-value, bits)
 
 
-def _down(value: Fraction, bits: int) -> Fraction:
-    """Round a number of at least 0 down to so many binary digits."""
-    return _floored(value, bits)
-
-
 def _floored(value: Fraction, bits: int) -> Fraction:
+    """Round a number down to so many binary digits."""
     shift = value.denominator.bit_length() - value.numerator.bit_length() + bits
     if shift < 0:
         return Fraction((value.numerator // (value.denominator << -shift)) << -shift)

@@ -257,7 +257,7 @@ class GivenRelation(Granularity):
     name : str
         Used in errors.
     function : callable
-        Whether D and D' are neighbours. It is symmetric: both orders are asked and must agree.
+        Whether D and D' are neighbours. It is symmetric: both orders are evaluated and must agree.
     """
 
     name: str
@@ -266,11 +266,7 @@ class GivenRelation(Granularity):
     def relation(self, first: Database, second: Database) -> bool:
         """Return whether they are different and neighbours."""
         there, back = bool(self.function(first, second)), bool(self.function(second, first))
-        if there != back:
-            raise InvalidInputError(
-                f"{self.name}: expected a symmetric relation, got {there} one way and {back} the other way"
-                f" for {shown(first)} and {shown(second)}"
-            )
+        _check_symmetric(self.name, there, back, first, second)
         return there and bool(first != second)
 
 
@@ -295,9 +291,13 @@ class GivenMetric(Granularity):
     def relation(self, first: Database, second: Database) -> bool:
         """Return whether they are different and at most 1 apart."""
         there, back = self.function(first, second), self.function(second, first)
-        if there != back:
-            raise InvalidInputError(
-                f"{self.name}: expected a symmetric distance, got {shown(there)} and {shown(back)}"
-                f" for {shown(first)} and {shown(second)}"
-            )
+        _check_symmetric(self.name, there, back, first, second)
         return bool(first != second and there <= 1)
+
+
+def _check_symmetric(name: str, there: Any, back: Any, first: Database, second: Database) -> None:
+    if there != back:
+        raise InvalidInputError(
+            f"{name}: expected a symmetric function, got {shown(there)} one way and {shown(back)} the other way for"
+            f" {shown(first)} and {shown(second)}"
+        )

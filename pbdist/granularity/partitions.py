@@ -236,7 +236,7 @@ class Compatibility:
     def __post_init__(self) -> None:
         given: Any = self.reason
         if not isinstance(given, str) or not given:
-            raise InvalidInputError(f"Compatibility.reason: expected one, got {shown(given)}")
+            raise InvalidInputError(f"Compatibility.reason: give the reason as text, not {shown(given)}")
         for name, value in (("most_touched", self.most_touched), ("sensitivity", self.sensitivity)):
             if not value >= 0:
                 raise InvalidInputError(f"Compatibility.{name}: expected a number of at least 0, got {shown(value)}")
@@ -263,7 +263,7 @@ def metrics_of_parts(maps: Sequence[DatabaseMap], metric: Metric) -> tuple[Metri
         return tuple(canonical_metric(metric.granularity, reads.codomain) for reads in maps)
     if type(metric) is not Metric:
         raise InvalidInputError(f"block_metrics: expected a metric on each part, for {metric.name} does not tell them")
-    return tuple(Metric(reads.codomain, metric.function, metric.name) for reads in maps)
+    return tuple(Metric(reads.codomain, metric.function, metric.name, metric.squared) for reads in maps)
 
 
 def commutes(parts: Parts | Sequence[DatabaseMap], metric: Metric, block_metrics: Sequence[Metric] = ()) -> bool:
@@ -295,7 +295,7 @@ def _counts_records(parts: Parts | Sequence[DatabaseMap], metrics: Sequence[Metr
 def _is_symmetric_difference(metric: Metric) -> bool:
     """Whether a metric is |D △ D'|: the function, or the canonical one where every size may be, or nothing but ()."""
     if not isinstance(metric, CanonicalMetric):
-        return metric.function is symmetric_difference_size
+        return not metric.squared and metric.function is symmetric_difference_size
     every_size = isinstance(metric.domain, UserDatabases) or metric.domain.databases == ((),)
     every_size |= isinstance(metric.domain, Multisets) and metric.domain.size is None
     return every_size and isinstance(metric.granularity, Unbounded) and metric.declared is None
@@ -327,7 +327,7 @@ def compatibility(
     granularity : Granularity
         Over the class and over the parts.
     domain : DatabaseClass
-        Listed, and then all neighbours are looked at; or a full universe, and then a theorem is asked.
+        Listed, and then all neighbours are looked at; or a full universe, for which a theorem is known.
     declared : Compatibility, optional
         What is known of parts for which neither is the case. Else it is not looked at.
 
@@ -495,19 +495,21 @@ class PartedClass:
             )
         return self.metric
 
-    def require_compatible(self) -> None:
-        """Refuse parts of which neighbours differ in more than one."""
-        self._require_touched(1, "that is compatible with the granularity")
-
-    def require_at_most_two(self) -> None:
-        """Refuse parts of which neighbours differ in more than two."""
-        self._require_touched(2, "such that a change touches at most two parts")
+    def require_touched(self, most: int) -> None:
+        """Refuse parts of which neighbours differ in more than one or two."""
+        known = self.compatibility
+        if known.most_touched > most:
+            what = "that is compatible with the granularity" if most == 1 else "whose changes touch at most two parts"
+            raise InvalidInputError(
+                f"expected a partition {what}, got one of which neighbours may differ in {known.most_touched} parts:"
+                f" {known.reason}"
+            )
 
     def require_best_bound(self) -> None:
         """Refuse parts without both hypotheses of Theorem IV.6."""
-        self.require_compatible()
+        self.require_touched(1)
         known = self.compatibility
-        if not known.best_bound:
+        if known.sensitivity > 1:
             raise InvalidInputError(f"expected Δp_i <= 1, got {known.sensitivity}: {known.reason}")
 
     def require_commuting(self) -> None:
@@ -519,12 +521,4 @@ class PartedClass:
             raise InvalidInputError(
                 f"expected a metric that commutes with the partition, got {self.metric.name}: the parts of"
                 f" {shown(worst)} are further apart than these"
-            )
-
-    def _require_touched(self, most: int, what: str) -> None:
-        known = self.compatibility
-        if known.most_touched > most:
-            raise InvalidInputError(
-                f"expected a partition {what}, got one of which neighbours may differ in {known.most_touched} parts:"
-                f" {known.reason}"
             )

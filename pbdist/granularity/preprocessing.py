@@ -6,8 +6,8 @@ but for the closed form of IV.15, which is a metric.
 
 import math
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any, TypeAlias, cast
 
 from pbdist.errors import InvalidInputError, shown
@@ -23,8 +23,7 @@ from pbdist.granularity.spaces import (
     ScaledMetric,
     StarDistance,
     Statement,
-    computed,
-    like,
+    made,
 )
 from pbdist.granularity.upward import Amount
 
@@ -116,10 +115,12 @@ def pulled_back(stated: OnItsOwnDomain) -> Statement:
 
 
 def _of_images(distance: Metric | StarDistance, reads: DatabaseMap) -> Metric | StarDistance:
-    function, name = computed(distance), f"{distance.name} after {reads.name}"
-    return like(
-        distance, reads.domain, lambda first, second: function(reads(first), reads(second)), name, starred=False
-    )
+    name, starred = f"{distance.name} after {reads.name}", isinstance(distance, StarDistance)
+
+    def of_images(first: Database, second: Database) -> Amount:
+        return distance.value(reads(first), reads(second))
+
+    return made(reads.domain, of_images, name, squared=distance.squared, starred=starred)
 
 
 def _with_distance(privacy: Statement, distance: Metric | StarDistance, reads: DatabaseMap) -> Statement:
@@ -131,29 +132,8 @@ def _with_distance(privacy: Statement, distance: Metric | StarDistance, reads: D
 _Weight: TypeAlias = Callable[[Database, Database], tuple[Amount, Amount]]
 
 
-@dataclass(frozen=True, eq=False)
-class _Fibres:
-    """The databases of a listed class by their f(D), and the best pair of each two values of f, found when asked."""
-
-    reads: DatabaseMap
-    databases: dict[Hashable, list[Hashable]]
-    weight: _Weight
-    found: dict[tuple[Hashable, Hashable], tuple[Amount, Amount]]
-
-    def least(self, first: Database, second: Database) -> tuple[Amount, Amount]:
-        """Return the least weight of databases that look like the first and like the second."""
-        pair = self.reads(first), self.reads(second)
-        for image, one in zip(pair, (first, second), strict=True):
-            if image not in self.databases:
-                raise InvalidInputError(f"database: expected one of {self.reads.domain.name}, got {shown(one)}")
-        if pair not in self.found:
-            here, there = (self.databases[image] for image in pair)
-            self.found[pair] = min(self.weight(one, other) for one in here for other in there)
-        return self.found[pair]
-
-
 def _least(reads: DatabaseMap, weight: _Weight) -> _Weight:
-    """Return what is known of pairs that look the same; of a class that is not listed, each pair by itself."""
+    """Return the least weight of databases that look like two given ones; of a class that is not listed, of these."""
 
     def apart(first: Database, second: Database) -> tuple[Amount, Amount]:
         return (0, 0) if reads(first) == reads(second) else weight(first, second)
@@ -167,7 +147,18 @@ def _least(reads: DatabaseMap, weight: _Weight) -> _Weight:
             databases.setdefault(image, []).append(database)
         except TypeError as error:
             raise InvalidInputError(f"{reads.name}: expected values that can be hashed: {error}") from error
-    return _Fibres(reads, databases, apart, {}).least
+
+    @cache
+    def of_images(here: Hashable, there: Hashable) -> tuple[Amount, Amount]:
+        return min(apart(one, other) for one in databases[here] for other in databases[there])
+
+    def least(first: Database, second: Database) -> tuple[Amount, Amount]:
+        for one in (first, second):
+            if reads(one) not in databases:
+                raise InvalidInputError(f"database: expected one of {reads.domain.name}, got {shown(one)}")
+        return of_images(reads(first), reads(second))
+
+    return least
 
 
 def minimum_privacy(stated: OnTheCommonDomain) -> Statement:
@@ -185,19 +176,19 @@ def minimum_privacy(stated: OnTheCommonDomain) -> Statement:
         and f(D') differ: it is not below it.
     """
     privacy, reads = stated.privacy, stated.reads
-    function = computed(privacy.distance)
+    function, squared = privacy.distance.value, privacy.distance.squared
     delta = privacy.delta if isinstance(privacy, ApproximatePrivacy) else None
     least = _least(reads, lambda first, second: (function(first, second), 0 if delta is None else delta(first, second)))
     name = f"{privacy.distance.name} given {reads.name}"
-    distance = like(privacy.distance, reads.domain, lambda a, b: least(a, b)[0], name, starred=True)
+    distance = made(reads.domain, lambda a, b: least(a, b)[0], name, squared=squared, starred=True)
     if not isinstance(privacy, ApproximatePrivacy):
         return type(privacy)(distance)
-    lost = like(privacy.delta, reads.domain, lambda a, b: least(a, b)[1], f"δ given {reads.name}", starred=True)
-    return ApproximatePrivacy(distance, cast(StarDistance, lost))
+    lost = StarDistance(reads.domain, lambda a, b: least(a, b)[1], f"δ given {reads.name}", privacy.delta.squared)
+    return ApproximatePrivacy(distance, lost)
 
 
 def bounded_minimum_metric(
-    domain: DatabaseClass, kept: Callable[[Any], bool], other: Hashable, name: str = "d of bounded given a part"
+    domain: DatabaseClass, reads: Callable[[Any], bool], other: Hashable, name: str = "d of bounded given a part"
 ) -> Metric:
     r"""Return the minimum privacy of bounded DP for a mechanism that reads only the records of 𝒴 ⊊ 𝒳, in closed form.
 
@@ -209,7 +200,7 @@ def bounded_minimum_metric(
     ----------
     domain : DatabaseClass
         `Multisets`, of any size or of a fixed one.
-    kept : callable
+    reads : callable
         Whether a record is in 𝒴.
     other : record
         One of 𝒳 that is not in 𝒴. Where there is none the closed form is false.
@@ -223,13 +214,13 @@ def bounded_minimum_metric(
     """
     if not isinstance(domain, Multisets):
         raise InvalidInputError(f"bounded_minimum_metric.domain: expected Multisets, got {shown(domain)}")
-    if kept(other) or (domain.records is not None and other not in domain.records):
+    if reads(other) or (domain.records is not None and other not in domain.records):
         raise InvalidInputError(
             f"bounded_minimum_metric.other: expected a record of {domain.name} that the mechanism does not read,"
             f" got {shown(other)}"
         )
 
     def part(database: Multiset) -> Multiset:
-        return tuple(record for record in database if kept(record))
+        return tuple(record for record in database if reads(record))
 
     return Metric(domain, lambda first, second: max(one_sided(part(first), part(second))), name)

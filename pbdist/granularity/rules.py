@@ -10,7 +10,7 @@ Proofs that are not the paper's, and corrections of the paper: docs/granularity-
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.canonical import CanonicalMetric, refuse_without_neighbours
@@ -33,7 +33,6 @@ from pbdist.granularity.spaces import (
     ZeroConcentratedPrivacy,
     group_delta,
     made,
-    square_of,
     times,
 )
 from pbdist.granularity.upward import (
@@ -49,88 +48,26 @@ from pbdist.granularity.upward import (
 
 P = TypeVar("P", bound=Statement)
 _Placed = TypeVar("_Placed", OnItsOwnDomain, OnTheCommonDomain)
-_Known = TypeVar("_Known", bound=Statement | OnItsOwnDomain | OnTheCommonDomain)
 
 
-#: The theorems of each rule: for ε, for ε and adaptive composition, for (ε, δ), for ρ, and for μ.
-_THEOREMS: dict[str, tuple[str, str, str, str, str]] = {
-    "privacy": ("Theorem III.3", "Theorem III.3", "Theorem VI.3", "Theorem VI.12", "Theorem VI.20"),
-    "composition": ("Theorem IV.1", "Theorem V.2", "Theorem VI.4", "Theorem VI.13", "Theorem VI.21"),
-    "sequential": ("Theorem IV.3", "Theorem V.3", "Theorem VI.5", "Theorem VI.15", "Theorem VI.23"),
-    "common_domain": ("Theorem IV.11", "Theorem V.5", "Theorem VI.7", "Theorem VI.14", "Theorem VI.22"),
-    "best_bound": ("Theorem IV.6", "Theorem V.4", "Theorem VI.6", "Theorem VI.16", "Theorem VI.26"),
-    "best_bound_common_domain": ("Theorem IV.12", "Theorem V.6", "Theorem A.13", "Theorem A.15", "Theorem A.17"),
+#: The theorems of each rule: for ε (and adaptive composition, where it is another one), (ε, δ), ρ and μ.
+_THEOREMS: dict[str, tuple[str, str, str, str]] = {
+    "privacy": ("Theorem III.3", "Theorem VI.3", "Theorem VI.12", "Theorem VI.20"),
+    "composition": ("Theorem IV.1 (V.2)", "Theorem VI.4", "Theorem VI.13", "Theorem VI.21"),
+    "sequential": ("Theorem IV.3 (V.3)", "Theorem VI.5", "Theorem VI.15", "Theorem VI.23"),
+    "common_domain": ("Theorem IV.11 (V.5)", "Theorem VI.7", "Theorem VI.14", "Theorem VI.22"),
+    "best_bound": ("Theorem IV.6 (V.4)", "Theorem VI.6", "Theorem VI.16", "Theorem VI.26"),
+    "best_bound_common_domain": ("Theorem IV.12 (V.6)", "Theorem A.13", "Theorem A.15", "Theorem A.17"),
     "bounded_partition": (
-        *("Corollary IV.13", "Corollary IV.13 (adaptive)"),
-        *("the rule for two parts", "the rule for two parts", "Corollary A.18"),
+        *("Corollary IV.13", "the rule for two parts"),
+        *("the rule for two parts", "Corollary A.18"),
     ),
-    "commuting": (
-        *("the commuting rule of IV-C", "the commuting rule of IV-C (adaptive)"),
-        *("", "the commuting rule", "Theorem VI.24"),
-    ),
+    "commuting": ("the commuting rule of IV-C", "", "the commuting rule", "Theorem VI.24"),
 }
 
 
-@dataclass(frozen=True)
-class EachTouched:
-    """A change touches every mechanism, each at distance 1: IV.3, V.3, VI.5, VI.15, VI.23."""
-
-
-@dataclass(frozen=True)
-class AtMostTouched:
-    """A change touches at most so many mechanisms, any of them, each at distance 1.
-
-    With 1 it is a compatible partition: IV.6, IV.12, V.4, V.6, VI.6, A.13, VI.16, A.15, VI.26, A.17. With 2 it is a
-    partition of records under bounded changes, on the common domain: IV.13, A.18.
-
-    Parameters
-    ----------
-    count : int
-        At least 1; more than there are mechanisms means all of them.
-    """
-
-    count: int
-
-    def __post_init__(self) -> None:
-        whole("AtMostTouched.count", self.count, 1)
-
-
-@dataclass(frozen=True)
-class TouchedTogether:
-    """The sets of mechanisms that one change may touch: IV.1, IV.11 and their like.
-
-    Parameters
-    ----------
-    changes : sequence of sets or of mappings
-        For each kind of change the numbers of the mechanisms, from 0, all at distance 1, or a mapping from these
-        numbers to distances. A subset of a change may be left out.
-    """
-
-    changes: Sequence[Collection[int] | Mapping[int, Amount]]
-
-    def __post_init__(self) -> None:
-        given: Any = self.changes
-        if isinstance(given, str | Mapping) or not isinstance(given, Sequence) or not given:
-            raise InvalidInputError(f"TouchedTogether.changes: expected one change or more, got {shown(self.changes)}")
-
-    def distances(self, mechanisms: int) -> list[dict[int, Amount]]:
-        """Return the distance of each touched mechanism, for each change."""
-        changes: list[dict[int, Amount]] = [
-            dict(one) if isinstance(one, Mapping) else dict.fromkeys(one, 1) for one in self.changes
-        ]
-        for i, change in enumerate(changes):
-            checked_amounts(change.values() or [0], f"TouchedTogether.changes[{i}]")
-            number: Any
-            for number in change:
-                if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < mechanisms:
-                    raise InvalidInputError(
-                        f"TouchedTogether.changes[{i}]: expected numbers of mechanisms below {mechanisms}, got"
-                        f" {shown(number)}"
-                    )
-        return changes
-
-
-Touched: TypeAlias = EachTouched | AtMostTouched | TouchedTogether
+#: What one change may touch: see `Accounting.for_numbers`.
+Touched: TypeAlias = Literal["each"] | int | Sequence[Collection[int] | Mapping[int, Amount]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +76,7 @@ class Accounting(Generic[P]):
 
     All rules hold for adaptive composition: each mechanism may be chosen after the outputs of the earlier ones. Then
     each statement must hold whatever the earlier outputs were, and what a mechanism reads must not depend on them. The
-    bounds are the same. For ε the paper has a theorem of its own for the adaptive form, which `adaptive` asks for; for
-    the others one theorem covers both.
+    bounds are the same.
 
     Parameters
     ----------
@@ -148,14 +84,13 @@ class Accounting(Generic[P]):
         What is stated of a mechanism.
     symbols : tuple of str
         The names of the parameters.
-    independent, adaptive : int
-        Where the table of theorems has those of both forms. A rule that has no theorem is refused.
+    column : int
+        Of the table of theorems. A rule that has no theorem is refused.
     """
 
     notion: type[P]
     symbols: tuple[str, ...]
-    independent: int = field(repr=False)
-    adaptive: int = field(repr=False)
+    column: int = field(repr=False)
 
     # Parameters, and distances.
 
@@ -229,8 +164,12 @@ class Accounting(Generic[P]):
 
         Parameters
         ----------
-        touched : EachTouched, AtMostTouched or TouchedTogether
-            What a change may touch.
+        touched : "each", int, or sequence of sets or of mappings
+            What a change may touch. ``"each"``: every mechanism, each at distance 1 (IV.3, V.3, VI.5, VI.15, VI.23). A
+            number m: any m mechanisms, each at distance 1. With 1 it is a compatible partition (IV.6, IV.12, V.4, V.6,
+            VI.6, A.13, VI.16, A.15, VI.26, A.17), with 2 a partition of records under bounded changes, on the common
+            domain (IV.13, A.18). Else, for each kind of change (IV.1, IV.11), the numbers of the mechanisms, from 0,
+            all at distance 1, or a mapping from these numbers to distances. A subset of a change may be left out.
         *parameters : sequence of int, Fraction or float
             For each parameter, that of each mechanism: all ε_i, then all δ_i.
 
@@ -256,16 +195,16 @@ class Accounting(Generic[P]):
 
     # Rules for mechanisms that read the same, or anything.
 
-    def composition(self, mechanisms: Sequence[OnItsOwnDomain], *, adaptive: bool = False) -> P:
+    def composition(self, mechanisms: Sequence[OnItsOwnDomain]) -> P:
         """Return the privacy of mechanisms that are private on what they read.
 
         That is Σ d_i(f_i(D), f_i(D'))-privacy (Theorem IV.1; adaptive: V.2), δ likewise (VI.4); for zCDP (VI.13) and
         Gaussian privacy (VI.21) d² is the sum of the squares.
         """
-        theorem = self._theorem("composition", adaptive)
+        theorem = self._theorem("composition")
         return self._summed(theorem, [pulled_back(each) for each in self._placed(theorem, mechanisms, OnItsOwnDomain)])
 
-    def sequential(self, statements: Sequence[P], *, adaptive: bool = False) -> P:
+    def sequential(self, statements: Sequence[P]) -> P:
         """Return the privacy of mechanisms that all read the whole database.
 
         That is Σ d_i-privacy (Theorem IV.3; adaptive: V.3), δ likewise (VI.5); for zCDP (VI.15) and Gaussian privacy
@@ -273,14 +212,14 @@ class Accounting(Generic[P]):
         "d_i-DP", with which it is false: randomized response with ε = 1 has total variation 0.462, the two normal
         distributions of μ = 1 have 0.383.
         """
-        theorem = self._theorem("sequential", adaptive)
+        theorem = self._theorem("sequential")
         given = _tuple(theorem, statements)
         for privacy in given:
             self._check_statement(theorem, privacy)
         _check_one_domain(theorem, [privacy.distance.domain for privacy in given])
         return self._summed(theorem, given)
 
-    def common_domain(self, mechanisms: Sequence[OnTheCommonDomain], *, adaptive: bool = False) -> P:
+    def common_domain(self, mechanisms: Sequence[OnTheCommonDomain]) -> P:
         """Return the privacy* of mechanisms that are private on 𝔻 and depend on f_i(D).
 
         That is Σ d_i^(f_i)-privacy* (Theorem IV.11; adaptive: V.5), δ likewise (VI.7, corrected); for zCDP (VI.14) and
@@ -291,38 +230,33 @@ class Accounting(Generic[P]):
         d(D~, D~') = d^f(D, D'). The paper's δ^f (VI.7, A.12) leaves out the first two conditions, and is false: with f
         the identity it would take the δ of any pair at the same distance.
         """
-        theorem = self._theorem("common_domain", adaptive)
+        theorem = self._theorem("common_domain")
         placed = self._placed(theorem, mechanisms, OnTheCommonDomain)
         return self._summed(theorem, [minimum_privacy(each) for each in placed])
 
     # Rules for partitions.
 
-    def best_bound(self, mechanisms: Sequence[OnItsOwnDomain], parted: PartedClass, *, adaptive: bool = False) -> P:
+    def best_bound(self, mechanisms: Sequence[OnItsOwnDomain], parted: PartedClass) -> P:
         """Return 𝒢-privacy with the largest parameters of mechanisms on the parts: a maximum, no sum.
 
         Theorem IV.6 (adaptive: V.4) for ε, VI.6 for (ε, δ), VI.16 for zCDP, VI.26 for Gaussian privacy. Needs a
         partition that is compatible with the granularity, Δp_i <= 1, and mechanisms that are 𝒢-private on their parts
         (`privacy`).
         """
-        columns = self._of_parts("best_bound", adaptive, mechanisms, parted, PartedClass.require_best_bound)
+        columns = self._of_parts("best_bound", mechanisms, parted, PartedClass.require_best_bound)
         return self.privacy(parted.canonical, *map(max, columns))
 
-    def best_bound_common_domain(
-        self, mechanisms: Sequence[OnTheCommonDomain], parted: PartedClass, *, adaptive: bool = False
-    ) -> P:
+    def best_bound_common_domain(self, mechanisms: Sequence[OnTheCommonDomain], parted: PartedClass) -> P:
         """Return 𝒢-privacy with the largest parameters of mechanisms that depend on the parts, on the common domain.
 
         Theorem IV.12 (adaptive: V.6) for ε, A.13 (corrected) for (ε, δ), A.15 (corrected) for zCDP, A.17 for Gaussian
         privacy. Needs a partition that is compatible with the granularity, and mechanisms that are 𝒢-private on 𝔻. For
         A.13 and A.15 the paper does not ask for a compatible partition. Without one they are false.
         """
-        require = PartedClass.require_compatible
-        columns = self._of_parts("best_bound_common_domain", adaptive, mechanisms, parted, require)
+        columns = self._of_parts("best_bound_common_domain", mechanisms, parted, lambda one: one.require_touched(1))
         return self.privacy(parted.canonical, *map(max, columns))
 
-    def bounded_partition(
-        self, mechanisms: Sequence[OnTheCommonDomain], parted: PartedClass, *, adaptive: bool = False
-    ) -> P:
+    def bounded_partition(self, mechanisms: Sequence[OnTheCommonDomain], parted: PartedClass) -> P:
         """Return 𝒢-privacy for changes that touch at most two parts, on the common domain.
 
         ε is the largest ε_i + ε_j over i ≠ j (Corollary IV.13; its proof from Theorem V.5 holds for adaptive
@@ -333,12 +267,11 @@ class Accounting(Generic[P]):
         A change between the parts i and j loses (ε_i + ε_j, δ_i + δ_j), so that one pair (ε, δ) for all changes has the
         largest of both; `common_domain` keeps them apart. A δ above 1 becomes 1.
         """
-        require = PartedClass.require_at_most_two
-        columns = self._of_parts("bounded_partition", adaptive, mechanisms, parted, require)
+        columns = self._of_parts("bounded_partition", mechanisms, parted, lambda one: one.require_touched(2))
         largest_two = (self._added(place, sorted(column)[-2:]) for place, column in enumerate(columns))
         return self.privacy(parted.canonical, *largest_two)
 
-    def commuting(self, mechanisms: Sequence[OnItsOwnDomain], parted: PartedClass, *, adaptive: bool = False) -> P:
+    def commuting(self, mechanisms: Sequence[OnItsOwnDomain], parted: PartedClass) -> P:
         """Return the largest parameter times d, for a metric d that commutes with the parts.
 
         Section IV-C for ε; for ρ, times d², the proof of Theorem VI.24 with ρ_i for μ_i² ("Metrics that commute",
@@ -346,15 +279,13 @@ class Accounting(Generic[P]):
         metric of its part, such as `PurePrivacy(ScaledMetric(metric, ε_i))`. All that the proofs need is
         Σ_i d(p_i(D), p_i(D')) <= d(D, D'). `composition` is sharper where more than one part differs (Example VI.25).
         """
-        columns = self._of_parts("commuting", adaptive, mechanisms, parted, PartedClass.require_commuting)
+        columns = self._of_parts("commuting", mechanisms, parted, PartedClass.require_commuting)
         return self._multiple(parted.metric, tuple(map(max, columns)))
 
     # What the rules are made of.
 
-    def _theorem(self, rule: str, adaptive: bool = False) -> str:
-        if not isinstance(adaptive, bool):
-            raise InvalidInputError(f"adaptive: expected True or False, got {shown(adaptive)}")
-        theorem = _THEOREMS[rule][self.adaptive if adaptive else self.independent]
+    def _theorem(self, rule: str) -> str:
+        theorem = _THEOREMS[rule][self.column]
         if not theorem:
             raise InvalidInputError(f"{rule}: no theorem gives this rule for {self.notion.__name__}")
         return theorem
@@ -395,10 +326,10 @@ class Accounting(Generic[P]):
         def total(place: int) -> Callable[[Database, Database], Amount]:
             return lambda a, b: upward_sum(_terms(each, a, b)[place] for each in statements)
 
-        root = issubclass(notion, ZeroConcentratedPrivacy | GaussianPrivacy)
-        distances = [made(domain, total(0), f"the distance of {theorem}", root=root, starred=starred)]
+        squared = issubclass(notion, ZeroConcentratedPrivacy | GaussianPrivacy)
+        distances = [made(domain, total(0), f"the distance of {theorem}", squared=squared, starred=starred)]
         if notion is ApproximatePrivacy:
-            distances.append(made(domain, total(1), f"the δ of {theorem}", root=False, starred=True))
+            distances.append(made(domain, total(1), f"the δ of {theorem}", squared=False, starred=True))
         return cast("P", notion(*distances))
 
     def _placed(self, theorem: str, mechanisms: Sequence[Any], kind: type[_Placed]) -> tuple[_Placed, ...]:
@@ -423,13 +354,12 @@ class Accounting(Generic[P]):
     def _of_parts(
         self,
         rule: str,
-        adaptive: bool,
         mechanisms: Sequence[OnItsOwnDomain] | Sequence[OnTheCommonDomain],
         parted: PartedClass,
         require: Callable[[PartedClass], None],
     ) -> list[tuple[Amount, ...]]:
         """Return the parameters of mechanisms, one for each part, transposed: all ε, then all δ."""
-        theorem = self._theorem(rule, adaptive)
+        theorem = self._theorem(rule)
         if not isinstance(parted, PartedClass):
             raise _refusal(theorem, f"expected a PartedClass, got {shown(parted)}")
         own = rule in ("best_bound", "commuting")
@@ -448,13 +378,13 @@ class Accounting(Generic[P]):
 
 
 #: ε (II to V).
-PURE = Accounting(PurePrivacy, ("epsilon",), 0, 1)
+PURE = Accounting(PurePrivacy, ("epsilon",), 0)
 #: (ε, δ) (VI-A).
-APPROXIMATE = Accounting(ApproximatePrivacy, ("epsilon", "delta"), 2, 2)
+APPROXIMATE = Accounting(ApproximatePrivacy, ("epsilon", "delta"), 1)
 #: ρ of zCDP (VI-B).
-CONCENTRATED = Accounting(ZeroConcentratedPrivacy, ("rho",), 3, 3)
+CONCENTRATED = Accounting(ZeroConcentratedPrivacy, ("rho",), 2)
 #: μ of Gaussian differential privacy (VI-C).
-GAUSSIAN = Accounting(GaussianPrivacy, ("mu",), 4, 4)
+GAUSSIAN = Accounting(GaussianPrivacy, ("mu",), 3)
 
 
 def parameters(privacy: Statement, metric: Metric | None = None) -> tuple[Amount, ...]:
@@ -516,22 +446,6 @@ def parallel(epsilons: Sequence[Amount], subsets: Sequence[Collection[Any]]) -> 
     return max(amounts)
 
 
-def after_post_processing(known: _Known) -> _Known:
-    """Return what is known of h ∘ M, for any h that does not look at the database: what is known of M (Theorem VII.1).
-
-    h may be randomized. M may still depend on f(D) alone. Private* stays private*.
-
-    So each part of a composition has what the composition has, and a composition of which one part is not private is
-    not private either. A part of an independent composition is M_i on the databases of the composition (VII.2), of an
-    adaptive one the i-th output with the earlier ones averaged out (VII.3). Nothing follows for M_i* on what it reads,
-    for f_i may have taken away what M_i* reveals (Remark III.7), nor for M_i(s, .) with fixed earlier outputs s, which
-    may be rare or impossible.
-    """
-    if not isinstance(known, Statement | OnItsOwnDomain | OnTheCommonDomain):
-        raise InvalidInputError(f"Theorem VII.1: expected what is known of a mechanism, got {shown(known)}")
-    return known
-
-
 def _refusal(theorem: str, text: str) -> InvalidInputError:
     return InvalidInputError(f"{theorem}: {text}")
 
@@ -548,22 +462,33 @@ def _canonical(theorem: str, metric: Any) -> CanonicalMetric:
 def _terms(privacy: Statement, first: Database, second: Database) -> tuple[Amount, ...]:
     """Return what adds up: the distance, and δ; or the square of the distance."""
     if isinstance(privacy, ZeroConcentratedPrivacy | GaussianPrivacy):
-        return (square_of(privacy.distance, first, second),)
+        return (privacy.distance.square(first, second),)
     distance = privacy.distance(first, second)
     return (distance, privacy.delta(first, second)) if isinstance(privacy, ApproximatePrivacy) else (distance,)
 
 
 def _changes(touched: Touched, amounts: Sequence[Amount]) -> list[dict[int, Amount]]:
     """Return the changes that matter: of those that touch at most m, the one with the m largest parameters."""
-    if isinstance(touched, TouchedTogether):
-        return touched.distances(len(amounts))
-    if not isinstance(touched, EachTouched | AtMostTouched):
-        raise InvalidInputError(
-            f"touched: expected EachTouched, AtMostTouched or TouchedTogether, got {shown(touched)}"
-        )
-    most = touched.count if isinstance(touched, AtMostTouched) else len(amounts)
-    largest = sorted(range(len(amounts)), key=lambda i: amounts[i], reverse=True)
-    return [dict.fromkeys(largest[:most], 1)]
+    if touched == "each" or isinstance(touched, int):
+        if touched != "each":
+            whole("touched", touched, 1)
+        largest = sorted(range(len(amounts)), key=lambda i: amounts[i], reverse=True)
+        return [dict.fromkeys(largest if touched == "each" else largest[:touched], 1)]
+    given: Any = touched
+    if isinstance(given, str | Mapping) or not isinstance(given, Sequence) or not given:
+        raise InvalidInputError(f"touched: expected each, a number, or one change or more, got {shown(touched)}")
+    changes: list[dict[int, Amount]] = [
+        dict(one) if isinstance(one, Mapping) else dict.fromkeys(one, 1) for one in given
+    ]
+    for i, change in enumerate(changes):
+        checked_amounts(change.values() or [0], f"touched[{i}]")
+        number: Any
+        for number in change:
+            if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(amounts):
+                raise InvalidInputError(
+                    f"touched[{i}]: expected numbers of mechanisms below {len(amounts)}, got {shown(number)}"
+                )
+    return changes
 
 
 def _wrong_kind(given: Any, kind: type[Any]) -> str:
@@ -587,5 +512,5 @@ def _tuple(theorem: str, values: Sequence[Any]) -> tuple[Any, ...]:
     except TypeError as error:
         raise _refusal(theorem, f"expected a sequence of mechanisms, got {shown(values)}") from error
     if not given:
-        raise _refusal(theorem, "expected one mechanism or more, got none")
+        raise _refusal(theorem, "give at least one mechanism")
     return given

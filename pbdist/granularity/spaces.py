@@ -73,8 +73,9 @@ class DatabaseClass:
 @dataclass(frozen=True, eq=False)
 class _Distance:
     domain: DatabaseClass
-    function: Callable[[Database, Database], float] = field(repr=False)
+    function: Callable[[Database, Database], Amount] = field(repr=False)
     name: str = "d"
+    squared: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         kind = type(self).__name__
@@ -85,12 +86,22 @@ class _Distance:
                 f"{kind}.function: expected a function of two databases, got {shown(self.function)}"
             )
 
-    def __call__(self, first: Database, second: Database) -> float:
-        """Return the distance, at least 0; it may be infinite."""
+    def value(self, first: Database, second: Database) -> Amount:
+        """Return what the distance is given by: d(D, D'), or d(D, D')² if it is `squared`."""
         value = self.function(first, second)
         if not value >= 0.0:
             raise InvalidInputError(f"{self.name}: expected a distance of at least 0, got {shown(value)}")
         return math.inf if value == math.inf else value
+
+    def __call__(self, first: Database, second: Database) -> float:
+        """Return the distance, at least 0; it may be infinite. A root is rounded upwards."""
+        value = self.value(first, second)
+        return cast("float", upward_root(value) if self.squared else value)
+
+    def square(self, first: Database, second: Database) -> Amount:
+        """Return d(D, D')², without the rounding of a root."""
+        value = self.value(first, second)
+        return value if self.squared else upward_product(value, value)
 
 
 class Metric(_Distance):
@@ -106,6 +117,8 @@ class Metric(_Distance):
         d(D, D'), in nats where it is a privacy loss.
     name : str, optional
         Used in errors.
+    squared : bool, optional
+        Whether `function` returns d(D, D')², which sums of squares lead to: then only the root is rounded.
     """
 
 
@@ -121,8 +134,8 @@ class StarDistance(_Distance):
 class DatabaseMap:
     """A deterministic map f from a class into a class, such as the part of a database that a mechanism reads.
 
-    It is a function of the database alone. One that closes over an earlier output cannot be told from another one: it
-    is for the caller not to do that.
+    It is a function of the database alone. One that closes over an earlier output cannot be
+    detected: the caller must not do that.
 
     Parameters
     ----------
@@ -188,35 +201,15 @@ class ScaledMetric(Metric):
         amount = checked_amount(factor, "ScaledMetric.factor")
         super().__init__(
             base.domain,
-            lambda first, second: cast("float", times(amount, base(first, second))),
+            lambda first, second: times(amount, base(first, second)),
             f"{amount} {base.name}",
         )
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "factor", amount)
 
 
-class _Root(_Distance):
-    """A distance whose square is what is computed: its root is rounded upwards, its square is not."""
-
-    def square(self, first: Database, second: Database) -> Amount:
-        """Return d(D, D')²."""
-        return super().__call__(first, second)
-
-    def __call__(self, first: Database, second: Database) -> float:
-        """Return d(D, D')."""
-        return cast("float", upward_root(self.square(first, second)))
-
-
-class RootMetric(_Root, Metric):
-    """A metric d that is given by its square, `function`: what sums of squares lead to."""
-
-
-class RootStarDistance(_Root, StarDistance):
-    """A distance that is no metric and is given by its square, `function`."""
-
-
-class RootScaledMetric(RootMetric):
-    """√ρ · d, with ρ kept as it is.
+class RootScaledMetric(Metric):
+    """√ρ · d, of which ρ is stored exactly.
 
     Parameters
     ----------
@@ -234,8 +227,9 @@ class RootScaledMetric(RootMetric):
         amount = checked_amount(rho, "RootScaledMetric.rho")
         super().__init__(
             base.domain,
-            lambda first, second: cast("float", times(amount, square_of(base, first, second))),
+            lambda first, second: times(amount, base.square(first, second)),
             f"√{amount} {base.name}",
+            squared=True,
         )
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "rho", amount)
@@ -251,7 +245,7 @@ class GroupDelta(StarDistance):
     def __init__(self, base: Metric, epsilon: Amount, delta: Amount) -> None:
         super().__init__(
             base.domain,
-            lambda first, second: cast("float", group_delta(epsilon, delta, base(first, second))),
+            lambda first, second: group_delta(epsilon, delta, base(first, second)),
             f"{delta} [{base.name}]",
         )
         object.__setattr__(self, "base", base)
@@ -282,33 +276,11 @@ def group_delta(epsilon: Amount, delta: Amount, distance: Amount) -> Amount:
     return float_above(as_fraction(delta) * grown / (as_fraction(math.expm1(base)) * as_fraction(1.0 - slack)))
 
 
-def square_of(distance: Metric | StarDistance, first: Database, second: Database) -> Amount:
-    """Return d(D, D')², without the rounding of a root."""
-    if isinstance(distance, _Root):
-        return distance.square(first, second)
-    value = distance(first, second)
-    return upward_product(value, value)
-
-
 def made(
-    domain: DatabaseClass, function: Callable[..., Amount], name: str, *, root: bool, starred: bool
+    domain: DatabaseClass, function: Callable[..., Amount], name: str, *, squared: bool, starred: bool
 ) -> Metric | StarDistance:
     """Return a distance that is given by its values, or by its squares."""
-    kinds = (RootMetric, RootStarDistance) if root else (Metric, StarDistance)
-    return kinds[starred](domain, cast("Any", function), name)
-
-
-def like(
-    distance: Metric | StarDistance, domain: DatabaseClass, function: Callable[..., Amount], name: str, *, starred: bool
-) -> Metric | StarDistance:
-    """Return another distance that is given as this one is (`computed`): by its values, or by its squares."""
-    starred |= isinstance(distance, StarDistance)
-    return made(domain, function, name, root=isinstance(distance, _Root), starred=starred)
-
-
-def computed(distance: Metric | StarDistance) -> Callable[[Database, Database], Amount]:
-    """Return what a distance is given by: d(D, D'), or d(D, D')² where only its root is rounded."""
-    return distance.square if isinstance(distance, _Root) else distance
+    return (StarDistance if starred else Metric)(domain, function, name, squared)
 
 
 def times(factor: Amount, distance: Amount) -> Amount:

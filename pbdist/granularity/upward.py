@@ -34,7 +34,7 @@ def checked_amounts(values: Any, name: str) -> tuple[Amount, ...]:
         raise InvalidInputError(f"{name}: expected one number for each mechanism, got {shown(values)}")
     amounts = tuple(checked_amount(value, f"{name}[{i}]") for i, value in enumerate(values))
     if not amounts:
-        raise InvalidInputError(f"{name}: expected one number or more, got none")
+        raise InvalidInputError(f"{name}: give at least one number")
     return amounts
 
 

@@ -41,7 +41,6 @@ from pbdist.mechanisms.masses import (
     LossMasses,
     MassBounds,
     ScaledLossMasses,
-    scaled_gaussian_interval,
 )
 from pbdist.mechanisms.metric import MetricDP
 from pbdist.mechanisms.noisy_count import READINGS, NoisyCount
@@ -62,19 +61,18 @@ from pbdist.mechanisms.poisson import Poisson
 from pbdist.mechanisms.product import Product
 from pbdist.mechanisms.random_allocation import RandomAllocation
 from pbdist.mechanisms.reversed import Reversed
-from pbdist.mechanisms.sampled_group import LARGEST_SAMPLED_GROUP, SubsampledGaussianGroup
+from pbdist.mechanisms.sampled_group import SubsampledGaussianGroup
 from pbdist.mechanisms.staircase import Staircase
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 from pbdist.mechanisms.subsampled_laplace import SubsampledLaplace
 from pbdist.mechanisms.tails import BEYOND
 from pbdist.mechanisms.truncated_poisson import TruncatedPoissonGaussian, TruncatedPoissonUpper
-from pbdist.mechanisms.worst_of import Alternatives, TwoSided, WorstOf
+from pbdist.mechanisms.worst_of import Alternatives, WorstOf
 from pbdist.suggestions import did_you_mean
 from pbdist.types import Adjacency, JsonValue, checked_adjacency, common_adjacency, joined, stated
 
 __all__ = [
     "BEYOND",
-    "LARGEST_SAMPLED_GROUP",
     "MECHANISMS",
     "READINGS",
     "SMALLEST_MASS",
@@ -119,7 +117,6 @@ __all__ = [
     "SubsampledLaplace",
     "TruncatedPoissonGaussian",
     "TruncatedPoissonUpper",
-    "TwoSided",
     "WorstOf",
     "adjacency_together",
     "all_parameters",
@@ -149,7 +146,6 @@ __all__ = [
     "probability",
     "real",
     "reveals_nothing",
-    "scaled_gaussian_interval",
     "stated",
     "whole",
 ]

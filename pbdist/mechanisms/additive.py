@@ -11,7 +11,7 @@ import numpy as np
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms.declaration import (
     LOSSES,
-    SMALLEST_KEPT,
+    SMALLEST_REMAINDER,
     SPREADS,
     limits,
     mechanism,
@@ -29,10 +29,8 @@ from pbdist.mechanisms.masses import (
     gaussian_interval,
     laplace_interval,
     rounded_up,
-    scaled_gaussian_interval,
-    scaled_laplace_interval,
 )
-from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
+from pbdist.mechanisms.pair import BoundedPair, NoiseOrder, ScaledPair, ordered
 from pbdist.mechanisms.tails import BEYOND, log_moment_of_tail, picture_values
 from pbdist.types import Direction, FloatArray
 
@@ -41,7 +39,7 @@ LAPLACE_SCALE = "scale is b of the density e^(-|x| / b) / (2 b): the variance is
 
 
 @parametrised
-class AdditiveNoise(ElementaryPair):
+class AdditiveNoise(ScaledPair, BoundedPair):
     """Noise of a symmetric unimodal density added to the true answer: A is centred at 0, B at the sensitivity.
 
     The loss falls along the outcome x, so that a bin is an interval of x: its masses are integrals over the same
@@ -63,17 +61,17 @@ class AdditiveNoise(ElementaryPair):
 
     def check(self) -> None:
         """Refuse a truncation that leaves hardly any noise."""
-        if self.truncate is not None and not self._keeps_much(*self.truncate):
+        if self.truncate is not None and not self._leaves_enough(*self.truncate):
             raise InvalidInputError(
-                f"{type(self).__name__}.truncate: expected an interval that holds at least {SMALLEST_KEPT:g}"
+                f"{type(self).__name__}.truncate: expected an interval that holds at least {SMALLEST_REMAINDER:g}"
                 f" of the noise, got {self.truncate!r}"
             )
 
-    def _keeps_much(self, low: float, high: float) -> bool:
-        """Whether truncation keeps enough; it keeps half of the noise or more where it keeps one scale either side."""
+    def _leaves_enough(self, low: float, high: float) -> bool:
+        """Whether enough noise remains: half of it or more does within one scale of the mean."""
         if low <= -self.scale and self.scale <= high:
             return True
-        return self._interval(low, high)[0] >= SMALLEST_KEPT
+        return self._interval(low, high)[0] >= SMALLEST_REMAINDER
 
     def moved(self, times: int) -> "AdditiveNoise | None":
         """With so many times the sensitivity, but for truncated noise."""
@@ -90,15 +88,9 @@ class AdditiveNoise(ElementaryPair):
 
     @abstractmethod
     def interval(
-        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
-    ) -> tuple[FloatArray, FloatArray]:
-        """Mass of [lower, upper] under the untruncated noise of that mean, and a bound on its relative error."""
-
-    @abstractmethod
-    def scaled_interval(
-        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
+        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0, *, scaled: bool = False
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Mass, its relative error, and the logarithm of the factor by which the mass is to be multiplied."""
+        """Mass of [lower, upper] under the untruncated noise of that mean, its relative error, and its log factor."""
 
     @abstractmethod
     def _loss(self, x: FloatArray) -> FloatArray:
@@ -121,36 +113,25 @@ class AdditiveNoise(ElementaryPair):
         """Return the interval of x outside which the loss is constant; the constant parts are atoms."""
 
     def _interval(self, lower: float, upper: float, mean: float = 0.0) -> tuple[float, float]:
-        mass, error = self.interval(np.array([lower]), np.array([upper]), mean)
+        mass, error, _ = self.interval(np.array([lower]), np.array([upper]), mean)
         return float(mass[0]), float(error[0])
 
     @cached_property
-    def _kept(self) -> tuple[float, float]:
-        """Mass that truncation keeps, and a bound on its relative error."""
+    def _remaining(self) -> tuple[float, float]:
+        """Mass inside the truncation, and a bound on its relative error."""
         return (1.0, 0.0) if self.truncate is None else self._interval(*self.truncate)
 
     def _mass(
         self, lower: FloatArray, upper: FloatArray, mean: FloatArray, *, scaled: bool = False
     ) -> tuple[MassBounds, FloatArray]:
         """Mass of [lower, upper] under the noise as truncated about each mean, ``lower <= upper``, and log factors."""
-        if scaled:
-            mass, error, log_scale = self.scaled_interval(lower, upper, mean)
-        else:
-            mass, error = self.interval(lower, upper, mean)
-            log_scale = np.zeros(mass.shape)
+        mass, error, log_scale = self.interval(lower, upper, mean, scaled=scaled)
         if self.truncate is not None:
-            kept, kept_error = self._kept
-            mass /= kept
-            error += kept_error + 2.0 * UNIT_ROUNDOFF
+            remaining, remaining_error = self._remaining
+            mass /= remaining
+            error += remaining_error + 2.0 * UNIT_ROUNDOFF
         occupied = lower < upper
         return MassBounds.around(mass, error, occupied=True if np.all(occupied) else occupied), log_scale
-
-    def loss_masses(self, edges: FloatArray) -> LossMasses:
-        """Masses of the spread events, of the atoms at the constant losses, and of events of one distribution only."""
-        return self._masses(edges, scaled=False).masses
-
-    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
-        return self._masses(edges, scaled=True)
 
     def _masses(self, edges: FloatArray, *, scaled: bool) -> ScaledLossMasses:
         means = np.array([[0.0], [self.sensitivity]])
@@ -164,9 +145,7 @@ class AdditiveNoise(ElementaryPair):
         starts, stops = np.array([left, high]), np.array([low, right])
         nonempty = starts < stops
         atom_loss = self._loss(np.array([-np.inf, np.inf])[nonempty])
-        atoms, atoms_log_scale = MassBounds(np.zeros((2, 0)), np.zeros((2, 0))), np.zeros((2, 0))
-        if atom_loss.size:
-            atoms, atoms_log_scale = self._mass(starts[nonempty], stops[nonempty], means, scaled=scaled)
+        atoms, atoms_log_scale = self._mass(starts[nonempty], stops[nonempty], means, scaled=scaled)
         # Edges beyond the losses that occur matter only where rounding alone puts them there.
         largest = max(abs(float(edges[0])), abs(float(edges[-1]))) if edges.size else 0.0
         largest_found = float(np.max(np.abs(self._loss(np.array([low, high])))))
@@ -182,13 +161,6 @@ class AdditiveNoise(ElementaryPair):
             + 6.0 * UNIT_ROUNDOFF * float(np.max(np.abs(atom_loss), initial=0.0)),
         )
         return ScaledLossMasses(masses, log_scale[0], log_scale[1], atoms_log_scale[0], atoms_log_scale[1])
-
-    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:
-        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: tilt times the largest finite loss, where above `loss`."""
-        largest = self._largest_loss(direction)
-        if loss >= largest:
-            return -math.inf
-        return rounded_up(tilt * largest) if largest < math.inf else math.inf
 
     def _largest_loss(self, direction: Direction) -> float:
         """Upper bound on the finite losses of a direction; -inf if there are none."""
@@ -268,16 +240,10 @@ class Laplace(AdditiveNoise):
         return power + math.log1p(-tilt * -math.expm1(-size - 2.0 * power) / (1.0 + 2.0 * tilt)) + _rounding(power)
 
     def interval(
-        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
-    ) -> tuple[FloatArray, FloatArray]:
-        """Mass of [lower, upper] under the untruncated noise of that mean, and a bound on its relative error."""
-        return laplace_interval(lower, upper, self.scale, mean)
-
-    def scaled_interval(
-        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
+        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0, *, scaled: bool = False
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Mass, its relative error, and the logarithm of a factor that the mass is to be multiplied by."""
-        return scaled_laplace_interval(lower, upper, self.scale, mean)
+        """Mass of [lower, upper] under the untruncated noise of that mean, its relative error, and its log factor."""
+        return laplace_interval(lower, upper, self.scale, mean, scaled=scaled)
 
     def _loss(self, x: FloatArray) -> FloatArray:
         s = self.sensitivity
@@ -351,16 +317,10 @@ class Gaussian(AdditiveNoise):
         return losses, -((losses - 0.5 * variance) ** 2) / (2.0 * variance)
 
     def interval(
-        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
-    ) -> tuple[FloatArray, FloatArray]:
-        """Mass of [lower, upper] under the untruncated noise of that mean, and a bound on its relative error."""
-        return gaussian_interval(lower, upper, self.scale, mean)
-
-    def scaled_interval(
-        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
+        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0, *, scaled: bool = False
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Mass, its relative error, and the logarithm of a factor that the mass is to be multiplied by."""
-        return scaled_gaussian_interval(lower, upper, self.scale, mean)
+        """Mass of [lower, upper] under the untruncated noise of that mean, its relative error, and its log factor."""
+        return gaussian_interval(lower, upper, self.scale, mean, scaled=scaled)
 
     def _loss(self, x: FloatArray) -> FloatArray:
         s = self.sensitivity
@@ -381,14 +341,15 @@ class Gaussian(AdditiveNoise):
         """Upper bound of ln E_A[e^(tilt L); loss < L < ∞].
 
         Untruncated, L ~ N(v/2, v) under A for v = (sensitivity / scale)², in both directions. Truncated, P_A is at most
-        that divided by what is kept, and the losses are bounded.
+        that divided by the mass that remains, and the losses are bounded.
         """
         ratio = self.sensitivity / self.scale
         value = log_moment_of_tail(tilt, 0.5 * ratio * ratio, ratio, loss)
         if self.truncate is None:
             return value
-        kept, kept_error = self._kept
-        within = value - math.log(kept) + 2.0 * kept_error + 16.0 * UNIT_ROUNDOFF * (1.0 + abs(math.log(kept)))
+        remaining, remaining_error = self._remaining
+        within = value - math.log(remaining) + 2.0 * remaining_error
+        within += 16.0 * UNIT_ROUNDOFF * (1.0 + abs(math.log(remaining)))
         return min(rounded_up(within), super().log_tail_moment(tilt, loss, direction))
 
 

@@ -43,39 +43,28 @@ class _Run:
     folded: bool = False
 
 
-def larger_counts(size: int, rate: float) -> WeightedCounts:
-    """Return weighted counts that are stochastically at least Bin(size, rate): Theorem 47 of docs/theory.md.
+def rounded_counts(size: int, rate: float, *, up: bool) -> WeightedCounts:
+    """Return weighted counts stochastically at least Bin(size, rate), or at most: Theorem 47 of docs/theory.md.
 
-    Each run of counts is put at its last one; what lies above the likeliest run is rounded up, what lies below it down.
+    Each run of counts is put at its last one, or at its first one. What lies beyond the likeliest run, on the side to
+    which counts are moved, is rounded up, the runs on the other side are rounded down.
     """
     runs = _runs(size, rate)
-    top = _likeliest(runs)
-    kept = [index for index, run in enumerate(runs) if index >= top or not run.folded]
-    weights = [_moved(runs[index], up=index > top) for index in kept]
-    return _completed([runs[index].last for index in kept], weights, kept.index(top))
-
-
-def smaller_counts(size: int, rate: float) -> WeightedCounts:
-    """Return weighted counts that are stochastically at most Bin(size, rate): each run at its first count."""
-    runs = _runs(size, rate)
-    top = _likeliest(runs)
-    kept = [index for index, run in enumerate(runs) if index <= top or not run.folded]
-    weights = [_moved(runs[index], up=index < top) for index in kept]
-    return _completed([runs[index].first for index in kept], weights, kept.index(top))
-
-
-def _likeliest(runs: tuple[_Run, ...]) -> int:
-    return max(range(len(runs)), key=lambda index: runs[index].probability)
-
-
-def _moved(run: _Run, *, up: bool) -> float:
-    return float(Fraction(run.probability) * (1 + _MOVED if up else 1 - _MOVED))
-
-
-def _completed(counts: list[int], weights: list[float], place: int) -> WeightedCounts:
-    """Return weights of which the one at a place is what the others leave of 1, to the nearest float."""
-    others = sum((Fraction(weight) for index, weight in enumerate(weights) if index != place), Fraction(0))
-    weights[place] = float(1 - others)
+    top = max(range(len(runs)), key=lambda index: runs[index].probability)
+    counts: list[int] = []
+    weights: list[float] = []
+    likeliest = 0
+    for index, run in enumerate(runs):
+        beyond = index > top if up else index < top
+        if run.folded and not beyond and index != top:
+            continue
+        if index == top:
+            likeliest = len(counts)
+        counts.append(run.last if up else run.first)
+        weights.append(float(Fraction(run.probability) * (1 + _MOVED if beyond else 1 - _MOVED)))
+    # The likeliest run has what the others leave of 1, to the nearest float.
+    others = sum((Fraction(weight) for place, weight in enumerate(weights) if place != likeliest), Fraction(0))
+    weights[likeliest] = float(1 - others)
     return WeightedCounts(tuple(counts), tuple(weights))
 
 
@@ -152,17 +141,9 @@ _FEW = 64
 class CutSample:
     """Poisson samples of a record and n - 1 others, each drawn with the probability q, that are cut to B records.
 
-    Attributes
-    ----------
-    probability : (float, float)
-        Lower and upper value of the probability τ that B or more of the others are drawn.
-    rest : (float, float)
-        Lower and upper value of 1 - τ.
-    rate : float
-        At least the probability that the record is used if B or more of the others are drawn, at most q; 0 where that
-        never happens.
-    used : float
-        At most the probability that the record is used.
+    `probability` encloses the probability τ that B or more of the others are drawn, `rest` 1 - τ. `rate`, at most q, is
+    at least the probability that the record is used if B or more of the others are drawn; 0 where that never happens.
+    `used` is at most the probability that the record is used.
     """
 
     probability: tuple[float, float]

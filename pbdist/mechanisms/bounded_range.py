@@ -5,8 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms.declaration import LOSSES, SPREADS, between, checked_number, mechanism, parameter, times_above
+from pbdist.mechanisms.declaration import LOSSES, SPREADS, between, checked_between, mechanism, parameter, times_above
 from pbdist.mechanisms.finite import ApproximateDP, RandomizedResponse
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds
 from pbdist.mechanisms.metric import MetricDP
@@ -33,7 +32,7 @@ class BoundedRange(ElementaryPair):
     directions, so that it is their worst case under adaptive composition too. The loss has the density e^(l/2) under A,
     and e^(-l/2) under B, up to a constant, between -η and η.
 
-    No mechanism follows the pair: at different ε different ones are the worst. So lower bounds are not told:
+    No mechanism follows the pair: at different ε different ones are the worst. So there are no lower bounds:
     `privacy_bounds` gives 0, and queries NaN. `exponential_mechanism` has lower bounds, too.
 
     Examples
@@ -53,7 +52,10 @@ class BoundedRange(ElementaryPair):
         " on trust. Upper bounds are those of the worst such mechanism; lower bounds are not known."
     )
 
-    noise_told_by = ("eta",)
+    noise_parameters = ("eta",)
+    symmetric = True
+    #: At each ε another mechanism is the worst, and none is at all.
+    attained_by_some = False
 
     eta: float = parameter(
         between(_SMALLEST_ETA, _LARGEST_ETA),
@@ -74,16 +76,6 @@ class BoundedRange(ElementaryPair):
         """By the length of the interval of losses, which falls with the noise."""
         return ordered(self, BoundedRange, -Fraction(self.eta))
 
-    @property
-    def symmetric(self) -> bool:
-        """True: the losses of A and those of B are each other's negatives."""
-        return True
-
-    @property
-    def attained_by_some(self) -> bool:
-        """False: at each ε another mechanism is the worst, and none is at all."""
-        return False
-
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """Masses of the bins. Their edges are losses, so that no event lies in a wrong bin.
 
@@ -99,12 +91,6 @@ class BoundedRange(ElementaryPair):
         return LossMasses(
             bins_a=MassBounds.around(np.exp(above) * share, (32.0 - 2.0 * above) * UNIT_ROUNDOFF, occupied=occupied),
             bins_b=MassBounds.around(np.exp(below) * share, (32.0 - 2.0 * below) * UNIT_ROUNDOFF, occupied=occupied),
-            atom_loss=np.zeros(0),
-            atoms_a=MassBounds.zeros(0),
-            atoms_b=MassBounds.zeros(0),
-            only_a=MassBounds.zeros(1),
-            only_b=MassBounds.zeros(1),
-            loss_error=0.0,
         )
 
     def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002
@@ -174,12 +160,7 @@ def permute_and_flip(epsilon: float) -> WorstOf:
     InvalidInputError
         If ε is out of its range.
     """
-    loss = checked_number("permute_and_flip", "epsilon", epsilon)
-    if not _SMALLEST_ETA <= loss <= _LARGEST_ETA:
-        raise InvalidInputError(
-            f"permute_and_flip.epsilon: expected a number from {_SMALLEST_ETA:g} to {_LARGEST_ETA:g},"
-            f" got {shown(epsilon)}"
-        )
+    loss = checked_between("permute_and_flip", "epsilon", epsilon, low=_SMALLEST_ETA, high=_LARGEST_ETA)
     exact = 1 - Fraction(math.exp(-0.5 * loss)) * (1 + _ERROR_OF_EXP) / 2
     truth = float(exact)
     # A rounded p is attained by noise besides: at least 1/2, and at most the true one.

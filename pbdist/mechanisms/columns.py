@@ -11,33 +11,18 @@ from pbdist.mechanisms.texts import composite_text, list_text
 from pbdist.mechanisms.worst_of import Alternatives
 from pbdist.types import JsonValue
 
-#: What every cell has, in columns that stand first.
+#: The first columns, which every cell has.
 _FIRST = {
     "mechanism": "label of the mechanism in the study",
     "kind": "kind of the mechanism",
     "noise": "family of the noise that is added, empty where none is",
-}
-#: What stands after the parameters. Every cell has a factor.
-_LAST = {
-    "made_of": "pairs that a product, a reversed pair or the worst of several pairs is made of",
-    "factor": "factor between buckets that was asked for; not a number where chosen automatically",
 }
 _OF_ALL = frozenset({*_FIRST, "factor"})
 
 
 @dataclass(frozen=True)
 class CellColumn:
-    """A column that describes cells.
-
-    Attributes
-    ----------
-    what
-        What it holds: for each kind that has it, where that differs.
-    text
-        Whether it holds text, and not numbers.
-    listed
-        Whether its texts are lists of numbers.
-    """
+    """A column that describes cells: what it holds, and whether that is text, or text that lists numbers."""
 
     what: str
     text: bool = False
@@ -53,18 +38,18 @@ def known_columns() -> Mapping[str, CellColumn]:
 
 
 def described_columns(columns_of_kinds: Mapping[str, set[str]]) -> dict[str, str]:
-    """Return what columns hold, in the order of `known_columns`; for each kind its columns are given.
+    """Return the descriptions of columns, in the order of `known_columns`, for the columns of each kind.
 
     Other kinds do not matter, so that a store is the same whichever mechanisms of others are known.
     """
-    told = {name: column.what for name, column in known_columns().items()}
     found: dict[str, dict[str, str]] = {}
     for kind in _in_order(tuple(MECHANISMS.values())):
         for owner, name, one in _owned(kind):
             if name in columns_of_kinds.get(kind.__name__, ()) and name not in _OF_ALL:
                 found.setdefault(name, {})[owner] = one.described
     own = {*_OF_ALL, *(name for names in columns_of_kinds.values() for name in names)}
-    return {name: described(found[name]) if name in found else what for name, what in told.items() if name in own}
+    columns = ((name, column.what) for name, column in known_columns().items() if name in own)
+    return {name: described(found[name]) if name in found else what for name, what in columns}
 
 
 def is_text(name: str) -> bool:
@@ -87,16 +72,17 @@ def _columns(kinds: tuple[type[Any], ...]) -> Mapping[str, CellColumn]:
                 found.setdefault(name, {})[owner] = one.described
             forms.setdefault(name, one)
     lists = Form.NUMBERS, Form.MASSES
-    parameters = {
-        name: CellColumn(described(told), forms[name].text, forms[name].domain.form in lists)
-        for name, told in found.items()
-        if name not in _FIRST
-    }
+    made_of = "pairs that a product, a reversed pair or the worst of several pairs is made of"
+    factor = "factor between buckets that was asked for; not a number where chosen automatically"
     return {
         **{name: CellColumn(what, text=True) for name, what in _FIRST.items()},
-        **parameters,
-        "made_of": CellColumn(_LAST["made_of"], text=True),
-        "factor": CellColumn(_LAST["factor"]),
+        **{
+            name: CellColumn(described(kinds_of), forms[name].text, forms[name].domain.form in lists)
+            for name, kinds_of in found.items()
+            if name not in _FIRST
+        },
+        "made_of": CellColumn(made_of, text=True),
+        "factor": CellColumn(factor),
     }
 
 

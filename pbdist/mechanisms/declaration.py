@@ -24,8 +24,8 @@ from pbdist.mechanisms.masses import with_checked_masses
 from pbdist.suggestions import did_you_mean
 from pbdist.types import checked_adjacency
 
-#: Noise may be cut or redrawn only where at least this much of it is kept: masses are divided by it.
-SMALLEST_KEPT = 1e-10
+#: Noise may be cut or redrawn only where at least this mass remains: masses are divided by it.
+SMALLEST_REMAINDER = 1e-10
 
 #: Scales, sensitivities and truncations beyond this, or below its inverse, are refused rather than left to overflow.
 _LARGEST = 1e30
@@ -134,7 +134,7 @@ def checked_limits(owner: str, field: str, value: Any) -> tuple[float, float] | 
     return (low, high)
 
 
-#: What people also call the scale of noise, a sampling rate, a sensitivity, a loss.
+#: Other names of the scale of noise, of a sampling rate, a sensitivity, a loss.
 SPREADS = (
     *("variance", "var", "sigma", "sigma_squared", "σ", "sd", "std", "stdev", "stddev", "standard_deviation"),
     *("noise_multiplier", "multiplier", "noise_scale", "b", "lambda", "gamma"),
@@ -145,7 +145,7 @@ SENSITIVITIES = (
 )
 LOSSES = ("epsilon", "eps", "ε")
 
-#: What tables of bounds have beside parameters: a parameter of such a name has the column ``pair_NAME``.
+#: Other columns of tables of bounds: a parameter of such a name gets the column ``pair_NAME``.
 _NOT_PARAMETERS = (
     *("mechanism", "kind", "pair", "factor", "made_of", "cell", "setting", "adjacency", "direction", "status"),
     *("compositions", "epsilon", "exp_epsilon", "delta", "columns", "refine"),
@@ -167,21 +167,11 @@ class Form(StrEnum):
 
 @dataclass(frozen=True)
 class Domain:
-    """The values that a parameter may have.
+    """The values that a parameter may have, and how one is written.
 
-    Attributes
-    ----------
-    check : callable
-        Called with the kind's name, the parameter's name and a value; returns the value as it is held, or raises
-        `InvalidInputError`.
-    form : Form
-        How a value is written.
-    names : tuple of str
-        The values of a name.
-    kinds : tuple of str
-        The kinds that a mechanism may have; all elementary ones if empty.
-    range : str
-        Which numbers, for documentation.
+    `check` is called with the kind's name, the parameter's name and a value; it returns the value as it is held, or
+    raises `InvalidInputError`. `names` are the values of a name, `kinds` those that a mechanism may have (all
+    elementary ones if empty), and `range` says which numbers, for documentation.
     """
 
     check: Callable[[str, str, Any], Any]
@@ -227,33 +217,7 @@ def one_of(*names: str) -> Domain:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a mechanism, as `parameter` declares it.
-
-    Attributes
-    ----------
-    name : str
-        That of the field.
-    domain : Domain
-        Its values.
-    what : str
-        What it is: a noun with its article.
-    unit : str
-        Empty for numbers without one.
-    aliases : tuple of str
-        What people also call it, in lower case with underscores.
-    hint : str
-        What is said to those who use another name.
-    example : object
-        A value or, as a tuple or list, some values: those of a study to begin with.
-    columns : tuple of str
-        Its columns in a store: one, or two for two numbers.
-    sized : bool
-        Whether it says how much noise there is, and is what `pbdist.size` finds.
-    falls_with_noise : bool
-        Whether less of it means more noise.
-    required : bool
-        Whether it has no default.
-    """
+    """A parameter of a mechanism, as `parameter` declares it, with the name of its field."""
 
     name: str
     domain: Domain
@@ -314,21 +278,21 @@ def parameter(
     unit : str, optional
         Such as ``"counts"`` or ``"nats"``.
     aliases : tuple of str, optional
-        What people also call it, in lower case with underscores, for hints.
+        Other names, in lower case with underscores, for hints.
     hint : str, optional
-        What is said to those who use another name; by default the name and what it is.
+        Shown to users of another name; by default the name and its description.
     example : object, optional
         A value, or a list of values, for studies to begin with and for tests. Needed where there is no default.
     columns : tuple of str, optional
         Its columns in stores; by default one of its name.
     sized : bool, optional
-        Whether it says how much noise there is, so that `pbdist.size` can find it.
+        Whether it sets the amount of noise, so that `pbdist.size` can find it.
     falls_with_noise : bool, optional
         Whether less of it means more noise.
     """
     required = default is MISSING
-    told = Parameter("", domain, what, unit, aliases, hint, example, columns, sized, falls_with_noise, required)
-    return field(default=default, metadata={"parameter": told})
+    declared = Parameter("", domain, what, unit, aliases, hint, example, columns, sized, falls_with_noise, required)
+    return field(default=default, metadata={"parameter": declared})
 
 
 def gaussian_scale(example: Any) -> Any:
@@ -393,13 +357,7 @@ MECHANISMS: Mapping[str, type[Any]] = _Registry()
 
 
 def import_mechanisms(module: str, field: str = "module") -> None:
-    """Import a module that defines mechanisms; errors name `field`.
-
-    Raises
-    ------
-    InvalidInputError
-        If it cannot be imported.
-    """
+    """Import a module that defines mechanisms; errors name `field`."""
     try:
         import_module(module)
     except InvalidInputError:
@@ -421,10 +379,7 @@ def own_modules() -> tuple[str, ...]:
 def mechanism(kind: type[_T]) -> type[_T]:
     """Make a class a mechanism: a frozen dataclass whose parameters are checked, known to all of pbdist by its name.
 
-    Raises
-    ------
-    InvalidInputError
-        If another class has the name already, or the class replaces an ability of another mechanism.
+    Another class of the same name is refused, and so is one that replaces an ability of another mechanism.
     """
     made = parametrised(kind)
     known = _KINDS.get(made.__name__)
@@ -435,23 +390,16 @@ def mechanism(kind: type[_T]) -> type[_T]:
     _check_names(made)
     for name, one in parameters_of(made).items():
         # Not `all_parameters`, which would import the modules of entry points while this one is imported.
-        others = ((other, its) for other, found in _KINDS.items() for its in parameters_of(found).values())
-        other = next(
-            (
-                other
-                for other, its in others
-                if other != made.__name__ and {*one.columns} & {*its.columns} and one.text != its.text
-            ),
-            None,
-        )
-        if other is not None:
-            raise InvalidInputError(
-                f"{made.__name__}.{name}: expected a column of its own, as that of {other} has values of another type:"
-                " give parameter(.., columns=(..,))"
-            )
-    words: Any = vars(made).get("adjacency")
-    if isinstance(words, str):
-        made.adjacency = checked_adjacency(words, f"{made.__name__}.adjacency")  # type: ignore[attr-defined]
+        for other, found in _KINDS.items():
+            its = next((each for each in parameters_of(found).values() if {*one.columns} & {*each.columns}), one)
+            if other != made.__name__ and one.text != its.text:
+                raise InvalidInputError(
+                    f"{made.__name__}.{name}: expected a column of its own, as that of {other} has values of another"
+                    " type: give parameter(.., columns=(..,))"
+                )
+    neighbours: Any = vars(made).get("adjacency")
+    if isinstance(neighbours, str):
+        made.adjacency = checked_adjacency(neighbours, f"{made.__name__}.adjacency")  # type: ignore[attr-defined]
     # Also a method that the class has from a base of its own.
     masses = getattr(made, "loss_masses", None)
     if masses is not None and not masses.__module__.startswith("pbdist."):
@@ -460,23 +408,22 @@ def mechanism(kind: type[_T]) -> type[_T]:
     return made
 
 
+#: Abilities that a class may replace.
+_FREE = ("check", "adjacency")
+
+
 def refuse_replaced(kind: type[Any]) -> None:
     """Refuse a class that replaces an ability of a mechanism that it derives from.
 
     What is proved of the one need not hold of the other: bounds of Gaussian noise are read off in closed form, whatever
     the masses of a class that derives from it.
-
-    Raises
-    ------
-    InvalidInputError
-        If it does.
     """
     base = next((one for one in kind.__mro__[1:] if one in _KINDS.values()), None)
     if base is None or kind.__module__.startswith("pbdist."):
         return
     for name in dir(base):
-        mine, its = getattr_static(kind, name), getattr_static(base, name)
-        if mine is not its and _is_ability(its) and name not in ("check", "adjacency"):
+        ability = any(_is_ability(vars(one).get(name)) for one in base.__mro__)
+        if getattr_static(kind, name) is not getattr_static(base, name) and ability and name not in _FREE:
             raise InvalidInputError(
                 f"{kind.__name__}: expected a class of its own, got a {base.__name__} that replaces {name}: derive"
                 " it from ElementaryPair, for what is proved of the one need not hold of the other"
@@ -506,7 +453,7 @@ def _check_names(kind: type[Any]) -> None:
         if name in _TAKEN or name in inherited or name in ("does", "assumes", "aliases", "noise_family", "in_studies"):
             raise InvalidInputError(f"{kind.__name__}.{name}: expected another name, as this one has a meaning already")
         if not one.what:
-            raise InvalidInputError(f"{kind.__name__}.{name}: expected a few words on what it is, got none")
+            raise InvalidInputError(f"{kind.__name__}.{name}: describe it in a few words: parameter(domain, '..')")
         if one.required and one.example is None and kind.in_studies:
             raise InvalidInputError(f"{kind.__name__}.{name}: expected an example, as there is no default")
 
@@ -526,24 +473,21 @@ _LATER = re.compile(r"\n(?=(?:Notes|References|Examples)\n-)")
 def _documented(kind: type[Any]) -> str:
     """Return the docstring with a section on the parameters, unless it has one."""
     text = inspect.cleandoc(kind.__doc__ or "")
-    told = parameters_of(kind)
-    if not told or "\nParameters\n" in text:
+    declared = parameters_of(kind)
+    if not declared or "\nParameters\n" in text:
         return text
-    types = {
-        one.name: one.type if isinstance(one.type, str) else inspect.formatannotation(one.type) for one in fields(kind)
-    }
+    # Without the modules of classes.
+    types = {one.name: re.sub(r"\w+\.(?=\w)", "", inspect.formatannotation(one.type)) for one in fields(kind)}
     lines = ["Parameters", "----------"]
-    for name, one in told.items():
+    for name, one in declared.items():
         lines.append(f"{name} : {types[name]}{'' if one.required else ', optional'}")
-        about = [one.described, *([one.domain.range] if one.domain.range else [])]
-        text_of = ", ".join(about)
-        lines.append(f"    {text_of[:1].upper()}{text_of[1:]}.")
+        about = f"{one.described}, {one.domain.range}" if one.domain.range else one.described
+        lines.append(f"    {about[:1].upper()}{about[1:]}.")
     lines += ["", "Raises", "------", "InvalidInputError", "    If a parameter is out of its range."]
     section = "\n".join(lines)
     later = _LATER.search(text)
-    if later is None:
-        return f"{text}\n\n{section}"
-    return f"{text[: later.start()]}\n{section}\n{text[later.start() :]}"
+    place = len(text) if later is None else later.start()
+    return f"{text[:place].rstrip()}\n\n{section}\n{text[place:]}".rstrip()
 
 
 _PARAMETERS: dict[type[Any], Mapping[str, Parameter]] = {}
@@ -553,19 +497,19 @@ def parameters_of(kind: type[Any]) -> Mapping[str, Parameter]:
     """Return the parameters of a kind by name, in the order of the constructor."""
     found = _PARAMETERS.get(kind)
     if found is None:
-        told = {one.name: _named(one) for one in fields(kind) if "parameter" in one.metadata}
-        found = _PARAMETERS[kind] = MappingProxyType(told)
+        declared = {one.name: _named(one) for one in fields(kind) if "parameter" in one.metadata}
+        found = _PARAMETERS[kind] = MappingProxyType(declared)
     return found
 
 
 def _named(found: "Field[Any]") -> Parameter:
-    told: Parameter = found.metadata["parameter"]
+    one: Parameter = found.metadata["parameter"]
     return replace(
-        told,
+        one,
         name=found.name,
-        hint=told.hint or f"{found.name} is {told.what}",
-        columns=told.columns or (f"pair_{found.name}" if found.name in _NOT_PARAMETERS else found.name,),
-        example=found.default if told.example is None and not told.required else told.example,
+        hint=one.hint or f"{found.name} is {one.what}",
+        columns=one.columns or (f"pair_{found.name}" if found.name in _NOT_PARAMETERS else found.name,),
+        example=found.default if one.example is None and not one.required else one.example,
     )
 
 
@@ -577,12 +521,12 @@ def all_parameters() -> Iterator[tuple[str, Parameter]]:
 
 
 def noise_parameter(kind: type[Any]) -> Parameter | None:
-    """Return the parameter that says how much noise a mechanism has; None where there is none."""
+    """Return the parameter that sets the amount of noise; None where there is none."""
     return next((one for one in parameters_of(kind).values() if one.sized), None)
 
 
 def described(found: Mapping[str, str]) -> str:
-    """Return what a parameter is, of what it is for each kind: said once where all kinds agree."""
+    """Return one description of a parameter from those of each kind: once where all kinds agree."""
     kinds: dict[str, list[str]] = {}
     for kind, what in found.items():
         kinds.setdefault(what, []).append(kind)

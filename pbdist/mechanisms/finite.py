@@ -14,7 +14,7 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.declaration import LOSSES, Domain, Form, between, mechanism, parameter, probability
 from pbdist.mechanisms.masses import SMALLEST_FLOAT, UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses, rounded_up
 from pbdist.mechanisms.outcomes import masses_of_outcomes
-from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
+from pbdist.mechanisms.pair import BoundedPair, ElementaryPair, NoiseOrder, ScaledPair, ordered
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 #: How far from 1 the probabilities of a histogram may sum.
@@ -27,12 +27,14 @@ _FEW_OUTCOMES = 64
 
 
 @mechanism
-class RandomizedResponse(ElementaryPair):
-    """Randomized response: the truth is told with probability p (Meiser & Mohammadi 2018, section 5.5)."""
+class RandomizedResponse(BoundedPair):
+    """Randomized response: the answer is true with probability p (Meiser & Mohammadi 2018, section 5.5)."""
 
     aliases = ("rr",)
     does = "A yes-or-no question is answered truthfully with probability p, else with a lie."
     assumes = "Each answer is drawn afresh and independently of all others."
+
+    symmetric = True
 
     p: float = parameter(
         probability,
@@ -53,12 +55,7 @@ class RandomizedResponse(ElementaryPair):
         """By the probability of the rarer answer."""
         return ordered(self, RandomizedResponse, min(Fraction(self.p), 1 - Fraction(self.p)))
 
-    @property
-    def symmetric(self) -> bool:
-        """True: exchanging the outcomes exchanges A and B."""
-        return True
-
-    def likeness(self) -> tuple[float, ...]:
+    def cost_class(self) -> tuple[float, ...]:
         """How far p is from 1/2 and from 1."""
         return abs(self.p - 0.5), 1.0 - self.p
 
@@ -80,34 +77,6 @@ class RandomizedResponse(ElementaryPair):
             edges, np.array([truth, lie]), np.array([lie, truth]), error_a=UNIT_ROUNDOFF, error_b=UNIT_ROUNDOFF
         )
 
-    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
-        """The same atoms; where p is too faint for a float64 ratio, with ln p as factor and as loss.
-
-        1 - p is never that faint: the smallest is 2^-53. ln p is off by 8u |ln p|, and ln(1 - p) is below 1e-260.
-        """
-        if not 0.0 < self.p < _FAINT_MASS:
-            return super()._scaled_masses(edges)
-        log_p = float(np.log(self.p))
-        error = 9.0 * abs(log_p) * UNIT_ROUNDOFF
-        masses, log_scale = MassBounds.around(np.ones(2), np.array([error, 0.0])), np.array([log_p, 0.0])
-        empty = MassBounds.zeros(edges.size + 1)
-        return ScaledLossMasses(
-            masses=LossMasses(
-                bins_a=empty,
-                bins_b=empty,
-                atom_loss=np.array([log_p, -log_p]),
-                atoms_a=masses,
-                atoms_b=masses.reversed(),
-                only_a=MassBounds.zeros(1),
-                only_b=MassBounds.zeros(1),
-                loss_error=error,
-            ),
-            log_scale_a=np.zeros(edges.size + 1),
-            log_scale_b=np.zeros(edges.size + 1),
-            atoms_log_scale_a=log_scale,
-            atoms_log_scale_b=log_scale[::-1].copy(),
-        )
-
     def log_moment_above(self, tilt: float) -> float | None:
         """Of p^(1 + t) (1 - p)^-t + (1 - p)^(1 + t) p^-t, in which the likelier answer stands for p."""
         # Below a half 1 - p is rounded, and p is not.
@@ -118,32 +87,18 @@ class RandomizedResponse(ElementaryPair):
         slack = 32.0 * UNIT_ROUNDOFF * (1.0 + (1.0 + tilt) * -math.log(lie))
         return power + math.log(truth + lie * math.exp(-2.0 * power)) + slack
 
-    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002
-        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: tilt times the larger loss, where above `loss`."""
+    def _largest_loss(self, direction: Direction) -> float:  # noqa: ARG002
         if self.p in (0.0, 1.0):
             return -math.inf
-        size = rounded_up(rounded_up(abs(math.log(self.p) - math.log1p(-self.p))))
-        return rounded_up(tilt * size) if loss < size else -math.inf
+        return rounded_up(rounded_up(abs(math.log(self.p) - math.log1p(-self.p))))
 
 
 @mechanism
-class ApproximateDP(ElementaryPair):
+class ApproximateDP(ScaledPair, BoundedPair):
     """The worst pair that any (ε, δ)-ADP mechanism can have, M_{ε,δ}: whatever is shown for it holds for all of them.
 
     Kairouz, Oh & Viswanath 2015; Murtagh & Vadhan 2016, Lemma 3.2; Meiser & Mohammadi 2018, section 2.1. With
     probability δ the input is revealed, otherwise it is randomized response with odds e^ε.
-
-    Parameters
-    ----------
-    epsilon : float
-        ε >= 0, nats.
-    delta : float
-        δ in [0, 1].
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
     """
 
     aliases = ("adp",)
@@ -153,7 +108,8 @@ class ApproximateDP(ElementaryPair):
         " does; a particular one may be better."
     )
 
-    noise_told_by = ("epsilon",)
+    noise_parameters = ("epsilon",)
+    symmetric = True
 
     epsilon: float = parameter(
         between(0.0, 1e9), "the ε of one use", unit="nats", example=[0.01, 0.1], falls_with_noise=True
@@ -166,52 +122,35 @@ class ApproximateDP(ElementaryPair):
         return ordered(self, ApproximateDP, -Fraction(self.epsilon), -Fraction(self.delta))
 
     @property
-    def symmetric(self) -> bool:
-        """True: exchanging the outcomes exchanges A and B."""
-        return True
-
-    @property
     def identical(self) -> bool:
         """Only for ε = 0 and δ = 0."""
         return self.epsilon == 0.0 and self.delta == 0.0
 
-    def loss_masses(self, edges: FloatArray) -> LossMasses:
-        """Atoms at exactly plus and minus ε, and mass δ that only one side has."""
-        return self._masses(edges, math.exp(-self.epsilon))
+    def _masses(self, edges: FloatArray, *, scaled: bool) -> ScaledLossMasses:
+        """Atoms at exactly plus and minus ε, and mass δ that only one side has.
 
-    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
-        """The same, with e^-ε as the factor of the fainter atoms where it is small."""
-        if math.exp(-self.epsilon) >= _FAINT_MASS:
-            return super()._scaled_masses(edges)
-        bins, log_scale = np.zeros(edges.size + 1), np.array([0.0, -self.epsilon])
-        return ScaledLossMasses(self._masses(edges, 1.0), bins, bins, log_scale, log_scale[::-1].copy())
-
-    def _masses(self, edges: FloatArray, numerator: float) -> LossMasses:
-        """Masses with e^-ε in the numerator of the fainter atoms as given."""
+        e^-ε is the factor of the fainter atoms where it is small.
+        """
+        small = math.exp(-self.epsilon)
+        faint = scaled and small < _FAINT_MASS
         rest = 1.0 - self.delta
         # 1 / (1 + e^-ε) and its complement, without overflow.
-        small = math.exp(-self.epsilon)
-        masses = np.array([rest / (1.0 + small), rest * numerator / (1.0 + small)])
+        atoms = np.array([rest / (1.0 + small), rest * (1.0 if faint else small) / (1.0 + small)])
         error = 16.0 * UNIT_ROUNDOFF
         revealed = MassBounds.around(self.delta, 0.0, occupied=self.delta > 0.0)
         common = self.delta < 1.0
-        empty = MassBounds.zeros(edges.size + 1)
-        return LossMasses(
-            bins_a=empty,
-            bins_b=empty,
-            atom_loss=np.array([self.epsilon, -self.epsilon]),
-            atoms_a=MassBounds.around(masses, error, occupied=common),
-            atoms_b=MassBounds.around(masses[::-1], error, occupied=common),
-            only_a=revealed,
-            only_b=revealed,
-            loss_error=0.0,
+        masses = LossMasses.of_atoms(
+            edges,
+            np.array([self.epsilon, -self.epsilon]),
+            MassBounds.around(atoms, error, occupied=common),
+            MassBounds.around(atoms[::-1], error, occupied=common),
         )
+        log_scale = np.array([0.0, -self.epsilon if faint else 0.0])
+        masses = replace(masses, only_a=revealed, only_b=revealed)
+        return ScaledLossMasses.of_atoms(masses, log_scale, log_scale[::-1].copy())
 
-    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002
-        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: tilt times the larger loss ε, where above `loss`."""
-        if self.delta == 1.0 or loss >= self.epsilon:
-            return -math.inf
-        return rounded_up(tilt * self.epsilon)
+    def _largest_loss(self, direction: Direction) -> float:  # noqa: ARG002
+        return -math.inf if self.delta == 1.0 else self.epsilon
 
 
 _MASSES = Domain(lambda _, name, value: _distribution(name, value), Form.MASSES)
@@ -219,19 +158,11 @@ _MASSES = Domain(lambda _, name, value: _distribution(name, value), Form.MASSES)
 
 @mechanism
 class Histogram(ElementaryPair):
-    """Two measured or tabulated distributions over the same outcomes.
+    """Two measured or tabulated distributions over the same outcomes, A and B.
 
-    Parameters
-    ----------
-    p, q : sequence of int or of float, equal lengths
-        A and B. Whole numbers of integer type are counts and are divided by their sum; floats are probabilities, which
-        must sum to 1 within 1e-9 and are then taken as the masses they are; δ is at most 1 all the same. Zeros are
-        allowed on either side.
-
-    Raises
-    ------
-    InvalidInputError
-        If lengths differ, a value is negative or not finite, or the probabilities do not sum to 1.
+    Whole numbers of integer type are counts and are divided by their sum; floats are probabilities, which must sum to 1
+    within 1e-9 and are then taken as the masses they are; δ is at most 1 all the same. Zeros are allowed on either
+    side.
     """
 
     aliases = ("measured",)
@@ -318,8 +249,7 @@ class Histogram(ElementaryPair):
         both = (a > 0.0) & (b > 0.0)
         atoms_a, log_a = _split_off(masses.atoms_a, a[both], self.p, both)
         atoms_b, log_b = _split_off(masses.atoms_b, b[both], self.q, both)
-        bins = np.zeros(edges.size + 1)
-        return ScaledLossMasses(replace(masses, atoms_a=atoms_a, atoms_b=atoms_b), bins, bins, log_a, log_b)
+        return ScaledLossMasses.of_atoms(replace(masses, atoms_a=atoms_a, atoms_b=atoms_b), log_a, log_b)
 
 
 def _split_off(
@@ -409,20 +339,21 @@ def _masses(values: tuple[int, ...] | tuple[float, ...]) -> FloatArray:
 
 
 def _fractions(values: tuple[int, ...] | tuple[float, ...]) -> list[Fraction]:
-    total = int(sum(values)) if _is_counts(values) else 1
+    total = _total(values)
     return [Fraction(value) / total for value in values]
+
+
+def _total(values: tuple[int, ...] | tuple[float, ...]) -> int:
+    """Return what the values of a distribution are divided by."""
+    return int(sum(values)) if _is_counts(values) else 1
 
 
 def _same_distribution(p: tuple[int, ...] | tuple[float, ...], q: tuple[int, ...] | tuple[float, ...]) -> bool:
     """Whether two sequences, each of counts or of probabilities, stand for exactly the same masses."""
-    if _is_counts(p) and _is_counts(q):
-        total_p, total_q = int(sum(p)), int(sum(q))
-        return all(int(x) * total_q == int(y) * total_p for x, y in zip(p, q, strict=True))
-    if not _is_counts(p) and not _is_counts(q):
-        return p == q
-    counts, masses = (p, q) if _is_counts(p) else (q, p)
-    total = int(sum(counts))
-    return all(int(x) == Fraction(y) * total for x, y in zip(counts, masses, strict=True))
+    total_p, total_q = _total(p), _total(q)
+    # Whole numbers are compared as they are, which is quicker.
+    exact = Fraction if total_p == 1 or total_q == 1 else int
+    return all(exact(x) * total_q == exact(y) * total_p for x, y in zip(p, q, strict=True))
 
 
 def _excess(values: tuple[int, ...] | tuple[float, ...]) -> Fraction:

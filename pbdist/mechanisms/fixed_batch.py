@@ -19,7 +19,7 @@ from pbdist.mechanisms.declaration import (
     whole,
 )
 from pbdist.mechanisms.masses import LossMasses, MassBounds, ScaledLossMasses, gaussian_interval
-from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, Pair, ordered
+from pbdist.mechanisms.pair import NoiseOrder, ScaledPair, ordered
 from pbdist.mechanisms.subsampled import SubsampledGaussian, added
 from pbdist.mechanisms.worst_of import TwoSided
 from pbdist.types import Adjacency, Direction, FloatArray
@@ -67,6 +67,8 @@ class FixedBatchGaussian(TwoSided):
     )
     checked_together = ("batch", "examples")
 
+    adjacency = Adjacency.REPLACE_ONE
+
     scale: float = gaussian_scale([2.0, 4.0])
     batch: int = parameter(
         whole(1, _MAX_EXAMPLES),
@@ -88,19 +90,11 @@ class FixedBatchGaussian(TwoSided):
         checked_integer(type(self).__name__, "batch", self.batch, minimum=1, maximum=self.examples)
         checked_size(type(self).__name__, "sensitivity", 2.0 * self.sensitivity)
 
-    @property
-    def adjacency(self) -> Adjacency:
-        """One record is replaced by another one."""
-        return Adjacency.REPLACE_ONE
-
-    @property
-    def removal(self) -> Direction | None:
-        """None: neither direction is that of a record that is there or not."""
-        return None
-
     @cached_property
-    def upper_pair(self) -> "FixedBatchUpper":
-        """The pair that dominates, of the sampling rate rounded up."""
+    def upper_pair(self) -> "FixedBatchUpper | Gaussian | SubsampledGaussian":
+        """The pair that dominates, of the sampling rate rounded up; the attained one where all records are drawn."""
+        if self.batch == self.examples:
+            return self.lower_pair
         rate = self.batch / self.examples
         if Fraction(rate) < Fraction(self.batch, self.examples):
             rate = math.nextafter(rate, math.inf)
@@ -116,15 +110,9 @@ class FixedBatchGaussian(TwoSided):
             rate = math.nextafter(rate, 0.0)
         return SubsampledGaussian(self.scale, rate, 2.0 * self.sensitivity)
 
-    @cached_property
-    def choices(self) -> tuple[tuple[Pair, bool], ...]:
-        """The pair that dominates, and the one that is attained, which are one without sampling."""
-        attained: tuple[tuple[Pair, bool], ...] = ((self.lower_pair, True),)
-        return attained if self.batch == self.examples else ((self.upper_pair, False), *attained)
-
 
 @mechanism
-class FixedBatchUpper(ElementaryPair):
+class FixedBatchUpper(ScaledPair):
     """The pair that dominates Gaussian noise on a batch of a fixed size when one record is replaced.
 
     With N = N(0, scale²) and M = (1-rate) N + rate N(2 sensitivity, scale²), its outcomes are x above the sensitivity,
@@ -138,6 +126,8 @@ class FixedBatchUpper(ElementaryPair):
     does = "A pair that dominates Gaussian noise on a batch of a fixed size, of which upper bounds are."
     assumes = "As of a FixedBatchGaussian."
     in_studies = False
+    symmetric = True
+    adjacency = Adjacency.REPLACE_ONE
 
     scale: float = gaussian_scale([2.0, 4.0])
     rate: float = sampling_rate()
@@ -153,16 +143,6 @@ class FixedBatchUpper(ElementaryPair):
         return ordered(
             self, FixedBatchUpper, Fraction(self.scale) / Fraction(self.sensitivity), 1 / Fraction(self.rate)
         )
-
-    @property
-    def symmetric(self) -> bool:
-        """True: exchanging the signs exchanges A and B."""
-        return True
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """One record is replaced by another one."""
-        return Adjacency.REPLACE_ONE
 
     @cached_property
     def _removed(self) -> SubsampledGaussian:
@@ -183,10 +163,6 @@ class FixedBatchUpper(ElementaryPair):
         """Every record in every batch: a shift by twice the sensitivity."""
         return Gaussian(self.scale, 2.0 * self.sensitivity)
 
-    def loss_masses(self, edges: FloatArray) -> LossMasses:
-        """Masses of the bins on either side of 0, and of the atom at 0."""
-        return self._masses(edges, scaled=False).masses
-
     def keeps_order(self, edges: FloatArray) -> bool:
         """Whether (M, N(0, scale²)) does for the edges above 0, and for the negated ones below."""
         above, below = edges[edges > 0.0], -edges[edges < 0.0][::-1]
@@ -197,20 +173,13 @@ class FixedBatchUpper(ElementaryPair):
         above = self._removed.log_tail_moment(tilt, max(loss, 0.0), Direction.A_TO_B)
         return above if loss >= 0.0 else float(np.logaddexp(above, 0.0)) + 1e-12
 
-    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
-        return self._masses(edges, scaled=True)
-
     def _masses(self, edges: FloatArray, *, scaled: bool) -> ScaledLossMasses:
         above = self._above(edges, scaled=scaled)
         below = self._above(np.ascontiguousarray(-edges[::-1]), scaled=scaled).swapped()
-        bins_a, scale_a = added(
-            [(1.0, 1.0, side.masses.bins_a, side.log_scale_a) for side in (above, below)],
-        )
-        bins_b, scale_b = added(
-            [(1.0, 1.0, side.masses.bins_b, side.log_scale_b) for side in (above, below)],
-        )
+        bins_a, scale_a = added([(1.0, 1.0, side.masses.bins_a, side.log_scale_a) for side in (above, below)])
+        bins_b, scale_b = added([(1.0, 1.0, side.masses.bins_b, side.log_scale_b) for side in (above, below)])
         # (1 - rate) N(0, scale²) of [-sensitivity, sensitivity] is what both have at a loss of 0.
-        inner, error = gaussian_interval(np.array([-self.sensitivity]), np.array([self.sensitivity]), self.scale)
+        inner, error, _ = gaussian_interval(np.array([-self.sensitivity]), np.array([self.sensitivity]), self.scale)
         rest = 1.0 - self.rate
         level = MassBounds.around(inner, error)
         atom, _ = added([(rest, rest, level, np.zeros(1))])
@@ -220,8 +189,6 @@ class FixedBatchUpper(ElementaryPair):
             atom_loss=np.zeros(1),
             atoms_a=atom,
             atoms_b=atom,
-            only_a=MassBounds.zeros(1),
-            only_b=MassBounds.zeros(1),
             loss_error=max(above.masses.loss_error, below.masses.loss_error),
         )
         return ScaledLossMasses(masses, scale_a, scale_b, np.zeros(1), np.zeros(1))

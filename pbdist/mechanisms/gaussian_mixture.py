@@ -2,17 +2,14 @@
 
 import itertools
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from pbdist.errors import InvalidInputError, shown
+from pbdist.errors import InvalidInputError
 from pbdist.mechanisms.additive import Gaussian
 from pbdist.mechanisms.declaration import (
-    checked_number,
     checked_rate,
     checked_size,
     gaussian_scale,
@@ -27,9 +24,8 @@ from pbdist.mechanisms.masses import (
     ScaledLossMasses,
     gaussian_interval,
     rounded_up,
-    scaled_gaussian_interval,
 )
-from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
+from pbdist.mechanisms.pair import NoiseOrder, ScaledPair, in_order, ordered
 from pbdist.mechanisms.subsampled import added, full_losses
 from pbdist.mechanisms.tails import log_moment_of_tail
 from pbdist.types import Adjacency, BoolArray, Direction, FloatArray
@@ -45,30 +41,17 @@ _MAX_STEPS, _CLOSE = 60, 8.0
 
 
 @mechanism
-class GaussianMixture(ElementaryPair):
+class GaussianMixture(ScaledPair):
     """A random shift under Gaussian noise: A = Σ weights[i] N(shifts[i], scale²), B = N(0, scale²).
 
     One record moves the mean by shifts[i] with the probability weights[i]: a record that may be in a sample several
     times, or under one of several factors. With the shifts 0 and s, and the weights 1 - q and q, it is
     ``SubsampledGaussian(scale, q, s)``. The direction "A||B" is the one in which the record is removed, "B||A" the one
-    in which it is added.
+    in which it is added. The shifts increase, from 0 on, and the last one is above 0; there are at most 1,024. The
+    weights are divided by their sum, which is 1 within 1e-9.
 
     The pair also dominates shifts that are vectors of at most these lengths, in any directions (Theorem 37 of
     docs/theory.md; Choquette-Choo, Ganesh, Steinke & Thakurta 2023, Corollary 4.7).
-
-    Parameters
-    ----------
-    scale : float
-        Standard deviation of the noise, above 0.
-    shifts : sequence of float
-        Increasing, from 0 on, the last one above 0, in the units of the scale; at most 1,024.
-    weights : sequence of float
-        Probabilities above 0, one a shift. They are divided by their sum, which is 1 within 1e-9.
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
 
     Examples
     --------
@@ -91,6 +74,8 @@ class GaussianMixture(ElementaryPair):
         " count by their length."
     )
     checked_together = ("shifts", "weights")
+
+    adjacency = Adjacency.ADD_OR_REMOVE
 
     scale: float = gaussian_scale([2.0, 4.0])
     shifts: tuple[float, ...] = parameter(
@@ -142,11 +127,6 @@ class GaussianMixture(ElementaryPair):
         shifts = tuple(Fraction(shift) / largest for shift in self.shifts)
         return ordered(self, GaussianMixture, Fraction(self.scale) / largest, family=(self.weights, shifts))
 
-    @property
-    def adjacency(self) -> Adjacency:
-        """One record is added or removed."""
-        return Adjacency.ADD_OR_REMOVE
-
     def loss_bound(self, direction: Direction) -> float | None:
         """Infinite where a record is removed; where one is added, that of an outcome that shows no shift."""
         if direction is Direction.A_TO_B or self.shifts[0] > 0.0:
@@ -173,15 +153,9 @@ class GaussianMixture(ElementaryPair):
         """The largest shift in every round."""
         return Gaussian(self.scale, self.shifts[-1])
 
-    def loss_masses(self, edges: FloatArray) -> LossMasses:
-        """Masses of the bins, each an interval of x, along which the loss rises."""
-        return self._masses(edges, scaled=False).masses
-
     def keeps_order(self, edges: FloatArray) -> bool:
-        """Whether the end points are in order, and the outermost ones the same as if their edges were given alone."""
-        ends = self._location(edges)
-        alone = np.concatenate((self._location(edges[:1]), self._location(edges[-1:])))
-        return bool(np.all(ends[1:] >= ends[:-1])) and np.array_equal(ends[[0, -1]], alone)
+        """Whether the end points rise, and the outermost ones are the same if their edges are given alone."""
+        return in_order(self._location, edges)
 
     def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:
         """Upper bound of ln E_A[e^(tilt L); loss < L < ∞], by Jensen's inequality over the shifts: Theorem 37.
@@ -231,9 +205,6 @@ class GaussianMixture(ElementaryPair):
             moved += side * (2.0 * abs(apart) + 4.0 * UNIT_ROUNDOFF * abs(loss))
         return side * math.inf
 
-    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
-        return self._masses(edges, scaled=True)
-
     def _masses(self, edges: FloatArray, *, scaled: bool) -> ScaledLossMasses:
         # Rounding must not let neighbouring bins overlap.
         located = np.maximum.accumulate(self._location(edges))
@@ -242,13 +213,11 @@ class GaussianMixture(ElementaryPair):
         first = max(int(np.searchsorted(ends, -np.inf, side="right")) - 1, 0)
         lower, upper = ends[first:-1], ends[first + 1 :]
         present: BoolArray | bool = True if np.all(lower < upper) else lower < upper
-        interval: Callable[..., tuple[FloatArray, ...]] = scaled_gaussian_interval if scaled else gaussian_interval
 
         def about(mean: float, part: slice) -> tuple[MassBounds, FloatArray]:
-            found = interval(lower[part], upper[part], self.scale, mean)
-            log_scale = found[2] if scaled else np.zeros(found[0].shape)
+            mass, error, log_scale = gaussian_interval(lower[part], upper[part], self.scale, mean, scaled=scaled)
             there = present if isinstance(present, bool) else present[part]
-            return MassBounds.around(found[0], found[1], occupied=there), log_scale
+            return MassBounds.around(mass, error, occupied=there), log_scale
 
         weighted = list(zip(self._shares[0].tolist(), self.shifts, strict=True))
         of_a, of_b = [], []
@@ -257,18 +226,8 @@ class GaussianMixture(ElementaryPair):
             of_a.append(added(parts))
             of_b.append(parts[0][2:] if self.shifts[0] == 0.0 else about(0.0, part))
         (bins_a, scale_a), (bins_b, scale_b) = (_joined(blocks) for blocks in (of_a, of_b))
-        nothing = MassBounds.zeros(0)
-        masses = LossMasses(
-            bins_a=bins_a,
-            bins_b=bins_b,
-            atom_loss=np.zeros(0),
-            atoms_a=nothing,
-            atoms_b=nothing,
-            only_a=MassBounds.zeros(1),
-            only_b=MassBounds.zeros(1),
-            loss_error=loss_error,
-        )
-        return ScaledLossMasses(masses, scale_a, scale_b, np.zeros(0), np.zeros(0)).after_empty(first)
+        masses = LossMasses(bins_a, bins_b, loss_error=loss_error)
+        return ScaledLossMasses(masses, scale_a, scale_b).after_empty(first)
 
     @cached_property
     def _shares(self) -> tuple[FloatArray, float, float]:
@@ -382,10 +341,3 @@ def _joined(blocks: list[tuple[MassBounds, FloatArray]]) -> tuple[MassBounds, Fl
         for side in zip(*((masses.lower, masses.upper, scale) for masses, scale in blocks), strict=True)
     )
     return MassBounds(lower, upper), scale
-
-
-def _numbers(name: str, field: str, values: Any) -> list[float]:
-    plain = values.tolist() if isinstance(values, np.ndarray) else values
-    if not isinstance(plain, list | tuple) or not plain:
-        raise InvalidInputError(f"{name}.{field}: expected a list of numbers, got {shown(values)}")
-    return [checked_number(name, f"{field}[{index}]", value) for index, value in enumerate(plain)]

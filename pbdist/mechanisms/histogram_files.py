@@ -2,18 +2,14 @@
 
 import csv
 import io
-import lzma
 import re
-import struct
-import tokenize
 import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TextIO, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -35,16 +31,16 @@ _NO_NUMBER = re.compile(r"[-+]?nan", re.IGNORECASE)
 _LONGEST_NUMBER, _LONGEST_EXPONENT = 400, 6
 
 
-def label_of(value: object) -> Label | None:
+def _label_of(value: object) -> Label | None:
     """Return the bin that a value names, None if it names none; equal numbers are one bin, whatever their form."""
-    if isinstance(value, str) and _exact(value) is None:
-        text = value.strip()
-        return text if text and not _NO_NUMBER.fullmatch(text) and not _NUMBER.fullmatch(text) else None
     number = _exact(value)
-    return None if number is None or number.is_nan() else number
+    if number is not None:
+        return None if number.is_nan() else number
+    text = value.strip() if isinstance(value, str) else ""
+    return None if _NO_NUMBER.fullmatch(text) or _NUMBER.fullmatch(text) else text or None
 
 
-def count_of(value: object, limit: int = LARGEST_COUNT + 1) -> int | None:
+def _count_of(value: object, limit: int) -> int | None:
     """Return the count that a value is, None if it is none; a float must be below `limit`."""
     number = _exact(value)
     if number is None or not number.is_finite() or not 0 <= number <= LARGEST_COUNT:
@@ -56,23 +52,16 @@ def count_of(value: object, limit: int = LARGEST_COUNT + 1) -> int | None:
 
 def _exact(value: Any) -> Decimal | None:
     """Return a number as it is, without rounding; None for anything else, and for a text that is too long."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, np.float16 | np.float32):
-        value = float(value)
-    if isinstance(value, float):
-        return Decimal.from_float(value)
-    if isinstance(value, int | Decimal):
-        return Decimal(value)
-    return _exact_text(value.strip()) if isinstance(value, str) else None
+    if isinstance(value, str):
+        return _exact_text(value.strip())
+    plain = value.item() if isinstance(value, np.generic) else value
+    return Decimal(plain) if isinstance(plain, int | float | Decimal) and not isinstance(plain, bool) else None
 
 
 def _exact_text(text: str) -> Decimal | None:
-    if _INFINITE.fullmatch(text):
-        return Decimal(text)
     parts = _NUMBER.fullmatch(text)
     if parts is None:
-        return None
+        return Decimal(text) if _INFINITE.fullmatch(text) else None
     number, exponent = parts.groups(default="")
     short = len(number) <= _LONGEST_NUMBER and len(exponent.lstrip("+-")) <= _LONGEST_EXPONENT
     return Decimal(text) if short else None
@@ -80,35 +69,15 @@ def _exact_text(text: str) -> Decimal | None:
 
 #: The most bytes of a file: a hundred for each of the most bins that there may be.
 _MAX_BYTES = 100 * MAX_OUTCOMES
-#: The most letters of a line of CSV.
-_LONGEST_LINE = 1 << 20
-#: What reading a damaged file may raise besides OSError.
-_DAMAGE = (
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    ArithmeticError,
-    RuntimeError,
-    MemoryError,
-    EOFError,
-    SyntaxError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    struct.error,
-    tokenize.TokenError,
-)
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """Some columns of one file, and how to name a place in them."""
+    """Some columns of one file, how to name a place in them, and from which number on floats may be rounded."""
 
     source: str
     values: Mapping[str, Sequence[Any]]
     place: Callable[[int], str]
-    #: By column of floats, the number from which on they may have been rounded.
     float_limits: Mapping[str, int] = field(default_factory=dict)
 
     def error(self, row: int, column: str, expected: str, got: object) -> InvalidInputError:
@@ -181,8 +150,8 @@ def _column_names(columns: Sequence[str] | None, sides: int) -> tuple[str, ...]:
         return default
     listed: Any = columns
     names = () if isinstance(listed, str) or not isinstance(listed, Sequence) else tuple(listed)
-    distinct = len(set(map(str, names))) == len(names) == len(default)
-    if not distinct or not all(isinstance(name, str) for name in names):
+    texts = [name for name in names if isinstance(name, str)]
+    if not len(set(texts)) == len(names) == len(default):
         raise InvalidInputError(
             f"columns: expected {len(default)} different names, as in {default}, got {shown(columns)}"
         )
@@ -208,24 +177,21 @@ def _counts(table: _Columns, bins: str, column: str) -> dict[Label, int]:
 
 
 def _label(table: _Columns, row: int, column: str, value: object) -> Label:
-    """Return a bin as a number, or as a text where it is none."""
-    label = label_of(value)
+    label = _label_of(value)
     if label is None:
         raise table.error(row, column, "a bin: a number (of at most 400 digits) or a text", value)
     return label
 
 
 def _count(table: _Columns, row: int, column: str, value: object) -> int:
-    """Return a count; a float stands for one if it is whole, and so small that it was not rounded."""
     limit = table.float_limits.get(column, 2**53)
-    count = count_of(value, limit)
+    count = _count_of(value, limit)
     if count is not None:
         return count
-    if count_of(value) is not None:
-        raise table.error(
-            row, column, f"a count below {limit} where it is such a float, as others may be rounded", value
-        )
-    raise table.error(row, column, "a count: a whole number from 0 to 2^63 - 1", value)
+    expected = "a count: a whole number from 0 to 2^63 - 1"
+    if _count_of(value, LARGEST_COUNT + 1) is not None:
+        expected = f"a count below {limit} where it is such a float, as others may be rounded"
+    raise table.error(row, column, expected, value)
 
 
 def _read(path: Path, names: Sequence[str]) -> _Columns:
@@ -266,7 +232,7 @@ def _read_csv(path: Path, names: Sequence[str]) -> _Columns:
         opened_input(path, _MAX_BYTES) as content,
         io.TextIOWrapper(content, encoding="utf-8-sig", newline="") as file,
     ):
-        reader = csv.reader(_lines(path, file), strict=True)
+        reader = csv.reader(file, strict=True)
         try:
             head = [name.strip() for name in next(reader, [])]
             _check_names(path, head, names)
@@ -289,16 +255,6 @@ def _read_csv(path: Path, names: Sequence[str]) -> _Columns:
     return _Columns(str(path), values, lambda row: f"line {lines[row]}")
 
 
-def _lines(path: Path, file: TextIO) -> Iterator[str]:
-    """Yield the lines of a text, of which none is read without end."""
-    number = 0
-    while line := file.readline(_LONGEST_LINE):
-        number += 1
-        if len(line) == _LONGEST_LINE:
-            raise InvalidInputError(f"{path}: line {number}: expected at most {_LONGEST_LINE:,} letters, got more")
-        yield line
-
-
 def _read_parquet(path: Path, names: Sequence[str]) -> _Columns:
     """Read Parquet by pyarrow, which is imported only here."""
     try:
@@ -316,9 +272,9 @@ def _read_parquet(path: Path, names: Sequence[str]) -> _Columns:
             _check_bins(path, file.metadata.num_rows)
             table = file.read(columns=list(names))
         values = {name: table.column(name).to_pylist() for name in names}
-    except InvalidInputError:
+    except (InvalidInputError, OSError):
         raise
-    except _DAMAGE as error:  # Arrow's own errors are among them.
+    except Exception as error:
         raise InvalidInputError(f"{path}: expected Parquet, got: {shown(str(error))}") from error
     limits = {name: _arrow_limit(str(table.column(name).type)) for name in names}
     return _Columns(str(path), values, lambda row: f"row {row + 1}", limits)
@@ -351,9 +307,9 @@ def _read_npz(path: Path, names: Sequence[str]) -> _Columns:
                 values[name] = array.tolist()
                 if array.dtype.kind == "f":
                     limits[name] = 2 ** (int(np.finfo(array.dtype).nmant) + 1)
-    except InvalidInputError:
+    except (InvalidInputError, OSError):
         raise
-    except _DAMAGE as error:
+    except Exception as error:
         raise InvalidInputError(f"{path}: expected an npz file, got: {shown(str(error))}") from error
     return _Columns(str(path), values, lambda row: f"element {row}", limits)
 

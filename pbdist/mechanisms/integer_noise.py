@@ -1,6 +1,8 @@
 """Whole-numbered noise added to a whole-numbered query: discrete Laplace and discrete Gaussian."""
 
 import math
+from abc import abstractmethod
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -10,10 +12,9 @@ from pbdist.mechanisms.additive import Laplace, cut_gaussian
 from pbdist.mechanisms.declaration import (
     LOSSES,
     SPREADS,
-    checked_integer,
-    checked_size,
     mechanism,
     parameter,
+    parametrised,
     positive,
     sensitivity_of,
     whole,
@@ -27,8 +28,8 @@ from pbdist.mechanisms.masses import (
     ScaledLossMasses,
     rounded_up,
 )
-from pbdist.mechanisms.outcomes import MAX_OUTCOMES, kept_masses, masses_of_outcomes
-from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
+from pbdist.mechanisms.outcomes import MAX_OUTCOMES, PairOfOutcomes, masses_of_outcomes
+from pbdist.mechanisms.pair import BoundedPair, ElementaryPair, NoiseOrder, ScaledPair, ordered
 from pbdist.types import Direction, FloatArray
 
 #: Scaled masses with a larger exponent are given with a factor of their own.
@@ -47,8 +48,52 @@ _THETA_TERMS = 5
 _DIVERGENCE_TERMS, _HIDDEN = 8, 1e-300
 
 
+@parametrised
+class WholeNoise(ElementaryPair):
+    """Symmetric noise N on whole numbers: A = N, B = N + sensitivity."""
+
+    assumes = "One individual moves the answer by at most the sensitivity, whole."
+    checked_together = ("scale", "sensitivity")
+    largest_decides = ("sensitivity",)
+    symmetric = True
+
+    scale: float = parameter(positive, "the scale of the noise", unit="counts", example=[20.0, 40.0, 80.0], sized=True)
+    sensitivity: int = sensitivity_of("by how much one record moves the answer", whole(1, MAX_OUTCOMES), 1)
+
+    def check(self) -> None:
+        """Refuse noise that hides nothing, or has too many outcomes."""
+        name = type(self).__name__
+        if self.outcomes <= MAX_OUTCOMES and self.largest_loss > _LARGEST_LOSS:
+            raise InvalidInputError(
+                f"{name}.scale: expected a scale that leaves losses of at most {_LARGEST_LOSS:g},"
+                f" got {shown(self.scale)}"
+            )
+        if self.outcomes > MAX_OUTCOMES:
+            raise InvalidInputError(
+                f"{name}.scale: expected a scale and a sensitivity that leave at most {MAX_OUTCOMES} outcomes,"
+                f" got {shown(self.scale)} and {self.sensitivity}"
+            )
+
+    def moved(self, times: int) -> "WholeNoise":
+        """With so many times the sensitivity."""
+        return replace(self, sensitivity=self.sensitivity * times)
+
+    @property
+    @abstractmethod
+    def largest_loss(self) -> float:
+        """The largest loss of the outcomes that are atoms, in nats, but for some roundings."""
+
+    @abstractmethod
+    def interval(self, first: FloatArray, last: FloatArray, mean: float) -> tuple[FloatArray, FloatArray]:
+        """Return P(first <= X <= last), X the noise about a whole mean, and bounds on the relative errors.
+
+        The ends are whole numbers below 2^53 in size, or infinite, and no stretch is empty. The errors hold where a
+        mass is at least `SMALLEST_MASS`.
+        """
+
+
 @mechanism
-class DiscreteLaplace(ElementaryPair):
+class DiscreteLaplace(WholeNoise, ScaledPair, BoundedPair):
     """Discrete Laplace noise (two-sided geometric) on whole numbers: A = N, B = N + sensitivity.
 
     P(N = k) is proportional to e^(-abs(k) / scale): Ghosh, Roughgarden & Sundararajan 2009 (the geometric mechanism).
@@ -58,9 +103,6 @@ class DiscreteLaplace(ElementaryPair):
     aliases = ("geometric", "twosidedgeometric")
     noise_family = "DiscreteLaplace"
     does = "Whole-numbered (discrete) Laplace noise is added to an answer that is a whole number."
-    assumes = "One individual moves the answer by at most the sensitivity, whole."
-    checked_together = ("scale", "sensitivity")
-    largest_decides = ("sensitivity",)
 
     scale: float = parameter(
         positive,
@@ -72,25 +114,11 @@ class DiscreteLaplace(ElementaryPair):
         example=[20.0, 40.0, 80.0],
         sized=True,
     )
-    sensitivity: int = sensitivity_of("by how much one record moves the answer", whole(1, MAX_OUTCOMES), 1)
-
-    def check(self) -> None:
-        """Refuse noise that hides nothing, or has too many outcomes."""
-        _check(self)
 
     @property
     def order(self) -> NoiseOrder | None:
         """By the scale and by the inverse of the sensitivity."""
         return ordered(self, DiscreteLaplace, Fraction(self.scale), Fraction(1, self.sensitivity))
-
-    def moved(self, times: int) -> "DiscreteLaplace":
-        """With so many times the sensitivity."""
-        return DiscreteLaplace(self.scale, self.sensitivity * times)
-
-    @property
-    def symmetric(self) -> bool:
-        """True: the reflection of k exchanges A and B."""
-        return True
 
     @property
     def cost_stand_in(self) -> ElementaryPair:
@@ -107,30 +135,41 @@ class DiscreteLaplace(ElementaryPair):
         """The largest loss, in nats, but for one rounding."""
         return self.sensitivity / self.scale
 
-    def loss_masses(self, edges: FloatArray) -> LossMasses:
-        """One atom for all k <= 0, one for all k >= sensitivity, and one for each k between."""
-        exponent = self._distances()
-        with np.errstate(under="ignore"):
-            return self._atoms(edges, np.exp(-exponent), exponent)
+    def _masses(self, edges: FloatArray, *, scaled: bool) -> ScaledLossMasses:
+        """One atom for all k <= 0, one for all k >= sensitivity, and one for each k between.
 
-    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
-        """The same atoms; the factor of a deep one is the exponential of its distance."""
-        exponent = self._distances()
-        deep = exponent > _DEEP
+        The factor of a deep one is the exponential of its distance.
+        """
+        exponent = np.arange(self.sensitivity + 1, dtype=np.float64) / self.scale
+        deep = (exponent > _DEEP) & scaled
         log_scale = np.where(deep, -exponent, 0.0)
         with np.errstate(under="ignore"):
             masses = self._atoms(edges, np.exp(np.where(deep, 0.0, -exponent)), exponent)
-        bins = np.zeros(edges.size + 1)
-        return ScaledLossMasses(masses, bins, bins, log_scale, log_scale[::-1].copy())
+        return ScaledLossMasses.of_atoms(masses, log_scale, log_scale[::-1].copy())
 
-    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002
-        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: tilt times the largest loss, where above `loss`."""
-        largest = rounded_up(self.largest_loss)
-        return rounded_up(tilt * largest) if loss < largest else -math.inf
+    def _largest_loss(self, direction: Direction) -> float:  # noqa: ARG002
+        return rounded_up(self.largest_loss)
 
-    def _distances(self) -> FloatArray:
-        """Return |k| / scale for k = 0 .. sensitivity, off by u relatively."""
-        return np.arange(self.sensitivity + 1, dtype=np.float64) / self.scale
+    def interval(self, first: FloatArray, last: FloatArray, mean: float) -> tuple[FloatArray, FloatArray]:
+        """Sum p^|d| (1 - p) / (1 + p) over the distances d from the mean, p = e^(-1/scale), in closed form.
+
+        n distances of one sign from size d on have the mass p^d (1 - p^n) / (1 + p). A power is off by 8u, and by the u
+        of its exponent; 1 - p^n by 8u and by the u of its argument, 1 + p by 10u; quotients, products and the sum of
+        the two sides, both of them at least 0, by 5u.
+        """
+        scale, first, last = self.scale, first - mean, last - mean
+        total = 1.0 + math.exp(-1.0 / scale)
+        above, below = np.maximum(first, 0.0), np.maximum(-last, 1.0)
+        sides = []
+        for nearest, farthest in ((above, last), (below, -first)):
+            there = nearest <= farthest
+            exponent = np.where(there, nearest, 0.0) / scale
+            # An infinite end has infinitely many distances.
+            count = np.where(there, farthest - nearest + 1.0, 0.0)
+            with np.errstate(under="ignore"):
+                sides.append((np.exp(-exponent) * -np.expm1(-count / scale) / total, np.where(there, exponent, 0.0)))
+        # The error of a power is at most that of the larger exponent among the sides that are there.
+        return sides[0][0] + sides[1][0], (40.0 + 2.0 * np.maximum(sides[0][1], sides[1][1])) * UNIT_ROUNDOFF
 
     def _atoms(self, edges: FloatArray, power: FloatArray, exponent: FloatArray) -> LossMasses:
         """Masses for the powers p^k, p = e^(-1/scale), as given, that have the given size of their logarithm.
@@ -145,21 +184,11 @@ class DiscreteLaplace(ElementaryPair):
         a = np.maximum(a, SMALLEST_FLOAT)
         atoms = MassBounds.around(a, (32.0 + 2.0 * exponent) * UNIT_ROUNDOFF)
         loss = (self.sensitivity - 2.0 * np.arange(self.sensitivity + 1, dtype=np.float64)) / self.scale
-        empty = MassBounds.zeros(edges.size + 1)
-        return LossMasses(
-            bins_a=empty,
-            bins_b=empty,
-            atom_loss=loss,
-            atoms_a=atoms,
-            atoms_b=atoms.reversed(),
-            only_a=MassBounds.zeros(1),
-            only_b=MassBounds.zeros(1),
-            loss_error=2.0 * UNIT_ROUNDOFF * float(loss[0]),
-        )
+        return LossMasses.of_atoms(edges, loss, atoms, atoms.reversed(), 2.0 * UNIT_ROUNDOFF * float(loss[0]))
 
 
 @mechanism
-class DiscreteGaussian(ElementaryPair):
+class DiscreteGaussian(WholeNoise, PairOfOutcomes):
     """Discrete Gaussian noise on whole numbers: A = N, B = N + sensitivity.
 
     P(N = k) is proportional to e^(-k² / (2 scale²)): Canonne, Kamath & Steinke 2020, "The Discrete Gaussian for
@@ -168,9 +197,6 @@ class DiscreteGaussian(ElementaryPair):
 
     noise_family = "DiscreteGaussian"
     does = "Whole-numbered (discrete) Gaussian noise is added to an answer that is a whole number."
-    assumes = "One individual moves the answer by at most the sensitivity, whole."
-    checked_together = ("scale", "sensitivity")
-    largest_decides = ("sensitivity",)
 
     scale: float = parameter(
         positive,
@@ -180,20 +206,6 @@ class DiscreteGaussian(ElementaryPair):
         example=[20.0, 40.0, 80.0],
         sized=True,
     )
-    sensitivity: int = sensitivity_of("by how much one record moves the answer", whole(1, MAX_OUTCOMES), 1)
-
-    def check(self) -> None:
-        """Refuse noise that hides nothing, or has too many outcomes."""
-        _check(self)
-
-    def moved(self, times: int) -> "DiscreteGaussian":
-        """With so many times the sensitivity."""
-        return DiscreteGaussian(self.scale, self.sensitivity * times)
-
-    @property
-    def symmetric(self) -> bool:
-        """True: the reflection of k exchanges A and B."""
-        return True
 
     @property
     def cost_stand_in(self) -> ElementaryPair:
@@ -220,12 +232,8 @@ class DiscreteGaussian(ElementaryPair):
         """Infinite."""
         return math.inf
 
-    def loss_masses(self, edges: FloatArray) -> LossMasses:
-        """One atom an outcome."""
-        return kept_masses(self, edges)
-
     def atoms(self) -> LossMasses:
-        """The same, with a single empty bin."""
+        """One atom an outcome."""
         s, reach = self.sensitivity, self._reach()
         k = np.arange(-reach - s, reach + s + 1, dtype=np.float64)
         square, variance = k * k, self.scale * self.scale
@@ -247,6 +255,30 @@ class DiscreteGaussian(ElementaryPair):
             further_a=4.0 * SMALLEST_MASS,
             further_b=4.0 * SMALLEST_MASS,
         )
+
+    def interval(self, first: FloatArray, last: FloatArray, mean: float) -> tuple[FloatArray, FloatArray]:
+        """Sum e^(-d² / (2 scale²)) / total over the distances d from the mean, as far out as `_GAUSSIAN_REACH`.
+
+        What lies further out is below e^-722, and so below 1e-20 of any mass of 1e-290. The exponent E of a summand is
+        off by 3u of it, its exponential by 8u more, and correctly rounded sums and the quotient by 2u; the summands of
+        the largest weight are those nearest to the mean.
+        """
+        scale, first, last = self.scale, first - mean, last - mean
+        total, total_error = discrete_gaussian_total(scale)
+        reach = float(math.ceil(_GAUSSIAN_REACH * scale) + 1)
+        nearest = np.maximum(np.maximum(first, -last), 0.0)
+        exponent = 0.5 * nearest * nearest / (scale * scale)
+        with np.errstate(under="ignore"):
+            mass = np.exp(-exponent)
+            for index in np.flatnonzero(first < last).tolist():
+                # At least one summand, however far out it is.
+                low, high = max(first[index], min(-reach, last[index])), min(last[index], max(reach, first[index]))
+                d = np.arange(low, high + 1.0)
+                z = 0.5 * d * d / (scale * scale)
+                mass[index] = math.fsum(np.exp(-z))
+                # Of summands further out than the nearest by more than 60 nats less than 1e-20 is left.
+                exponent[index] = min(exponent[index] + 60.0 + math.log(d.size), float(z.max(initial=0.0)))
+            return mass / total, total_error + (16.0 + 4.0 * exponent) * UNIT_ROUNDOFF
 
     def _reach(self) -> int:
         """Return K such that the outcomes above K + 1, or below -(K + 1), have a mass of at most e^-722.
@@ -273,22 +305,6 @@ def discrete_gaussian_total(scale: float) -> tuple[float, float]:
         rate, factor = 2.0 * math.pi * math.pi * variance, scale * math.sqrt(2.0 * math.pi)
     tail = math.fsum(math.exp(-rate * k * k) for k in range(_THETA_TERMS, 0, -1))
     return factor * (1.0 + 2.0 * tail), error
-
-
-def _check(pair: DiscreteLaplace | DiscreteGaussian) -> None:
-    name = type(pair).__name__
-    object.__setattr__(pair, "scale", checked_size(name, "scale", pair.scale))
-    s = checked_integer(name, "sensitivity", pair.sensitivity, minimum=1, maximum=MAX_OUTCOMES)
-    object.__setattr__(pair, "sensitivity", s)
-    if pair.outcomes <= MAX_OUTCOMES and pair.largest_loss > _LARGEST_LOSS:
-        raise InvalidInputError(
-            f"{name}.scale: expected a scale that leaves losses of at most {_LARGEST_LOSS:g}, got {shown(pair.scale)}"
-        )
-    if pair.outcomes > MAX_OUTCOMES:
-        raise InvalidInputError(
-            f"{name}.scale: expected a scale and a sensitivity that leave at most {MAX_OUTCOMES} outcomes,"
-            f" got {shown(pair.scale)} and {s}"
-        )
 
 
 def _renyi_divergence(pair: DiscreteGaussian, alpha: float) -> tuple[Fraction, Fraction]:

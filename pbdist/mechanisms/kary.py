@@ -10,15 +10,15 @@ import numpy as np
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.declaration import (
     LOSSES,
+    checked_between,
     checked_integer,
-    checked_number,
     checked_probability,
     mechanism,
     parameter,
     probability,
     whole,
 )
-from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses
+from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses
 from pbdist.mechanisms.outcomes import masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
 from pbdist.types import Adjacency, Direction, FloatArray
@@ -27,9 +27,7 @@ _NAME = "KaryRandomizedResponse"
 
 #: Up to here every number of answers is a float64.
 _MAX_ANSWERS = 2**53
-#: Below this p is given as the logarithm of a factor.
-_FAINT_MASS = 1e-260
-#: Nearer to 1 a probability would tell its complement to fewer than 7 digits.
+#: Nearer to 1, the complement of a probability has fewer than 7 digits.
 _RAREST_LIE = 1e-9
 #: `math.exp` is off by less than this, relatively.
 _ERROR_OF_EXP = Fraction(8, 2**53)
@@ -39,7 +37,7 @@ _ERROR_OF_EXP = Fraction(8, 2**53)
 class KaryRandomizedResponse(ElementaryPair):
     """One of k answers: the truth with probability p, each other answer with probability (1 - p) / (k - 1).
 
-    A and B are the answers of two individuals whose truths differ: all such pairs are alike but for the names of the
+    A and B are the answers of two individuals whose truths differ: all such pairs are the same up to the names of the
     answers, so that this is the exact worst case (Theorem 40 of docs/theory.md). For k = 2 it is `RandomizedResponse`.
     Source: Kairouz, Bonawitz & Ramage 2016, "Discrete Distribution Estimation under Local Privacy".
 
@@ -59,6 +57,9 @@ class KaryRandomizedResponse(ElementaryPair):
         "Each answer is drawn afresh and independently of all others. Neighbouring data sets differ in the true"
         " answer of one individual."
     )
+
+    symmetric = True
+    adjacency = Adjacency.REPLACE_ONE
 
     p: float = parameter(
         probability,
@@ -98,9 +99,7 @@ class KaryRandomizedResponse(ElementaryPair):
             If ε is below 0, or so large that a lie is rarer than 1e-9: give p itself then.
         """
         answers = checked_integer(_NAME, "k", k, minimum=2, maximum=_MAX_ANSWERS)
-        loss = checked_number(_NAME, "epsilon", epsilon)
-        if not 0.0 <= loss <= 700.0:
-            raise InvalidInputError(f"{_NAME}.epsilon: expected a number from 0 to 700, got {shown(epsilon)}")
+        loss = checked_between(_NAME, "epsilon", epsilon, low=0.0, high=700.0)
         odds = Fraction(math.exp(loss)) * (1 + _ERROR_OF_EXP) if loss else Fraction(1)
         return cls(_rounded_up("epsilon", epsilon, odds / (odds + answers - 1)), answers)
 
@@ -134,16 +133,6 @@ class KaryRandomizedResponse(ElementaryPair):
         return ordered(self, KaryRandomizedResponse, -abs(distance), family=(self.k, distance < 0))
 
     @property
-    def symmetric(self) -> bool:
-        """True: exchanging two answers exchanges A and B."""
-        return True
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """One individual's true answer is replaced by another one."""
-        return Adjacency.REPLACE_ONE
-
-    @property
     def identical(self) -> bool:
         """Only where the truth is as likely as each other answer, p = 1/k exactly."""
         return Fraction(self.p) * self.k == 1
@@ -173,37 +162,6 @@ class KaryRandomizedResponse(ElementaryPair):
             error_a=6.0 * UNIT_ROUNDOFF,
             error_b=6.0 * UNIT_ROUNDOFF,
             known_loss=np.array([np.nan, np.nan, 0.0]),
-        )
-
-    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
-        """The same atoms; where p is too faint for a float64 ratio, with ln p as factor. 1 - p is then 1 in float64."""
-        if not 0.0 < self.p < _FAINT_MASS:
-            return super()._scaled_masses(edges)
-        loss, error = self._loss()
-        log_p, lie = float(np.log(self.p)), 1.0 / (self.k - 1.0)
-        told = slice(None) if self.k > 2 else slice(2)
-        masses = MassBounds.around(
-            np.array([1.0, lie, (self.k - 2.0) / (self.k - 1.0)])[told],
-            np.array([9.0 * abs(log_p), 6.0, 6.0])[told] * UNIT_ROUNDOFF,
-        )
-        exchanged = np.array([1, 0, 2])[told]
-        log_scale = np.array([log_p, 0.0, 0.0])[told]
-        empty = MassBounds.zeros(edges.size + 1)
-        return ScaledLossMasses(
-            masses=LossMasses(
-                bins_a=empty,
-                bins_b=empty,
-                atom_loss=np.array([loss, -loss, 0.0])[told],
-                atoms_a=masses,
-                atoms_b=MassBounds(masses.lower[exchanged], masses.upper[exchanged]),
-                only_a=MassBounds.zeros(1),
-                only_b=MassBounds.zeros(1),
-                loss_error=error,
-            ),
-            log_scale_a=np.zeros(edges.size + 1),
-            log_scale_b=np.zeros(edges.size + 1),
-            atoms_log_scale_a=log_scale,
-            atoms_log_scale_b=log_scale[exchanged].copy(),
         )
 
     def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002

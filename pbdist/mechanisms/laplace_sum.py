@@ -25,7 +25,7 @@ from pbdist.mechanisms.masses import (
     rounded_up,
     split_off,
 )
-from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
+from pbdist.mechanisms.pair import BoundedPair, NoiseOrder, ScaledPair, in_order, ordered
 from pbdist.mechanisms.tails import BEYOND
 from pbdist.types import Direction, FloatArray
 
@@ -42,7 +42,7 @@ _MAX_STEPS, _CLOSE = 40, 4.0
 
 
 @mechanism
-class LaplaceSum(ElementaryPair):
+class LaplaceSum(ScaledPair, BoundedPair):
     """Two independent Laplace noises, of which only the sum is seen: A = N, B = N + sensitivity, N = N1 + N2.
 
     That is what an observer sees of the sum of two noisy values that move together, by the sensitivity in all. The loss
@@ -68,9 +68,10 @@ class LaplaceSum(ElementaryPair):
         " sensitivity."
     )
 
-    noise_told_by = ("scales",)
+    noise_parameters = ("scales",)
 
     checked_together = ("scales",)
+    symmetric = True
 
     scales: tuple[float, float] = parameter(
         two_positive,
@@ -96,11 +97,6 @@ class LaplaceSum(ElementaryPair):
         """With so many times the sensitivity."""
         return replace(self, sensitivity=times_above(self.sensitivity, times))
 
-    @property
-    def symmetric(self) -> bool:
-        """True: the reflection of x exchanges A and B."""
-        return True
-
     def loss_picture(self, target: float, beyond: float = BEYOND) -> tuple[FloatArray, FloatArray] | None:  # noqa: ARG002
         """Losses at outcomes that lie denser towards 0 and the sensitivity; none where the masses have atoms.
 
@@ -125,23 +121,12 @@ class LaplaceSum(ElementaryPair):
         """That of the widest noise alone: the others only process it."""
         return rounded_up(self.sensitivity / max(self.scales))
 
-    def loss_masses(self, edges: FloatArray) -> LossMasses:
-        """Masses of the bins, each an interval of x, along which the loss falls."""
-        return self._masses(edges, scaled=False).masses
-
     def keeps_order(self, edges: FloatArray) -> bool:
-        """Whether the end points are in order, and the outermost ones the same as if their edges were given alone."""
-        ends = self._location(edges)
-        alone = np.concatenate((self._location(edges[:1]), self._location(edges[-1:])))
-        return bool(np.all(ends[1:] <= ends[:-1])) and np.array_equal(ends[[0, -1]], alone)
+        """Whether the end points fall, and the outermost ones are the same if their edges are given alone."""
+        return in_order(lambda some: -self._location(some), edges)
 
-    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002
-        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: tilt times the bound on all losses, where above `loss`."""
-        largest = rounded_up(self._largest)
-        return -math.inf if loss >= largest else rounded_up(tilt * largest)
-
-    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
-        return self._masses(edges, scaled=True)
+    def _largest_loss(self, direction: Direction) -> float:  # noqa: ARG002
+        return rounded_up(self._largest)
 
     def _masses(self, edges: FloatArray, *, scaled: bool) -> ScaledLossMasses:
         means = np.array([[0.0], [self.sensitivity]])
@@ -167,8 +152,6 @@ class LaplaceSum(ElementaryPair):
             atom_loss=atom_loss,
             atoms_a=atoms.row(0),
             atoms_b=atoms.row(1),
-            only_a=MassBounds.zeros(1),
-            only_b=MassBounds.zeros(1),
             loss_error=loss_error,
         )
         return ScaledLossMasses(masses, log_scale[0], log_scale[1], atoms_log_scale[0], atoms_log_scale[1])
@@ -207,7 +190,7 @@ class LaplaceSum(ElementaryPair):
         """Mass of [lower, upper] under N about `mean`, a bound on its relative error, and the log of its factor.
 
         Theorem 32 of docs/theory.md: on one side of the mean the mass is ½ e^-t D. ``lower <= upper``, infinite ones
-        allowed. With `scaled` factors below e^-600 are told apart from their masses; a mass so small that float64 does
+        allowed. With `scaled` factors below e^-600 are separated from their masses; a mass so small that float64 does
         not resolve its exponent is then given as 0.
         """
         scale = self.scales[0]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any
 
@@ -15,7 +15,7 @@ from pbdist.types import BoolArray, FloatArray
 #: Largest relative error of one correctly rounded float64 operation.
 UNIT_ROUNDOFF = 2.0**-53
 
-#: The mass given to what is possible but underflows.
+#: The mass of possible events that underflow.
 SMALLEST_FLOAT = math.nextafter(0.0, 1.0)
 
 #: Below this a float64 product may lose its relative accuracy to underflow, so a mass is only known to lie between 0
@@ -115,14 +115,14 @@ class MassBounds:
 class LossMasses:
     """Where the masses of a pair (A, B) lie along the privacy loss L = ln(P_A / P_B), in nats.
 
-    Events are kept in three groups that do not overlap and together hold every event: events spread over bins,
-    atoms (events of one known loss, kept apart), and the events that only one of the two distributions has.
+    Events are in three groups that do not overlap and together hold every event: events spread over bins,
+    atoms (events of one known loss), and the events that only one of the two distributions has.
 
     Attributes
     ----------
     bins_a, bins_b : MassBounds, shape (m + 1,)
-        P_A and P_B mass of the spread events in the bins (-inf, e_0], (e_0, e_1], .., (e_{m-1}, inf) for the m edges
-        asked for.
+        P_A and P_B mass of the spread events in the bins (-inf, e_0], (e_0, e_1], .., (e_{m-1}, inf) for the m given
+        edges.
     atom_loss : ndarray, shape (k,)
         Losses of the atoms, computed values. They are infinite where one of the masses is too faint for a reliable
         loss; that mass is then part of the upper value of `only_a` or `only_b` as well.
@@ -137,12 +137,20 @@ class LossMasses:
 
     bins_a: MassBounds
     bins_b: MassBounds
-    atom_loss: FloatArray
-    atoms_a: MassBounds
-    atoms_b: MassBounds
-    only_a: MassBounds
-    only_b: MassBounds
-    loss_error: float
+    atom_loss: FloatArray = field(default_factory=lambda: np.zeros(0))
+    atoms_a: MassBounds = field(default_factory=lambda: MassBounds.zeros(0))
+    atoms_b: MassBounds = field(default_factory=lambda: MassBounds.zeros(0))
+    only_a: MassBounds = field(default_factory=lambda: MassBounds.zeros(1))
+    only_b: MassBounds = field(default_factory=lambda: MassBounds.zeros(1))
+    loss_error: float = 0.0
+
+    @classmethod
+    def of_atoms(
+        cls, edges: FloatArray, loss: FloatArray, a: MassBounds, b: MassBounds, loss_error: float = 0.0
+    ) -> "LossMasses":
+        """Masses of atoms alone, with empty bins between the edges."""
+        empty = MassBounds.zeros(edges.size + 1)
+        return cls(empty, empty, loss, a, b, loss_error=loss_error)
 
     def swapped(self) -> "LossMasses":
         """Masses of the pair (B, A), on the bins whose edges are the negated edges in reversed order."""
@@ -214,8 +222,8 @@ class ScaledLossMasses:
     masses: LossMasses
     log_scale_a: FloatArray
     log_scale_b: FloatArray
-    atoms_log_scale_a: FloatArray
-    atoms_log_scale_b: FloatArray
+    atoms_log_scale_a: FloatArray = field(default_factory=lambda: np.zeros(0))
+    atoms_log_scale_b: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         for values in (self.log_scale_a, self.log_scale_b, self.atoms_log_scale_a, self.atoms_log_scale_b):
@@ -224,8 +232,14 @@ class ScaledLossMasses:
     @classmethod
     def unscaled(cls, masses: LossMasses) -> "ScaledLossMasses":
         """Masses whose factors are all 1."""
-        bins, atoms = np.zeros(masses.bins_a.lower.shape), np.zeros(masses.atoms_a.lower.shape)
-        return cls(masses, bins, bins, atoms, atoms)
+        atoms = np.zeros(masses.atoms_a.lower.shape)
+        return cls.of_atoms(masses, atoms, atoms)
+
+    @classmethod
+    def of_atoms(cls, masses: LossMasses, log_scale_a: FloatArray, log_scale_b: FloatArray) -> "ScaledLossMasses":
+        """Masses of which the atoms alone have factors."""
+        bins = np.zeros(masses.bins_a.lower.shape)
+        return cls(masses, bins, bins, log_scale_a, log_scale_b)
 
     def after_empty(self, count: int) -> "ScaledLossMasses":
         """These masses, with `count` bins before the others in which no event lies."""
@@ -298,32 +312,17 @@ _BLOCK = 8192
 
 
 def laplace_interval(
-    lower: FloatArray, upper: FloatArray, scale: float, mean: float | FloatArray = 0.0
-) -> tuple[FloatArray, FloatArray]:
-    """Mass of [lower, upper] under Laplace noise, and a bound on its relative error.
+    lower: FloatArray, upper: FloatArray, scale: float, mean: float | FloatArray = 0.0, *, scaled: bool = False
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mass of [lower, upper] under Laplace noise, a bound on its relative error, and the logarithm of its factor.
 
     End points, scale and mean broadcast; ``lower <= upper``, infinite ones allowed. On one side of the mean the mass is
     ½ e^(-d/scale) (1 - e^(-w/scale)) with d the distance to the mean and w the width: the two roundings of d/scale move
     the exponential by 2u d/scale, those of w/scale the last factor by 2u, all else by less than 19u.
+
+    With `scaled`, the mass is ``mass * exp(log_scale)``; log_scale is 0 where the exponential of the distance is above
+    e^-600. A mass so small that float64 does not resolve the exponent is given as 0.
     """
-    mass, error, _ = _laplace(lower, upper, scale, mean, scaled=False)
-    return mass, error
-
-
-def scaled_laplace_interval(
-    lower: FloatArray, upper: FloatArray, scale: float, mean: float | FloatArray = 0.0
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Mass of [lower, upper] under Laplace noise, however small: a mass, its relative error and the log of a factor.
-
-    The mass is ``mass * exp(log_scale)``; log_scale is 0 where the exponential of the distance is above e^-600. A mass
-    so small that float64 does not resolve the exponent is given as 0.
-    """
-    return _laplace(lower, upper, scale, mean, scaled=True)
-
-
-def _laplace(
-    lower: FloatArray, upper: FloatArray, scale: float, mean: float | FloatArray, *, scaled: bool
-) -> tuple[FloatArray, FloatArray, FloatArray]:
     width = (upper - lower) / scale
     low, high = (lower - mean) / scale, (upper - mean) / scale
     distance = np.maximum(low, -high)
@@ -365,38 +364,19 @@ def drop_unresolved(mass: FloatArray, error: FloatArray, log_scale: FloatArray) 
 
 
 def gaussian_interval(
-    lower: FloatArray, upper: FloatArray, scale: float | FloatArray, mean: float | FloatArray = 0.0
-) -> tuple[FloatArray, FloatArray]:
-    """Mass of [lower, upper] under Gaussian noise, and a bound on its relative error: Theorem 6 of docs/theory.md.
-
-    End points, scale (the standard deviation) and mean broadcast; ``lower <= upper``, infinite ones allowed.
-    """
-    mass, error, _ = _gaussian(lower, upper, scale, mean, scaled=False)
-    return mass, error
-
-
-def scaled_gaussian_interval(
-    lower: FloatArray, upper: FloatArray, scale: float | FloatArray, mean: float | FloatArray = 0.0
+    lower: FloatArray,
+    upper: FloatArray,
+    scale: float | FloatArray,
+    mean: float | FloatArray = 0.0,
+    *,
+    scaled: bool = False,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Mass of [lower, upper] under Gaussian noise, however small: Theorem 6 of docs/theory.md.
+    """Mass of [lower, upper] under Gaussian noise, a bound on its relative error, and the logarithm of its factor.
 
-    Parameters
-    ----------
-    lower, upper, scale, mean
-        As for `gaussian_interval`.
-
-    Returns
-    -------
-    mass, relative_error, log_scale : ndarray
-        The mass is ``mass * exp(log_scale)``, with log_scale = -z²/2 where that is below -600, else 0. A mass so small
-        that float64 does not resolve the exponent is given as 0.
+    Theorem 6 of docs/theory.md. End points, scale (the standard deviation) and mean broadcast; ``lower <= upper``,
+    infinite ones allowed. With `scaled`, the mass is ``mass * exp(log_scale)``, with log_scale = -z²/2 where that is
+    below -600, else 0. A mass so small that float64 does not resolve the exponent is given as 0.
     """
-    return _gaussian(lower, upper, scale, mean, scaled=True)
-
-
-def _gaussian(
-    lower: FloatArray, upper: FloatArray, scale: float | FloatArray, mean: float | FloatArray, *, scaled: bool
-) -> tuple[FloatArray, FloatArray, FloatArray]:
     shape = np.broadcast_shapes(np.shape(lower), np.shape(upper), np.shape(scale), np.shape(mean))
     if shape[-1] <= _BLOCK:
         return _gaussian_block(lower, upper, scale, mean, scaled)

@@ -44,17 +44,14 @@ class MetricDP(ElementaryPair):
         " which is Laplace noise; a particular one may be better."
     )
 
+    symmetric = True
+
     epsilon: float = parameter(positive, "the ε of the whole path", unit="nats", example=[0.01, 0.1])
 
     @cached_property
     def _laplace(self) -> Laplace:
         """Noise of scale 1 that is moved by ε, which is exact."""
         return Laplace(1.0, self.epsilon)
-
-    @property
-    def symmetric(self) -> bool:
-        """True: the path leads both ways."""
-        return True
 
     @property
     def order(self) -> NoiseOrder | None:

@@ -10,7 +10,7 @@ from scipy import special
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.additive import AdditiveNoise, Gaussian, Laplace, cut_gaussian
 from pbdist.mechanisms.declaration import (
-    SMALLEST_KEPT,
+    SMALLEST_REMAINDER,
     SPREADS,
     Domain,
     Form,
@@ -20,27 +20,11 @@ from pbdist.mechanisms.declaration import (
     real,
     whole,
 )
-from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace, discrete_gaussian_total
+from pbdist.mechanisms.integer_noise import DiscreteLaplace, WholeNoise, discrete_gaussian_total
 from pbdist.mechanisms.masses import SMALLEST_FLOAT, SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses
 from pbdist.mechanisms.outcomes import MAX_OUTCOMES, masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.types import Direction, FloatArray
-
-#: Noise of which every draw is a whole number.
-WholeNoise = DiscreteLaplace | DiscreteGaussian
-
-
-def whole_interval(
-    noise: WholeNoise, first: FloatArray, last: FloatArray, mean: float
-) -> tuple[FloatArray, FloatArray]:
-    """Return P(first <= X <= last), X the noise about a whole mean, and bounds on the relative errors.
-
-    The ends are whole numbers below 2^53 in size, or infinite, and no stretch is empty. The errors hold where a mass is
-    at least `SMALLEST_MASS`.
-    """
-    if isinstance(noise, DiscreteLaplace):
-        return _of_laplace(noise.scale, first - mean, last - mean)
-    return _of_gaussian(noise.scale, first - mean, last - mean)
 
 
 def mean_of_positive_part(noise: WholeNoise, mean: float) -> float:
@@ -60,56 +44,11 @@ def mean_of_positive_part(noise: WholeNoise, mean: float) -> float:
     return max(mean, 0.0) + beyond
 
 
-def _of_laplace(scale: float, first: FloatArray, last: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Sum p^|d| (1 - p) / (1 + p) over the distances d from the mean, p = e^(-1/scale), in closed form.
-
-    n distances of one sign from size d on have the mass p^d (1 - p^n) / (1 + p). A power is off by 8u, and by the u of
-    its exponent; 1 - p^n by 8u and by the u of its argument, 1 + p by 10u; quotients, products and the sum of the two
-    sides, both of them at least 0, by 5u.
-    """
-    total = 1.0 + math.exp(-1.0 / scale)
-    above, below = np.maximum(first, 0.0), np.maximum(-last, 1.0)
-    sides = []
-    for nearest, farthest in ((above, last), (below, -first)):
-        there = nearest <= farthest
-        exponent = np.where(there, nearest, 0.0) / scale
-        # An infinite end has infinitely many distances.
-        count = np.where(there, farthest - nearest + 1.0, 0.0)
-        with np.errstate(under="ignore"):
-            sides.append((np.exp(-exponent) * -np.expm1(-count / scale) / total, np.where(there, exponent, 0.0)))
-    # The error of a power is at most that of the larger exponent among the sides that are there.
-    return sides[0][0] + sides[1][0], (40.0 + 2.0 * np.maximum(sides[0][1], sides[1][1])) * UNIT_ROUNDOFF
-
-
-def _of_gaussian(scale: float, first: FloatArray, last: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Sum e^(-d² / (2 scale²)) / total over the distances d from the mean, as far out as `_GAUSSIAN_REACH`.
-
-    What lies further out is below e^-722, and so below 1e-20 of any mass of 1e-290. The exponent E of a summand is off
-    by 3u of it, its exponential by 8u more, and correctly rounded sums and the quotient by 2u; the summands of the
-    largest weight are those nearest to the mean.
-    """
-    total, total_error = discrete_gaussian_total(scale)
-    reach = float(math.ceil(_GAUSSIAN_REACH * scale) + 1)
-    nearest = np.maximum(np.maximum(first, -last), 0.0)
-    exponent = 0.5 * nearest * nearest / (scale * scale)
-    with np.errstate(under="ignore"):
-        mass = np.exp(-exponent)
-        for index in np.flatnonzero(first < last).tolist():
-            # At least one summand, however far out it is.
-            low, high = max(first[index], min(-reach, last[index])), min(last[index], max(reach, first[index]))
-            d = np.arange(low, high + 1.0)
-            z = 0.5 * d * d / (scale * scale)
-            mass[index] = math.fsum(np.exp(-z))
-            # Of summands further out than the nearest by more than 60 nats less than 1e-20 is left.
-            exponent[index] = min(exponent[index] + 60.0 + math.log(d.size), float(z.max(initial=0.0)))
-        return mass / total, total_error + (16.0 + 4.0 * exponent) * UNIT_ROUNDOFF
-
-
 CLAMP_AND_CEIL = "clamp-and-ceil"
 REDRAW_AND_FLOOR = "redraw-and-floor"
 SHIFT_INSIDE = "shift-inside"
 
-#: How a draw X becomes a number of noise messages; see `NoisyCount`.
+#: The ways in which a draw X becomes a number of noise messages; see `NoisyCount`.
 READINGS = (CLAMP_AND_CEIL, REDRAW_AND_FLOOR, SHIFT_INSIDE)
 
 _NAME = "NoisyCount"
@@ -131,12 +70,12 @@ _FAR = 34.0
 #: Means of more scales reveal no less.
 _MAX_SCALES = 40
 
-#: The counts that noise leaves are so many more than its reach.
+#: Noise leaves at most this many counts more than its reach.
 _MORE_COUNTS = 6.0
 
 
 def _checked_noise(owner: str, name: str, value: Any) -> "AdditiveNoise | WholeNoise":
-    if not isinstance(value, AdditiveNoise | DiscreteLaplace | DiscreteGaussian):
+    if not isinstance(value, AdditiveNoise | WholeNoise):
         raise InvalidInputError(
             f"{owner}.{name}: expected Laplace(..), Gaussian(..), DiscreteLaplace(..) or DiscreteGaussian(..),"
             f" got {shown(value)}"
@@ -151,31 +90,19 @@ _NOISE = Domain(_checked_noise, Form.MECHANISM, kinds=("Laplace", "Gaussian", "D
 class NoisyCount(ElementaryPair):
     """What an observer sees of a count to which whole-numbered noise is added: A = N, B = shift + N.
 
-    Parameters
-    ----------
-    noise : Laplace, Gaussian, DiscreteLaplace or DiscreteGaussian
-        The draw X before it is made a count, about its mean; neither truncated nor with a sensitivity of its own.
-    mean : float
-        Mean of X, in messages. Under discrete noise a whole number, so that X is one.
-    shift : int
-        How far the true counts of neighbouring inputs differ, at least 1: 2 for Vuvuzela's dialing protocol.
-    reading : str, optional
-        How X becomes a count N >= 0:
+    X is the draw of the noise about its mean, neither truncated nor with a sensitivity of its own. Under discrete noise
+    the mean is a whole number, so that X is one. The shift is 2 for Vuvuzela's dialing protocol. The reading says how X
+    becomes a count N >= 0:
 
-        - ``"clamp-and-ceil"`` (the default): N = ⌈max(0, X)⌉, as the Vuvuzela paper specifies the protocol. An output
-          below `shift` occurs under A only and reveals the input.
-        - ``"redraw-and-floor"``: N = ⌊X⌋, X redrawn while negative, as the published implementation does.
-        - ``"shift-inside"``: A = ⌈max(0, X)⌉, B = ⌈max(0, X + shift)⌉, the pair that Meiser & Mohammadi 2018 write down
-          in section 7.1. The shift inside the maximum hides the outputs that reveal the input: it describes a
-          system that adds the true count before it cuts at 0, and promises too much for one that adds it after.
+    - ``"clamp-and-ceil"`` (the default): N = ⌈max(0, X)⌉, as the Vuvuzela paper specifies the protocol. An output below
+      `shift` occurs under A only and reveals the input.
+    - ``"redraw-and-floor"``: N = ⌊X⌋, X redrawn while negative, as the published implementation does.
+    - ``"shift-inside"``: A = ⌈max(0, X)⌉, B = ⌈max(0, X + shift)⌉, the pair that Meiser & Mohammadi 2018 write down in
+      section 7.1. The shift inside the maximum hides the outputs that reveal the input: it describes a system that adds
+      the true count before it cuts at 0, and promises too much for one that adds it after.
 
-        Under discrete noise nothing is left to round: the readings are max(0, X), X redrawn while negative, and the cut
-        after the count is added.
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
+    Under discrete noise nothing is left to round: the readings are max(0, X), X redrawn while negative, and the cut
+    after the count is added.
     """
 
     does = (
@@ -188,7 +115,7 @@ class NoisyCount(ElementaryPair):
         " observer."
     )
 
-    noise_told_by = ("mean", "noise")
+    noise_parameters = ("mean", "noise")
 
     noise: AdditiveNoise | WholeNoise = parameter(
         _NOISE,
@@ -223,10 +150,10 @@ class NoisyCount(ElementaryPair):
                 f" got {shown(self.mean)} and {self.noise.scale!r}"
             )
         # Half of the draws are at least the mean.
-        if self.mean < 0.0 and self._kept() < SMALLEST_KEPT:
+        if self.mean < 0.0 and self._remaining() < SMALLEST_REMAINDER:
             raise InvalidInputError(
                 f"{_NAME}.mean: expected noise that is at least 0 with a probability"
-                f" of {SMALLEST_KEPT:g} or more, got {shown(self.mean)}"
+                f" of {SMALLEST_REMAINDER:g} or more, got {shown(self.mean)}"
             )
         first, last = self._own_loss_counts()
         if last - first > MAX_OUTCOMES:
@@ -234,7 +161,7 @@ class NoisyCount(ElementaryPair):
                 f"{_NAME}.noise: expected a scale that leaves at most {MAX_OUTCOMES} counts, got {self.noise.scale!r}"
             )
 
-    def likeness(self) -> tuple[float, ...]:
+    def cost_class(self) -> tuple[float, ...]:
         """The mean in whole scales of the noise, up to where more of them reveal no less."""
         return (min(int(self.mean / self.noise.scale), _MAX_SCALES),)
 
@@ -246,10 +173,10 @@ class NoisyCount(ElementaryPair):
 
     @classmethod
     def tried_together(cls, grids: Mapping[str, Sequence[Any]]) -> tuple[str, ...]:
-        """None where half of the noise is kept and few counts are left, whatever the combination; else all.
+        """None where half of the noise remains and few counts are left, whatever the combination; else all.
 
         A mean m with a reach t leaves at most ⌈m + t⌉ - ⌊m - t⌋ + shift counts, and a negative mean is the only one
-        that may keep too little. All noises of an entry are of one class, for which a mean is whole enough or not.
+        that may leave too little. All noises of an entry are of one class, for which a mean is whole enough or not.
         """
         reach = max(
             0.0 if isinstance(noise, Laplace | DiscreteLaplace) else _GAUSSIAN_REACH * noise.scale + 1.0
@@ -272,11 +199,11 @@ class NoisyCount(ElementaryPair):
         rounded up (for ``"shift-inside"``: the N of A), and Σ over k >= 1 of P(X >= k), divided by P(X >= 0), where it
         is redrawn and rounded down. Of discrete noise: E max(0, X), divided by P(X >= 0) where X is redrawn.
         """
-        if isinstance(self.noise, DiscreteLaplace | DiscreteGaussian):
+        if isinstance(self.noise, WholeNoise):
             mean = mean_of_positive_part(self.noise, self.mean)
-            return mean / self._kept() if self.reading == REDRAW_AND_FLOOR else mean
+            return mean / self._remaining() if self.reading == REDRAW_AND_FLOOR else mean
         whole = self._tails_from_one()
-        return whole / self._kept() if self.reading == REDRAW_AND_FLOOR else whole + self._kept()
+        return whole / self._remaining() if self.reading == REDRAW_AND_FLOOR else whole + self._remaining()
 
     def always_reveals(self, direction: Direction) -> bool:
         """Totals below the shift occur under A alone."""
@@ -295,35 +222,30 @@ class NoisyCount(ElementaryPair):
         loss = _FAR * ratio - 0.5 * ratio * ratio
         loss -= 1e-9 * (1.0 + abs(loss))
         moment = Gaussian(scale, shift).log_tail_moment(tilt, loss, Direction.A_TO_B)
-        kept = float(noise.interval(np.zeros(1), np.full(1, np.inf), self.mean)[0][0])
+        remaining = self._remaining()
         clamped = float(noise.interval(np.full(1, -np.inf), np.zeros(1), self.mean)[0][0])
         if self.reading == "clamp-and-ceil" and clamped <= _CLEAR:
             if clamped > _FAINT:
                 return math.inf
             moment = float(np.logaddexp(moment, math.log(_FAINT) + tilt * math.log1p(scale / _FAR) + 1e-6))
-        return moment - math.log(kept) + 1e-6
+        return moment - math.log(remaining) + 1e-6
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """One atom a count; the two stretches of constant loss (Laplace, discrete or not) are one atom each."""
         first, last = self._own_loss_counts()
         draws = np.arange(first, last, dtype=np.float64) + self._first_draw()
         a_ends, b_ends = self._irregular_atom()
-        lower_a = np.concatenate((a_ends[:, 0], draws))
-        upper_a = np.concatenate((a_ends[:, 1], draws + 1.0))
-        lower_b = np.concatenate((b_ends[:, 0], draws - self.shift))
-        upper_b = np.concatenate((b_ends[:, 1], draws + 1.0 - self.shift))
-        known_loss = np.full(lower_a.size, np.nan)
+        known_loss = np.full(a_ends.shape[0] + draws.size, np.nan)
         if self._whole:
             known_loss[a_ends.shape[0] :] = self._losses_of_draws(draws if self._ends_below else draws + 1.0)
+        regular = np.stack((draws, draws + 1.0), axis=1)
         if self._is_laplace:
             stretches = self._constant_stretches(first, last)
-            lower_a = np.concatenate((lower_a, stretches[:, 0]))
-            upper_a = np.concatenate((upper_a, stretches[:, 1]))
-            lower_b = np.concatenate((lower_b, stretches[:, 0] - self.shift))
-            upper_b = np.concatenate((upper_b, stretches[:, 1] - self.shift))
+            regular = np.concatenate((regular, stretches[:, :2]))
             known_loss = np.concatenate((known_loss, stretches[:, 2]))
-        mass_a, error_a = self._mass(lower_a, upper_a)
-        mass_b, error_b = self._mass(lower_b, upper_b)
+        draws_a, draws_b = np.concatenate((a_ends, regular)), np.concatenate((b_ends, regular - self.shift))
+        mass_a, error_a = self._mass(draws_a[:, 0], draws_a[:, 1])
+        mass_b, error_b = self._mass(draws_b[:, 0], draws_b[:, 1])
 
         tails = 0.0 if self._is_laplace else 4.0 * SMALLEST_MASS
         revealed = self._revealing_mass()
@@ -360,12 +282,10 @@ class NoisyCount(ElementaryPair):
             return np.asarray((np.abs(distance - self.shift) - np.abs(distance)) / scale)
         return np.asarray(0.5 * (self.shift * (self.shift - 2.0 * distance)) / (scale * scale))
 
-    def _kept(self) -> float:
+    def _remaining(self) -> float:
         """Mass of the draws of at least 0."""
-        kept = np.zeros(1), np.full(1, np.inf)
-        if isinstance(self.noise, AdditiveNoise):
-            return float(self.noise.interval(*kept, self.mean)[0][0])
-        return float(whole_interval(self.noise, *kept, self.mean)[0][0])
+        lower, upper = np.zeros(1), np.full(1, np.inf)
+        return float(self.noise.interval(lower, upper, self.mean)[0][0])
 
     def _tails_from_one(self) -> float:
         """Σ over k >= 1 of P(X >= k)."""
@@ -392,7 +312,7 @@ class NoisyCount(ElementaryPair):
 
         A count is regular where A's draws are a unit interval and B's are the same interval `shift` lower.
         """
-        return {CLAMP_AND_CEIL: float(self.shift), REDRAW_AND_FLOOR: float(self.shift), SHIFT_INSIDE: 0.0}[self.reading]
+        return 0.0 if self.reading == SHIFT_INSIDE else float(self.shift)
 
     def _own_loss_counts(self) -> tuple[int, int]:
         """Return the range [first, last), counted from the first regular count, in which every count has its own loss.
@@ -438,14 +358,14 @@ class NoisyCount(ElementaryPair):
         # No outcome is impossible: a mass that underflows must not become 0.
         mass = np.maximum(mass, SMALLEST_FLOAT)
         if self.reading == REDRAW_AND_FLOOR:
-            kept, kept_error = self._draws(np.zeros(1), np.full(1, np.inf))
-            mass, error = mass / kept, error + kept_error + 2.0 * UNIT_ROUNDOFF
+            remaining, remaining_error = self._draws(np.zeros(1), np.full(1, np.inf))
+            mass, error = mass / remaining, error + remaining_error + 2.0 * UNIT_ROUNDOFF
         return mass, error
 
     def _draws(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mass of draws in [lower, upper], of whole ones without one end, and a bound on its relative error."""
         if isinstance(self.noise, AdditiveNoise):
-            return self.noise.interval(lower, upper, self.mean)
+            return self.noise.interval(lower, upper, self.mean)[:2]
         if self._ends_below:
-            return whole_interval(self.noise, lower, upper - 1.0, self.mean)
-        return whole_interval(self.noise, lower + 1.0, upper, self.mean)
+            return self.noise.interval(lower, upper - 1.0, self.mean)
+        return self.noise.interval(lower + 1.0, upper, self.mean)

@@ -1,48 +1,42 @@
 """Masses of pairs that are given outcome by outcome."""
 
 import math
+from abc import abstractmethod
 from dataclasses import replace
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds
+from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.types import BoolArray, FloatArray
 
 #: A description with more outcomes of their own loss is refused: they would not fit into memory.
 MAX_OUTCOMES = 20_000_000
 
-#: Masses of up to so many outcomes are kept from one call to the next: some 30 MB.
-_MAX_KEPT = 500_000
+#: Masses of up to so many outcomes are cached: some 30 MB.
+_MAX_CACHED = 500_000
 
 #: Below this a mass is too close to underflow for the logarithm of a ratio.
 _RELIABLE_MASS = 1e-280
 
 
-class PairOfOutcomes(Protocol):
+class PairOfOutcomes(ElementaryPair):
     """A pair all of whose events are atoms or infinite losses."""
 
-    def __hash__(self) -> int:
-        """Equal pairs have equal hashes."""
-
-    @property
-    def outcomes(self) -> int:
-        """How many outcomes are atoms of their own."""
-
+    @abstractmethod
     def atoms(self) -> LossMasses:
         """Masses of the atoms and of the infinite losses, with a single empty bin."""
 
-
-def kept_masses(pair: PairOfOutcomes, edges: FloatArray) -> LossMasses:
-    """Return a pair's masses with empty bins between `edges`; those of the last pair are kept."""
-    masses = _kept(pair) if pair.outcomes <= _MAX_KEPT else pair.atoms()
-    empty = MassBounds.zeros(edges.size + 1)
-    return replace(masses, bins_a=empty, bins_b=empty)
+    def loss_masses(self, edges: FloatArray) -> LossMasses:
+        """The atoms, with empty bins between `edges`; those of the last pair are cached."""
+        masses = _cached(self) if self.outcomes <= _MAX_CACHED else self.atoms()
+        empty = MassBounds.zeros(edges.size + 1)
+        return replace(masses, bins_a=empty, bins_b=empty)
 
 
 @lru_cache(maxsize=1)
-def _kept(pair: PairOfOutcomes) -> LossMasses:
+def _cached(pair: PairOfOutcomes) -> LossMasses:
     masses = pair.atoms()
     masses.atom_loss.setflags(write=False)
     return masses

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cache
@@ -12,7 +12,7 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms.declaration import noise_parameter, parameters_of, refuse_replaced
-from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
+from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses, rounded_up
 from pbdist.mechanisms.tails import BEYOND
 from pbdist.notebook import html_of_fields
 from pbdist.types import Adjacency, Direction, FloatArray, JsonValue, joined
@@ -25,13 +25,8 @@ _DIRECTED = (Adjacency.ADD_OR_REMOVE, Adjacency.ADD_OR_REMOVE_GROUP, Adjacency.Z
 class NoiseOrder:
     """Where a mechanism stands among those that post-processing orders: Theorem 11 of docs/theory.md.
 
-    Attributes
-    ----------
-    family : hashable
-        Only mechanisms of equal families are compared.
-    amounts : tuple of Fraction
-        Exact. Of two mechanisms of a family, q is a post-processing of p if every amount of q is at least that of p.
-        Mechanisms of equal families have equally many amounts.
+    Only mechanisms of equal families are compared; they have equally many amounts, which are exact. Of two, q is a
+    post-processing of p if every amount of q is at least that of p.
     """
 
     family: Hashable
@@ -45,26 +40,26 @@ class Pair(ABC):
     makes a class one, and `parameter` declares its fields (both of `pbdist.mechanisms`).
     """
 
-    #: What people also call it, in lower case.
+    #: Other names of it, in lower case.
     aliases: ClassVar[tuple[str, ...]] = ()
     #: The family of the noise that is added; empty where none is.
     noise_family: ClassVar[str] = ""
     #: What happens in a round, in a sentence or two.
     does: ClassVar[str] = ""
-    #: What must be true of the system behind it: nothing that pbdist could check.
+    #: The assumptions about the system behind it, which pbdist cannot check.
     assumes: ClassVar[str] = ""
-    #: Whether an entry of a study can name it. Others come from constructors of their own.
+    #: Whether an entry of a study can name it.
     in_studies: ClassVar[bool] = True
-    #: The parameters that say how much noise there is, the most telling one first, where that is not the sized one.
-    noise_told_by: ClassVar[tuple[str, ...]] = ()
+    #: The parameters that set the amount of noise, the most important first, where that is not the sized one.
+    noise_parameters: ClassVar[tuple[str, ...]] = ()
     #: The parameters that `check` looks at together: all combinations of theirs are tried in a study. By default all,
     #: where a class has a `check` of its own.
     checked_together: ClassVar[tuple[str, ...] | None] = None
-    #: Those of them that `check` accepts if it accepts a larger value, so that the largest of a study is enough.
+    #: Those of them for which `check` accepts every smaller value too, so that the largest of a study is enough.
     largest_decides: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
-        """Refuse a class that replaces what is proved of a mechanism."""
+        """Refuse a class that replaces a proved ability of a mechanism."""
         super().__init_subclass__()
         refuse_replaced(cls)
 
@@ -82,10 +77,10 @@ class Pair(ABC):
     def noise_amount(cls, form: Mapping[str, Any]) -> tuple[float, str]:
         """Return how much noise a canonical form of this kind says there is, and what that amount is called.
 
-        Of kinds with a parameter that is sized, or with `noise_told_by`. Amounts of one name are compared.
+        Of kinds with a parameter that is sized, or with `noise_parameters`. Amounts of one name are compared.
         """
         sized = noise_parameter(cls)
-        one = parameters_of(cls)[cls.noise_told_by[0]] if cls.noise_told_by or sized is None else sized
+        one = parameters_of(cls)[cls.noise_parameters[0]] if cls.noise_parameters or sized is None else sized
         value = form[one.name]
         name = one.columns[0].removeprefix("pair_") + ("" if one.falls_with_noise else " of the noise")
         return float(value[0] if isinstance(value, list) else value), f"{name}, in {one.unit}" if one.unit else name
@@ -110,11 +105,11 @@ class Pair(ABC):
     @property
     def symmetric(self) -> bool:
         """Whether (A, B) and (B, A) have the same loss distribution, so that one direction serves both."""
-        return False
+        return all(factor.symmetric for factor in self.factors)
 
     @property
     def adjacency(self) -> Adjacency:
-        """The neighbours that the pair is the worst case of; unless overridden, those its parameters are about.
+        """The neighbours that the pair is the worst case of; by default those for which its parameters were stated.
 
         It depends on the kind of a pair, and on pairs within it, but on no number.
         """
@@ -152,14 +147,15 @@ class Pair(ABC):
     @property
     def sole_pair(self) -> "Pair | None":
         """The one pair that the mechanism follows: itself, but for `Alternatives`; None where there is none."""
-        return self
+        (pair, attained), *others = self.choices
+        return pair if attained and not others else None
 
     @property
     def enclosing_pairs(self) -> "tuple[Pair, Pair] | None":
         """A pair that dominates, and one that the worst neighbours follow; None where there are no such two.
 
-        Both are the pair itself, but for `TwoSided` ones and their products. Only what has sides can be in a sequence
-        with others.
+        Both are the pair itself, but for `TwoSided` ones and their products. Only a mechanism with such
+        pairs can be part of a sequence.
         """
         return self, self
 
@@ -173,8 +169,8 @@ class Pair(ABC):
     def factors(self) -> tuple["ElementaryPair", ...]:
         """The independent pairs whose product this pair is."""
 
-    def likeness(self) -> tuple[float, ...]:
-        """Return what decides, beside the sizes of the parameters, how similar the costs of two settings are.
+    def cost_class(self) -> tuple[float, ...]:
+        """Return the numbers, beside the sizes of the parameters, in which settings of similar costs agree.
 
         Whole numbers count as they are, others by their binary order.
         """
@@ -204,6 +200,11 @@ class ElementaryPair(Pair):
     def factors(self) -> tuple["ElementaryPair", ...]:
         """The pair itself."""
         return (self,)
+
+    @property
+    def symmetric(self) -> bool:
+        """False, but for the mechanisms that override it."""
+        return False
 
     @property
     def removal(self) -> Direction | None:
@@ -314,7 +315,7 @@ class ElementaryPair(Pair):
         return None
 
     def moved(self, times: int) -> "ElementaryPair | None":  # noqa: ARG002
-        """The pair of so many shifts that add up, rounded up, of symmetric log-concave noise; None of all else.
+        """The pair of so many shifts that add up, rounded up, of symmetric log-concave noise; None otherwise.
 
         Theorem G1 (b) of docs/granularity.md.
         """
@@ -326,7 +327,7 @@ class ElementaryPair(Pair):
 
     @property
     def gaussian_ratio(self) -> float | None:
-        """Sensitivity / scale of plain Gaussian noise; None of all else."""
+        """Sensitivity / scale of plain Gaussian noise; None otherwise."""
         return None
 
     @property
@@ -356,20 +357,11 @@ class ElementaryPair(Pair):
         return self
 
     def loss_picture(self, target: float, beyond: float = BEYOND) -> tuple[FloatArray, FloatArray] | None:  # noqa: ARG002
-        """A rough picture of the losses, on which no bound rests.
+        """A rough picture of the losses, on which no bound rests; None where the masses of many bins are as quick.
 
-        Parameters
-        ----------
-        target : float
-            The largest mean that an exponential tilt is to give the loss in either direction, nats.
-        beyond : float
-            How far beyond its means a normal loss is seen, in deviations.
-
-        Returns
-        -------
-        (ndarray, ndarray) or None
-            Losses, increasing, nats, and natural logarithms of P_A's masses at them, up to a common summand; None where
-            the masses of many bins are as quick.
+        It has losses, increasing, nats, and natural logarithms of P_A's masses at them, up to a common summand.
+        `target` is the largest mean, in nats, that an exponential tilt is to give the loss in either direction, and
+        `beyond` tells how far beyond its means a normal loss is seen, in deviations.
         """
         return None
 
@@ -389,7 +381,7 @@ class ElementaryPair(Pair):
         """
 
     def keeps_order(self, edges: FloatArray) -> bool:  # noqa: ARG002
-        """Whether the masses of the bins between `edges` may be asked for part by part.
+        """Whether the masses of the bins between `edges` may be computed part by part.
 
         If so, the last bin of a part ends exactly where the first bin of the next part begins, and no two bins overlap.
         It is checked where a bin's end points are not plain sums and products of its edges.
@@ -403,19 +395,9 @@ class ElementaryPair(Pair):
         return self.loss_masses(np.ascontiguousarray(-edges[::-1])).swapped()
 
     def scaled_loss_masses(self, edges: FloatArray, direction: Direction = Direction.A_TO_B) -> ScaledLossMasses:
-        """Masses for one direction, also those too small for a float64 where the mechanism knows them.
+        """Masses for one direction, as `directed_loss_masses`, each with the logarithm of a factor.
 
-        Parameters
-        ----------
-        edges : ndarray, shape (m,)
-            Loss edges in nats, finite and increasing.
-        direction : Direction, optional
-            Which of the two distributions plays P_A.
-
-        Returns
-        -------
-        ScaledLossMasses
-            As `directed_loss_masses`, each mass with the logarithm of a factor, which is 0 for an ordinary mass.
+        The factors are 0 for ordinary masses. Masses too small for a float64 have one where the mechanism knows them.
         """
         if direction is Direction.A_TO_B:
             return self._scaled_masses(edges)
@@ -424,25 +406,51 @@ class ElementaryPair(Pair):
     def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002
         """Upper bound of ln E_A[e^(tilt L); loss < L < ∞], with A and L those of the direction.
 
-        Parameters
-        ----------
-        tilt : float
-            At least 0.
-        loss : float
-            Nats; may be infinite.
-        direction : Direction
-            Which of the two distributions plays P_A.
-
-        Returns
-        -------
-        float
-            Rounded up; -inf where no finite loss lies above `loss`, +inf where the mechanism has no closed form.
+        The tilt is at least 0; `loss`, nats, may be infinite. Rounded up; -inf where no finite loss lies above `loss`,
+        +inf where the mechanism has no closed form.
         """
         return math.inf
 
     def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
         """Masses of (A, B) as `scaled_loss_masses` returns them; without factors unless overridden."""
         return ScaledLossMasses.unscaled(self.loss_masses(edges))
+
+
+class ScaledPair(ElementaryPair):
+    """A pair whose masses on bins are known however small they are."""
+
+    @abstractmethod
+    def _masses(self, edges: FloatArray, *, scaled: bool) -> ScaledLossMasses:
+        """Masses of (A, B), with factors if `scaled`."""
+
+    def loss_masses(self, edges: FloatArray) -> LossMasses:
+        """Masses of the bins between `edges`, and of atoms where there are some."""
+        return self._masses(edges, scaled=False).masses
+
+    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
+        return self._masses(edges, scaled=True)
+
+
+class BoundedPair(ElementaryPair):
+    """A pair whose finite losses are bounded, and whose moments are bounded by the largest one."""
+
+    @abstractmethod
+    def _largest_loss(self, direction: Direction) -> float:
+        """Upper bound of the finite losses of a direction; -inf where there are none, inf where there is no bound."""
+
+    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:
+        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: tilt times the largest loss, where above `loss`."""
+        largest = self._largest_loss(direction)
+        if loss >= largest:
+            return -math.inf
+        return rounded_up(tilt * largest) if largest < math.inf else math.inf
+
+
+def in_order(end_points: Callable[[FloatArray], FloatArray], edges: FloatArray) -> bool:
+    """Whether end points rise with their edges, and the outermost ones are the same if their edges are given alone."""
+    ends = end_points(edges)
+    alone = np.concatenate((end_points(edges[:1]), end_points(edges[-1:])))
+    return bool(np.all(ends[1:] >= ends[:-1])) and np.array_equal(ends[[0, -1]], alone)
 
 
 @cache
@@ -467,28 +475,15 @@ def factor_counts(components: Sequence[tuple[Pair, int]]) -> dict[ElementaryPair
     for pair, count in components:
         for factor in pair.factors:
             counts[factor] = counts.get(factor, 0) + count
-    telling = {factor: count for factor, count in counts.items() if not factor.neutral}
-    return telling or counts
+    informative = {factor: count for factor, count in counts.items() if not factor.neutral}
+    return informative or counts
 
 
 def choices_of(components: Sequence[tuple[Pair, int]]) -> list[tuple[list[tuple[Pair, int]], bool]] | None:
     """Return the sequences of pairs that bounds of a round come from, and whether each is attained: Theorem 46.
 
-    Parameters
-    ----------
-    components : sequence of (Pair, int)
-        The pairs of a round, and how often each occurs in it. What has no sides stands alone.
-
-    Returns
-    -------
-    list or None
-        Of one mechanism its choices; of a sequence that of all pairs above, and that of all pairs that are attained.
-        None where each pair is its own only choice.
-
-    Raises
-    ------
-    InvalidInputError
-        If something without sides is in a sequence.
+    Of one mechanism its choices; of a sequence that of all pairs above, and that of all pairs that are attained. None
+    where each pair is its own only choice. A mechanism without enclosing pairs is refused in a sequence.
     """
     if not any(pair.is_worst_of_several for pair, _ in components):
         return None
@@ -506,15 +501,10 @@ def choices_of(components: Sequence[tuple[Pair, int]]) -> list[tuple[list[tuple[
 
 
 def adjacency_together(pairs: Sequence[Pair], field: str) -> Adjacency:
-    """Return the neighbours of pairs that are seen together in every round.
+    """Return the neighbours of pairs that are seen together in every round; errors name `field`.
 
-    A pair that is as stated goes with any. Where a record is removed in one factor and added in another one, it moves:
-    neither is its relation that of the whole, which is as stated.
-
-    Raises
-    ------
-    InvalidInputError
-        If two pairs are for different neighbours; under `field`.
+    A pair that is as stated goes with any; two that are for different neighbours are refused. Where a record is removed
+    in one factor and added in another one, it moves: neither is its relation that of the whole, which is as stated.
     """
     if len(pairs) == 1:
         return pairs[0].adjacency

@@ -11,7 +11,7 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.additive import cut_gaussian
 from pbdist.mechanisms.declaration import SPREADS, mechanism, parameter, positive, sensitivity_of, whole
 from pbdist.mechanisms.masses import SMALLEST_FLOAT, SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses
-from pbdist.mechanisms.outcomes import MAX_OUTCOMES, kept_masses, masses_of_outcomes
+from pbdist.mechanisms.outcomes import MAX_OUTCOMES, PairOfOutcomes, masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
 from pbdist.types import Direction, FloatArray
 
@@ -38,7 +38,7 @@ _FAINT_EXPONENT = -635.0
 
 
 @mechanism
-class Poisson(ElementaryPair):
+class Poisson(PairOfOutcomes):
     """A count hidden under Poisson noise N, as in Stadium: A = N, B = sensitivity + N.
 
     An output below the sensitivity occurs under A only and reveals the input. The sum of independent Poisson variables,
@@ -119,19 +119,11 @@ class Poisson(ElementaryPair):
         if log_ratio >= -1e-9:
             return math.inf
         log_mass = _log_poisson(first, mean)
-        slack = (
-            64.0
-            * UNIT_ROUNDOFF
-            * (first * abs(math.log(mean)) + math.lgamma(first + 1.0) + mean + (tilt + shift) * loss)
-        )
-        return log_mass + tilt * loss - math.log(-math.expm1(log_ratio)) + slack + 1e-6
-
-    def loss_masses(self, edges: FloatArray) -> LossMasses:
-        """One atom a count, and the mass of the counts that only A can show."""
-        return kept_masses(self, edges)
+        size = first * abs(math.log(mean)) + math.lgamma(first + 1.0) + mean + (tilt + shift) * loss
+        return log_mass + tilt * loss - math.log(-math.expm1(log_ratio)) + 64.0 * UNIT_ROUNDOFF * size + 1e-6
 
     def atoms(self) -> LossMasses:
-        """The same, with a single empty bin."""
+        """One atom a count, and the mass of the counts that only A can show."""
         s = self.sensitivity
         first, last = self._noise_range()
         # The noise under B is less by the sensitivity.

@@ -48,18 +48,13 @@ class Product(Pair):
 
     def __init__(self, *pairs: Pair) -> None:
         if not pairs:
-            raise InvalidInputError("Product.pairs: expected at least one pair, got none")
+            raise InvalidInputError("Product.pairs: give at least one mechanism")
         pair: Any
         for position, pair in enumerate(pairs):
             if not isinstance(pair, Pair) or pair.enclosing_pairs is None:
                 raise InvalidInputError(f"Product.pairs[{position}]: expected a mechanism, got {shown(pair)}")
         object.__setattr__(self, "pairs", pairs)
         adjacency_together(pairs, "Product.pairs")
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether every factor is."""
-        return all(pair.symmetric for pair in self.pairs)
 
     @property
     def adjacency(self) -> Adjacency:
@@ -85,12 +80,6 @@ class Product(Pair):
         """The product itself, or its sides, the first of which need not be attained."""
         above, below = self.enclosing_pairs
         return ((below, True),) if above is below else ((above, False), (below, True))
-
-    @property
-    def sole_pair(self) -> Pair | None:
-        """The one product that the mechanism follows; None where its sides differ."""
-        above, below = self.enclosing_pairs
-        return below if above is below else None
 
     @property
     def factors(self) -> tuple[ElementaryPair, ...]:

@@ -32,25 +32,12 @@ class RandomAllocation(ElementaryPair):
     docs/theory.md). The direction "A||B" is the removal of a record, "B||A" the addition. A record that is replaced by
     one that contributes nothing (zero-out) has the same pair.
 
+    The scale is from a tenth of the sensitivity to 10^4 times as much. With one step it is the Gaussian mechanism.
+
     Its masses on losses have no closed form. They are bounded by two finite pairs, one that it dominates and one that
     dominates it, as fine as a tolerance takes (Theorem 34). So bounds on δ and on ε, noise that is sized, and stored
     studies are to be had; what needs exact masses (privacy buckets, Rényi divergences, trade-off curves, exact
     verification) refuses it.
-
-    Parameters
-    ----------
-    scale : float
-        Standard deviation of the noise of each step (the noise multiplier, where the sensitivity is 1); from a
-        tenth of the sensitivity to 10^4 times as much.
-    steps : int
-        t, the number of steps in an epoch, from 1 to 10^5. With one step it is the Gaussian mechanism.
-    sensitivity : float, optional
-        The clipping norm, above 0.
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
 
     Examples
     --------
@@ -74,6 +61,8 @@ class RandomAllocation(ElementaryPair):
         " sensitivity."
     )
     checked_together = ("scale", "sensitivity")
+    adjacency = Adjacency.ADD_OR_REMOVE
+    enclosed = True
 
     scale: float = parameter(
         positive,
@@ -113,19 +102,9 @@ class RandomAllocation(ElementaryPair):
         return ordered(self, RandomAllocation, Fraction(self.scale) / Fraction(self.sensitivity), family=(self.steps,))
 
     @property
-    def adjacency(self) -> Adjacency:
-        """One record is added or removed."""
-        return Adjacency.ADD_OR_REMOVE
-
-    @property
     def symmetric(self) -> bool:
         """Only with one step."""
         return self.steps == 1
-
-    @property
-    def enclosed(self) -> bool:
-        """True: its masses are known through enclosures."""
-        return True
 
     @property
     def between_gaussians(self) -> tuple[Gaussian, Gaussian]:
@@ -139,13 +118,7 @@ class RandomAllocation(ElementaryPair):
         return math.inf
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:  # noqa: ARG002
-        """Refuse: there is no closed form.
-
-        Raises
-        ------
-        InvalidInputError
-            Always.
-        """
+        """Refuse: there is no closed form."""
         raise InvalidInputError(
             "mechanism: expected one whose masses are known exactly, got RandomAllocation, which is enclosed by two"
             " others; bounds on δ and on ε with method tight are to be had"

@@ -1,6 +1,7 @@
 """A pair whose directions are exchanged, which moves against others in a product."""
 
 from fractions import Fraction
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,18 @@ from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
 from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder
 from pbdist.mechanisms.poisson import Poisson
 from pbdist.mechanisms.tails import BEYOND
-from pbdist.types import Adjacency, Direction, FloatArray
+from pbdist.types import Direction, FloatArray
 
 
 def _checked_pair(owner: str, name: str, value: Any) -> ElementaryPair:
     if not isinstance(value, ElementaryPair):
         raise InvalidInputError(f"{owner}.{name}: expected a mechanism that is no product, got {shown(value)}")
     return value
+
+
+def _of_pair(name: str) -> Any:
+    """Return a property that a reversed pair shares with its pair."""
+    return property(attrgetter(f"pair.{name}"))
 
 
 _ELEMENTARY = Domain(_checked_pair, Form.MECHANISM)
@@ -30,17 +36,7 @@ class Reversed(ElementaryPair):
     By itself it says nothing new: δ is that of the pair, its directions exchanged. In a `Product` it stands for a
     factor that moves against the others: where one input raises the first count and lowers the second one,
     A = A1 × B2 and B = B1 × A2, which is ``Product(first, Reversed(second))``. That product has in general another δ
-    than A1 × A2 against B1 × B2, unless a factor is symmetric.
-
-    Parameters
-    ----------
-    pair : ElementaryPair
-        Any mechanism but a `Product`, whose factors are reversed one by one.
-
-    Raises
-    ------
-    InvalidInputError
-        If it is something else.
+    than A1 × A2 against B1 × B2, unless a factor is symmetric. The factors of a `Product` are reversed one by one.
     """
 
     does = "The roles of the two inputs are exchanged for this output: it falls where the others rise."
@@ -50,6 +46,17 @@ class Reversed(ElementaryPair):
         _ELEMENTARY, "the mechanism whose directions are exchanged", example=Poisson(1000.0)
     )
 
+    symmetric = _of_pair("symmetric")
+    #: The same neighbours, in the other order.
+    adjacency = _of_pair("adjacency")
+    inner = _of_pair("inner")
+    attained_by_some = _of_pair("attained_by_some")
+    identical = _of_pair("identical")
+    neutral = _of_pair("neutral")
+    outcomes = _of_pair("outcomes")
+    enclosed = _of_pair("enclosed")
+    participation = _of_pair("participation")
+
     @property
     def order(self) -> NoiseOrder | None:
         """That of the pair, apart from those that are not reversed unless both directions are the same."""
@@ -58,24 +65,9 @@ class Reversed(ElementaryPair):
         order = self.pair.order
         return order if order is None or self.pair.symmetric else NoiseOrder(("Reversed", order.family), order.amounts)
 
-    @property
-    def inner(self) -> ElementaryPair:
-        """The pair that is not reversed."""
-        return self.pair.inner
-
     def facing(self, direction: Direction) -> tuple[ElementaryPair, Direction]:
         """Return that pair, and the direction exchanged as often as it is reversed."""
         return self.pair.facing(direction.opposite)
-
-    @property
-    def symmetric(self) -> bool:
-        """That of the pair."""
-        return self.pair.symmetric
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """That of the pair: the same neighbours, in the other order."""
-        return self.pair.adjacency
 
     @property
     def removal(self) -> Direction | None:
@@ -83,47 +75,20 @@ class Reversed(ElementaryPair):
         return None if self.pair.removal is None else self.pair.removal.opposite
 
     @property
-    def attained_by_some(self) -> bool:
-        """That of the pair."""
-        return self.pair.attained_by_some
-
-    @property
-    def identical(self) -> bool:
-        """That of the pair."""
-        return self.pair.identical
-
-    @property
-    def neutral(self) -> bool:
-        """That of the pair."""
-        return self.pair.neutral
-
-    @property
     def total_mass(self) -> tuple[float, float]:
         """Totals of the pair, exchanged."""
-        mass_a, mass_b = self.pair.total_mass
-        return mass_b, mass_a
+        return self.pair.total_mass[::-1]
 
     @property
     def mass_excess(self) -> tuple[Fraction, Fraction]:
         """Excesses of the pair, exchanged."""
-        excess_a, excess_b = self.pair.mass_excess
-        return excess_b, excess_a
-
-    @property
-    def outcomes(self) -> int:
-        """As many as the pair has."""
-        return self.pair.outcomes
+        return self.pair.mass_excess[::-1]
 
     @property
     def exact_outcomes(self) -> tuple[tuple[Fraction, Fraction], ...] | None:
         """Those of the pair, exchanged."""
         found = self.pair.exact_outcomes
         return None if found is None else tuple((b, a) for a, b in found)
-
-    @property
-    def enclosed(self) -> bool:
-        """That of the pair."""
-        return self.pair.enclosed
 
     @property
     def dominating(self) -> ElementaryPair:
@@ -146,11 +111,6 @@ class Reversed(ElementaryPair):
     def log_faint_moment(self, tilt: float, direction: Direction) -> float:
         """That of the pair in the other direction."""
         return self.pair.log_faint_moment(tilt, direction.opposite)
-
-    @property
-    def participation(self) -> float:
-        """That of the pair."""
-        return self.pair.participation
 
     @property
     def cost_stand_in(self) -> ElementaryPair:

@@ -5,7 +5,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from pbdist.mechanisms.additive import Gaussian
-from pbdist.mechanisms.binomial_runs import WeightedCounts, larger_counts, smaller_counts
+from pbdist.mechanisms.binomial_runs import rounded_counts
 from pbdist.mechanisms.declaration import (
     checked_size,
     gaussian_scale,
@@ -13,6 +13,7 @@ from pbdist.mechanisms.declaration import (
     parameter,
     sampling_rate,
     sensitivity_of,
+    times_above,
     whole,
 )
 from pbdist.mechanisms.gaussian_mixture import GaussianMixture
@@ -29,10 +30,10 @@ LARGEST_SAMPLED_GROUP = 100_000
 class SubsampledGaussianGroup(TwoSided):
     """Gaussian noise after Poisson sampling, when up to `group_size` individuals are removed together, or added.
 
-    Each of them is in the sample with the probability q, independently: so many as are move the sum by up to the
-    sensitivity each. The worst case is A = Σ_j P(Bin(group_size, q) = j) N(j · sensitivity, scale²) against
-    B = N(0, scale²), which is attained if all of them contribute the same vector (Theorem 45 of docs/theory.md; Ganesh
-    2024). "A||B" is the direction in which the group is removed, "B||A" the one in which it is added.
+    Each of them is in the sample with the probability q, independently, and then moves the sum by up to the
+    sensitivity. The worst case is A = Σ_j P(Bin(group_size, q) = j) N(j · sensitivity, scale²) against B = N(0,
+    scale²), which is attained if all of them contribute the same vector (Theorem 45 of docs/theory.md; Ganesh 2024).
+    "A||B" is the direction in which the group is removed, "B||A" the one in which it is added.
 
     Upper bounds are those of `upper_pair`, lower bounds those of `lower_pair`: mixtures with float weights that are
     stochastically at least, and at most, the binomial ones (Theorem 47). Up to a thousand individuals they differ by
@@ -61,6 +62,7 @@ class SubsampledGaussianGroup(TwoSided):
         " the sensitivity."
     )
     checked_together = ("group_size", "sensitivity")
+    adjacency = Adjacency.ADD_OR_REMOVE_GROUP
 
     scale: float = gaussian_scale([1.0, 2.0])
     rate: float = sampling_rate()
@@ -73,42 +75,30 @@ class SubsampledGaussianGroup(TwoSided):
         """Refuse a sensitivity of which that of the whole group is out of range."""
         checked_size(type(self).__name__, "sensitivity", 2.0 * self.group_size * self.sensitivity)
 
-    @property
-    def adjacency(self) -> Adjacency:
-        """Records of a group are added or removed together."""
-        return Adjacency.ADD_OR_REMOVE_GROUP
-
     @cached_property
     def upper_pair(self) -> Pair:
         """The pair that dominates."""
-        if self.group_size == 1:
-            return SubsampledGaussian(self.scale, self.rate, self.sensitivity)
-        if self.rate == 1.0:
-            return Gaussian(self.scale, _product(self.group_size, self.sensitivity, up=True))
-        return self._mixture(larger_counts(self.group_size, self.rate), up=True)
+        return self._side(up=True)
 
     @cached_property
     def lower_pair(self) -> Pair:
         """A pair that a group attains in all rounds, or a post-processing of one."""
-        if self.group_size == 1:
-            return SubsampledGaussian(self.scale, self.rate, self.sensitivity)
-        if self.rate == 1.0:
-            return Gaussian(self.scale, _product(self.group_size, self.sensitivity, up=False))
-        found = smaller_counts(self.group_size, self.rate)
-        if found.counts == (0,):
+        return self._side(up=False)
+
+    def _side(self, *, up: bool) -> Pair:
+        if self.rate == 1.0 and self.group_size > 1:
+            return Gaussian(self.scale, _product(self.group_size, self.sensitivity, up=up))
+        found = rounded_counts(self.group_size, self.rate, up=up) if self.group_size > 1 else None
+        if found is None or found.counts == (0,):
             # One individual is no more than the group.
             return SubsampledGaussian(self.scale, self.rate, self.sensitivity)
-        return self._mixture(found, up=False)
-
-    def _mixture(self, found: WeightedCounts, *, up: bool) -> GaussianMixture:
         shifts = tuple(_product(count, self.sensitivity, up=up) for count in found.counts)
         return GaussianMixture(self.scale, shifts, found.weights)
 
 
 def _product(count: int, sensitivity: float, *, up: bool) -> float:
     """Return the least float64 that is at least the product, or the largest one that is at most it."""
-    product = count * sensitivity
-    exact = count * Fraction(sensitivity)
     if up:
-        return product if Fraction(product) >= exact else math.nextafter(product, math.inf)
-    return product if Fraction(product) <= exact else math.nextafter(product, 0.0)
+        return times_above(sensitivity, count)
+    product = count * sensitivity
+    return product if Fraction(product) <= count * Fraction(sensitivity) else math.nextafter(product, 0.0)

@@ -11,53 +11,36 @@ from pbdist.mechanisms.declaration import (
     Domain,
     between,
     checked_number,
-    checked_size,
     mechanism,
     parameter,
     sensitivity_of,
 )
-from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds, rounded_up
-from pbdist.mechanisms.pair import ElementaryPair
+from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds
+from pbdist.mechanisms.pair import BoundedPair
 from pbdist.types import Direction, FloatArray
 
 #: Above the largest ε a step would be next to float64's smallest numbers, and such noise hides nothing.
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-30, 500.0
 
 
-def _checked_split(owner: str, name: str, value: Any) -> float:
-    share = checked_number(owner, name, value)
-    if not 0.0 < share < 1.0:
+def _checked_split(owner: str, name: str, value: Any) -> float | None:
+    share = None if value is None else checked_number(owner, name, value)
+    if share is not None and not 0.0 < share < 1.0:
         raise InvalidInputError(f"{owner}.{name}: expected a number between 0 and 1, got {shown(value)}")
     return share
 
 
-_SPLIT = Domain(_checked_split)
-
-
 @mechanism
-class Staircase(ElementaryPair):
+class Staircase(BoundedPair):
     """Staircase noise N on a real-valued query: A = N, B = N + sensitivity (Geng & Viswanath 2015).
 
     The density of N is even. With the sensitivity s it is a on [0, split · s), a e^-ε on [split · s, (1 + split) s),
     a e^-2ε on the next stretch of length s, and so on. Of all noise that makes a query ε-differentially private, one of
     this shape has the least cost, if the cost grows with the size of N alone.
 
-    The pair has the losses ε, 0 and -ε only, and it dominates every smaller shift (Theorem 31 of docs/theory.md).
-
-    Parameters
-    ----------
-    epsilon : float
-        ε of one use, from 1e-30 to 500 nats.
-    sensitivity : float, optional
-        How far one individual moves the answer. Privacy does not depend on it; the cost does.
-    split : float, optional
-        Where in a stretch of length s the density falls, between 0 and 1. By default 1 / (1 + e^(ε/2)), which has the
-        least mean size of N (the same authors).
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
+    The pair has the losses ε, 0 and -ε only, and it dominates every smaller shift (Theorem 31 of docs/theory.md). They
+    do not depend on the sensitivity; the cost does. The default split 1 / (1 + e^(ε/2)) has the least mean size of N
+    (the same authors).
 
     Examples
     --------
@@ -73,7 +56,9 @@ class Staircase(ElementaryPair):
     does = "Staircase noise is added to an answer that is a number."
     assumes = "One individual moves the answer by at most the sensitivity; the noise is a real number."
 
-    noise_told_by = ("epsilon", "split")
+    noise_parameters = ("epsilon", "split")
+    checked_together = ()
+    symmetric = True
 
     epsilon: float = parameter(
         between(_SMALLEST_EPSILON, _LARGEST_EPSILON),
@@ -85,28 +70,17 @@ class Staircase(ElementaryPair):
     )
     sensitivity: float = sensitivity_of("by how much one record moves the answer")
     split: float = parameter(
-        _SPLIT, "the place in a stretch of one sensitivity where the density of the noise falls", default=None
+        Domain(_checked_split),
+        "the place in a stretch of one sensitivity where the density of the noise falls",
+        default=None,
     )
 
-    def __init__(self, epsilon: float, sensitivity: float = 1.0, split: float | None = None) -> None:
-        largest = checked_number("Staircase", "epsilon", epsilon)
-        if not _SMALLEST_EPSILON <= largest <= _LARGEST_EPSILON:
-            raise InvalidInputError(
-                f"Staircase.epsilon: expected a number from {_SMALLEST_EPSILON:g} to {_LARGEST_EPSILON:g},"
-                f" got {shown(epsilon)}"
-            )
-        half = math.exp(-0.5 * largest)
-        share = half / (1.0 + half) if split is None else checked_number("Staircase", "split", split)
-        if not 0.0 < share < 1.0:
-            raise InvalidInputError(f"Staircase.split: expected a number between 0 and 1, got {shown(split)}")
-        object.__setattr__(self, "epsilon", largest)
-        object.__setattr__(self, "sensitivity", checked_size("Staircase", "sensitivity", sensitivity))
-        object.__setattr__(self, "split", share)
-
-    @property
-    def symmetric(self) -> bool:
-        """True: the reflection of the outcomes exchanges A and B."""
-        return True
+    def check(self) -> None:
+        """Choose the split where none is given."""
+        given: Any = self.split
+        if given is None:
+            half = math.exp(-0.5 * self.epsilon)
+            object.__setattr__(self, "split", half / (1.0 + half))
 
     @property
     def mean_absolute_noise(self) -> float:
@@ -143,23 +117,12 @@ class Staircase(ElementaryPair):
         else:
             above, level = 1.0 / (2.0 * self._steps), (twice - 1.0) * rest / (2.0 * self._steps)
         loss, masses = np.array([self.epsilon, 0.0, -self.epsilon]), np.array([above, level, above * q])
-        told = masses > 0.0
-        atoms = MassBounds.around(masses[told], 40.0 * UNIT_ROUNDOFF)
-        empty = MassBounds.zeros(edges.size + 1)
-        return LossMasses(
-            bins_a=empty,
-            bins_b=empty,
-            atom_loss=loss[told],
-            atoms_a=atoms,
-            atoms_b=atoms.reversed(),
-            only_a=MassBounds.zeros(1),
-            only_b=MassBounds.zeros(1),
-            loss_error=0.0,
-        )
+        occurring = masses > 0.0
+        atoms = MassBounds.around(masses[occurring], 40.0 * UNIT_ROUNDOFF)
+        return LossMasses.of_atoms(edges, loss[occurring], atoms, atoms.reversed())
 
-    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002
-        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: tilt times the largest loss ε, where above `loss`."""
-        return -math.inf if loss >= self.epsilon else rounded_up(tilt * self.epsilon)
+    def _largest_loss(self, direction: Direction) -> float:  # noqa: ARG002
+        return self.epsilon
 
     @property
     def _ratio(self) -> tuple[float, float]:

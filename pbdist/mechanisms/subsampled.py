@@ -1,7 +1,7 @@
 """The Gaussian mechanism on a Poisson sample: the pair of differentially private stochastic gradient descent."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -17,9 +17,8 @@ from pbdist.mechanisms.masses import (
     ScaledLossMasses,
     gaussian_interval,
     rounded_up,
-    scaled_gaussian_interval,
 )
-from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, Pair, ordered
+from pbdist.mechanisms.pair import NoiseOrder, Pair, ScaledPair, in_order, ordered
 from pbdist.mechanisms.tails import BEYOND, log_moment_of_lines, picture_values, steepest_tilt
 from pbdist.types import Adjacency, Direction, FloatArray
 
@@ -28,7 +27,7 @@ _UNSEEN = -40.0
 
 
 @mechanism
-class SubsampledGaussian(ElementaryPair):
+class SubsampledGaussian(ScaledPair):
     """Gaussian noise after Poisson sampling: A = (1-q) N(0, scale²) + q N(sensitivity, scale²), B = N(0, scale²).
 
     Abadi et al. 2016; Meiser & Mohammadi 2018, section 5.4. The direction "A||B" is the one in which the individual is
@@ -47,6 +46,8 @@ class SubsampledGaussian(ElementaryPair):
         " sensitivity. Batches of a fixed size, or a data set that is shuffled once an epoch, are other mechanisms,"
         " about which nothing is said here. The noise multiplier is scale / sensitivity."
     )
+
+    adjacency = Adjacency.ADD_OR_REMOVE
 
     scale: float = gaussian_scale([0.8, 1.0, 2.0])
     rate: float = sampling_rate()
@@ -75,11 +76,6 @@ class SubsampledGaussian(ElementaryPair):
         return ordered(
             self, SubsampledGaussian, Fraction(self.scale) / Fraction(self.sensitivity), 1 / Fraction(self.rate)
         )
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """One record is added or removed."""
-        return Adjacency.ADD_OR_REMOVE
 
     def loss_picture(self, target: float, beyond: float = BEYOND) -> tuple[FloatArray, FloatArray] | None:
         """Losses at equally spaced V, with the density of V times the likelihood ratio; none for the steepest tilts."""
@@ -114,26 +110,15 @@ class SubsampledGaussian(ElementaryPair):
         """Gaussian noise on every record."""
         return Gaussian(self.scale, self.sensitivity)
 
-    def loss_masses(self, edges: FloatArray) -> LossMasses:
-        """Masses of the bins, each an interval of x, along which the loss rises from ln(1 - q)."""
-        return self._masses(edges, gaussian_interval).masses
+    def keeps_order(self, edges: FloatArray) -> bool:
+        """Whether the end points rise, and the outermost ones are the same if their edges are given alone."""
+        return in_order(self._location, edges)
+
+    def _masses(self, edges: FloatArray, *, scaled: bool) -> ScaledLossMasses:
+        return self.masses_beyond(edges, -math.inf, scaled=scaled)
 
     def masses_beyond(self, edges: FloatArray, start: float, *, scaled: bool) -> ScaledLossMasses:
-        """Masses as those of the bins, but of the outcomes x above `start` alone."""
-        return self._masses(edges, scaled_gaussian_interval if scaled else gaussian_interval, start)
-
-    def keeps_order(self, edges: FloatArray) -> bool:
-        """Whether the end points are in order, and the outermost ones the same as if their edges were given alone."""
-        ends = self._location(edges)
-        alone = np.concatenate((self._location(edges[:1]), self._location(edges[-1:])))
-        return bool(np.all(ends[1:] >= ends[:-1])) and np.array_equal(ends[[0, -1]], alone)
-
-    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
-        return self._masses(edges, scaled_gaussian_interval)
-
-    def _masses(
-        self, edges: FloatArray, interval: Callable[..., tuple[FloatArray, ...]], start: float = -math.inf
-    ) -> ScaledLossMasses:
+        """Masses of the bins, each an interval of x, along which the loss rises, of the outcomes above `start`."""
         ends = np.concatenate(([start], self._location(edges), [np.inf]))
         # Rounding must not let neighbouring bins overlap.
         if np.any(ends[1:] < ends[:-1]):
@@ -141,22 +126,17 @@ class SubsampledGaussian(ElementaryPair):
         # Edges below every loss lie at -inf, or at the start; the bins between them are empty.
         first = max(int(np.searchsorted(ends, start, side="right")) - 1, 0)
         lower, upper = ends[first:-1], ends[first + 1 :]
-        parts = interval(lower, upper, self.scale, np.array([[0.0], [self.sensitivity]]))
-        log_scale = parts[2] if len(parts) == 3 else np.zeros(parts[0].shape)
-        mixture, mixture_error, mixture_scale = self._mixture(parts[0], parts[1], log_scale)
+        means = np.array([[0.0], [self.sensitivity]])
+        mass, error, log_scale = gaussian_interval(lower, upper, self.scale, means, scaled=scaled)
+        mixture, mixture_error, mixture_scale = self._mixture(mass, error, log_scale)
         present = True if np.all(lower < upper) else lower < upper
         masses = LossMasses(
             bins_a=MassBounds.around(mixture, mixture_error, occupied=present).preceded_by_empty(first),
-            bins_b=MassBounds.around(parts[0][0], parts[1][0], occupied=present).preceded_by_empty(first),
-            atom_loss=np.zeros(0),
-            atoms_a=MassBounds.zeros(0),
-            atoms_b=MassBounds.zeros(0),
-            only_a=MassBounds.zeros(1),
-            only_b=MassBounds.zeros(1),
+            bins_b=MassBounds.around(mass[0], error[0], occupied=present).preceded_by_empty(first),
             loss_error=self._edge_error(edges),
         )
         scale_a, scale_b = (np.concatenate((np.zeros(first), part)) for part in (mixture_scale, log_scale[0]))
-        return ScaledLossMasses(masses, scale_a, scale_b, np.zeros(0), np.zeros(0))
+        return ScaledLossMasses(masses, scale_a, scale_b)
 
     def _mixture(
         self, masses: FloatArray, errors: FloatArray, log_scale: FloatArray
@@ -241,15 +221,7 @@ class SubsampledGaussian(ElementaryPair):
         if start < knots[0]:
             ends, anchor = np.concatenate(([start], ends)), np.concatenate((knots[:1], anchor))
             level, slope = np.concatenate((loss[:1], level)), np.concatenate(([0.0], slope))
-        ratio = self.sensitivity / self.scale
-        return log_moment_of_lines(
-            ends,
-            anchor,
-            power * (level + 4.0 * error),
-            power * slope,
-            mean=-0.5 * ratio * ratio,
-            deviation=ratio,
-        )
+        return self._moment_below_lines(ends, anchor, power * (level + 4.0 * error), power * slope)
 
     def _moment_below_tangents(self, power: float, start: float, knots: FloatArray) -> float:
         anchor = np.concatenate((knots[:1], 0.5 * (knots[:-1] + knots[1:])))
@@ -263,10 +235,11 @@ class SubsampledGaussian(ElementaryPair):
             # -L falls.
             anchor, ends = np.append(anchor, knots[-1]), np.append(ends, start)
             level, slope = np.append(level, level[-1]), np.append(slope, 0.0)
+        return self._moment_below_lines(ends, anchor, power * level, -power * slope)
+
+    def _moment_below_lines(self, ends: FloatArray, anchor: FloatArray, level: FloatArray, slope: FloatArray) -> float:
         ratio = self.sensitivity / self.scale
-        return log_moment_of_lines(
-            ends, anchor, power * level, -power * slope, mean=-0.5 * ratio * ratio, deviation=ratio
-        )
+        return log_moment_of_lines(ends, anchor, level, slope, mean=-0.5 * ratio * ratio, deviation=ratio)
 
     def _location(self, loss: FloatArray) -> FloatArray:
         """Return the x of increasing losses; -inf where the loss is at most ln(1 - q), which no event has."""
@@ -277,7 +250,7 @@ class SubsampledGaussian(ElementaryPair):
         return full_losses(loss, self.rate)
 
     def _edge_error(self, edges: FloatArray) -> float:
-        """Bound the distance, in nats, between the edges asked for and the exact losses at the end points used.
+        """Bound the distance, in nats, between the given edges and the exact losses at the end points used.
 
         Theorem 7 of docs/theory.md: from V to x there are four roundings of V, and one of the middle.
         """
@@ -351,44 +324,26 @@ def sampled_losses(loss: FloatArray, rate: float) -> tuple[FloatArray, float]:
 def sampled(
     full: ScaledLossMasses, rate: float, *, empty: int, atom_loss: FloatArray, loss_error: float
 ) -> ScaledLossMasses:
-    """Masses after sampling, from those without it: Theorem 36.
+    """Masses after sampling with a rate, from those without it: Theorem 36.
 
-    Both distributions have every event of `full`, and the losses of its atoms are finite.
-
-    Parameters
-    ----------
-    full : ScaledLossMasses
-        Masses of A and B without sampling, on bins between the edges that `full_losses` gives.
-    rate : float
-        The sampling rate q.
-    empty : int
-        How many bins go before: those between losses that no event has.
-    atom_loss : ndarray
-        The losses of the atoms after sampling.
-    loss_error : float
-        Bound on the errors of the losses after sampling.
+    Both distributions have every event of `full`, the masses on bins between the edges that `full_losses` gives, and
+    the losses of its atoms are finite. `empty` bins go before, between losses that no event has. `atom_loss` has the
+    losses of the atoms after sampling, and `loss_error` bounds the errors of losses after sampling.
     """
     bins_a, bins_scale = _mixed(full.masses.bins_a, full.log_scale_a, full.masses.bins_b, full.log_scale_b, rate)
     atoms_a, atoms_scale = _mixed(
         full.masses.atoms_a, full.atoms_log_scale_a, full.masses.atoms_b, full.atoms_log_scale_b, rate
     )
     masses = LossMasses(
-        bins_a=bins_a.preceded_by_empty(empty),
-        bins_b=full.masses.bins_b.preceded_by_empty(empty),
+        bins_a=bins_a,
+        bins_b=full.masses.bins_b,
         atom_loss=atom_loss,
         atoms_a=atoms_a,
         atoms_b=full.masses.atoms_b,
-        only_a=MassBounds.zeros(1),
-        only_b=MassBounds.zeros(1),
         loss_error=loss_error,
     )
-    before = np.zeros(empty)
-    return ScaledLossMasses(
-        masses,
-        np.concatenate((before, bins_scale)),
-        np.concatenate((before, full.log_scale_b)),
-        atoms_scale,
-        full.atoms_log_scale_b,
+    return ScaledLossMasses(masses, bins_scale, full.log_scale_b, atoms_scale, full.atoms_log_scale_b).after_empty(
+        empty
     )
 
 

@@ -16,8 +16,8 @@ from pbdist.mechanisms.declaration import (
     sampling_rate,
     sensitivity_of,
 )
-from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, ScaledLossMasses, rounded_up
-from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
+from pbdist.mechanisms.masses import UNIT_ROUNDOFF, ScaledLossMasses, rounded_up
+from pbdist.mechanisms.pair import BoundedPair, NoiseOrder, ScaledPair, in_order, ordered
 from pbdist.mechanisms.subsampled import edge_error, full_losses, sampled, sampled_losses
 from pbdist.types import Adjacency, Direction, FloatArray
 
@@ -28,11 +28,11 @@ _FAR = 1_000_000
 
 
 @mechanism
-class SubsampledLaplace(ElementaryPair):
+class SubsampledLaplace(ScaledPair, BoundedPair):
     """Laplace noise after Poisson sampling: A = (1-q) Lap(0, scale) + q Lap(sensitivity, scale), B = Lap(0, scale).
 
-    A query that is a number is asked of a sample in which each record is with the probability q, independently of all
-    others. The direction "A||B" is the one in which a record is removed, "B||A" the one in which it is added. The pair
+    A numeric query is answered on a sample that contains each record with probability q, independently of all others.
+    The direction "A||B" is the one in which a record is removed, "B||A" the one in which it is added. The pair
     dominates for both, and it is attained where one record moves the query by the sensitivity (Theorem 36 of
     docs/theory.md; Zhu, Dong & Wang 2022, Theorem 11).
 
@@ -58,6 +58,8 @@ class SubsampledLaplace(ElementaryPair):
         " the number by at most the sensitivity."
     )
 
+    adjacency = Adjacency.ADD_OR_REMOVE
+
     scale: float = parameter(
         positive,
         "the scale b of the noise, whose density is e^(-|x| / b) / (2 b)",
@@ -82,16 +84,6 @@ class SubsampledLaplace(ElementaryPair):
         """Whether every record is in the sample."""
         return self.rate == 1.0
 
-    @property
-    def adjacency(self) -> Adjacency:
-        """One record is added or removed."""
-        return Adjacency.ADD_OR_REMOVE
-
-    @cached_property
-    def _full(self) -> Laplace:
-        """The pair without sampling, as its reflection: A about 0, B about the sensitivity."""
-        return Laplace(self.scale, self.sensitivity)
-
     def loss_bound(self, direction: Direction) -> float | None:
         """That of outcomes on the far side of the record, or on the near side."""
         # Floats tell neither sum well: rates next to 1 cancel, and large losses overflow.
@@ -108,26 +100,18 @@ class SubsampledLaplace(ElementaryPair):
         """The sampling rate."""
         return self.rate
 
-    @property
+    @cached_property
     def without_sampling(self) -> Laplace:
-        """Laplace noise on every record."""
+        """Laplace noise on every record: as its reflection, A about 0, B about the sensitivity."""
         return Laplace(self.scale, self.sensitivity)
 
-    def loss_masses(self, edges: FloatArray) -> LossMasses:
-        """Masses of the bins, each an interval of outcomes, and of the atoms at the largest and the smallest loss."""
-        return self._masses(edges, scaled=False).masses
-
     def keeps_order(self, edges: FloatArray) -> bool:
-        """Whether the losses without sampling are in order, and the outermost ones the same if given alone."""
-        full = full_losses(edges, self.rate)
-        alone = np.concatenate((full_losses(edges[:1], self.rate), full_losses(edges[-1:], self.rate)))
-        return bool(np.all(full[1:] >= full[:-1])) and np.array_equal(full[[0, -1]], alone)
+        """Whether the losses without sampling rise, and the outermost ones are the same if given alone."""
+        return in_order(lambda some: full_losses(some, self.rate), edges)
 
-    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:
-        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: tilt times the largest loss, where above `loss`."""
+    def _largest_loss(self, direction: Direction) -> float:
         ends, error = self._ends
-        largest = rounded_up(max(ends.tolist() if direction is Direction.A_TO_B else (-ends).tolist()) + error)
-        return -math.inf if loss >= largest else rounded_up(tilt * largest)
+        return rounded_up(max(ends.tolist() if direction is Direction.A_TO_B else (-ends).tolist()) + error)
 
     @cached_property
     def _ends(self) -> tuple[FloatArray, float]:
@@ -138,19 +122,13 @@ class SubsampledLaplace(ElementaryPair):
         slope = min(1.0, self.rate * math.exp(min(full - float(ends[0]), 700.0))) if self.rate < 1.0 else 1.0
         return ends, error + 1.1 * slope * full * UNIT_ROUNDOFF
 
-    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
-        return self._masses(edges, scaled=True)
-
     def _masses(self, edges: FloatArray, *, scaled: bool) -> ScaledLossMasses:
         full = full_losses(edges, self.rate)
         # Rounding must not let neighbouring bins overlap.
         full = np.maximum.accumulate(full)
         empty = int(np.count_nonzero(full == -np.inf))
         inner = full[empty:]
-        if scaled:
-            masses = self._full.scaled_loss_masses(inner)
-        else:
-            masses = ScaledLossMasses.unscaled(self._full.loss_masses(inner))
+        masses = self.without_sampling._masses(inner, scaled=scaled)
         ends, error = self._ends
         # No event has a loss beyond the largest one; from a loss to x there are two roundings.
         within = np.minimum(edges, ends[0] + error)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy import special
 
-from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, rounded_up, scaled_gaussian_interval
+from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, gaussian_interval, rounded_up
 from pbdist.types import FloatArray
 
 #: A picture of a Gaussian variable: deviations beyond its means at least, values a deviation, and values at most.
@@ -74,7 +74,7 @@ def log_moment_of_lines(
     """
     shift = slope * deviation * deviation
     centre = mean + shift
-    mass, error, log_scale = scaled_gaussian_interval(ends[:-1], ends[1:], deviation, centre)
+    mass, error, log_scale = gaussian_interval(ends[:-1], ends[1:], deviation, centre, scaled=True)
     finite = ends[np.isfinite(ends)]
     terms = (level, slope * anchor, slope * mean, 0.5 * slope * shift)
     exponent = terms[0] - terms[1] + terms[2] + terms[3]

@@ -30,7 +30,9 @@ def as_list_text(given: str) -> str:
     Brackets and spaces do not matter, nor how a number is written: ``0,1.0`` is ``[0, 1]``.
     """
     try:
-        values = [_parsed(part.strip()) for part in given.strip("[]() ").split(",")]
+        parts = [part.strip() for part in given.strip("[]() ").split(",")]
+        # A count may have more digits than a float.
+        values = [int(part) if part.isdecimal() else float(part) for part in parts]
     except ValueError:
         return given
     return list_text(values) if all(map(math.isfinite, values)) else given
@@ -68,11 +70,6 @@ def _text(value: Any) -> str:
         numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in value)
         return list_text(value) if numbers else f"[{', '.join(map(_text, value))}]"
     return _number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
-
-
-def _parsed(text: str) -> float:
-    # A count may have more digits than a float.
-    return int(text) if text.isdecimal() else float(text)
 
 
 def _number(value: float) -> str:

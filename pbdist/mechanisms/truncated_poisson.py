@@ -17,8 +17,8 @@ from pbdist.mechanisms.declaration import (
     sensitivity_of,
     whole,
 )
-from pbdist.mechanisms.masses import LossMasses, MassBounds, ScaledLossMasses, rounded_up
-from pbdist.mechanisms.pair import ElementaryPair, Pair
+from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses, rounded_up
+from pbdist.mechanisms.pair import Pair, ScaledPair
 from pbdist.mechanisms.subsampled import SubsampledGaussian, added
 from pbdist.mechanisms.worst_of import TwoSided
 from pbdist.types import Adjacency, Direction, FloatArray
@@ -33,6 +33,7 @@ class _TruncatedPoisson(Pair):
 
     noise_family = "Gaussian"
     checked_together = ("sensitivity",)
+    adjacency = Adjacency.ADD_OR_REMOVE
 
     scale: float = gaussian_scale([1.0, 2.0])
     rate: float = sampling_rate()
@@ -55,11 +56,6 @@ class _TruncatedPoisson(Pair):
         """Refuse a sensitivity of which twice as much is out of range, as replacing a record moves a sum by that."""
         checked_size(type(self).__name__, "sensitivity", 2.0 * self.sensitivity)
 
-    @property
-    def adjacency(self) -> Adjacency:
-        """One record is added or removed."""
-        return Adjacency.ADD_OR_REMOVE
-
     @cached_property
     def _cut(self) -> CutSample:
         """How often samples are cut, and how often the record is in one."""
@@ -71,7 +67,7 @@ class TruncatedPoissonGaussian(_TruncatedPoisson, TwoSided):
     """Gaussian noise on Poisson samples of at most `batch` records; one record is added or removed.
 
     Each round draws a Poisson sample of the records with the probability `rate`. If more than `batch` were drawn, that
-    many of them are kept, every set of so many with the same probability. What each record contributes is clipped to a
+    many of them remain, every set of so many with the same probability. What each record contributes is clipped to a
     vector of length at most ``sensitivity``, and N(0, scale² I) is added to the sum (Chua et al. 2024). Where a sample
     is cut, the record takes the place of another one: that moves the sum by up to twice the sensitivity.
 
@@ -89,7 +85,6 @@ class TruncatedPoissonGaussian(_TruncatedPoisson, TwoSided):
     """
 
     aliases = ("truncatedsubsampledgaussian",)
-    noise_family = "Gaussian"
     does = (
         "Each individual is in the sample of a round with the sampling rate as its probability; of larger samples a"
         " batch of the largest size is kept; Gaussian noise is added to the sum of what the individuals contribute."
@@ -101,8 +96,10 @@ class TruncatedPoissonGaussian(_TruncatedPoisson, TwoSided):
     )
 
     @cached_property
-    def upper_pair(self) -> "TruncatedPoissonUpper":
-        """The pair that dominates."""
+    def upper_pair(self) -> "TruncatedPoissonUpper | SubsampledGaussian":
+        """The pair that dominates; the attained one where no sample is ever cut."""
+        if self.batch >= self.examples:
+            return self.lower_pair
         return TruncatedPoissonUpper(self.scale, self.rate, self.batch, self.examples, self.sensitivity)
 
     @cached_property
@@ -110,15 +107,9 @@ class TruncatedPoissonGaussian(_TruncatedPoisson, TwoSided):
         """The pair where no other record contributes: a sample in which the record is as often as it is in a batch."""
         return SubsampledGaussian(self.scale, self._cut.used, self.sensitivity)
 
-    @cached_property
-    def choices(self) -> tuple[tuple[Pair, bool], ...]:
-        """The pair that dominates, and the one that is attained, which are one where no sample is ever cut."""
-        attained: tuple[tuple[Pair, bool], ...] = ((self.lower_pair, True),)
-        return attained if self.batch >= self.examples else ((self.upper_pair, False), *attained)
-
 
 @mechanism
-class TruncatedPoissonUpper(_TruncatedPoisson, ElementaryPair):
+class TruncatedPoissonUpper(_TruncatedPoisson, ScaledPair):
     """The pair that dominates Gaussian noise on Poisson samples of at most `batch` records: Theorem 38.
 
     With the probability τ that `batch` or more of the other records are drawn, it is q' N(2 sensitivity) + (1-q') N(0)
@@ -153,10 +144,6 @@ class TruncatedPoissonUpper(_TruncatedPoisson, ElementaryPair):
         """A shift by twice the sensitivity in every round."""
         return Gaussian(self.scale, 2.0 * self.sensitivity)
 
-    def loss_masses(self, edges: FloatArray) -> LossMasses:
-        """Masses of the bins, added over both cases."""
-        return self._masses([part.loss_masses(edges) for _, _, part in self._parts])
-
     def keeps_order(self, edges: FloatArray) -> bool:
         """Whether both cases do."""
         return all(part.keeps_order(edges) for _, _, part in self._parts)
@@ -167,27 +154,11 @@ class TruncatedPoissonUpper(_TruncatedPoisson, ElementaryPair):
         size = max(abs(math.log(most)) for _, most, _ in self._parts)
         return rounded_up(float(np.logaddexp.reduce(logs)) + 1e-14 * (1.0 + size))
 
-    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
-        parts = [part.scaled_loss_masses(edges) for _, _, part in self._parts]
-        return self._added(parts)
-
-    def _masses(self, parts: list[LossMasses]) -> LossMasses:
-        return self._added([ScaledLossMasses.unscaled(part) for part in parts]).masses
-
-    def _added(self, parts: list[ScaledLossMasses]) -> ScaledLossMasses:
-        weights = [(least, most) for least, most, _ in self._parts]
-        pairs = list(zip(weights, parts, strict=True))
-        bins_a, scale_a = added([(*weight, part.masses.bins_a, part.log_scale_a) for weight, part in pairs])
-        bins_b, scale_b = added([(*weight, part.masses.bins_b, part.log_scale_b) for weight, part in pairs])
-        nothing = MassBounds.zeros(0)
-        masses = LossMasses(
-            bins_a=bins_a,
-            bins_b=bins_b,
-            atom_loss=np.zeros(0),
-            atoms_a=nothing,
-            atoms_b=nothing,
-            only_a=MassBounds.zeros(1),
-            only_b=MassBounds.zeros(1),
-            loss_error=max(part.masses.loss_error for part in parts),
-        )
-        return ScaledLossMasses(masses, scale_a, scale_b, np.zeros(0), np.zeros(0))
+    def _masses(self, edges: FloatArray, *, scaled: bool) -> ScaledLossMasses:
+        parts = [
+            (least, most, part.masses_beyond(edges, -math.inf, scaled=scaled)) for least, most, part in self._parts
+        ]
+        bins_a, scale_a = added([(least, most, one.masses.bins_a, one.log_scale_a) for least, most, one in parts])
+        bins_b, scale_b = added([(least, most, one.masses.bins_b, one.log_scale_b) for least, most, one in parts])
+        masses = LossMasses(bins_a, bins_b, loss_error=max(one.masses.loss_error for _, _, one in parts))
+        return ScaledLossMasses(masses, scale_a, scale_b)

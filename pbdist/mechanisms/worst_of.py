@@ -24,16 +24,6 @@ class Alternatives(Pair):
         """Each of the pairs, none of which has alternatives, and whether it is attained."""
 
     @property
-    def symmetric(self) -> bool:
-        """Whether every pair is."""
-        return all(pair.symmetric for pair, _ in self.choices)
-
-    @property
-    def sole_pair(self) -> Pair | None:
-        """The only pair, if it is attained."""
-        return self.choices[0][0] if [there for _, there in self.choices] == [True] else None
-
-    @property
     def enclosing_pairs(self) -> tuple[Pair, Pair] | None:
         """The only pair twice, if it is attained; else none: which pair is followed here says nothing of others."""
         return None if self.sole_pair is None else (self.sole_pair, self.sole_pair)
@@ -45,7 +35,7 @@ class Alternatives(Pair):
 
     @property
     def factors(self) -> tuple[ElementaryPair, ...]:
-        """The elementary pairs of all pairs, for what is asked of each of them. They are no product."""
+        """The elementary pairs of all pairs. They are no product."""
         return tuple(factor for pair, _ in self.choices for factor in pair.factors)
 
 
@@ -74,8 +64,8 @@ class TwoSided(Alternatives):
 
     @property
     def enclosing_pairs(self) -> tuple[Pair, Pair]:
-        """Both pairs; one pair twice where it is the only one."""
-        return (self.upper_pair, self.lower_pair) if self.sole_pair is None else (self.sole_pair, self.sole_pair)
+        """Both pairs."""
+        return self.upper_pair, self.lower_pair
 
 
 @mechanism
@@ -124,18 +114,14 @@ class WorstOf(Alternatives):
         neighbours: Adjacency | str | None = None,
     ) -> None:
         if not pairs:
-            raise InvalidInputError("WorstOf.pairs: expected at least one pair, got none")
+            raise InvalidInputError("WorstOf.pairs: give at least one mechanism")
         pair: Any
         for position, pair in enumerate(pairs):
             if not isinstance(pair, Pair) or pair.is_worst_of_several:
                 raise InvalidInputError(f"WorstOf.pairs[{position}]: expected a mechanism, got {shown(pair)}")
         given: Any = (True,) * len(pairs) if attained is None else attained
-        if (
-            isinstance(given, str)
-            or not isinstance(given, Sequence)
-            or len(given) != len(pairs)
-            or not all(isinstance(one, bool) for one in given)
-        ):
+        listed = list(given) if isinstance(given, Sequence) else []
+        if len(listed) != len(pairs) or not all(isinstance(one, bool) for one in listed):
             raise InvalidInputError(
                 f"WorstOf.attained: expected true or false for each of {len(pairs)} pairs, got {shown(given)}"
             )
@@ -143,8 +129,8 @@ class WorstOf(Alternatives):
         object.__setattr__(
             self, "attained", tuple(one and pair.attained_by_some for one, pair in zip(given, pairs, strict=True))
         )
-        told = None if neighbours is None else checked_adjacency(neighbours, "WorstOf.neighbours")
-        object.__setattr__(self, "neighbours", told)
+        known = None if neighbours is None else checked_adjacency(neighbours, "WorstOf.neighbours")
+        object.__setattr__(self, "neighbours", known)
         # Refuses pairs for different neighbours.
         _ = self.adjacency
 

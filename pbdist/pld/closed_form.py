@@ -14,7 +14,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, LossMasses, scaled_gaussian_interval
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, LossMasses
 from pbdist.mechanisms.masses import gaussian_interval
 from pbdist.pld.state import LARGEST_READ
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
@@ -68,8 +68,8 @@ def gaussian_bounds(ratio: float, rounds: IntArray, epsilon: FloatArray) -> tupl
 def _log_narrow(mu: FloatArray, epsilon: FloatArray, shift: FloatArray, *, upper: bool) -> FloatArray:
     """Logarithm of the same difference, by the mass of the interval [t - mu, t] for t = mu/2 - (epsilon - shift)/mu."""
     half, middle = 0.5 * mu, (epsilon - shift) / mu
-    between, between_error = gaussian_interval(-half, half, 1.0, middle)
-    mass_b, error_b = gaussian_interval(np.full_like(middle, -np.inf), -half + np.zeros_like(middle), 1.0, middle)
+    between, between_error, _ = gaussian_interval(-half, half, 1.0, middle)
+    mass_b, error_b, _ = gaussian_interval(np.full_like(middle, -np.inf), -half + np.zeros_like(middle), 1.0, middle)
     side = 1.0 if upper else -1.0
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         growth = np.expm1(epsilon - 2.0 * shift if upper else epsilon)
@@ -105,7 +105,7 @@ def _log_difference(mu: FloatArray, loss: FloatArray, shift: FloatArray, *, uppe
     with np.errstate(over="ignore"):
         end = 0.5 * mu - loss / mu
     start = np.full_like(end, -np.inf)
-    mass, error, log_scale = scaled_gaussian_interval(start, end, 1.0, np.stack((np.zeros_like(mu), mu)))
+    mass, error, log_scale = gaussian_interval(start, end, 1.0, np.stack((np.zeros_like(mu), mu)), scaled=True)
     side = 1.0 if upper else -1.0
     resolved: BoolArray = mass > 0.0
     with np.errstate(divide="ignore", invalid="ignore"):

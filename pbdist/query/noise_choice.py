@@ -150,7 +150,7 @@ def _noise(form: Mapping[str, Any]) -> _Noise | None:
     if is_composite(kind):
         return _noise_of_factors(form)
     sized = noise_parameter(kind)
-    names = kind.noise_told_by or (() if sized is None else (sized.name,))
+    names = kind.noise_parameters or (() if sized is None else (sized.name,))
     if not names:
         return None
     amount, what = kind.noise_amount(form)

@@ -8,7 +8,6 @@ import numpy as np
 from pbdist.errors import InvalidInputError, PrecisionError
 from pbdist.mechanisms import (
     AdditiveNoise,
-    DiscreteGaussian,
     DiscreteLaplace,
     ElementaryPair,
     Gaussian,
@@ -17,7 +16,8 @@ from pbdist.mechanisms import (
     Pair,
     Product,
 )
-from pbdist.mechanisms.noisy_count import REDRAW_AND_FLOOR, SHIFT_INSIDE, whole_interval
+from pbdist.mechanisms.integer_noise import WholeNoise
+from pbdist.mechanisms.noisy_count import REDRAW_AND_FLOOR, SHIFT_INSIDE
 from pbdist.results import Bracket
 from pbdist.sizing.families import CountFamily
 from pbdist.sizing.target import Certificate, Judge, ScannedPoint, gaussian_scale
@@ -364,12 +364,10 @@ def _uncut(factor: ElementaryPair) -> Pair:
     count = factor.inner
     if not isinstance(count, NoisyCount):
         return factor
-    kind, scale = type(count.noise), count.noise.scale
-    if issubclass(kind, DiscreteLaplace | DiscreteGaussian):
-        if scale <= _COARSE:
-            return kind(scale, count.shift)
-        kind = Laplace if issubclass(kind, DiscreteLaplace) else Gaussian
-    return kind(scale, sensitivity=float(count.shift))
+    if isinstance(count.noise, WholeNoise) and count.noise.scale <= _COARSE:
+        return count.noise.moved(count.shift)
+    kind = Laplace if isinstance(count.noise, Laplace | DiscreteLaplace) else Gaussian
+    return kind(count.noise.scale, float(count.shift))
 
 
 def _log_hidden(factor: ElementaryPair, direction: Direction) -> float:
@@ -386,10 +384,8 @@ def _log_hidden(factor: ElementaryPair, direction: Direction) -> float:
         # B's smallest output is a rare one of A where noise is clamped.
         last = 0
     lower, upper = np.array([first, first]), np.array([float(last), math.inf])
-    if isinstance(count.noise, AdditiveNoise):
+    if isinstance(count.noise, AdditiveNoise | DiscreteLaplace) or count.noise.scale <= _FEW:
         mass = count.noise.interval(lower, upper, count.mean)[0]
-    elif isinstance(count.noise, DiscreteLaplace) or count.noise.scale <= _FEW:
-        mass = whole_interval(count.noise, lower, upper, count.mean)[0]
     else:
         # Sums of many masses take long.
         mass = Gaussian(count.noise.scale).interval(lower - 0.5, upper + 0.5, count.mean)[0]

@@ -51,7 +51,7 @@ def _classes(block: Block, numbers: dict[Hashable, int]) -> IntArray:
     """Return the number of the key of each cell; new keys get new numbers.
 
     A key has an item for each parameter. So cells have the same key if the first cells with each of their values have;
-    but for `Pair.likeness`, which may depend on several parameters.
+    but for `Pair.cost_class`, which may depend on several parameters.
     """
     pairs = block.pairs
     varying = [column for column in pairs.columns.values() if len(column.values) > 1]
@@ -59,7 +59,7 @@ def _classes(block: Block, numbers: dict[Hashable, int]) -> IntArray:
     for column in varying:
         _, first, value = np.unique(column.codes, return_index=True, return_inverse=True)
         found = _combined(found, Column.of(map(_key_of, pairs.taken(first))), value)
-    if pairs.kind is not None and pairs.kind.likeness is not Pair.likeness and len(varying) > 1:
+    if pairs.kind is not None and pairs.kind.cost_class is not Pair.cost_class and len(varying) > 1:
         found = _combined(found, Column.of(map(_likeness_of, pairs)))
     found = _combined(found, Column.of(map(_key_of_factor, block.factor.values)), block.factor.codes)
     _, first, which = np.unique(found, return_index=True, return_inverse=True)
@@ -81,7 +81,7 @@ def _key_of(pair: Pair) -> _Key:
 
 
 def _likeness_of(pair: Pair) -> _Key:
-    return tuple(one if type(one) is int else _size(one) for one in pair.likeness())
+    return tuple(one if type(one) is int else _size(one) for one in pair.cost_class())
 
 
 def _key_of_factor(factor: float | None) -> _Key:

@@ -162,8 +162,8 @@ STAR = graph(range(4), [(0, 1), (0, 2), (0, 3)])
         (lambda: EdgeLevel().relation("ab", STAR), r"^graph: expected \(nodes, edges\)"),
         (lambda: graph([1], [(1, 1)]), r"^graph: expected edges between two different nodes"),
         (lambda: graph([1], [(1, 2)]), r"^graph: expected edges between two different nodes"),
-        (lambda: GivenRelation("less", lambda a, b: a < b).relation(1, 2), r"^less: expected a symmetric relation"),
-        (lambda: GivenMetric("less", lambda a, b: b - a).relation(1, 2), r"^less: expected a symmetric distance"),
+        (lambda: GivenRelation("less", lambda a, b: a < b).relation(1, 2), r"^less: expected a symmetric function"),
+        (lambda: GivenMetric("less", lambda a, b: b - a).relation(1, 2), r"^less: expected a symmetric function"),
         (lambda: canonical_metric(NodeLevel(2), Graphs("all")), r"^all: expected Graphs of a degree of at most 2"),
         (lambda: canonical_metric(UserLevel(2), UserDatabases("all", records=3)), r"^all: expected users of at most 2"),
         (lambda: canonical_metric(NodeLevel(presence="public"), Graphs("all")), r"expected a class whose databases"),
@@ -172,7 +172,7 @@ STAR = graph(range(4), [(0, 1), (0, 2), (0, 3)])
         (lambda: canonical_metric(Bounded(), Multisets("three", size=3))(("a",), ("a",)), r"databases of 3 records"),
         (lambda: Multisets("few", size=2, records=("a",)), r"^Multisets.records: expected 2 or more"),
         (lambda: Multisets("none", records=()), r"^Multisets.records: expected 1 or more"),
-        (lambda: Multisets("few", databases=((),)), r"^Multisets.databases: expected none"),
+        (lambda: Multisets("few", databases=((),)), r"^Multisets.databases: a universe lists no databases"),
     ],
 )
 def test_what_is_wrong_is_refused(made: Callable[[], Any], text: str) -> None:

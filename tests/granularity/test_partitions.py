@@ -169,6 +169,15 @@ def test_a_metric_of_one_size_is_no_symmetric_difference() -> None:
     assert commutes(ONE_BLOCK, metric)
 
 
+def test_its_root_does_not_commute() -> None:
+    root = Metric(TABLES, symmetric_difference_size, squared=True)
+    assert not commutes(EACH, root)
+    maps = EACH.maps(ALL)
+    blocks = [Metric(reads.codomain, symmetric_difference_size, squared=True) for reads in maps]
+    with pytest.raises(InvalidInputError, match="databases are listed"):
+        commutes(EACH, Metric(ALL, symmetric_difference_size, squared=True), blocks)
+
+
 def test_half_of_it_where_sizes_are_equal_does_not_commute() -> None:
     closed = Bounded().closed_form(ALL)
     assert closed is not None

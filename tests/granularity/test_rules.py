@@ -17,10 +17,8 @@ from pbdist.granularity.spaces import (
     OnItsOwnDomain,
     OnTheCommonDomain,
     PurePrivacy,
-    RootMetric,
     ScaledMetric,
     ZeroConcentratedPrivacy,
-    square_of,
 )
 from tests.effort import times
 from tests.granularity.rule_worlds import (
@@ -80,18 +78,13 @@ def lifted(read: Any, metric: Metric) -> Metric:
 def test_pure_compositions(world: World, seed: int) -> None:
     tables = drawn(world, seed)
     rows = outputs(world, tables)
-    adaptive = bool(seed % 2)
     metrics = [metric_of(read.codomain, each) for read, each in zip(world.maps, tables, strict=True)]
-    own = PURE.composition(
-        [OnItsOwnDomain(PurePrivacy(d), f) for f, d in zip(world.maps, metrics, strict=True)], adaptive=adaptive
-    )
+    own = PURE.composition([OnItsOwnDomain(PurePrivacy(d), f) for f, d in zip(world.maps, metrics, strict=True)])
     assert violations(rows, own.distance) == 0
     whole = [lifted(f, d) for f, d in zip(world.maps, metrics, strict=True)]
-    sequential = PURE.sequential([PurePrivacy(d) for d in whole], adaptive=adaptive)
+    sequential = PURE.sequential([PurePrivacy(d) for d in whole])
     assert violations(rows, sequential.distance) == 0
-    common = PURE.common_domain(
-        [OnTheCommonDomain(PurePrivacy(d), f) for f, d in zip(world.maps, whole, strict=True)], adaptive=adaptive
-    )
+    common = PURE.common_domain([OnTheCommonDomain(PurePrivacy(d), f) for f, d in zip(world.maps, whole, strict=True)])
     assert common.starred
     assert violations(rows, common.distance) == 0
     assert violations(rows, PURE.over_neighbours(common, world.metric).distance) == 0
@@ -122,7 +115,9 @@ def test_pure_partitions(world: World, seed: int) -> None:
         assert violations(rows, PURE.best_bound_common_domain(common, partition).distance) == 0
         checked += 1
     else:
-        with pytest.raises(InvalidInputError, match=r"Theorem IV\.12: expected a partition that is compatible"):
+        with pytest.raises(
+            InvalidInputError, match=r"Theorem IV\.12 \(V\.6\): expected a partition that is compatible"
+        ):
             PURE.best_bound_common_domain(common, partition)
     if most <= 2:
         assert violations(rows, PURE.bounded_partition(common, partition).distance) == 0
@@ -136,7 +131,7 @@ def test_pure_partitions(world: World, seed: int) -> None:
             for f, d, block in zip(world.maps, metrics, blocks, strict=True)
         ]
         try:
-            bound = PURE.best_bound(own, partition, adaptive=bool(seed % 2))
+            bound = PURE.best_bound(own, partition)
         except InvalidInputError:
             expanding = any(
                 block(f(a), f(b)) > 1
@@ -204,7 +199,7 @@ def test_rules_for_squares_on_exact_normal_mechanisms(accounting: Any, world: Wo
     gaussian = accounting is GAUSSIAN
 
     def stated(metric: Metric) -> Any:
-        half = RootMetric(metric.domain, lambda a, b: Fraction(metric(a, b) ** 2, 2))  # type: ignore[arg-type, return-value]
+        half = Metric(metric.domain, lambda a, b: Fraction(metric(a, b) ** 2, 2), squared=True)  # type: ignore[arg-type, return-value]
         return accounting.notion(metric if gaussian else half)
 
     def squared(parameter: Any) -> Fraction:
@@ -218,7 +213,7 @@ def test_rules_for_squares_on_exact_normal_mechanisms(accounting: Any, world: Wo
     own = accounting.composition([OnItsOwnDomain(stated(d), f) for f, d in zip(world.maps, metrics, strict=True)])
     star = accounting.common_domain([OnTheCommonDomain(stated(d), f) for f, d in zip(world.maps, lifts, strict=True)])
     for a, b in itertools.product(world.metric.domain.listed("test"), repeat=2):  # Sound and tight.
-        assert square_of(own.distance, a, b) == square_of(star.distance, a, b) == truth(a, b)
+        assert own.distance.square(a, b) == star.distance.square(a, b) == truth(a, b)
     worst = max(truth(a, b) for a, b in world.metric.neighbours)
     (over,) = parameters(accounting.over_neighbours(star, world.metric))
     assert squared(over) == worst or (gaussian and squared(over) > worst)
@@ -274,7 +269,7 @@ def test_concentrated_rules_on_random_tables(world: World, seed: int) -> None:
         known = {(a, b): max(rho(t[a], t[b]) for t in each) for a in inputs for b in inputs}
         squares.append({(a, b): max(known[a, b], known[b, a]) for a, b in known})
     own = [
-        OnItsOwnDomain(ZeroConcentratedPrivacy(RootMetric(f.codomain, lambda a, b, s=s: s[a, b])), f)
+        OnItsOwnDomain(ZeroConcentratedPrivacy(Metric(f.codomain, lambda a, b, s=s: s[a, b], squared=True)), f)
         for f, s in zip(world.maps, squares, strict=True)
     ]
     bound = CONCENTRATED.composition(own)
@@ -282,7 +277,7 @@ def test_concentrated_rules_on_random_tables(world: World, seed: int) -> None:
     source = random.Random(seed)  # noqa: S311
     pairs = source.sample(list(itertools.product(rows, repeat=2)), 40)
     for a, b in pairs:
-        square = square_of(bound.distance, a, b)
+        square = bound.distance.square(a, b)
         for alpha in (2, 3):
             assert renyi(rows[a], rows[b], alpha, total) ** 64 <= Fraction(2) ** int(64 * square * alpha * (alpha - 1))
 

@@ -20,7 +20,6 @@ from pbdist.granularity.spaces import (
     RootScaledMetric,
     ScaledMetric,
     ZeroConcentratedPrivacy,
-    square_of,
 )
 from tests.granularity.rule_worlds import (
     bounded,
@@ -163,7 +162,7 @@ def test_commuting_rules_are_attained_by_normal_mechanisms_within_one_part() -> 
     for a, b in itertools.product(domain.listed("test"), repeat=2):
         truth = sum(mu**2 * changed(f(a), f(b)) ** 2 for mu, f in zip(mus, maps, strict=True))
         assert truth <= Fraction(wide.distance(a, b)) ** 2
-        assert truth <= 2 * square_of(concentrated.distance, a, b)
+        assert truth <= 2 * concentrated.distance.square(a, b)
 
 
 def test_one_bounded_part_is_attained() -> None:
@@ -269,7 +268,7 @@ def test_normal_mechanisms_attain_the_rules_for_squares(accounting: Any, of: Any
         assert parameters(accounting.best_bound(own, partition)) == (of(Fraction(3)),)
     metric = canonical(multisets("a", 1), unbounded)
     whole = accounting.sequential([accounting.privacy(metric, of(Fraction(mu))) for mu in (3, 4)])
-    assert square_of(whole.distance, (), ("a",)) == (25 if accounting is GAUSSIAN else Fraction(25, 2))
+    assert whole.distance.square((), ("a",)) == (25 if accounting is GAUSSIAN else Fraction(25, 2))
 
 
 def test_a_sum_within_one_block_moves_by_two() -> None:

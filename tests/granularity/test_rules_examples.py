@@ -19,9 +19,6 @@ from pbdist.granularity.rules import (
     CONCENTRATED,
     GAUSSIAN,
     PURE,
-    AtMostTouched,
-    EachTouched,
-    TouchedTogether,
     parameters,
 )
 from pbdist.granularity.spaces import (
@@ -65,7 +62,7 @@ def test_example_ii_9_is_infinite_on_own_domains_and_refused_as_a_partition() ->
     ]
     zero = [OnItsOwnDomain(PURE.privacy(blocks, 0), f) for f in maps]
     assert PURE.composition(zero).distance(("x",), ("y",)) == math.inf  # 0 · ∞: nothing is known.
-    with pytest.raises(InvalidInputError, match=r"IV\.6: expected a partition that is compatible"):
+    with pytest.raises(InvalidInputError, match=r"IV\.6 \(V\.4\): expected a partition that is compatible"):
         PURE.best_bound(zero, PartedClass(maps, metric))
     with pytest.raises(InvalidInputError, match=r"expected OnTheCommonDomain, .*Example II\.9"):
         PURE.bounded_partition(zero, PartedClass(maps, metric))  # type: ignore[arg-type]
@@ -73,7 +70,7 @@ def test_example_ii_9_is_infinite_on_own_domains_and_refused_as_a_partition() ->
         PURE.common_domain(zero)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="expected privacy over"):
         OnTheCommonDomain(PURE.privacy(blocks, 0), maps[0])
-    assert PURE.for_numbers(TouchedTogether([{0: math.inf, 1: math.inf}]), [0, 0])[0] == math.inf
+    assert PURE.for_numbers([{0: math.inf, 1: math.inf}], [0, 0])[0] == math.inf
 
 
 def test_example_iii_4_no_neighbours() -> None:
@@ -117,15 +114,15 @@ def test_example_iv_2_paper_and_sharp() -> None:
     neighbours = [(a, b) for a in both for b in both if changed(a, b) == 1]
     assert all(distance(a, b) <= 1 + 2 * 5 for a, b in neighbours)  # The paper's bound.
     assert max(distance(a, b) for a, b in neighbours) == 6
-    assert PURE.for_numbers(TouchedTogether([{0: 1, 1: 5, 2: 5}]), [1, 1, 1])[0] == 11
-    assert PURE.for_numbers(TouchedTogether([{0: 1, 2: 5}, {1: 1, 3: 5}]), [1, 1, 1, 1])[0] == 6
+    assert PURE.for_numbers([{0: 1, 1: 5, 2: 5}], [1, 1, 1])[0] == 11
+    assert PURE.for_numbers([{0: 1, 2: 5}, {1: 1, 3: 5}], [1, 1, 1, 1])[0] == 6
 
 
 def test_example_iv_5_at_most_three_of_ten() -> None:
     """Each ambulance belongs to at most 3 of k hospitals; on all databases of up to 2 records, k = 4."""
     epsilons = [TENTH] * 10
-    assert PURE.for_numbers(AtMostTouched(3), epsilons)[0] == Fraction(3, 10)
-    assert PURE.for_numbers(EachTouched(), epsilons)[0] == 1
+    assert PURE.for_numbers(3, epsilons)[0] == Fraction(3, 10)
+    assert PURE.for_numbers("each", epsilons)[0] == 1
     domain = DatabaseClass("groups", tuple(c for n in range(3) for c in itertools.combinations(("012", "13", "23"), n)))
     metric = canonical(domain, unbounded)
     reads = [image(domain, lambda d, i=i: tuple(r for r in d if str(i) in r), f"f{i}") for i in range(4)]
@@ -142,8 +139,8 @@ def test_examples_iv_9_and_iv_14_two_districts() -> None:
     mechanisms = [OnTheCommonDomain(PURE.privacy(metric, e), f) for e, f in zip(epsilons, maps, strict=True)]
     bound = PURE.bounded_partition(mechanisms, PartedClass(maps, metric))
     assert parameters(bound) == (Fraction(4, 5),)
-    assert PURE.for_numbers(AtMostTouched(2), epsilons)[0] == Fraction(4, 5)
-    assert PURE.for_numbers(EachTouched(), epsilons)[0] == 1
+    assert PURE.for_numbers(2, epsilons)[0] == Fraction(4, 5)
+    assert PURE.for_numbers("each", epsilons)[0] == 1
     one = restricted(domain, "ab", "one")  # a and b in the same block: a change within it.
     shared = PURE.common_domain([OnTheCommonDomain(PURE.privacy(metric, epsilons[0]), one)])
     assert shared.distance(("a",), ("b",)) == Fraction(1, 2)
@@ -157,7 +154,7 @@ def test_corollary_iv_13_with_one_part() -> None:
     mechanism = OnTheCommonDomain(PURE.privacy(metric, Fraction(1, 2)), part)
     assert max([i + j for i, j in itertools.permutations([0.5], 2)], default=0) == 0  # As printed.
     assert parameters(PURE.bounded_partition([mechanism], PartedClass([part], metric))) == (Fraction(1, 2),)
-    assert PURE.for_numbers(AtMostTouched(2), [Fraction(1, 2)])[0] == Fraction(1, 2)
+    assert PURE.for_numbers(2, [Fraction(1, 2)])[0] == Fraction(1, 2)
 
 
 @pytest.mark.slow
@@ -184,9 +181,9 @@ def test_theorem_vi_3_numbers() -> None:
 
 def test_example_vi_8() -> None:
     """f_i(D) is what a hospital's ambulances are; a change touches at most 6 of the k hospitals."""
-    assert APPROXIMATE.for_numbers(AtMostTouched(6), [1] * 10, [1e-5] * 10) == pytest.approx((6, 6e-5))
-    assert APPROXIMATE.for_numbers(AtMostTouched(6), [1] * 4, [1e-5] * 4) == pytest.approx((4, 4e-5))
-    twice = APPROXIMATE.for_numbers(TouchedTogether([dict.fromkeys(range(6), 2)]), [1] * 6, [1e-5] * 6)
+    assert APPROXIMATE.for_numbers(6, [1] * 10, [1e-5] * 10) == pytest.approx((6, 6e-5))
+    assert APPROXIMATE.for_numbers(6, [1] * 4, [1e-5] * 4) == pytest.approx((4, 4e-5))
+    twice = APPROXIMATE.for_numbers([dict.fromkeys(range(6), 2)], [1] * 6, [1e-5] * 6)
     assert twice == pytest.approx((12, 2.23097e-4), rel=1e-6)
     records = ("012", "345")
     domain = DatabaseClass("groups", tuple(itertools.combinations_with_replacement(records, 2)))
@@ -231,7 +228,7 @@ def test_theorem_vi_21_three_and_four_are_five() -> None:
     gauss = GAUSSIAN.sequential([GaussianPrivacy(each.distance) for each in whole])
     assert gauss.distance((), ("a",)) == 5
     assert isinstance(gauss.distance((), ("a",)), int)
-    assert GAUSSIAN.for_numbers(EachTouched(), [3, 4])[0] == 5
+    assert GAUSSIAN.for_numbers("each", [3, 4])[0] == 5
 
 
 def test_example_vi_25_is_sharper_than_the_commuting_rule() -> None:
@@ -264,7 +261,7 @@ def test_corollary_a_18() -> None:
     mechanisms = [OnTheCommonDomain(GAUSSIAN.privacy(metric, mu), f) for mu, f in zip(mus, maps, strict=True)]
     (mu,) = parameters(GAUSSIAN.bounded_partition(mechanisms, PartedClass(maps, metric)))
     assert mu == pytest.approx(1.118034, abs=5e-7)
-    assert GAUSSIAN.for_numbers(AtMostTouched(2), mus)[0] == mu
+    assert GAUSSIAN.for_numbers(2, mus)[0] == mu
     assert Fraction(mu) ** 2 >= Fraction(5, 4)
 
 

@@ -16,9 +16,6 @@ from pbdist.granularity.rules import (
     CONCENTRATED,
     GAUSSIAN,
     PURE,
-    AtMostTouched,
-    EachTouched,
-    TouchedTogether,
 )
 from pbdist.granularity.spaces import DatabaseClass, GroupDelta, ScaledMetric
 from pbdist.granularity.upward import upward_norm, upward_product, upward_root, upward_sum
@@ -57,17 +54,11 @@ def test_products_and_roots(first: Any, second: Any) -> None:
 @given(st.lists(EXACT, min_size=1, max_size=8), st.integers(min_value=1, max_value=9))
 def test_whole_numbers_and_fractions_stay_exact(values: list[Any], most: int) -> None:
     every = [c for n in range(1, min(most, len(values)) + 1) for c in itertools.combinations(range(len(values)), n)]
-    assert PURE.for_numbers(AtMostTouched(most), values)[0] == max(sum(values[i] for i in c) for c in every)
-    assert PURE.for_numbers(TouchedTogether(every), values)[0] == PURE.for_numbers(AtMostTouched(most), values)[0]
-    assert (
-        PURE.for_numbers(EachTouched(), values)[0] == sum(values) == CONCENTRATED.for_numbers(EachTouched(), values)[0]
-    )
-    assert (
-        CONCENTRATED.for_numbers(AtMostTouched(1), values)[0]
-        == max(values)
-        == GAUSSIAN.for_numbers(AtMostTouched(1), values)[0]
-    )
-    assert isinstance(PURE.for_numbers(EachTouched(), values)[0], int | Fraction)
+    assert PURE.for_numbers(most, values)[0] == max(sum(values[i] for i in c) for c in every)
+    assert PURE.for_numbers(every, values)[0] == PURE.for_numbers(most, values)[0]
+    assert PURE.for_numbers("each", values)[0] == sum(values) == CONCENTRATED.for_numbers("each", values)[0]
+    assert CONCENTRATED.for_numbers(1, values)[0] == max(values) == GAUSSIAN.for_numbers(1, values)[0]
+    assert isinstance(PURE.for_numbers("each", values)[0], int | Fraction)
 
 
 @examples(240)
@@ -82,17 +73,17 @@ def test_both_parameters_are_the_largest_of_all_changes(values: list[tuple[Any, 
         max(sum(epsilons[i] for i in c) for c in every),
         min(max(sum(deltas[i] for i in c) for c in every), 1),
     )
-    assert APPROXIMATE.for_numbers(AtMostTouched(most), epsilons, deltas) == expected
-    assert APPROXIMATE.for_numbers(TouchedTogether(every), epsilons, deltas) == expected
+    assert APPROXIMATE.for_numbers(most, epsilons, deltas) == expected
+    assert APPROXIMATE.for_numbers(every, epsilons, deltas) == expected
 
 
 def test_distances_of_profiles() -> None:
-    change = TouchedTogether([{0: 2, 1: 3}, {2: 1}])
+    change = [{0: 2, 1: 3}, {2: 1}]
     assert PURE.for_numbers(change, [1, 2, 7])[0] == 8
     assert CONCENTRATED.for_numbers(change, [1, 2, 23])[0] == 23
     assert CONCENTRATED.for_numbers(change, [1, 2, 7])[0] == 22
     assert GAUSSIAN.for_numbers(change, [3, Fraction(8, 3), 9])[0] == 10
-    assert PURE.for_numbers(TouchedTogether([set()]), [1, 2, 7])[0] == 0
+    assert PURE.for_numbers([set()], [1, 2, 7])[0] == 0
 
 
 def test_infinite_parameters_and_distances() -> None:
@@ -109,7 +100,7 @@ def test_infinite_parameters_and_distances() -> None:
     assert APPROXIMATE.at_distance(2, math.inf, Fraction(1, 2)) == (math.inf, math.inf)
     assert APPROXIMATE.at_distance(math.inf, 1, 0) == (math.inf, math.inf)
     assert APPROXIMATE.at_distance(2, 500, 1e-9) == (1000, math.inf)
-    assert PURE.for_numbers(AtMostTouched(1), [1, math.inf])[0] == math.inf
+    assert PURE.for_numbers(1, [1, math.inf])[0] == math.inf
 
 
 def test_zero_times_an_infinite_distance_is_infinite() -> None:

@@ -26,7 +26,7 @@ from pbdist import (
     privacy_bounds,
 )
 from pbdist.mechanisms import Adjacency, pair_from_canonical
-from pbdist.mechanisms.binomial_runs import WeightedCounts, larger_counts, smaller_counts
+from pbdist.mechanisms.binomial_runs import WeightedCounts, rounded_counts
 from pbdist.types import Direction
 from tests.effort import SEED, times
 from tests.mechanisms.sampled import hockey_stick
@@ -62,7 +62,7 @@ def tails_of(found: WeightedCounts, size: int) -> tuple[list[int], int]:
 def check_weights(size: int, rate: float, *, close: bool = True) -> None:
     exact, whole = exact_tails(size, rate)
     assert exact[0] == whole
-    larger, smaller = larger_counts(size, rate), smaller_counts(size, rate)
+    larger, smaller = rounded_counts(size, rate, up=True), rounded_counts(size, rate, up=False)
     for found in (larger, smaller):
         assert abs(sum(map(Fraction, found.weights)) - 1) <= Fraction(1, 2**53)
         assert min(found.weights) > 0.0
@@ -91,14 +91,14 @@ def test_weights_enclose_binomial_ones() -> None:
 def test_weights_of_large_groups(size: int, rate: float) -> None:
     """Rates of few binary digits, of which fractions are quick; the ends are folded."""
     check_weights(size, rate)
-    assert larger_counts(size, rate).counts[-1] == size
-    assert smaller_counts(size, rate).counts[0] == 0
+    assert rounded_counts(size, rate, up=True).counts[-1] == size
+    assert rounded_counts(size, rate, up=False).counts[0] == 0
 
 
 def test_counts_of_very_large_groups_are_taken_together() -> None:
     check_weights(2500, 0.5, close=False)
-    assert len(larger_counts(100_000, 0.5).counts) <= 1002
-    together = np.diff(larger_counts(100_000, 0.5).counts)
+    assert len(rounded_counts(100_000, 0.5, up=True).counts) <= 1002
+    together = np.diff(rounded_counts(100_000, 0.5, up=True).counts)
     assert together[:-1].max() > 1
 
 

@@ -16,7 +16,6 @@ from pbdist import (
     size,
 )
 from pbdist.mechanisms import READINGS
-from pbdist.mechanisms.noisy_count import whole_interval
 from tests import effort
 from tests.effort import times
 from tests.mechanisms.noise_masses import gaussian_mass, laplace_mass
@@ -124,7 +123,7 @@ def test_intervals_of_whole_draws(noise: DiscreteLaplace | DiscreteGaussian) -> 
     ends = [(-np.inf, -3.0), (-np.inf, 4.0), (-np.inf, np.inf), (0.0, np.inf), (4.0, 4.0), (5.0, 9.0), (-2.0, 30.0)]
     ends += [(6.0, np.inf), (-7.0, -7.0), (1.0, 3.0), (4.0, np.inf)]
     first, last = (np.array(side) for side in zip(*ends, strict=True))
-    found, error = whole_interval(noise, first, last, mean)
+    found, error = noise.interval(first, last, mean)
     for low, high, mass, relative in zip(first, last, found, error, strict=True):
         exact = sum((each for k, each in masses.items() if low <= k + mean <= high), mpmath.mpf(0))
         assert exact < 1e-60 or abs(mpmath.mpf(float(mass)) - exact) <= exact * mpmath.mpf(float(relative))

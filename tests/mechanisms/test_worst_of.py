@@ -55,7 +55,7 @@ def test_forms_are_checked(form: dict[str, Any], told: str) -> None:
 @pytest.mark.parametrize(
     ("pairs", "attained", "told"),
     [
-        ((), None, "WorstOf.pairs: expected at least one"),
+        ((), None, "WorstOf.pairs: give at least one"),
         ((LOADED, 3), None, re.escape("WorstOf.pairs[1]")),
         ((WorstOf(LOADED),), None, re.escape("WorstOf.pairs[0]")),
         ((LOADED,), (True, False), "WorstOf.attained"),

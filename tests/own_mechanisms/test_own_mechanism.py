@@ -232,8 +232,11 @@ def test_names_that_are_taken_are_refused(name: str) -> None:
 
 
 def test_words_and_examples_are_needed() -> None:
-    for told, what in ((parameter(positive, ""), "a few words"), (parameter(positive, "the size"), "an example")):
-        with pytest.raises(InvalidInputError, match=rf"Own\.size: expected {what}"):
+    for told, what in (
+        (parameter(positive, ""), "describe it in a few words"),
+        (parameter(positive, "the size"), "expected an example"),
+    ):
+        with pytest.raises(InvalidInputError, match=rf"Own\.size: {what}"):
             mechanism(type("Own", (ElementaryPair,), {"size": told, "__annotations__": {"size": float}}))
 
 

@@ -1,4 +1,4 @@
-"""What a release plan is declared with: blocks of records, analyses, and changes as what they do to each analysis.
+"""The parts of a release plan: blocks of records, analyses, and the effects of changes on each analysis.
 
 All of it is declared data, never an enumeration of databases.
 """
@@ -36,9 +36,7 @@ class Partition:
     def __post_init__(self) -> None:
         object.__setattr__(self, "blocks", checked_names("Partition.blocks", self.blocks))
         _check_bool("Partition.exhaustive", self.exhaustive)
-        given: Any = self.by
-        if given not in ("value", "position"):
-            raise InvalidInputError(f"Partition.by: expected value or position, got {shown(given)}")
+        _check_choice("Partition.by", self.by, ("value", "position"))
 
     @property
     def at_most(self) -> int:
@@ -87,9 +85,7 @@ class Memberships:
     sets: tuple[tuple[str, ...], ...]
 
     def __post_init__(self) -> None:
-        given: Any = self.sets
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            raise InvalidInputError(f"Memberships.sets: expected a sequence of sets of names, got {shown(given)}")
+        given = checked_list("Memberships.sets", self.sets, object)
         listed = [tuple(sorted(_names(f"Memberships.sets[{i}]", one))) for i, one in enumerate(given)]
         if not any(listed):
             raise InvalidInputError(f"Memberships.sets: expected a set with a name in it, got {shown(given)}")
@@ -120,7 +116,7 @@ def checked_names(field: str, given: Any) -> tuple[str, ...]:
     """Return names of which there is at least one, each once."""
     names = _names(field, given)
     if not names:
-        raise InvalidInputError(f"{field}: expected at least one name, got none")
+        raise InvalidInputError(f"{field}: give at least one name")
     return names
 
 
@@ -137,9 +133,25 @@ def _names(field: str, given: Any) -> tuple[str, ...]:
     return names
 
 
+def checked_list(field: str, given: Any, kind: type) -> tuple[Any, ...]:
+    """Return a sequence of one kind of object as a tuple."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidInputError(f"{field}: expected a sequence of {kind.__name__}, got {shown(given)}")
+    listed = tuple(given)
+    for position, one in enumerate(listed):
+        if not isinstance(one, kind):
+            raise InvalidInputError(f"{field}[{position}]: expected {kind.__name__}, got {shown(one)}")
+    return listed
+
+
 def _check_bool(field: str, value: Any) -> None:
     if not isinstance(value, bool):
         raise InvalidInputError(f"{field}: expected true or false, got {shown(value)}")
+
+
+def _check_choice(field: str, value: Any, names: tuple[str, ...]) -> None:
+    if not isinstance(value, str) or value not in names:
+        raise InvalidInputError(f"{field}: expected {', '.join(names[:-1])} or {names[-1]}, got {shown(value)}")
 
 
 #: Whether neighbouring inputs follow the pair exactly: none is known to, some do, or all do.
@@ -165,7 +177,7 @@ class Analysis:
     pair : Pair
         Dominates the outputs on neighbouring inputs, whatever the earlier outputs were. Declared for records, edges,
         users or nodes that are removed or added: A with them, B without. Declared for any other relation, which is
-        symmetric: in both orders, which matters where A and B are not alike.
+        symmetric: in both orders, which matters where A and B differ.
     reads : sequence of str, optional
         The blocks that it reads; all records, also those outside the blocks, by default. What it reads is fixed before
         anything is released.
@@ -216,13 +228,11 @@ class Analysis:
             object.__setattr__(self, "reads", tuple(sorted(checked_names(f"{self.name}.reads", given.reads))))
         if not isinstance(given.declared, Granularity):
             raise InvalidInputError(f"{self.name}.declared: expected a Granularity, got {shown(given.declared)}")
-        if not isinstance(given.domain, str) or given.domain not in ("own", "common"):
-            raise InvalidInputError(f"{self.name}.domain: expected own or common, got {shown(given.domain)}")
+        _check_choice(f"{self.name}.domain", given.domain, ("own", "common"))
         self._check_adjacency("pair", self.pair, self.declared)
         self._check_replaced(given.replaced)
         whole(f"{self.name}.repeats", given.repeats, 1)
-        if not isinstance(given.attained, str) or given.attained not in ("never", "some", "every"):
-            raise InvalidInputError(f"{self.name}.attained: expected never, some or every, got {shown(given.attained)}")
+        _check_choice(f"{self.name}.attained", given.attained, ("never", "some", "every"))
 
     def _check_replaced(self, given: Any) -> None:
         if given is None:
@@ -232,7 +242,7 @@ class Analysis:
             raise InvalidInputError(f"{self.name}.replaced: expected a pair or unchanged, got {shown(given)}")
         if self.declared != Unbounded():
             raise InvalidInputError(
-                f"{self.name}.replaced: expected none beside a pair declared for {self.declared!r}, got {shown(given)}"
+                f"{self.name}.replaced: it belongs to a pair declared for Unbounded(), not {self.declared!r}"
             )
         if isinstance(given, Pair):
             self._check_adjacency("replaced", given, Bounded())
@@ -277,7 +287,7 @@ class Touch:
         for field in ("removed", "added"):
             whole(f"Touch.{field}", getattr(self, field), 0)
         if not self.removed and not self.added:
-            raise InvalidInputError(f"Touch: expected a record removed or added at {given}, got none")
+            raise InvalidInputError(f"Touch: give the records removed or added at {given}; both numbers are 0")
 
 
 @dataclass(frozen=True)
@@ -296,13 +306,7 @@ class Profile:
     attained: bool = False
 
     def __post_init__(self) -> None:
-        given: Any = self.touches
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            raise InvalidInputError(f"Profile.touches: expected a sequence of Touch, got {shown(given)}")
-        listed = tuple(given)
-        for position, one in enumerate(listed):
-            if not isinstance(one, Touch):
-                raise InvalidInputError(f"Profile.touches[{position}]: expected a Touch, got {shown(one)}")
+        listed = checked_list("Profile.touches", self.touches, Touch)
         names = [one.analysis for one in listed]
         if len(set(names)) < len(names):
             raise InvalidInputError(f"Profile.touches: expected each analysis once, got {shown(sorted(names))}")

@@ -1,6 +1,5 @@
 """A release plan: several analyses, what each of them reads, and which databases are neighbours."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,15 @@ from pbdist.arguments import Neighbours, checked_compositions, checked_delta, ch
 from pbdist.bounds.delta import Axis, Variable, bounds_dataset
 from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, Granularity, NodeLevel, Unbounded, UserLevel
-from pbdist.granularity.release.declared import Analysis, Blocks, Memberships, Overlapping, Partition, Profile
+from pbdist.granularity.release.declared import (
+    Analysis,
+    Blocks,
+    Memberships,
+    Overlapping,
+    Partition,
+    Profile,
+    checked_list,
+)
 from pbdist.granularity.release.products import Resolved, Resolver, without_dominated, without_reversed
 from pbdist.granularity.release.profiles import profiles_of
 from pbdist.granularity.release.worst import Largest, largest_delta, largest_epsilon
@@ -67,19 +74,19 @@ class ReleasePlan:
             raise InvalidInputError(f"ReleasePlan.granularity: expected a Granularity, got {shown(given.granularity)}")
         if given.blocks is not None and not isinstance(given.blocks, Partition | Overlapping | Memberships):
             raise InvalidInputError(f"ReleasePlan.blocks: expected declared blocks, got {shown(given.blocks)}")
-        object.__setattr__(self, "analyses", _listed("analyses", given.analyses, Analysis))
-        object.__setattr__(self, "profiles", _listed("profiles", given.profiles, Profile))
+        object.__setattr__(self, "analyses", checked_list("ReleasePlan.analyses", given.analyses, Analysis))
+        object.__setattr__(self, "profiles", checked_list("ReleasePlan.profiles", given.profiles, Profile))
         self._check_names()
         self._check_profiles()
         pairs = ((one, pair) for one in self.analyses for pair in (one.pair, one.replaced) if isinstance(pair, Pair))
         joined(((pair.adjacency, one.name) for one, pair in pairs), "ReleasePlan.analyses")
         # What cannot be bounded is refused now.
         if not self._resolved:
-            raise InvalidInputError("ReleasePlan.analyses: expected an analysis that a change can touch, got none")
+            raise InvalidInputError("ReleasePlan.analyses: no change can touch any of them; check their blocks")
 
     def _check_names(self) -> None:
         if not self.analyses:
-            raise InvalidInputError("ReleasePlan.analyses: expected at least one analysis, got none")
+            raise InvalidInputError("ReleasePlan.analyses: give at least one analysis")
         names = [one.name for one in self.analyses]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
@@ -96,13 +103,12 @@ class ReleasePlan:
         own = isinstance(self.granularity, Unbounded | Bounded | UserLevel | EdgeLevel | NodeLevel | FreeLunch)
         if own and self.profiles:
             raise InvalidInputError(
-                f"ReleasePlan.profiles: expected none with {self.granularity!r}, whose changes follow from the blocks,"
-                f" got {len(self.profiles)}"
+                f"ReleasePlan.profiles: leave them out: the changes of {self.granularity!r} follow from the blocks"
             )
         if not own and not self.profiles:
             raise InvalidInputError(
-                f"ReleasePlan.profiles: expected every way in which neighbours of {self.granularity.title} may differ,"
-                " got none: they do not follow from a relation that is given as a function"
+                f"ReleasePlan.profiles: give every way in which neighbours of {self.granularity.title} may differ: a"
+                " relation that is given as a function does not say it"
             )
         known = {one.name for one in self.analyses}
         for profile in self.profiles:
@@ -145,7 +151,7 @@ class ReleasePlan:
         return tuple(Resolver(self.granularity, self.blocks, self.analyses).resolve(self.changes))
 
     @cached_property
-    def _telling(self) -> tuple[Resolved, ...]:
+    def _informative(self) -> tuple[Resolved, ...]:
         """The products that count for the larger of the two directions."""
         return tuple(without_dominated(without_reversed(self._resolved)))
 
@@ -200,7 +206,7 @@ class ReleasePlan:
         """
         rounds, losses = checked_compositions(compositions), checked_epsilon(epsilon)
         precision = checked_tolerance(tolerance)
-        found = largest_delta(self._telling, rounds, losses, tolerance=tolerance)
+        found = largest_delta(self._informative, rounds, losses, tolerance=tolerance)
         lower = np.where(np.isnan(found.lower), np.nan, delta_below(found.lower))
         upper = np.minimum(delta_above(found.upper), 1.0)
         with np.errstate(invalid="ignore"):
@@ -235,7 +241,7 @@ class ReleasePlan:
         """
         rounds, wanted = checked_compositions(compositions), checked_delta(delta)
         precision = checked_tolerance(tolerance)
-        found = largest_epsilon(self._telling, rounds, wanted, tolerance=tolerance)
+        found = largest_epsilon(self._informative, rounds, wanted, tolerance=tolerance)
         with np.errstate(invalid="ignore"):
             within = relative_width(found.lower, found.upper) <= precision
         variables = {
@@ -251,21 +257,11 @@ class ReleasePlan:
             "method": "tight",
             "granularity": repr(self.granularity),
             "profiles": len(self.changes),
-            "products": len(self._telling),
+            "products": len(self._informative),
             "products_computed": found.computed,
         }
         neighbours = Neighbours(self.adjacency, None)
         return bounds_dataset(variables, rounds, axis, direction="both", neighbours=neighbours, attributes=about)
-
-
-def _listed(field: str, given: Any, kind: type) -> tuple[Any, ...]:
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise InvalidInputError(f"ReleasePlan.{field}: expected a sequence of {kind.__name__}, got {shown(given)}")
-    listed = tuple(given)
-    for position, one in enumerate(listed):
-        if not isinstance(one, kind):
-            raise InvalidInputError(f"ReleasePlan.{field}[{position}]: expected {kind.__name__}, got {shown(one)}")
-    return listed
 
 
 def _product(one: Resolved) -> Pair:

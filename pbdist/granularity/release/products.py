@@ -55,12 +55,13 @@ def touched_pair(
 
 def _touched(analysis: Analysis, removed: int, added: int, granularity: Granularity, *, elsewhere: bool) -> TouchedPair:
     declared = analysis.declared
-    if isinstance(declared, FreeLunch):
-        return _one_step(analysis, removed, added)
+    whole = declared == granularity and isinstance(declared, UserLevel | NodeLevel)
+    if whole or isinstance(declared, FreeLunch):
+        # One step of what the pair is declared for.
+        pair = reversed_pair(analysis.pair) if added and not removed else analysis.pair
+        return TouchedPair(pair, analysis.attained, exact=True)
     if isinstance(granularity, FreeLunch):
         raise _not_known(analysis, granularity)
-    if declared == granularity and isinstance(declared, UserLevel | NodeLevel):
-        return _one_step(analysis, removed, added)
     if declared == granularity and not isinstance(declared, Unbounded | Bounded | EdgeLevel):
         pair = group_pair(analysis.pair, removed, added)
         exact = _is_exact(analysis.pair, pair, removed, added)
@@ -85,12 +86,6 @@ def _not_known(analysis: Analysis, granularity: Granularity) -> InvalidInputErro
 def counts_edges(granularity: Granularity) -> bool:
     """Whether what is removed and added are edges of a graph."""
     return isinstance(granularity, EdgeLevel | NodeLevel)
-
-
-def _one_step(analysis: Analysis, removed: int, added: int) -> TouchedPair:
-    """One step of the granularity that the pair is declared for: the pair, or its reverse where records are added."""
-    pair = reversed_pair(analysis.pair) if added and not removed else analysis.pair
-    return TouchedPair(pair, analysis.attained, exact=True)
 
 
 def _is_exact(single: Pair, pair: Pair, removed: int, added: int) -> bool:
@@ -131,23 +126,17 @@ def _of_changes(analysis: Analysis, removed: int, added: int, *, elsewhere: bool
     Corollary IV.15, sharpened: max(|A \ B|, |B \ A|) changes lead from f(D) to f(D').
     """
     if removed != added and (analysis.domain == "own" or not elsewhere):
+        common = "the common domain, which has no records that it does not read"
+        domain = "its own domain" if analysis.domain == "own" else common
         raise InvalidInputError(
             f"{analysis.name}.declared: expected a pair that protects how many records it reads, got one for Bounded()"
-            f" on {_domain(analysis)}, and a change with {removed} records less and {added} more (Example II.9):"
+            f" on {domain}, and a change with {removed} records less and {added} more (Example II.9):"
             " declare a pair for Unbounded(), or that the whole analysis is private on the common domain"
         )
     changes = max(removed, added)
     pair = group_pair(analysis.pair, changes, 0)
     follows = removed == added == 1 and pair.symmetric
     return TouchedPair(pair, analysis.attained if follows else "never", _is_exact(analysis.pair, pair, changes, 0))
-
-
-def _domain(analysis: Analysis) -> str:
-    return (
-        "its own domain"
-        if analysis.domain == "own"
-        else "the common domain, which has no records that it does not read"
-    )
 
 
 #: The elementary pairs of a product, and how often each occurs.
@@ -196,9 +185,9 @@ class Resolver:
             exact = exact and touched.exact
             for factor in () if touched.pair is None else touched.pair.factors:
                 counts[_plain(factor)] += analysis.repeats
-        telling = {factor: count for factor, count in counts.items() if not factor.neutral}
+        informative = {factor: count for factor, count in counts.items() if not factor.neutral}
         attained = (profile.attained and exact) or (self._is_joint(profile) and _attained(kinds))
-        return Resolved(frozenset(telling.items()), attained)
+        return Resolved(frozenset(informative.items()), attained)
 
     def of_touch(self, analysis: Analysis, touch: Touch) -> TouchedPair:
         """Return the pair of one touch."""
@@ -236,7 +225,7 @@ class Resolver:
 def _attained(kinds: Sequence[tuple[Analysis, Attained]]) -> bool:
     """Whether one change attains all pairs: each change does, but for one analysis, whose block is the only one.
 
-    Where nothing else is touched, any change that attains it will do: what else it may touch tells no less.
+    Where nothing else is touched, any change that attains it suffices: whatever else it touches reveals no less.
     """
     others = [analysis for analysis, attained in kinds if attained != "every"]
     if not others:
@@ -252,12 +241,12 @@ def _attained(kinds: Sequence[tuple[Analysis, Attained]]) -> bool:
 
 def without_reversed(found: Sequence[Resolved]) -> list[Resolved]:
     """Leave out the reverse of others: the larger of the two directions is the same."""
-    kept: dict[Factors, bool] = {}
+    remaining: dict[Factors, bool] = {}
     for one in found:
         back = frozenset(_reversed_counts(one.factors).items())
-        key = back if back in kept else one.factors
-        kept[key] = kept.get(key, False) or one.attained
-    return [Resolved(factors, attained) for factors, attained in kept.items()]
+        key = back if back in remaining else one.factors
+        remaining[key] = remaining.get(key, False) or one.attained
+    return [Resolved(factors, attained) for factors, attained in remaining.items()]
 
 
 def _reversed_counts(factors: Factors) -> Mapping[ElementaryPair, int]:
@@ -283,22 +272,24 @@ def _plain(factor: ElementaryPair) -> ElementaryPair:
 def without_dominated(found: Sequence[Resolved]) -> list[Resolved]:
     """Leave out products that others provably dominate, factor by factor: Theorem 11 of docs/theory.md.
 
-    More factors, or one with less noise, tell at least as much.
+    More factors, or one with less noise, reveal at least as much.
     """
     found = _without_parts(found)
     if len(found) > _MAX_COMPARED:
         return list(found)
-    kept: list[Resolved] = []
+    remaining: list[Resolved] = []
     ordered = sorted(found, key=lambda one: -sum(count for _, count in one.factors))
     for one in ordered:
-        if not any((other.attained or not one.attained) and dominates(other.factors, one.factors) for other in kept):
-            kept = [
+        if not any(
+            (other.attained or not one.attained) and dominates(other.factors, one.factors) for other in remaining
+        ):
+            remaining = [
                 other
-                for other in kept
+                for other in remaining
                 if not ((one.attained or not other.attained) and dominates(one.factors, other.factors))
             ]
-            kept.append(one)
-    return kept
+            remaining.append(one)
+    return remaining
 
 
 def _without_parts(found: Sequence[Resolved]) -> list[Resolved]:

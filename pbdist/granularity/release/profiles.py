@@ -1,8 +1,8 @@
 """All profiles of the changes of a release plan, up to blocks that are exchangeable.
 
-Two blocks are alike if the analyses that read them alone are the same, one for one, and every other analysis reads both
-or neither. To exchange them changes no δ, so that a profile is told by how many blocks of each kind lose records, gain
-some, or both: with a few kinds of blocks there are few profiles, however many blocks there are.
+Two blocks are of one kind if the analyses that read them alone are the same, one for one, and every other analysis
+reads both or neither. To exchange them changes no δ, so that a profile is determined by how many blocks of each kind
+lose records, gain some, or both: with a few kinds of blocks there are few profiles, however many blocks there are.
 """
 
 import itertools
@@ -26,7 +26,7 @@ MAX_PROFILES = 200_000
 
 @dataclass(frozen=True)
 class _Kind:
-    """Blocks that are alike, and the names of the analyses that read these blocks and others."""
+    """Blocks of one kind, and the names of the analyses that read these blocks and others."""
 
     blocks: tuple[str, ...]
     wide: frozenset[str]
@@ -96,7 +96,7 @@ def records_of_change(granularity: Granularity, analyses: Sequence[Analysis]) ->
 
 
 def _of_sets(granularity: Granularity, blocks: Memberships, analyses: Sequence[Analysis]) -> Iterator[Profile]:
-    """Every choice of the listed sets for the records that are removed and added, of those read alike one."""
+    """Every choice of sets for the records that are removed and added, of sets with the same readers one."""
     removed, added = records_of_change(granularity, analyses)
     readers: dict[tuple[str, ...], tuple[str, ...]] = {}
     for names in blocks.sets:
@@ -128,13 +128,13 @@ def _of_kinds(granularity: Granularity, blocks: Blocks | None, analyses: Sequenc
     alone, kinds = _kinds(blocks, analyses)
     at_most = 1 if blocks is None else blocks.at_most
     if len(kinds) > _MANY_KINDS:
-        kept = strongest(
+        indices = strongest(
             [alone[kind.blocks[0]] for kind in kinds],
             [len(kind.blocks) for kind in kinds],
             [kind.wide for kind in kinds],
             touched=2 * at_most if added else removed * at_most,
         )
-        kinds = [kinds[index] for index in kept]
+        kinds = [kinds[index] for index in indices]
     exhaustive = blocks is not None and blocks.exhaustive
     sizes = [len(kind.blocks) for kind in kinds]
     in_place = isinstance(blocks, Partition) and blocks.by == "position"
@@ -158,7 +158,7 @@ def _of_kinds(granularity: Granularity, blocks: Blocks | None, analyses: Sequenc
 
 
 def _kinds(blocks: Blocks | None, analyses: Sequence[Analysis]) -> tuple[dict[str, list[Analysis]], list[_Kind]]:
-    """Return the analyses that read one block alone, in an order that alike blocks share, and the kinds of blocks."""
+    """Return the analyses that read one block alone, in one order for blocks of a kind, and the kinds of blocks."""
     names = () if blocks is None else blocks.blocks
     alone: dict[str, list[Analysis]] = {name: [] for name in names}
     wide: dict[str, set[str]] = {name: set() for name in names}
@@ -303,7 +303,7 @@ def _profile(
 
 
 #: For each way to use pairs, how often each pair is used so: for one record more or less, and for a changed record.
-_Told: TypeAlias = Mapping[Hashable, tuple[Counter[Pair], Counter[Pair]]]
+_Uses: TypeAlias = Mapping[Hashable, tuple[Counter[Pair], Counter[Pair]]]
 
 
 def strongest(
@@ -318,20 +318,20 @@ def strongest(
     enough. Pairs are compared as declared. What a chain of changes does follows: the more a step tells, the more the
     chain.
     """
-    told = [_told(one) for one in alone]
-    order = sorted(range(len(told)), key=lambda index: _noise(alone[index]))
-    kept: list[int] = []
+    uses = [_uses(one) for one in alone]
+    order = sorted(range(len(uses)), key=lambda index: _noise(alone[index]))
+    found: list[int] = []
     for index in order:
         missing = touched
-        for other in kept:
-            if missing > 0 and wide[other] == wide[index] and _tells_more(told[other], told[index]):
+        for other in found:
+            if missing > 0 and wide[other] == wide[index] and _tells_more(uses[other], uses[index]):
                 missing -= sizes[other]
         if missing > 0:
-            kept.append(index)
-    return sorted(kept)
+            found.append(index)
+    return sorted(found)
 
 
-def _told(analyses: Sequence[Analysis]) -> _Told:
+def _uses(analyses: Sequence[Analysis]) -> _Uses:
     found: dict[Hashable, tuple[Counter[Pair], Counter[Pair]]] = {}
     for one in analyses:
         replaced = one.replaced if isinstance(one.replaced, Pair) else None
@@ -343,7 +343,7 @@ def _told(analyses: Sequence[Analysis]) -> _Told:
     return found
 
 
-def _tells_more(more: _Told, less: _Told) -> bool:
+def _tells_more(more: _Uses, less: _Uses) -> bool:
     """Whether for each use the pairs of one block dominate those of another."""
     if more.keys() != less.keys():
         return False

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +33,7 @@ _SLACK = 1e-9
 
 
 class QuickBounds:
-    """Quick upper bounds on δ and ε of P products at once, the larger of the two directions, by Rényi divergences.
+    """Quick upper bounds on δ of P products at once, the larger of the two directions, by Rényi divergences.
 
     Mironov 2017, Proposition 3, with the conversion of Canonne, Kamath & Steinke 2020, Proposition 12. The mass δ' that
     `ApproximateDP` reveals is taken apart: it adds at most 1 - (1 - δ')^r.
@@ -57,31 +58,17 @@ class QuickBounds:
         return float(np.max(ends[np.isfinite(ends)], initial=1.0))
 
     def log_delta(self, rounds: IntArray, epsilon: FloatArray) -> FloatArray:
-        """Return upper bounds on ln δ, shape (P, R, E)."""
+        """Return upper bounds on ln δ, shape (P, R, E), at ε of shape (R, E)."""
         improvement = log_improvement(_ORDERS)
         found = []
-        for r in rounds.tolist():
+        for r, losses in zip(rounds.tolist(), epsilon[:, :, None], strict=True):
             total = r * self._divergence[:, :, None, :]
-            logs = (_ORDERS - 1.0) * (total - epsilon[:, None]) + improvement
-            size = 1.0 + _ORDERS * (1.0 + np.where(np.isfinite(total), total, 0.0) + epsilon[:, None])
+            logs = (_ORDERS - 1.0) * (total - losses) + improvement
+            size = 1.0 + _ORDERS * (1.0 + np.where(np.isfinite(total), total, 0.0) + losses)
             best = np.max(np.min(logs + _SLACK * size, axis=-1), axis=0)
             revealed = -np.expm1(-r * self._revealed * (1.0 + _SLACK))
             with np.errstate(divide="ignore"):
                 found.append(np.logaddexp(np.minimum(best, 0.0), np.log(revealed)[:, None]) + _SLACK)
-        return np.stack(found, axis=1)
-
-    def epsilon(self, rounds: IntArray, delta: FloatArray) -> FloatArray:
-        """Return upper bounds on ε, shape (P, R, D); infinite where none is known."""
-        improvement = log_improvement(_ORDERS)
-        found = []
-        for r in rounds.tolist():
-            total = r * self._divergence[:, :, None, :]
-            revealed = -np.expm1(-r * self._revealed * (1.0 + _SLACK)) * (1.0 + _SLACK)
-            left = delta - revealed[:, None]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                logs = np.where(left > 0.0, np.log(left), -np.inf)[:, :, None]
-                best = np.min(total + (improvement - logs) / (_ORDERS - 1.0), axis=-1)
-            found.append(np.maximum(np.max(best, axis=0), 0.0) * (1.0 + _SLACK) + _SLACK)
         return np.stack(found, axis=1)
 
 
@@ -114,7 +101,7 @@ _LENGTH = 1 << 13
 LARGEST_LOSS = 600.0
 #: Losses that are moved farther than this tell nothing, nats.
 _FARTHEST_MOVED = 100.0
-#: Powers of spectra that are kept.
+#: Powers of spectra in the cache.
 _MAX_POWERS = 500
 #: Exponents t of the moments.
 _TILTS: FloatArray = np.array([0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3.0, 6.0, 12.0, 25.0, 50.0, 100.0])
@@ -124,8 +111,8 @@ class Spectra:
     """Close upper bounds on δ of products of a few pairs, by one Fourier transform each.
 
     Each pair is dominated by one on a common lattice (`pbdist.pld.leaf`, docs/pld.md). The spectra of its P_A masses
-    are kept; of a product they are multiplied, raised to the number of rounds, and transformed back. What is added
-    pays for
+    are computed once; of a product they are multiplied, raised to the number of rounds, and transformed back. What is
+    added pays for
 
     - infinite losses: they have at most the sum of the masses at infinity of all factors, times those of the others;
     - losses beyond the lattice, which wrap around: Markov's inequality for e^(t L), L the loss of the dominating
@@ -171,7 +158,7 @@ class Spectra:
             placed = np.zeros(_LENGTH)
             placed[np.arange(own.first, own.first + own.size) % _LENGTH] = masses
             spectra.append(forward(placed, _LENGTH))
-            # Where no loss is finite there is no moment; nothing is told then.
+            # Where no loss is finite there is no moment.
             with np.errstate(divide="ignore", invalid="ignore"):
                 logs = np.log(masses)
                 tilted = logs + _TILTS[:, None] * own.losses
@@ -236,14 +223,20 @@ class Largest:
     computed: int
 
 
+#: Returns bounds on the quantity of a product, shape (R, K).
+_Compute: TypeAlias = Callable[[list[tuple[Pair, int]]], tuple[FloatArray, FloatArray]]
+#: Returns ε and ln δ, shape (R, K): a product whose δ at that ε is at most that has no more than some best values.
+_Points: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+
+
 def largest_delta(
     products: Sequence[Resolved], rounds: IntArray, epsilon: FloatArray, *, tolerance: float | None
 ) -> Largest:
     """Bound ln δ of the worst product, the larger of the two directions, over (r, ε)."""
 
-    def compute(product: Resolved) -> tuple[FloatArray, FloatArray]:
+    def compute(components: list[tuple[Pair, int]]) -> tuple[FloatArray, FloatArray]:
         table = bounds_table(
-            _components(product),
+            components,
             compositions=rounds,
             epsilon=epsilon,
             tolerance=tolerance,
@@ -253,17 +246,10 @@ def largest_delta(
         )
         return table.log_delta_lower.max(axis=0), table.log_delta_upper.max(axis=0)
 
-    def excess(screen: _Screen, indices: IntArray, best: FloatArray) -> FloatArray:
-        found = np.full(indices.size, -1.0)
-        left = (screen.quick.log_delta(rounds, epsilon)[indices] > best).any(axis=(1, 2))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            close = [np.log(screen.spectra.delta(indices[left], r, epsilon)) for r in rounds.tolist()]
-            above = np.stack(close, axis=1) - best
-        # Where both are of 0, nothing is above.
-        found[left] = np.max(np.where(np.isnan(above), 0.0, above), axis=(1, 2), initial=-np.inf)
-        return found
-
-    return _largest(products, rounds, compute, excess, np.full((rounds.size, epsilon.size), -np.inf))
+    # Before anything is known all are infinitely more than nothing; a faint δ chooses the first one.
+    nothing = np.full((rounds.size, epsilon.size), -np.inf)
+    grid = np.broadcast_to(epsilon, nothing.shape)
+    return _largest(products, rounds, compute, lambda best: (grid, best), nothing)
 
 
 def largest_epsilon(
@@ -271,78 +257,78 @@ def largest_epsilon(
 ) -> Largest:
     """Bound ε of the worst product, with which both directions meet δ, over (r, δ)."""
 
-    def compute(product: Resolved) -> tuple[FloatArray, FloatArray]:
+    def compute(components: list[tuple[Pair, int]]) -> tuple[FloatArray, FloatArray]:
         table = epsilon_table_of(
-            _components(product), compositions=rounds, delta=delta, tolerance=tolerance, joint_directions=True
+            components, compositions=rounds, delta=delta, tolerance=tolerance, joint_directions=True
         )
         return table.lower.max(axis=0), table.upper.max(axis=0)
 
-    def excess(screen: _Screen, indices: IntArray, best: FloatArray) -> FloatArray:
-        found = np.full(indices.size, -1.0)
-        left = (screen.quick.epsilon(rounds, delta)[indices] > best).any(axis=(1, 2))
-        # ε is at most the best one where δ is met there.
-        close = [
-            screen.spectra.delta(indices[left], r, row) - delta for r, row in zip(rounds.tolist(), best, strict=True)
-        ]
-        found[left] = np.max(np.stack(close, axis=1), axis=(1, 2), initial=-np.inf)
-        return found
-
-    return _largest(products, rounds, compute, excess, np.zeros((rounds.size, delta.size)))
-
-
-def _components(product: Resolved) -> list[tuple[Pair, int]]:
-    return sorted(product.factors, key=repr)
+    nothing = np.zeros((rounds.size, delta.size))
+    targets = np.broadcast_to(np.log(delta), nothing.shape)
+    return _largest(products, rounds, compute, lambda best: (best, targets), nothing)
 
 
 class _Screen:
-    """Quick upper bounds of products: by Rényi divergences, and closer by spectra of those that are asked for."""
+    """Quick upper bounds of products: by Rényi divergences, and closer by spectra of those that these leave."""
 
     def __init__(self, products: Sequence[Resolved], rounds: IntArray) -> None:
-        self._products, self.rounds = products, rounds
-        self.quick = QuickBounds(products)
+        self._products, self._rounds = products, rounds
+        self._quick = QuickBounds(products)
 
     @cached_property
-    def spectra(self) -> Spectra:
-        return Spectra(self._products, min(self.quick.far_loss(int(self.rounds.max())), LARGEST_LOSS))
+    def _spectra(self) -> Spectra:
+        return Spectra(self._products, min(self._quick.far_loss(int(self._rounds.max())), LARGEST_LOSS))
+
+    def excess(self, indices: IntArray, epsilon: FloatArray, log_delta: FloatArray) -> FloatArray:
+        """Return by how much ln δ of products may be above the given values, where it is most so; at most 0 for none.
+
+        Both are of shape (R, K).
+        """
+        found = np.full(indices.size, -1.0)
+        left = (self._quick.log_delta(self._rounds, epsilon)[indices] > log_delta).any(axis=(1, 2))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            close = [
+                np.log(self._spectra.delta(indices[left], r, row))
+                for r, row in zip(self._rounds.tolist(), epsilon, strict=True)
+            ]
+            above = np.stack(close, axis=1) - log_delta
+        # Where both are of 0, nothing is above.
+        found[left] = np.max(np.where(np.isnan(above), 0.0, above), axis=(1, 2), initial=-np.inf)
+        return found
 
 
 def _largest(
     products: Sequence[Resolved],
     rounds: IntArray,
-    compute: Callable[[Resolved], tuple[FloatArray, FloatArray]],
-    excess: Callable[[_Screen, IntArray, FloatArray], FloatArray],
+    compute: _Compute,
+    points: _Points,
     nothing: FloatArray,
 ) -> Largest:
     """Compute the products that may be the worst, and return bounds on the largest of all.
 
-    `excess` returns for some products by how much a quick upper bound is above the best lower bounds, at the point
-    where it is most so; a product without any is proved smaller.
+    `nothing` is the least value of the quantity.
     """
-    telling = [one for one in products if one.factors]
-    attained = np.array([one.attained for one in telling], dtype=bool)
-    if not telling:
+    informative = [one for one in products if one.factors]
+    attained = np.array([one.attained for one in informative], dtype=bool)
+    if not informative:
         there = any(one.attained for one in products)
         return Largest(nothing if there else np.full_like(nothing, np.nan), nothing, 0)
-    screen = _Screen(telling, rounds) if len(telling) > _FEW else None
+    screen = _Screen(informative, rounds) if len(informative) > _FEW else None
     found: dict[int, tuple[FloatArray, FloatArray]] = {}
-    for allowed in (np.arange(len(telling)), np.flatnonzero(attained)):
+    for allowed in (np.arange(len(informative)), np.flatnonzero(attained)):
         left, best = allowed, nothing
         if known := [low for index, (low, _) in found.items() if index in allowed]:
             best = np.max(known, axis=0)
-        while left.size:
-            left = np.array([index for index in left.tolist() if index not in found], dtype=np.int64)
-            if not left.size:
-                break
+        while (left := np.array([index for index in left.tolist() if index not in found], dtype=np.int64)).size:
             order = np.zeros(left.size)
             if screen is not None:
-                # Before anything is known all are infinitely more; a faint δ tells the first one.
-                order = excess(screen, left, best if found else np.maximum(best, _FAINTEST))
+                order = screen.excess(left, *points(best if found else np.maximum(best, _FAINTEST)))
                 beaten = (order <= 0.0) & bool(found)
                 left, order = left[~beaten], order[~beaten]
             if not left.size:
                 break
             chosen = int(left[np.argmax(order)])
-            found[chosen] = compute(telling[chosen])
+            found[chosen] = compute(sorted(informative[chosen].factors, key=repr))
             best = np.maximum(best, found[chosen][0])
             report("profile =", len(found), len(found) + left.size - 1)
     lowers = [low for index, (low, _) in found.items() if attained[index]]

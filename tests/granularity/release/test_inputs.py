@@ -96,7 +96,7 @@ def test_strange_values_are_refused_by_name(strange: Any) -> None:
         ("Memberships.sets: expected each set once", lambda: Memberships([("x", "y"), ("y", "x")])),
         ("Memberships.sets[1]: expected each name once", lambda: Memberships([("x",), ("y", "y")])),
         ("Memberships.sets[0]", lambda: Memberships(["xy"])),
-        ("Touch: expected a record", lambda: Touch("a")),
+        ("Touch: give the records removed or added", lambda: Touch("a")),
         ("Touch.removed", lambda: Touch("a", -1)),
         ("Touch.added", lambda: Touch("a", 1, True)),
         ("Touch.analysis", lambda: Touch("", 1)),
@@ -108,7 +108,7 @@ def test_strange_values_are_refused_by_name(strange: Any) -> None:
         ("a.pair", lambda: Analysis("a", WorstOf(PAIR))),
         ("a.pair", lambda: Analysis("a", RandomizedResponse)),
         ("a.reads", lambda: Analysis("a", PAIR, "x")),
-        ("a.reads: expected at least one name", lambda: Analysis("a", PAIR, [])),
+        ("a.reads: give at least one name", lambda: Analysis("a", PAIR, [])),
         ("a.reads: expected each name once", lambda: Analysis("a", PAIR, ["x", "x"])),
         ("a.reads: expected the names of blocks, got a function", lambda: Analysis("a", PAIR, print)),
         ("a.declared", lambda: Analysis("a", PAIR, None, Unbounded)),
@@ -134,12 +134,12 @@ def test_strange_values_are_refused_by_name(strange: Any) -> None:
         ),
         ("ReleasePlan.blocks", lambda: ReleasePlan(Unbounded(), [ONE], ["x"])),
         (
-            "ReleasePlan.profiles: expected none",
+            "ReleasePlan.profiles: leave them out",
             lambda: ReleasePlan(Bounded(), [ONE], None, [Profile([Touch("a", 1)])]),
         ),
-        ("ReleasePlan.profiles: expected every way", lambda: ReleasePlan(ANY, [ONE])),
+        ("ReleasePlan.profiles: give every way", lambda: ReleasePlan(ANY, [ONE])),
         (
-            "ReleasePlan.profiles: expected every way",
+            "ReleasePlan.profiles: give every way",
             lambda: ReleasePlan(GivenMetric("d", math.dist), [ONE]),
         ),
         (

@@ -222,21 +222,17 @@ def drawn_products(seed: int, number: int) -> list[Resolved]:
 def test_quick_bounds_and_spectra_are_upper_bounds(seed: int, rounds: int) -> None:
     products = drawn_products(seed, 6)
     losses = np.array([0.0, 0.1, 1.0, 5.0, 40.0])
-    deltas = np.array([0.5, 1e-2, 1e-6])
     quick = QuickBounds(products)
-    by_moments = quick.log_delta(np.array([rounds]), losses)[:, 0]
+    by_moments = quick.log_delta(np.array([rounds]), losses[None])[:, 0]
     by_spectra = Spectra(products, min(quick.far_loss(rounds), LARGEST_LOSS)).delta(
         np.arange(len(products)), rounds, losses
     )
-    epsilon = quick.epsilon(np.array([rounds]), deltas)[:, 0]
     for row, product in enumerate(products):
         components = sorted(product.factors, key=repr)
         table = bounds_table(components, compositions=[rounds], epsilon=losses, strict=False)  # type: ignore[arg-type]
         lower = table.log_delta_lower[:, 0].max(axis=0)
         assert np.all(lower <= by_moments[row]), product
         assert np.all(table.delta_lower[:, 0].max(axis=0) <= by_spectra[row]), product
-        exact = epsilon_table_of(components, compositions=[rounds], delta=deltas, tolerance=1e-2, joint_directions=True)  # type: ignore[arg-type]
-        assert np.all(exact.lower[:, 0].max(axis=0) <= epsilon[row]), product
 
 
 @pytest.mark.parametrize("seed", [1, 3, pytest.param(0, marks=pytest.mark.nightly)])
