@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from pbdist.mechanisms import Pair
 from pbdist.mechanisms.columns import (
     column_value,
     columns_of_kind,
@@ -22,7 +21,7 @@ from pbdist.mechanisms.columns import (
     row_of,
 )
 from pbdist.mechanisms.texts import composite_text
-from pbdist.study.cells import Block, Cell, CellTable, KnownCells, encoder_of_forms
+from pbdist.study.cells import Block, Cell, CellTable, KnownCells, encoder_of_forms, known
 
 #: Of the column of canonical forms.
 _FORMS = encoder_of_forms()
@@ -31,18 +30,14 @@ _FORMS = encoder_of_forms()
 class DescribedCells(KnownCells):
     """Cells whose columns can be read without making the cells."""
 
+    @property
     @abstractmethod
-    def has(self, name: str) -> bool:
-        """Whether there is a column of that name."""
+    def names(self) -> tuple[str, ...]:
+        """The columns that there are, in the order of `known_columns`."""
 
     @abstractmethod
     def column(self, name: str) -> list[Any]:
         """Return a column of all cells, or ``pair``."""
-
-    @property
-    @abstractmethod
-    def examples(self) -> tuple[Pair, ...]:
-        """A pair of each kind, and all pairs of the kinds that `depends_on_values`."""
 
 
 def absent(name: str) -> str | float:
@@ -52,37 +47,22 @@ def absent(name: str) -> str | float:
 
 def column_names(cells: Sequence[Cell]) -> tuple[str, ...]:
     """Return the columns that describe some cells: label, kind, noise, factor, and the parameters of their kinds."""
-    if isinstance(cells, DescribedCells):
-        # Also where what the cells are made of is damaged.
-        return tuple(name for name in known_columns() if cells.has(name))
-    return tuple(column_descriptions(cells))
+    # Also where what the cells are made of is damaged.
+    return cells.names if isinstance(cells, DescribedCells) else tuple(column_descriptions(cells))
 
 
 def column_descriptions(cells: Sequence[Cell]) -> dict[str, str]:
     """Return the same columns, and what each holds; few cells are made."""
     found: dict[str, set[str]] = {}
-    seen: set[type[Pair]] = set()
-    for pair in _examples(cells):
+    for pair in known(cells).examples:
         kind = type(pair)
         if depends_on_values(kind):
             form = pair.canonical()
-            shared = {*row_of(form)}
             for name in {kind.__name__, *(factor["mechanism"] for factor in factors_of(form))}:
-                found.setdefault(name, set()).update(shared)
-        elif kind not in seen:
-            seen.add(kind)
-            found.setdefault(kind.__name__, set()).update(columns_of_kind(kind))
+                found.setdefault(name, set()).update(row_of(form))
+        elif kind.__name__ not in found:
+            found[kind.__name__] = columns_of_kind(kind)
     return described_columns(found)
-
-
-def _examples(cells: Sequence[Cell]) -> Iterable[Pair]:
-    """Yield a pair of each kind, and all pairs of some kinds, as `DescribedCells.examples`."""
-    if isinstance(cells, DescribedCells):
-        yield from cells.examples
-        return
-    for block in CellTable.of(cells).blocks:
-        kind = block.pairs.kind
-        yield from block.pairs if kind is None or depends_on_values(kind) else block.pairs[:1]
 
 
 def cell_columns(cells: Sequence[Cell], also: Collection[str] = ()) -> dict[str, list[str | float]]:
@@ -95,16 +75,15 @@ def cell_columns(cells: Sequence[Cell], also: Collection[str] = ()) -> dict[str,
     for block in CellTable.of(cells).blocks:
         found = _columns_of(block)
         for name, values in columns.items():
-            none, given = absent(name), found.get(name, ())
-            values.extend([none if value is None else value for value in given] or [none] * block.size)
+            given = found.get(name, itertools.repeat(None, block.size))
+            values.extend(absent(name) if value is None else value for value in given)
     return columns
 
 
-def _columns_of(block: Block) -> dict[str, Sequence[str | float | None]]:
+def _columns_of(block: Block) -> dict[str, Iterable[str | float | None]]:
     """Return the columns that some cells fill; None where one has no value."""
-    kind, columns = block.pairs.kind, block.pairs.columns
-    texts = [*block.pairs.texts(_FORMS)]
-    found: dict[str, Sequence[str | float | None]] = {
+    kind, texts = block.kind, [*block.texts(_FORMS)]
+    found: dict[str, Iterable[str | float | None]] = {
         "mechanism": block.label.each(str),
         "factor": block.factor.each(lambda factor: factor),
         "pair": texts,
@@ -114,7 +93,7 @@ def _columns_of(block: Block) -> dict[str, Sequence[str | float | None]]:
         return found | {name: [row.get(name) for row in rows] for name in dict.fromkeys(itertools.chain(*rows))}
     found |= {"kind": [kind.__name__] * block.size, "noise": [kind.noise_family] * block.size}
     for name, (_, (field, *keys)) in places_of(kind).items():
-        found[name] = columns[str(field)].each(partial(column_value, keys=tuple(keys)))
+        found[name] = block.columns[str(field)].each(partial(column_value, keys=tuple(keys)))
     if is_composite(kind):
         found["made_of"] = [composite_text(json.loads(text)) for text in texts]
     return found
@@ -127,6 +106,5 @@ def column_of(cells: Sequence[Cell], name: str) -> list[Any]:
 
 def columns_of(cells: Sequence[Cell]) -> Mapping[str, Sequence[Any]]:
     """Return the columns of `column_names`; of described cells they are read one by one, and of others made at once."""
-    if not isinstance(cells, DescribedCells):
-        return {name: values for name, values in cell_columns(cells).items() if name != "pair"}
-    return {name: cells.column(name) for name in column_names(cells)}
+    columns = None if isinstance(cells, DescribedCells) else cell_columns(cells)
+    return {name: column_of(cells, name) if columns is None else columns[name] for name in column_names(cells)}

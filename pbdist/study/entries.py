@@ -19,8 +19,8 @@ from pbdist.mechanisms import (
     Product,
     parameters_of,
 )
-from pbdist.study.cells import PairTable, fields_of, unlike
-from pbdist.study.document import Document, Problems, read_each, shown
+from pbdist.study.cells import Block, fields_of, unlike
+from pbdist.study.document import Document, read_each, shown
 from pbdist.study.fields import (
     Values,
     check_keys,
@@ -49,51 +49,42 @@ Make: TypeAlias = Callable[[Sequence[Any]], Pair]
 _Choices: TypeAlias = list[tuple[Any, Document]]
 
 
-def accepted_grid(kind: str, grids: Grids, make: Make) -> PairTable:
+def accepted_grid(kind: str, grids: Grids, make: Make) -> Block:
     """Return the pairs of all combinations of the grids.
 
     Guaranteed: the constructor accepts all of them. It raises what it raises for those that it refuses.
     """
-    if any(name.endswith("]") for name in grids) and not issubclass(MECHANISMS[kind], Product):
-        # Only the fields of products are known to be their pairs.
-        return _listed(grids, make)
+    varying = [name for name, values in grids.items() if len(values) > 1]
 
     def pair(**chosen: Any) -> Pair:
         return make([chosen.get(name, values[0]) for name, values in grids.items()])
 
-    base = pair()
-    held = fields_of(base)
-    not_given = held.keys() - grids.keys()
-    axes: dict[str, list[Any]] = {name: [] for name, values in grids.items() if len(values) > 1}
-    for name, axis in axes.items():
-        for value in grids[name]:
-            found = fields_of(pair(**{name: value}))
-            axis.append(found[name])
-            if any(found[other] != held[other] for other in not_given):
-                # It follows from what varies, as the split of a staircase does from its ε: no grid has the pairs.
-                return _listed(grids, make)
-    for together in _tried(MECHANISMS[kind], grids, [*axes]):
+    held, axes = fields_of(base := pair()), dict[str, list[Any]]()
+    for name in varying:
+        found = [fields_of(pair(**{name: value})) for value in grids[name]]
+        # Only the fields of products are known to be their pairs; and a field may follow from what varies, as the split
+        # of a staircase does from its ε: then no grid has the pairs.
+        follows = any(one[other] != held[other] for one in found for other in held.keys() - grids.keys())
+        if follows or (name not in held and not issubclass(MECHANISMS[kind], Product)):
+            return Block.listed([make(values) for values in itertools.product(*grids.values())])
+        axes[name] = [one[name] for one in found]
+    for together in _tried(MECHANISMS[kind], grids, varying):
         pair(**together)
-    return PairTable.grid(base, axes)
-
-
-def _listed(grids: Grids, make: Make) -> PairTable:
-    return PairTable.listed([make(values) for values in itertools.product(*grids.values())])
+    return Block.grid(base, axes)
 
 
 def _tried(kind: type[Pair], grids: Grids, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield what is to be tried besides each value with the first ones of the others."""
     if issubclass(kind, Product):
         # Of the pairs of a product only that they are for the same neighbours is checked together.
-        grids = {name: [grids[name][place] for place in unlike(grids[name])] for name in names}
-        together = [name for name in names if len(grids[name]) > 1]
+        tried = {name: [grids[name][place] for place in unlike(grids[name])] for name in names}
+        tried = {name: values for name, values in tried.items() if len(values) > 1}
     else:
         wanted = kind.tried_together(grids)
-        together = [name for name in names if name in wanted]
-        grids = {**grids, **{name: [max(grids[name])] for name in together if name in kind.largest_decides}}
-    if len(together) > 1:
-        for chosen in itertools.product(*(grids[name] for name in together)):
-            yield dict(zip(together, chosen, strict=True))
+        tried = {name: list(grids[name]) for name in names if name in wanted}
+        tried |= {name: [max(values)] for name, values in tried.items() if name in kind.largest_decides}
+    if len(tried) > 1:
+        yield from (dict(zip(tried, chosen, strict=True)) for chosen in itertools.product(*tried.values()))
 
 
 def study_kinds() -> tuple[str, ...]:
@@ -103,28 +94,25 @@ def study_kinds() -> tuple[str, ...]:
 
 def expand_entry(entry: Document, kinds: tuple[str, ...] | None = None) -> list[Pair]:
     """Return the pairs of an entry, as `pairs_of_entry` has them; too many to make them all are refused."""
-    pairs = pairs_of_entry(entry, study_kinds() if kinds is None else kinds)
-    if len(pairs) > MAX_MADE:
-        entry.refuse(f"expected at most {MAX_MADE} noise settings, got {len(pairs)}")
-    return [*pairs]
+    blocks = pairs_of_entry(entry, study_kinds() if kinds is None else kinds)
+    count = sum(block.size for block in blocks)
+    if count > MAX_MADE:
+        entry.refuse(f"expected at most {MAX_MADE} noise settings, got {count}")
+    return [pair for block in blocks for pair in block.pairs()]
 
 
-def pairs_of_entry(entry: Document, kinds: tuple[str, ...], own: tuple[str, ...] = ()) -> PairTable:
+def pairs_of_entry(entry: Document, kinds: tuple[str, ...], own: tuple[str, ...] = ()) -> list[Block]:
     """Return the pairs of an entry: those of each of its settings, one after the other.
 
-    `kinds` are the allowed kinds; `own` are keys of the entry that are not parameters of the mechanism.
-
-    Raises
-    ------
-    StudyFileError
-        A key is unknown, missing or has a wrong value, or a mechanism refuses its parameters.
+    `kinds` are the allowed kinds; `own` are keys of the entry that are not parameters of the mechanism. Keys that are
+    unknown or missing, wrong values, and what a mechanism refuses are a `StudyFileError`.
     """
     if not isinstance(entry.data, dict):
         entry.refuse(f"expected a mapping with a kind, got {shown(entry.data)}")
     kind = entry.data.get("kind")
     if kind not in kinds:
         _refuse_kind(entry, kinds)
-    return PairTable.joined(read_each(partial(_expand, entry, kind, (*own, "settings")), settings_of(entry, own)))
+    return read_each(partial(_expand, entry, kind, (*own, "settings")), settings_of(entry, own))
 
 
 def _refuse_kind(entry: Document, kinds: tuple[str, ...]) -> NoReturn:
@@ -149,18 +137,21 @@ def settings_of(entry: Document, own: tuple[str, ...] = ()) -> list[Values]:
     def together(setting: Document) -> Values:
         if not isinstance(setting.data, dict) or not setting.data:
             setting.refuse(f"expected a mapping of parameters, got {shown(setting.data)}")
-        for key in setting.data:
-            if key in shared:
-                setting.at(key).refuse("expected each parameter once, got it beside the settings too")
+        for key in setting.data.keys() & shared.keys():
+            setting.at(key).refuse("expected each parameter once, got it beside the settings too")
         return {**shared, **values_of(setting)}
 
-    listed = entry.at("settings")
-    if not isinstance(listed.data, list) or not listed.data:
-        listed.refuse(f"expected a list of mappings of parameters, got {shown(listed.data)}")
-    return read_each(together, listed.items())
+    return read_each(together, _some(entry.at("settings"), "mappings of parameters").items())
 
 
-def _expand(entry: Document, kind: str, also: tuple[str, ...], values: Values) -> PairTable:
+def _some(document: Document, what: str) -> Document:
+    """Return a document that is a list with items; others are refused."""
+    if not isinstance(document.data, list) or not document.data:
+        document.refuse(f"expected a list of {what}, got {shown(document.data)}")
+    return document
+
+
+def _expand(entry: Document, kind: str, also: tuple[str, ...], values: Values) -> Block:
     """Return the product of the grids of one setting, the first parameter of the kind varying slowest."""
     make: Callable[..., Pair] = MECHANISMS[kind]
     declared = parameters_of(MECHANISMS[kind])
@@ -187,28 +178,26 @@ def _expand(entry: Document, kind: str, also: tuple[str, ...], values: Values) -
         arguments = dict(zip(choices, chosen, strict=True))
         # Constructors take a list of mechanisms one by one.
         listed = [arguments.pop(name) for name in choices if name.endswith("]")]
-        pair: Pair = make(*listed, **arguments)
-        return pair
+        return make(*listed, **arguments)
 
     try:
         return accepted_grid(kind, {name: [value for value, _ in found] for name, found in choices.items()}, made)
     except InvalidInputError as error:
-        _refuse_combinations(entry, choices, made)
+        # Name the combinations that the mechanism refuses, as far as they are looked for.
+        for choice in itertools.islice(itertools.product(*choices.values()), _MAX_TRIED):
+            with problems.collected():
+                _made_at(entry, dict(zip(choices, choice, strict=True)), made)
+            if len(problems.found) == _MAX_WRONG:
+                break
+        problems.refuse()
         entry.refuse(str(error))
 
 
-def _refuse_combinations(entry: Document, choices: Mapping[str, _Choices], make: Make) -> None:
-    """Refuse the combinations of values that a mechanism refuses, as far as they are looked for."""
-    problems = Problems()
-    for choice in itertools.islice(itertools.product(*choices.values()), _MAX_TRIED):
-        with problems.collected():
-            try:
-                make([value for value, _ in choice])
-            except InvalidInputError as error:
-                refuse_constructed(entry, {name: at for name, (_, at) in zip(choices, choice, strict=True)}, error)
-        if len(problems.found) == _MAX_WRONG:
-            break
-    problems.refuse()
+def _made_at(entry: Document, choice: Mapping[str, tuple[Any, Document]], make: Make) -> None:
+    try:
+        make([value for value, _ in choice.values()])
+    except InvalidInputError as error:
+        refuse_constructed(entry, {name: at for name, (_, at) in choice.items()}, error)
 
 
 def _choices(given: Document, kind: str, one: Parameter) -> dict[str, _Choices]:
@@ -218,17 +207,21 @@ def _choices(given: Document, kind: str, one: Parameter) -> dict[str, _Choices]:
         elementary = tuple(name for name in study_kinds() if issubclass(MECHANISMS[name], ElementaryPair))
         return {one.name: [(pair, given) for pair in expand_entry(given, one.domain.kinds or elementary)]}
     if form is Form.MECHANISMS:
-        if not isinstance(value, list) or not value:
-            given.refuse(f"expected a list of mechanisms, at least one, got {shown(value)}")
-        every = read_each(partial(expand_entry, kinds=one.domain.kinds or study_kinds()), given.items())
+        items = _some(given, "mechanisms").items()
+        every = read_each(partial(expand_entry, kinds=one.domain.kinds or study_kinds()), items)
         return {f"{one.name}[{index}]": [(pair, given) for pair in pairs] for index, pairs in enumerate(every)}
-    read = partial(_checked, kind, one)
-    several = _are_alternatives(one, value)
+    read, places = partial(_checked, kind, one), [given]
     try:
-        values = numbers(value, read) if form is Form.NUMBER else each(value, read) if several else (read(value),)
+        if form is Form.NUMBER and not isinstance(value, list):
+            values = numbers(value, read)
+            places *= len(values)
+        elif _are_alternatives(one, value):
+            values, places = each(value, read), given.items()
+        else:
+            values = (read(value),)
     except GridError as error:
         raise StudyFileError.of(given.problem(at, problem) for at, problem in error.problems) from None
-    return {one.name: [(found, given.at(index) if several else given) for index, found in enumerate(values)]}
+    return {one.name: [*zip(values, places, strict=True)]}
 
 
 def _are_alternatives(one: Parameter, value: JsonValue) -> bool:

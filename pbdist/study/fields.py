@@ -1,8 +1,9 @@
 """The keys of a mapping in a file: which are unknown or missing, what they are likely to mean, and what they make."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
+from types import MappingProxyType
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from pbdist.errors import InvalidInputError
@@ -69,28 +70,23 @@ def meant_key(owner: str, key: str, known: Iterable[str]) -> tuple[str | None, s
     return likely(key, names), did_you_mean(key, names)
 
 
-def key_problems(
-    owner: str, unknown: Sequence[str], missing: Iterable[str], known: Sequence[str]
-) -> Iterator[tuple[str, str]]:
-    """Yield unknown and missing keys of a mapping, with what is wrong; `owner` is what it describes, for hints."""
-    # A misspelt key is an unknown key and a missing one: the unknown key has a line.
-    meant = [meant_key(owner, key, known) for key in unknown]
-    for key, (_, hint) in zip(unknown, meant, strict=True):
-        yield key, f"expected one of {', '.join(known)}, got an unknown key{hint}"
-    names = [name for name, _ in meant]
-    lacking = [key for key in missing if key not in names]
-    if names.count(None) < len(lacking):
-        yield from ((key, "expected a value, got nothing: the key is missing") for key in lacking)
-
-
 def check_keys(
     document: Document, values: Values, known: Sequence[str], required: Iterable[str], owner: str = ""
 ) -> Problems:
-    """Return what is wrong with the keys of the mapping in a document, whose values may be elsewhere."""
+    """Return what is wrong with the keys of the mapping in a document, whose values may be elsewhere.
+
+    `owner` is what the mapping describes, for hints.
+    """
     problems = Problems()
-    unknown, missing = [key for key in values if key not in known], [key for key in required if key not in values]
-    for key, problem in key_problems(owner, unknown, missing, known):
-        problems.found.append(values[key].problem((), problem) if key in values else document.problem((key,), problem))
+    # A misspelt key is an unknown key and a missing one: the unknown key has a line.
+    meant = {key: meant_key(owner, key, known) for key in values if key not in known}
+    for key, (_, hint) in meant.items():
+        problems.found.append(values[key].problem((), f"expected one of {', '.join(known)}, got an unknown key{hint}"))
+    names = [name for name, _ in meant.values()]
+    lacking = [key for key in required if key not in values and key not in names]
+    if names.count(None) < len(lacking):
+        missing = "expected a value, got nothing: the key is missing"
+        problems.found += [document.problem((key,), missing) for key in lacking]
     return problems
 
 
@@ -104,31 +100,31 @@ def constructed(
     kind: type[_Made],
     values: Values | None = None,
     *,
-    read: Mapping[str, Callable[[Document], Any]] | None = None,
-    keys: Mapping[str, str] | None = None,
+    read: Mapping[str, Callable[[Document], Any]] = MappingProxyType({}),
+    keys: Mapping[str, str] = MappingProxyType({}),
 ) -> _Made:
     """Return what a dataclass makes of the mapping in a document; its constructor checks the values.
 
     `values` are given if they are not all in the document. `read` makes the values of some fields, and `keys` has the
     names in the file of some fields.
     """
-    names = {one.name: (keys or {}).get(one.name, one.name) for one in fields(kind)}  # type: ignore[arg-type]
+    names = {one.name: keys.get(one.name, one.name) for one in fields(kind)}  # type: ignore[arg-type]
     required = [names[one.name] for one in fields(kind) if one.default is MISSING]  # type: ignore[arg-type]
     if not isinstance(document.data, dict):
         document.refuse(f"expected a mapping with {', '.join(names.values())}, got {shown(document.data)}")
-    given = values_of(document) if values is None else values
-    problems = check_keys(document, given, tuple(names.values()), required)
+    values = values_of(document) if values is None else values
+    problems = check_keys(document, values, tuple(names.values()), required)
+    given = {name: values[key] for name, key in names.items() if key in values}
     arguments: dict[str, Any] = {}
-    for name, key in names.items():
-        if key in given and (key in required or given[key].data is not None):
+    for name, at in given.items():
+        if names[name] in required or at.data is not None:
             with problems.collected():
-                reader = (read or {}).get(name)
-                arguments[name] = given[key].data if reader is None else reader(given[key])
+                arguments[name] = read[name](at) if name in read else at.data
     problems.refuse()
     try:
         return kind(**arguments)
     except InvalidInputError as error:
-        refuse_constructed(document, {name: given[key] for name, key in names.items() if key in given}, error)
+        refuse_constructed(document, given, error)
 
 
 def refuse_constructed(document: Document, values: Values, error: InvalidInputError) -> NoReturn:

@@ -6,7 +6,7 @@ is a `GridError` with all problems.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Context, Decimal, localcontext
 from typing import TypeVar
 
@@ -33,9 +33,9 @@ _MATCH_ULP = 4
 class GridError(ValueError):
     """Wrong values: `problems` are the keys that lead to each, and what is wrong with it."""
 
-    def __init__(self, problem: str, at: Keys = (), others: Sequence[tuple[Keys, str]] = ()) -> None:
+    def __init__(self, problem: str, at: Keys = ()) -> None:
         super().__init__(problem)
-        self.problems = ((at, problem), *others)
+        self.problems: Sequence[tuple[Keys, str]] = ((at, problem),)
 
 
 def each(items: Sequence[JsonValue], read: Callable[[JsonValue], _T], *, repeated: bool = False) -> tuple[_T, ...]:
@@ -45,16 +45,16 @@ def each(items: Sequence[JsonValue], read: Callable[[JsonValue], _T], *, repeate
     wrong: list[tuple[Keys, str]] = []
     for index, item in enumerate(items):
         try:
-            one = read(item)
-            if not repeated and one in known:
+            found.append(read(item))
+            if not repeated and found[-1] in known:
                 raise GridError(f"expected each value once, got {shown(item)} again")
-            known.add(one)
-            found.append(one)
+            known.add(found[-1])
         except GridError as error:
             wrong += [((index, *at), problem) for at, problem in error.problems]
     if wrong:
-        (at, problem), *others = wrong
-        raise GridError(problem, at, others)
+        together = GridError(wrong[0][1])
+        together.problems = wrong
+        raise together
     return tuple(found)
 
 
@@ -69,9 +69,7 @@ def number(value: JsonValue) -> float:
 
 def numbers(value: JsonValue, read: Callable[[JsonValue], float] = number) -> tuple[float, ...]:
     """Return the floats of a grid in the given order, each as `read` returns it."""
-    if isinstance(value, dict):
-        return tuple(read(x) for x in _space(value))
-    return listed(value, read)
+    return tuple(map(read, _space(value, _SPACES))) if isinstance(value, dict) else listed(value, read)
 
 
 def integers(value: JsonValue) -> tuple[int, ...]:
@@ -80,12 +78,7 @@ def integers(value: JsonValue) -> tuple[int, ...]:
     The values of a linspace or geomspace are rounded to the nearest integer, and repeats that come of it are dropped.
     """
     if isinstance(value, dict):
-        if list(value) == ["powers_of_two"]:
-            return _powers_of_two(value["powers_of_two"])
-        if set(value) & set(_SPACES):
-            return tuple(dict.fromkeys(_composition(round(x)) for x in _space(value)))
-        near = did_you_mean(next(iter(value), None), ("powers_of_two", *_SPACES), _OTHER_SPACES)
-        raise GridError(f"expected powers_of_two, linspace or geomspace, got {shown(value)}{near}")
+        return tuple(dict.fromkeys(_composition(round(x)) for x in _space(value, (*_SPACES, "powers_of_two"))))
     return listed(value, _composition)
 
 
@@ -127,44 +120,43 @@ def _composition(value: JsonValue) -> int:
     return value
 
 
-def _powers_of_two(value: JsonValue) -> tuple[int, ...]:
-    pair_of_integers = isinstance(value, list) and len(value) == 2 and all(type(x) is int for x in value)
-    if not pair_of_integers or not 0 <= value[0] <= value[1] <= 62:
-        raise GridError(f"expected [low, high] with 0 <= low <= high <= 62, got {shown(value)}", ("powers_of_two",))
-    return tuple(2**exponent for exponent in range(value[0], value[1] + 1))
-
-
-def _space(value: dict[str, JsonValue]) -> tuple[float, ...]:
-    """Return the values of a linspace or a geomspace."""
-    if len(value) != 1 or next(iter(value)) not in _SPACES:
-        near = did_you_mean(next(iter(value), None), _SPACES, _OTHER_SPACES)
-        raise GridError(f"expected a number, a list, or one of linspace and geomspace, got {shown(value)}{near}")
-    ((kind, arguments),) = value.items()
-    if not isinstance(arguments, list) or len(arguments) != 3:
-        raise GridError(f"expected [first, last, count], got {shown(arguments)}", (kind,))
+def _space(value: dict[str, JsonValue], kinds: Sequence[str]) -> Iterable[float]:
+    """Return the values of a linspace, a geomspace or, as whole numbers, of powers of two."""
+    kind, arguments = next(iter(value.items()), ("", None))
+    if len(value) != 1 or kind not in kinds:
+        near = did_you_mean(kind, kinds, _OTHER_SPACES)
+        raise GridError(f"expected a number, a list, or one of {', '.join(kinds)}, got {shown(value)}{near}")
     try:
-        first, last = number(arguments[0]), number(arguments[1])
+        return _powers_of_two(arguments) if kind == "powers_of_two" else _between(kind, arguments)
     except GridError as error:
         raise GridError(str(error), (kind,)) from None
-    count = arguments[2]
-    if type(count) is not int or not 2 <= count <= _LONGEST_SPACE:
-        raise GridError(f"expected a count from 2 to {_LONGEST_SPACE}, got {shown(count)}", (kind,))
-    if first >= last:
-        raise GridError(f"expected first < last, got {first!r} and {last!r}", (kind,))
-    if kind == "geomspace" and first <= 0:
-        raise GridError(f"expected first > 0, got {first!r}", (kind,))
-    if kind == "linspace":
-        return (first, *(float(f"{x:.15g}") for x in np.linspace(first, last, count)[1:-1]), last)
-    return (first, *_between(first, last, count), last)
 
 
-def _between(first: float, last: float, count: int) -> list[float]:
-    """Return the values of a geomspace between its ends.
+def _powers_of_two(arguments: JsonValue) -> list[int]:
+    whole = isinstance(arguments, list) and len(arguments) == 2 and all(type(x) is int for x in arguments)
+    if not whole or not 0 <= arguments[0] <= arguments[1] <= 62:
+        raise GridError(f"expected [low, high] with 0 <= low <= high <= 62, got {shown(arguments)}")
+    return [2**exponent for exponent in range(arguments[0], arguments[1] + 1)]
 
-    By decimals, not by NumPy: its powers differ by processor, in the last of the 15 digits too, and the same study
-    file would be another study on another machine.
+
+def _between(kind: str, arguments: JsonValue) -> list[float]:
+    """Return the values of a linspace or a geomspace.
+
+    The latter by decimals, not by NumPy: its powers differ by processor, in the last of the 15 digits too, and the same
+    study file would be another study on another machine.
     """
+    if not isinstance(arguments, list) or len(arguments) != 3:
+        raise GridError(f"expected [first, last, count], got {shown(arguments)}")
+    first, last, count = number(arguments[0]), number(arguments[1]), arguments[2]
+    if type(count) is not int or not 2 <= count <= _LONGEST_SPACE:
+        raise GridError(f"expected a count from 2 to {_LONGEST_SPACE}, got {shown(count)}")
+    if first >= last:
+        raise GridError(f"expected first < last, got {first!r} and {last!r}")
+    if kind == "linspace":
+        return [first, *(float(f"{x:.15g}") for x in np.linspace(first, last, count)[1:-1]), last]
+    if first <= 0:
+        raise GridError(f"expected first > 0, got {first!r}")
     with localcontext(Context(prec=_GEOMSPACE_DIGITS)):
         value = Decimal(repr(first))
         ratio = ((Decimal(repr(last)) / value).ln() / (count - 1)).exp()
-        return [float(f"{(value := value * ratio):.15g}") for _ in range(count - 2)]
+        return [first, *(float(f"{(value := value * ratio):.15g}") for _ in range(count - 2)), last]

@@ -1,31 +1,27 @@
 """The format of study files: models of a study, of what extends a store, and of a target; their fields are the keys."""
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Literal, NoReturn, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 from pydantic_core import ErrorDetails
 
 from pbdist.arguments import DIRECTIONS, MAX_BUCKETS, MAX_EPSILON, SMALLEST_TOLERANCE
-from pbdist.errors import InvalidInputError, StudyFileError
-from pbdist.mechanisms import checked_adjacency
+from pbdist.errors import InvalidInputError
+from pbdist.mechanisms import checked_adjacency, one_of
 from pbdist.study import grids
 from pbdist.study.document import MAX_PROBLEMS, Document, Keys, shown
-from pbdist.study.fields import is_exponential, key_problems, number_hint
+from pbdist.study.fields import check_keys, constructor_problem, is_exponential, number_hint, values_of
 from pbdist.study.grids import MAX_COMPOSITIONS, GridError
 from pbdist.study.spec import NAME
-from pbdist.suggestions import did_you_mean
 from pbdist.table import METHODS
 from pbdist.types import JsonValue
 
 _Model = TypeVar("_Model", bound=BaseModel)
 #: The configuration of every model of a study file.
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-#: The types of pydantic's errors of keys.
-_OF_KEYS = ("extra_forbidden", "missing")
 #: What pydantic expects where it found something else, by the type of its error.
 _EXPECTED: Mapping[str, str] = {
     "greater_than": "a number above {gt:g}",
@@ -44,60 +40,43 @@ _EXPECTED: Mapping[str, str] = {
 }
 
 
-def refuse(document: Document, keys: Keys, problem: str) -> NoReturn:
-    """Raise the `StudyFileError` for the value at `keys`."""
-    raise document.error(keys, problem)
-
-
-def _value_problems(details: ErrorDetails) -> Iterator[tuple[Keys, str]]:
-    """Yield what pydantic found wrong with a value: the keys from the model to it, and the problem."""
-    context, got = details.get("ctx", {}), details["input"]
-    if isinstance(context.get("error"), GridError):
-        yield from (((*details["loc"], *at), problem) for at, problem in context["error"].problems)
-        return
-    known = _EXPECTED.get(details["type"])
-    expected = details["msg"].removeprefix("Input should be ") if known is None else known.format(**context)
-    yield details["loc"], f"expected {expected}, got {shown(got)}{number_hint(got)}"
-
-
-def value_at(document: Document, keys: Keys) -> JsonValue:
-    """Return the value at some keys, which is there."""
-    return document.at(*keys).data
-
-
 def model_at(document: Document, keys: Keys, model: type[_Model], *, joint: str = "with", owner: str = "") -> _Model:
     """Return the mapping at `keys` as a model reads it; one error has all that is wrong with it.
 
     `owner` names what the mapping describes in hints. What is no mapping is refused in a sentence with `joint`.
     """
-    value = value_at(document, keys)
-    if not isinstance(value, dict):
-        refuse(document, keys, f"expected a mapping {joint} {', '.join(model.model_fields)}, got {shown(value)}")
+    document, known = document.at(*keys), model.model_fields
+    if not isinstance(document.data, dict):
+        document.refuse(f"expected a mapping {joint} {', '.join(known)}, got {shown(document.data)}")
+    required = [name for name, field in known.items() if field.is_required()]
+    problems = check_keys(document, values_of(document), tuple(known), required, owner)
     try:
-        return model.model_validate(value)
+        made = model.model_validate(document.data)
     except ValidationError as error:
-        found = error.errors(include_url=False)[:MAX_PROBLEMS]
-    unknown, missing = ([str(one["loc"][-1]) for one in found if one["type"] == kind] for kind in _OF_KEYS)
-    of_keys = key_problems(owner, unknown, missing, tuple(model.model_fields))
-    of_values = (problem for one in found if one["type"] not in _OF_KEYS for problem in _value_problems(one))
-    wrong = itertools.chain((((key,), problem) for key, problem in of_keys), of_values)
-    raise StudyFileError.of(document.problem((*keys, *at), problem) for at, problem in wrong)
+        for one in error.errors(include_url=False)[:MAX_PROBLEMS]:
+            problems.found += [document.problem(at, problem) for at, problem in _value_problems(one)]
+    problems.refuse()
+    return made
+
+
+def _value_problems(details: ErrorDetails) -> Iterator[tuple[Keys, str]]:
+    """Yield what pydantic found wrong with a value: the keys from the model to it, and the problem."""
+    place, context, got = details["loc"], details.get("ctx", {}), details["input"]
+    error = context.get("error")
+    if details["type"] in ("extra_forbidden", "missing"):
+        return
+    if isinstance(error, GridError):
+        yield from (((*place, *at), problem) for at, problem in error.problems)
+    elif isinstance(error, InvalidInputError):
+        yield place, constructor_problem(error)[2]
+    else:
+        known = _EXPECTED.get(details["type"])
+        expected = details["msg"].removeprefix("Input should be ") if known is None else known.format(**context)
+        yield place, f"expected {expected}, got {shown(got)}{number_hint(got)}"
 
 
 def _one_of(names: Sequence[str]) -> AfterValidator:
-    def check(value: str) -> str:
-        if value not in names:
-            raise GridError(f"expected one of {', '.join(names)}, got {shown(value)}{did_you_mean(value, names)}")
-        return value
-
-    return AfterValidator(check)
-
-
-def _adjacency(value: JsonValue) -> str:
-    try:
-        return checked_adjacency(value, "").value
-    except InvalidInputError as error:
-        raise GridError(str(error).removeprefix(": ")) from None
+    return AfterValidator(partial(one_of(*names).check, "study", "value"))
 
 
 def _loss(value: JsonValue, *, least: float, most: float, what: str) -> float:
@@ -145,7 +124,7 @@ class TargetModel(BaseModel):
 
 
 class FileModel(BaseModel):
-    """What both kinds of study files may have; None stands for what is not given."""
+    """A file that holds what is new in a store; None stands for what is as in the store."""
 
     model_config = STRICT
     #: The version of the format.
@@ -163,7 +142,9 @@ class FileModel(BaseModel):
     keep_states: bool | None = None
     targets: list[Any] = []
     extend: bool = False
-    adjacency: Annotated[str, PlainValidator(_adjacency)] | None = None
+    adjacency: Annotated[str, PlainValidator(lambda value: checked_adjacency(value, "adjacency").value)] | None = None
+    mechanisms: Annotated[list[Any], Field(min_length=1)] | None = None
+    compositions: Rounds | None = None
 
 
 class StudyModel(FileModel):
@@ -171,10 +152,3 @@ class StudyModel(FileModel):
 
     mechanisms: Annotated[list[Any], Field(min_length=1)]
     compositions: Rounds
-
-
-class AdditionModel(FileModel):
-    """A study file that holds what is new in a store: what it does not name is as in the store."""
-
-    mechanisms: Annotated[list[Any], Field(min_length=1)] | None = None
-    compositions: Rounds | None = None

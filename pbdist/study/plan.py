@@ -7,7 +7,7 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -26,8 +26,6 @@ from pbdist.types import FloatArray, IntArray
 _MAX_CLASSES, _MAX_MERGERS = 200, 11
 #: Sizes are binary orders of floats; that of 0 is below all others.
 _OF_ZERO = -2000
-#: The kind of a pair and the sizes of its parameters, then that of its factor.
-_Key: TypeAlias = tuple[Hashable, ...]
 
 
 def similar_cells(cells: Sequence[Cell]) -> tuple[IntArray, tuple[int, ...]]:
@@ -40,9 +38,8 @@ def similar_cells(cells: Sequence[Cell]) -> tuple[IntArray, tuple[int, ...]]:
     for _ in range(_MAX_MERGERS):
         if len(numbers) <= _MAX_CLASSES:
             break
-        coarser: dict[Hashable, int] = {}
-        merged = [coarser.setdefault(_coarser(key), len(coarser)) for key in numbers]
-        class_of, numbers = np.array(merged, dtype=np.int64)[class_of], coarser
+        coarser = Column.of(map(_coarser, numbers))
+        class_of, numbers = coarser.codes[class_of], {key: row for row, key in enumerate(coarser.values)}
     order, counts = np.argsort(class_of, kind="stable"), np.bincount(class_of, minlength=len(numbers))
     return class_of, tuple(order[np.cumsum(counts) - counts + counts // 2].tolist())
 
@@ -53,56 +50,40 @@ def _classes(block: Block, numbers: dict[Hashable, int]) -> IntArray:
     A key has an item for each parameter. So cells have the same key if the first cells with each of their values have;
     but for `Pair.likeness`, which may depend on several parameters.
     """
-    pairs = block.pairs
-    varying = [column for column in pairs.columns.values() if len(column.values) > 1]
+    varying = [column for column in (*block.columns.values(), block.factor) if len(column.values) > 1]
     found = np.zeros(block.size, dtype=np.int64)
     for column in varying:
         _, first, value = np.unique(column.codes, return_index=True, return_inverse=True)
-        found = _combined(found, Column.of(map(_key_of, pairs.taken(first))), value)
-    if pairs.kind is not None and pairs.kind.likeness is not Pair.likeness and len(varying) > 1:
-        found = _combined(found, Column.of(map(_likeness_of, pairs)))
-    found = _combined(found, Column.of(map(_key_of_factor, block.factor.values)), block.factor.codes)
+        keys = Column.of(_key_of(block.cell(row)) for row in first.tolist())
+        found = found * len(keys.values) + keys.codes[value]
+    if block.kind is not None and block.kind.likeness is not Pair.likeness and len(varying) > 1:
+        keys = Column.of(map(_likeness_of, block.pairs()))
+        found = found * len(keys.values) + keys.codes
     _, first, which = np.unique(found, return_index=True, return_inverse=True)
     number_of = np.empty(first.size, dtype=np.int64)
     for place in np.argsort(first).tolist():
-        cell = block.cell(first[place])
-        number_of[place] = numbers.setdefault((*_key_of(cell.pair), *_key_of_factor(cell.factor)), len(numbers))
+        number_of[place] = numbers.setdefault(_key_of(block.cell(first[place])), len(numbers))
     return number_of[which]
 
 
-def _combined(found: IntArray, keys: Column, rows: Any = ...) -> IntArray:
-    """Return numbers that are different where those found, or the keys of the rows, are."""
-    result: IntArray = found * len(keys.values) + keys.codes[rows]
-    return result
-
-
-def _key_of(pair: Pair) -> _Key:
-    return (type(pair), pair.symmetric, *map(_key_of_value, fields_of(pair).values()), *_likeness_of(pair))
-
-
-def _likeness_of(pair: Pair) -> _Key:
-    return tuple(one if type(one) is int else _size(one) for one in pair.likeness())
-
-
-def _key_of_factor(factor: float | None) -> _Key:
-    return () if factor is None else (_size(factor - 1.0),)
-
-
-def _key_of_value(value: Any) -> Hashable:
-    if isinstance(value, float | int):
-        return _size(value)
+def _key_of(value: Any) -> Hashable:
+    """Return the kinds of what a value is made of, and the binary orders of its numbers."""
+    if isinstance(value, Cell):
+        return _key_of(value.pair), _key_of(None if value.factor is None else value.factor - 1.0)
     if isinstance(value, Pair):
-        return _key_of(value)
+        return (type(value), value.symmetric, *map(_key_of, fields_of(value).values()), *_likeness_of(value))
+    if isinstance(value, float | int):
+        return math.frexp(value)[1] if value else _OF_ZERO
     if isinstance(value, tuple):
         # Of more values than two their number counts.
         long = len(value) > 2 and not isinstance(value[0], Pair)
-        return _size(len(value)) if long else tuple(map(_key_of_value, value))
+        return _key_of(len(value)) if long else tuple(map(_key_of, value))
     hashable: Hashable = value
     return hashable
 
 
-def _size(value: float) -> int:
-    return math.frexp(value)[1] if value else _OF_ZERO
+def _likeness_of(pair: Pair) -> tuple[Hashable, ...]:
+    return tuple(one if type(one) is int else _key_of(one) for one in pair.likeness())
 
 
 def _coarser(key: Hashable) -> Hashable:
@@ -111,29 +92,17 @@ def _coarser(key: Hashable) -> Hashable:
     return key >> 1 if type(key) is int else key
 
 
-@dataclass(frozen=True)
-class CellCost:
-    """Time and memory of one cell."""
-
-    #: Projected time on one core.
-    seconds: float
-    #: Projected memory of a worker process while it computes the cell, without that of the process itself.
-    peak_bytes: int
-    #: Upper estimate of all its saved states; 0 where none are saved.
-    state_bytes: int
-
-
 #: What is projected for a cell whose mechanism raises an exception.
-_OF_FAILING = CellCost(1.0, 1 << 28, 0)
+_OF_FAILING = Cost(1.0, 1 << 28, 0)
 
 
-def cell_costs(study: StudySpec) -> tuple[list[CellCost], IntArray]:
+def cell_costs(study: StudySpec) -> tuple[list[Cost], IntArray]:
     """Return the cost of one cell of each class of similar ones, and the class of each cell."""
     class_of, examples = similar_cells(study.cells)
     return [cell_cost(study, study.cells[example]) for example in examples], class_of
 
 
-def cell_cost(study: StudySpec, cell: Cell) -> CellCost:
+def cell_cost(study: StudySpec, cell: Cell) -> Cost:
     """Return what one cell of a study is projected to take."""
     try:
         return _tight_cost(study, cell) if study.method == "tight" else _bucket_cost(study, cell)
@@ -156,7 +125,7 @@ _STATE_VECTORS, _FFT_VECTORS = 10, 6
 _SAVED_VECTORS = 4
 
 
-def _bucket_cost(study: StudySpec, cell: Cell) -> CellCost:
+def _bucket_cost(study: StudySpec, cell: Cell) -> Cost:
     """Return the cost of a cell by the method of privacy buckets."""
     rounds, directions = study.compositions, 1 if cell.pair.symmetric else 2
     state = study.buckets or DEFAULT_BUCKETS
@@ -172,7 +141,7 @@ def _bucket_cost(study: StudySpec, cell: Cell) -> CellCost:
     # The states of the ladder live until the last r that uses them is done, in the worst case all of them.
     peak = 8 * ((_STATE_VECTORS + _SAVED_VECTORS * (ladder + saved)) * state + _FFT_VECTORS * transform)
     seconds = choice + directions * (leaf + steps * step + evaluation)
-    return CellCost(seconds, peak, directions * saved * 8 * _SAVED_VECTORS * state)
+    return Cost(seconds, peak, directions * saved * 8 * _SAVED_VECTORS * state)
 
 
 #: A cell, and each of its points.
@@ -190,11 +159,10 @@ _SECONDS_PER_ENCLOSED_PRODUCT, _SECONDS_PER_RESOLUTION = 0.06, 2.0e-4
 _PICTURE = Fineness(resolution=25.0, lost=1e-14, matters=1e-8)
 
 
-def _tight_cost(study: StudySpec, cell: Cell) -> CellCost:
+def _tight_cost(study: StudySpec, cell: Cell) -> Cost:
     """Return the cost of a cell by the tight method; of the worst of several pairs, that of one after the other."""
     if cell.pair.is_worst_of_several:
-        costs = [_tight_cost(study, replace(cell, pair=pair)) for pair in cell.pair.alternatives]
-        return CellCost(sum(one.seconds for one in costs), max(one.peak_bytes for one in costs), 0)
+        return sum((_tight_cost(study, replace(cell, pair=pair)) for pair in cell.pair.alternatives), Cost(0.0, 0))
     rounds, epsilon = _thinned(study.compositions, _MAX_ROUNDS), _thinned(study.epsilon, _MAX_EPSILON)
     factors = cell.pair.factors
     outcomes = sum(factor.outcomes for factor in factors)
@@ -217,7 +185,7 @@ def _tight_cost(study: StudySpec, cell: Cell) -> CellCost:
         cost = table_cost(question, width=width, positions=study.buckets, keep_states=study.keep_states)
     except PbdistError:
         # The run reports the cell that cannot be computed, and computes the others.
-        cost = Cost(0.0, 0, 0)
+        cost = Cost(0.0, 0)
     more = len(study.compositions) / len(rounds)
     points = len(study.compositions) * len(study.epsilon)
     seconds = _SECONDS_PER_CELL + _SECONDS_PER_POINT * points + cost.seconds + _seconds_of_enclosures(cell, tolerance)
@@ -228,7 +196,7 @@ def _tight_cost(study: StudySpec, cell: Cell) -> CellCost:
         states = round(more * cost.state_bytes)
         seconds += _SECONDS_PER_STATE * len(study.compositions) + _SECONDS_PER_STATE_BYTE * states
     climbs = _BYTES_PER_CLIMB if study.keep_states else 0
-    return CellCost(seconds, cost.peak_bytes + climbs + 2 * states + _BYTES_PER_OUTCOME * outcomes, states)
+    return Cost(seconds, cost.peak_bytes + climbs + 2 * states + _BYTES_PER_OUTCOME * outcomes, states)
 
 
 def _seconds_of_enclosures(cell: Cell, tolerance: float) -> float:
@@ -386,7 +354,7 @@ def elapsed(batch_seconds: Sequence[float] | FloatArray, workers: int) -> float:
     return max(float(seconds.max(initial=0.0)), float(seconds.sum()) / workers)
 
 
-def _store_bytes(study: StudySpec, batches: int, costs: Sequence[CellCost], class_of: IntArray) -> int:
+def _store_bytes(study: StudySpec, batches: int, costs: Sequence[Cost], class_of: IntArray) -> int:
     points = 2 * len(study.compositions) * len(study.epsilon)
     total = _STORE_BYTES + _BATCH_BYTES * batches + len(study.cells) * (_CELL_BYTES + (8 * _BOUND_ARRAYS + 1) * points)
     if study.keep_states:

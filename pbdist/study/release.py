@@ -3,10 +3,10 @@
 import itertools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 from pbdist.errors import InvalidInputError
 from pbdist.granularity.notions import (
@@ -30,8 +30,8 @@ from pbdist.granularity.release.declared import (
     on_each_block,
 )
 from pbdist.granularity.release.plan import ReleasePlan
-from pbdist.mechanisms import Pair, Product, WorstOf
-from pbdist.study.cells import PairTable
+from pbdist.mechanisms import Adjacency, Pair, Product, WorstOf
+from pbdist.study.cells import Block
 from pbdist.study.document import Document, Problems, read_each, shown
 from pbdist.study.entries import MAX_MADE, expand_entry, pairs_of_entry, settings_of, study_kinds
 from pbdist.study.fields import Values, check_keys, constructed, refuse_constructed, values_of
@@ -49,6 +49,11 @@ _WITH_PARAMETERS: Mapping[str, type[Granularity]] = {"user-level": UserLevel, "n
 _EXAMPLES = ("{user-level: {records: ..}}", "{node-level: {degree: .., presence: public}}", "{given: ..}")
 #: The classes of blocks by their first key, which is the first of their fields.
 _BLOCKS: Mapping[str, type[Blocks]] = {"partition": Partition, "overlapping": Overlapping, "memberships": Memberships}
+#: What plans of a granularity are for; of the others nothing is known.
+_NEIGHBOURS: Mapping[Any, Adjacency] = {
+    "bounded": Adjacency.REPLACE_ONE,
+    **dict.fromkeys(("unbounded", "edge-level", "user-level", "node-level"), Adjacency.ADD_OR_REMOVE),
+}
 #: A text of at most 100 letters that begins and ends with none that is a space.
 _LABEL = re.compile(r"\S(.{0,98}\S)?")
 #: Blocks that are given by their number.
@@ -61,33 +66,44 @@ class MechanismEntry:
 
     document: Document
     label: str
-    pairs: PairTable
+    blocks: Sequence[Block]
+    #: What its pairs say of their neighbours, or a plan by its granularity, each with the name of what says it.
+    said: Sequence[tuple[str, Adjacency]]
+
+    @property
+    def adjacencies(self) -> set[Adjacency]:
+        """What its pairs say of their neighbours."""
+        return {one for block in self.blocks for one in block.adjacencies}
 
 
 def mechanism_entry(document: Document) -> MechanismEntry:
     """Return an entry of a study's list of mechanisms, which may be a release plan."""
-    problems = Problems()
-    own = ("label", "adjacency")
+    problems, own = Problems(), ("label", "adjacency")
+    names: list[Any] = []
     with problems.collected():
         if isinstance(document.data, dict) and document.data.get("kind") == RELEASE_PLAN:
-            plans = read_each(partial(_plans, document, own), settings_of(document, own))
-            pairs = PairTable.listed([*itertools.chain(*plans)])
+            settings = settings_of(document, own)
+            plans = read_each(partial(_plans, document, own), settings)
+            blocks = [Block.listed([*itertools.chain(*plans)])]
+            given = [values["granularity"].data for values in settings]
+            names = [next(iter(one)) if isinstance(one, dict) else one for one in given]
         else:
-            pairs = pairs_of_entry(document, (*study_kinds(), RELEASE_PLAN), own)
+            blocks = pairs_of_entry(document, (*study_kinds(), RELEASE_PLAN), own)
     values = document.data if isinstance(document.data, dict) else {}
     label = values.get("label", values.get("kind"))
     if "label" in values and not (isinstance(label, str) and _LABEL.fullmatch(label) and label.isprintable()):
         problems.found.append(document.problem(("label",), f"expected a short text on one line, got {shown(label)}"))
     problems.refuse()
-    return MechanismEntry(document, str(label), pairs)
+    said = [(str(label), one) for block in blocks for one in sorted(block.adjacencies)]
+    said += [(f"{label} of granularity {name}", _NEIGHBOURS[name]) for name in names if name in _NEIGHBOURS]
+    return MechanismEntry(document, str(label), blocks, said)
 
 
 def _plans(entry: Document, own: tuple[str, ...], values: Values) -> list[Pair]:
     """Return the plans of one setting: every combination of the grids within the analyses."""
     known = ("kind", *(one.name for one in fields(ReleasePlan)), *own, "settings")
     check_keys(entry, values, known, ("granularity", "analyses")).refuse()
-    problems = Problems()
-    blocks: Blocks | None = None
+    problems, blocks = Problems(), None
     profiles: list[Profile] = []
     with problems.collected():
         granularity = granularity_at(values["granularity"])
@@ -105,36 +121,29 @@ def _plans(entry: Document, own: tuple[str, ...], values: Values) -> list[Pair]:
         entry.refuse(f"expected at most {MAX_MADE} noise settings, got {count}")
     found: list[Pair] = []
     for choice in itertools.product(*alternatives):
+        runs = tuple(itertools.chain(*choice))
         try:
-            pair = ReleasePlan(granularity, tuple(itertools.chain(*choice)), blocks, tuple(profiles)).pair()
+            pair = ReleasePlan(granularity, runs, blocks, tuple(profiles)).pair()
         except InvalidInputError as error:
-            _refuse_plan(entry, values, alternatives, error)
+            # At the field of an analysis that the error names, or of the plan.
+            for item, its in zip(values["analyses"].items(), choice, strict=True):
+                if any(str(error).startswith(f"{run.name}.") for run in its):
+                    refuse_constructed(item, values_of(item), error)
+            refuse_constructed(entry, values, error)
         # A product too is the worst of one, so that stores have a column of the scale that all share.
         found.append(WorstOf(pair) if isinstance(pair, Product) else pair)
     return found
 
 
-def _refuse_plan(
-    entry: Document, values: Values, alternatives: Sequence[Sequence[Sequence[Analysis]]], error: InvalidInputError
-) -> NoReturn:
-    """Refuse a plan: at the field of an analysis that its error names, or of the plan."""
-    for item, found in zip(values["analyses"].items(), alternatives, strict=True):
-        names = {run.name for runs in found for run in runs}
-        if any(str(error).startswith(f"{name}.") for name in names):
-            refuse_constructed(item, values_of(item), error)
-    refuse_constructed(entry, values, error)
-
-
 def granularity_at(document: Document) -> Granularity:
     """Return a granularity: a name, or a name with its parameters."""
     value = document.data
+    name, *others = value if isinstance(value, dict) and value else (value,)
     if isinstance(value, str) and value in _SIMPLE:
         return _SIMPLE[value]()
-    given = next(iter(value), None) if isinstance(value, dict) else value
-    if not isinstance(value, dict) or len(value) != 1 or given not in (*_WITH_PARAMETERS, "given"):
-        near = did_you_mean(given, (*_SIMPLE, *_WITH_PARAMETERS, "given"))
+    if not isinstance(value, dict) or others or name not in (*_WITH_PARAMETERS, "given"):
+        near = did_you_mean(name, (*_SIMPLE, *_WITH_PARAMETERS, "given"))
         document.refuse(f"expected one of {', '.join((*_SIMPLE, *_EXAMPLES))}, got {shown(value)}{near}")
-    (name,) = value
     if name in _WITH_PARAMETERS:
         return constructed(document.at(name), _WITH_PARAMETERS[name])
     if not isinstance(value[name], str) or not value[name]:
@@ -150,12 +159,10 @@ def _undecided(first: object, second: object) -> bool:
 def blocks_at(document: Document) -> Blocks:
     """Return blocks: a partition, overlapping ones, or the sets of blocks of one record."""
     value = document.data
-    key = next((key for key in _BLOCKS if isinstance(value, dict) and key in value), None)
-    if key is None:
-        document.refuse(f"expected a partition, overlapping blocks or memberships, got {shown(value)}")
-    kind = _BLOCKS[key]
-    first = fields(kind)[0].name
-    return constructed(document, kind, keys={first: key}, read={"blocks": _names})
+    for key, kind in _BLOCKS.items():
+        if isinstance(value, dict) and key in value:
+            return constructed(document, kind, keys={fields(kind)[0].name: key}, read={"blocks": _names})
+    document.refuse(f"expected a partition, overlapping blocks or memberships, got {shown(value)}")
 
 
 def _names(document: Document) -> Sequence[Any]:
@@ -184,22 +191,19 @@ def _analysis(blocks: Blocks | None, entry: Document) -> list[tuple[Analysis, ..
 def _runs(entry: Document, blocks: Blocks | None, values: Values) -> list[tuple[Analysis, ...]]:
     known = (*(one.name for one in fields(Analysis)), "reads_each", "settings")
     check_keys(entry, values, known, ("name", "pair")).refuse()
-    pairs = expand_entry(values["pair"])
-    replaced: Sequence[Any] = [values["replaced"].data if "replaced" in values else None]
-    if isinstance(replaced[0], dict):
-        replaced = expand_entry(values["replaced"])
+    pairs: list[Any] = expand_entry(values["pair"])
+    replaced: list[Any] = [None]
+    if "replaced" in values:
+        at = values["replaced"]
+        replaced = expand_entry(at) if isinstance(at.data, dict) else [at.data]
     each = _each_block(values, blocks)
     own = {key: value for key, value in values.items() if key != "reads_each"}
     found: list[tuple[Analysis, ...]] = []
-    for pair, other in itertools.product(pairs, replaced):
-        read = {"pair": _always(pair), "replaced": _always(other), "declared": granularity_at}
-        analysis = constructed(entry, Analysis, own, read=read)
+    for chosen in itertools.product(pairs, replaced):
+        pair, other = ((lambda _, value=value: value) for value in chosen)
+        analysis = constructed(entry, Analysis, own, read={"pair": pair, "replaced": other, "declared": granularity_at})
         found.append((analysis,) if each is None else on_each_block(analysis, each))
     return found
-
-
-def _always(value: Any) -> Callable[[Document], Any]:
-    return lambda _: value
 
 
 def _each_block(values: Values, blocks: Blocks | None) -> tuple[str, ...] | None:

@@ -156,7 +156,7 @@ def test_a_store_of_products_makes_few_cells_to_say_it(
         "back": {Adjacency.ADD_OR_REMOVE},
     }
     made = []
-    plain = StoredCells._cell
-    monkeypatch.setattr(StoredCells, "_cell", lambda cells, number: made.append(number) or plain(cells, number))
+    plain = StoredCells.cell
+    monkeypatch.setattr(StoredCells, "cell", lambda cells, number: made.append(number) or plain(cells, number))
     assert neighbours_by_label(spec) == {label: found.pop() for label, found in whole.items()}
     assert len(made) == 3

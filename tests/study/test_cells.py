@@ -10,7 +10,7 @@ import pytest
 
 from pbdist.mechanisms import Laplace
 from pbdist.study import StudySpec, load_study, plan_study
-from pbdist.study.cells import Block, CellTable, PairTable, repeated_cells
+from pbdist.study.cells import Block, CellTable, repeated_cells
 from pbdist.study.columns import cell_columns
 from pbdist.study.extension import missing_points
 from pbdist.study.plan import similar_cells
@@ -128,7 +128,7 @@ def test_a_plan_is_that_of_the_cells_made_one_by_one(study: StudySpec) -> None:
 
 def laplaces(label: str, scales: tuple[float, ...], sensitivities: tuple[float, ...] = (1.0,)) -> Block:
     axes = {"scale": scales, "sensitivity": sensitivities}
-    return Block.of(label, PairTable.grid(Laplace(1.0), axes), (None, 1.5))
+    return Block.grid(Laplace(1.0), axes).labelled(label, (None, 1.5))
 
 
 def test_the_first_repeated_cell_of_each_block_is_found() -> None:
@@ -137,7 +137,7 @@ def test_the_first_repeated_cell_of_each_block_is_found() -> None:
         laplaces("b", (2.0, 3.0)),
         laplaces("a", (5.0, 3.0, 2.0)),
         laplaces("b", (4.0,)),
-        Block.of("a", PairTable.listed([Laplace(7.0), Laplace(8.0), Laplace(7.0)]), (1.5,)),
+        Block.listed([Laplace(7.0), Laplace(8.0), Laplace(7.0)]).labelled("a", (1.5,)),
         laplaces("c", (4.0, 4.0)),
     ]
     found = [(one.block, one.cell.pair, one.cell.factor, one.first_block) for one in repeated_cells(blocks)]
