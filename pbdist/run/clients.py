@@ -30,9 +30,9 @@ from distributed.deploy.adaptive import Adaptive
 from distributed.deploy.spec import SpecCluster
 from distributed.worker_memory import parse_memory_limit
 
-from pbdist.errors import InvalidInputError, MissingDependencyError, PbdistError
+from pbdist.errors import InvalidInputError, MissingDependencyError, PbdistError, shown
 from pbdist.run.events import one_line
-from pbdist.study.document import Document, read_document, shown
+from pbdist.study.document import Document, read_document
 from pbdist.suggestions import did_you_mean
 
 Thing = TypeVar("Thing")

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import yaml
 
-from pbdist.errors import FileProblem, StudyFileError
+from pbdist.errors import FileProblem, StudyFileError, shown
 from pbdist.input_files import read_input
 from pbdist.types import JsonValue
 
@@ -22,8 +22,7 @@ Keys: TypeAlias = tuple[str | int, ...]
 
 #: Longer whole numbers are floats: each of these has one.
 _INTEGER = re.compile(r"[-+]?[0-9]{1,300}")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_SPECIAL = re.compile(r"(?P<sign>[-+]?)\.(?P<word>inf|Inf|INF|nan|NaN|NAN)")
+_FLOAT = re.compile(r"[-+]?((\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|\.(inf|Inf|INF|nan|NaN|NAN))")
 _WORDS: Mapping[str, bool | None] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
@@ -39,11 +38,6 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _Made = TypeVar("_Made")
 _Place = TypeVar("_Place")
-
-
-def shown(value: object) -> str:
-    """Return a value as short text on one line, for an error."""
-    return _cut(" ".join(repr(value).split()))
 
 
 def _cut(text: str) -> str:
@@ -135,11 +129,7 @@ def read_each(read: Callable[[_Place], _Made], places: Iterable[_Place]) -> list
 def read_document(path: Path, read: Callable[[Document], _Made], what: str = "study") -> _Made:
     """Return what `read` makes of the YAML file at `path`; `what` names the kind of file in errors.
 
-    Raises
-    ------
-    StudyFileError
-        The file cannot be read, is not YAML, repeats a key, has a key that is not text, uses aliases or tags, or is
-        too large or too deep; or `read` refuses it. One error has all problems, but of what is no YAML the first.
+    One `StudyFileError` has all that is wrong; of what is no YAML, the first problem.
     """
     source = str(path)
     try:
@@ -243,9 +233,5 @@ def _scalar(text: str) -> JsonValue:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
         return int(text)
-    if _FLOAT.fullmatch(text):
-        return float(text)
-    special = _SPECIAL.fullmatch(text)
-    if special:
-        return float(special["sign"] + special["word"].lower())
-    return text
+    # Python has no point before inf and nan.
+    return float(re.sub(r"\.(?=[a-zA-Z])", "", text)) if _FLOAT.fullmatch(text) else text

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
-from pbdist.errors import InvalidInputError, StudyFileError
+from pbdist.errors import InvalidInputError, StudyFileError, shown
 from pbdist.mechanisms import (
     MECHANISMS,
     ElementaryPair,
@@ -20,7 +20,7 @@ from pbdist.mechanisms import (
     parameters_of,
 )
 from pbdist.study.cells import Block, fields_of, unlike
-from pbdist.study.document import Document, read_each, shown
+from pbdist.study.document import Document, read_each
 from pbdist.study.fields import (
     Values,
     check_keys,

@@ -6,9 +6,9 @@ from dataclasses import MISSING, fields
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
-from pbdist.errors import InvalidInputError
+from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import MECHANISMS, parameters_of
-from pbdist.study.document import Document, Problems, shown
+from pbdist.study.document import Document, Problems
 from pbdist.suggestions import did_you_mean, likely
 from pbdist.types import JsonValue
 
@@ -18,35 +18,29 @@ _Made = TypeVar("_Made")
 #: What a constructor says of a field.
 _PROBLEM = re.compile(r"(?:[^:]*\.)?(?P<field>\w+)(?P<places>(\[\d+\])*): (?P<problem>.*)", re.DOTALL)
 
-#: The owners of keys that are no kind of mechanism.
-STUDY, TARGET = "study", "target"
-
-_ROUNDS = ("r", "n", "k", "steps", "rounds", "iterations", "queries", "num_steps", "number_of_compositions")
-_OF_ROUNDS = ("compositions", "compositions is r, how often a mechanism is run: rounds, steps or queries")
-_OF_EPSILON = ("epsilon", "epsilon is ε, in nats")
-_OF_EXP_EPSILON = ("exp_epsilon", "exp_epsilon is e^ε")
-_GRID_KEYS: Mapping[str, tuple[str, str]] = {
-    **dict.fromkeys(_ROUNDS, _OF_ROUNDS),
-    **dict.fromkeys(("eps", "epsilons", "ε"), _OF_EPSILON),
-    **dict.fromkeys(("exp_eps", "e_epsilon", "e^epsilon", "e^eps", "e^ε", "exp(epsilon)"), _OF_EXP_EPSILON),
-}
-_OTHER_KEYS: Mapping[str, Mapping[str, tuple[str, str]]] = {
-    STUDY: {
-        **_GRID_KEYS,
-        **dict.fromkeys(("accuracy", "precision", "rtol"), ("tolerance", "")),
-        **dict.fromkeys(("bins", "number_of_buckets"), ("buckets", "")),
-        **dict.fromkeys(("goals", "questions"), ("targets", "")),
-        **dict.fromkeys(("noise", "settings", "kinds"), ("mechanisms", "mechanisms is a list of entries, each a kind")),
-        "delta": ("targets", "a δ belongs to a target: targets: [{epsilon: .., delta: .., compositions: ..}]"),
-        **dict.fromkeys(
-            ("neighbours", "neighbors", "neighbouring", "neighboring", "neighbouring_relation", "neighboring_relation"),
-            ("adjacency", "adjacency is for which neighbours: add-or-remove, replace-one or zero-out"),
-        ),
-        "version": ("format", ""),
-        "title": ("description", ""),
-    },
-    TARGET: _GRID_KEYS,
-}
+#: What people also write for the keys of studies and targets, what they mean, and what is said of it.
+_HINTS = (
+    (
+        "r n k steps rounds iterations queries num_steps number_of_compositions",
+        "compositions",
+        "compositions is r, how often a mechanism is run: rounds, steps or queries",
+    ),
+    ("eps epsilons ε", "epsilon", "epsilon is ε, in nats"),
+    ("exp_eps e_epsilon e^epsilon e^eps e^ε exp(epsilon)", "exp_epsilon", "exp_epsilon is e^ε"),
+    ("accuracy precision rtol", "tolerance", ""),
+    ("bins number_of_buckets", "buckets", ""),
+    ("goals questions", "targets", ""),
+    ("noise settings kinds", "mechanisms", "mechanisms is a list of entries, each a kind"),
+    ("delta", "targets", "a δ belongs to a target: targets: [{epsilon: .., delta: .., compositions: ..}]"),
+    (
+        "neighbours neighbors neighbouring neighboring neighbouring_relation neighboring_relation",
+        "adjacency",
+        "adjacency is for which neighbours: add-or-remove, replace-one or zero-out",
+    ),
+    ("version", "format", ""),
+    ("title", "description", ""),
+)
+_OTHER_KEYS = {word: (meant, hint) for words, meant, hint in _HINTS for word in words.split()}
 _ARITHMETIC = re.compile(r"[\d.,_\s]*(e\^|exp|ln|log|sqrt|√|\^|\*\*|/|[\d][,_]\d)[\w.,^*/()\s+-]*")
 
 
@@ -55,19 +49,18 @@ def other_kinds() -> dict[str, str]:
     return {alias: name for name, kind in MECHANISMS.items() if kind.in_studies for alias in kind.aliases}
 
 
-def meant_key(owner: str, key: str, known: Iterable[str]) -> tuple[str | None, str]:
+def meant_key(owner: str, key: str, known: Sequence[str]) -> tuple[str | None, str]:
     """Return the key that an unknown key is likely to mean, and what to say of it at the end of an error."""
-    names = tuple(known)
     word = key.lower().replace("-", "_").replace(" ", "_")
-    meant, hint = _OTHER_KEYS.get(owner, {}).get(word, ("", ""))
-    for one in parameters_of(MECHANISMS[owner]).values() if owner in MECHANISMS else ():
-        if not meant and word in one.aliases:
-            meant, hint = one.name, one.hint
-    if not meant and word in ("mechanism", "type", "family", "noise"):
-        meant = "kind"
-    if meant in names:
-        return meant, f": {hint}" if hint else f": did you mean {meant}?"
-    return likely(key, names), did_you_mean(key, names)
+    parameters = parameters_of(MECHANISMS[owner]) if owner in MECHANISMS else {}
+    found = [(one.name, one.hint) for one in parameters.values() if word in one.aliases]
+    found.append(_OTHER_KEYS.get(word, ("", "")))
+    if word in ("mechanism", "type", "family", "noise"):
+        found.append(("kind", ""))
+    for meant, hint in found:
+        if meant in known:
+            return meant, f": {hint}" if hint else f": did you mean {meant}?"
+    return likely(key, known), did_you_mean(key, known)
 
 
 def check_keys(

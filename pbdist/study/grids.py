@@ -12,7 +12,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from pbdist.study.document import Keys, shown
+from pbdist.errors import shown
+from pbdist.study.document import Keys
 from pbdist.study.fields import number_hint
 from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pbdist.arguments import DEFAULT_BUCKETS, DEFAULT_FLOOR, DEFAULT_TOLERANCE, problem_of_either
-from pbdist.errors import InvalidInputError, StoreMismatchError
+from pbdist.errors import InvalidInputError, StoreMismatchError, shown
 from pbdist.mechanisms import MECHANISMS, Adjacency, Alternatives, checked_adjacency, stated
 from pbdist.study.cells import CellTable, repeated_cells
-from pbdist.study.document import Document, Problems, read_document, read_each, shown
+from pbdist.study.document import Document, Problems, read_document, read_each
 from pbdist.study.entries import MAX_SETTINGS
 from pbdist.study.extension import COMMON, check_common, union_of
-from pbdist.study.fields import STUDY, TARGET
 from pbdist.study.grids import nearest_exponential, nearest_match
 from pbdist.study.models import FileModel, StudyModel, TargetModel, model_at
 from pbdist.study.release import RELEASE_PLAN, MechanismEntry, mechanism_entry
@@ -144,7 +143,7 @@ def _read(document: Document, kind: type[FileModel], check: Callable[[Document, 
     """Return what a file has; all problems that do not hide each other are in one error."""
     problems = Problems()
     with problems.collected():
-        model = model_at(document, (), kind, owner=STUDY)
+        model = model_at(document, (), kind)
         with problems.collected():
             check(document, model)
         problem = problem_of_either(epsilon=model.epsilon, exp_epsilon=model.exp_epsilon)
@@ -176,7 +175,7 @@ def _read(document: Document, kind: type[FileModel], check: Callable[[Document, 
 
 def _checked_target(document: Document) -> TargetModel:
     """Return a target; exactly one of ε and e^ε is given."""
-    target = model_at(document, (), TargetModel, owner=TARGET)
+    target = model_at(document, (), TargetModel)
     problem = problem_of_either(epsilon=target.epsilon, exp_epsilon=target.exp_epsilon)
     if problem is not None:
         document.refuse(problem)

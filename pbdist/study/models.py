@@ -9,10 +9,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidato
 from pydantic_core import ErrorDetails
 
 from pbdist.arguments import DIRECTIONS, MAX_BUCKETS, MAX_EPSILON, SMALLEST_TOLERANCE
-from pbdist.errors import InvalidInputError
+from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import checked_adjacency, one_of
 from pbdist.study import grids
-from pbdist.study.document import MAX_PROBLEMS, Document, Keys, shown
+from pbdist.study.document import MAX_PROBLEMS, Document, Keys
 from pbdist.study.fields import check_keys, constructor_problem, is_exponential, number_hint, values_of
 from pbdist.study.grids import MAX_COMPOSITIONS, GridError
 from pbdist.study.spec import NAME
@@ -40,16 +40,16 @@ _EXPECTED: Mapping[str, str] = {
 }
 
 
-def model_at(document: Document, keys: Keys, model: type[_Model], *, joint: str = "with", owner: str = "") -> _Model:
-    """Return the mapping at `keys` as a model reads it; one error has all that is wrong with it.
+def model_at(document: Document, keys: Keys, model: type[_Model], *, joint: str = "with") -> _Model:
+    """Return the mapping at `keys` as a model reads it, or all that is wrong with it in one error.
 
-    `owner` names what the mapping describes in hints. What is no mapping is refused in a sentence with `joint`.
+    What is no mapping is refused in a sentence with `joint`.
     """
     document, known = document.at(*keys), model.model_fields
     if not isinstance(document.data, dict):
         document.refuse(f"expected a mapping {joint} {', '.join(known)}, got {shown(document.data)}")
     required = [name for name, field in known.items() if field.is_required()]
-    problems = check_keys(document, values_of(document), tuple(known), required, owner)
+    problems = check_keys(document, values_of(document), tuple(known), required)
     try:
         made = model.model_validate(document.data)
     except ValidationError as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
-from pbdist.errors import InvalidInputError
+from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.notions import (
     Bounded,
     EdgeLevel,
@@ -32,7 +32,7 @@ from pbdist.granularity.release.declared import (
 from pbdist.granularity.release.plan import ReleasePlan
 from pbdist.mechanisms import Adjacency, Pair, Product, WorstOf
 from pbdist.study.cells import Block
-from pbdist.study.document import Document, Problems, read_each, shown
+from pbdist.study.document import Document, Problems, read_each
 from pbdist.study.entries import MAX_MADE, expand_entry, pairs_of_entry, settings_of, study_kinds
 from pbdist.study.fields import Values, check_keys, constructed, refuse_constructed, values_of
 from pbdist.suggestions import did_you_mean
