@@ -9,9 +9,9 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property, reduce
+from functools import cached_property
 from json import JSONEncoder
-from operator import eq, methodcaller, xor
+from operator import eq, methodcaller
 from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -25,8 +25,8 @@ from pbdist.types import Adjacency, IntArray
 
 #: So many rows are made text at a time.
 _PIECE = 2**16
-#: The column of pairs that are no grid, that of a factor of a product, and the kind in canonical forms.
-WHOLE, _FACTOR, _KIND = "pair itself", "pairs[{}]", "mechanism"
+#: The column of pairs that are no grid, and that of a factor of a product.
+WHOLE, _FACTOR = "pair itself", "pairs[{}]"
 #: What stands in a template for the value of a column.
 _MARK = re.compile(r'"\\u0000(\d+)\\u0000"')
 
@@ -212,26 +212,6 @@ class Block(NamedTuple):
         rows = zip(factors, self.label.each(_CANONICAL.encode), self.texts(_CANONICAL), strict=True)
         return (f'{{"factor":{factor},"label":{label},"pair":{pair}}}\n' for factor, label, pair in rows)
 
-    def hashes(self) -> Hashes:
-        """Return a hash of each row: equal cells have equal ones, and no others."""
-        kind = {} if self.kind is None else {_KIND: Column.repeated((self.kind.__name__,), self.size)}
-        found = np.zeros((self.size, 2), dtype=np.uint64)
-        columns = {"label of the cell": self.label, "factor of the cell": self.factor, **kind, **self.columns}
-        for name, column in columns.items():
-            values, codes = column.used()
-            digests = b"".join(_hash_of(name, value).to_bytes(16) for value in values)
-            found ^= np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2)[codes]
-        return found.view("S16").ravel()
-
-
-def _hash_of(column: str, value: Any) -> int:
-    """Return a hash of a value in a column; that of a whole pair is the one of its kind and fields together."""
-    if column == WHOLE:
-        parts = {_KIND: "Product", **fields_of(value)} if isinstance(value, Product) else value.canonical()
-        return reduce(xor, itertools.starmap(_hash_of, parts.items()))
-    text = f"{column} {_CANONICAL.encode(value)}"
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest())
-
 
 def fields_of(pair: Pair) -> dict[str, Any]:
     """Return the fields of a pair, with the names of the columns of a `Block`."""
@@ -348,18 +328,22 @@ class CellTable(KnownCells):
         """Return the number of the block of each of some cells."""
         return np.searchsorted(self._starts, numbers, side="right") - 1
 
+    def lines(self) -> Iterator[bytes]:
+        """Yield a line of canonical JSON for each cell."""
+        return (line.encode() for block in self.blocks for piece in block.pieces() for line in piece.lines())
+
     @cached_property
     def sha256(self) -> str:
         """As `StudySpec.cells_sha256`."""
         digest = hashlib.sha256()
-        for block in self.blocks:
-            for piece in block.pieces():
-                digest.update("".join(piece.lines()).encode())
+        for line in self.lines():
+            digest.update(line)
         return digest.hexdigest()
 
     def hashes(self) -> Hashes:
         """Return a hash of each cell: equal cells have equal ones, and no others."""
-        return np.concatenate([np.empty(0, dtype="S16"), *(block.hashes() for block in self.blocks)])
+        digests = (hashlib.blake2b(line, digest_size=16).digest() for line in self.lines())
+        return np.fromiter(digests, dtype="S16", count=len(self))
 
     def labels(self) -> dict[str, int]:
         """Return how many cells each label has."""

@@ -75,8 +75,8 @@ def cell_columns(cells: Sequence[Cell], also: Collection[str] = ()) -> dict[str,
     for block in CellTable.of(cells).blocks:
         found = _columns_of(block)
         for name, values in columns.items():
-            given = found.get(name, itertools.repeat(None, block.size))
-            values.extend(absent(name) if value is None else value for value in given)
+            none, given = absent(name), found.get(name, itertools.repeat(None, block.size))
+            values.extend(none if value is None else value for value in given)
     return columns
 
 

@@ -38,11 +38,7 @@ def union_of(studies: Sequence[StudySpec]) -> StudySpec:
 def missing_parts(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[StudySpec, ...]:
     """Return what `missing_points` returns, for a study that is to have all that the store holds.
 
-    Raises
-    ------
-    StoreMismatchError
-        The studies differ in more than cells and grids; or points are missing, and the stored studies have some that
-        `wanted` lacks.
+    A `StoreMismatchError` also where points are missing, and the stored studies have some that `wanted` lacks.
     """
     parts = missing_points(studies, wanted)
     if parts:
@@ -54,12 +50,8 @@ def missing_points(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[Stu
     """Return disjoint studies that together have the points (cell, r, ε) of `wanted` that none of `studies` has.
 
     They are few: cells and r that lack the same points are in one study. They have its targets, but no description.
-    There are none if the stored `studies`, of which there is at least one, contain `wanted`.
-
-    Raises
-    ------
-    StoreMismatchError
-        The studies differ in more than cells and grids, or state different neighbours of one label.
+    There are none if the stored `studies`, of which there is at least one, contain `wanted`. A `StoreMismatchError`
+    where the studies differ in more than cells and grids, or state different neighbours of one label.
     """
     check_common(studies[0], {name: getattr(wanted, name) for name in COMMON})
     if any(len(study.cells) == len(wanted.cells) and study.digest == wanted.digest for study in studies):
@@ -123,19 +115,16 @@ def _check_contained(studies: Sequence[StudySpec], wanted: StudySpec) -> None:
     """Refuse a study that lacks stored points: the store would be that of neither study file."""
     hashes = CellTable.of(wanted.cells).hashes()
     for study in studies:
-        own = CellTable.of(study.cells).hashes()
-        absent = np.flatnonzero(np.isin(own, hashes, assume_unique=True, invert=True))
-        rounds = [f"{r}" for r in study.compositions if r not in wanted.compositions]
-        losses = [f"{epsilon:.10g}" for epsilon in study.epsilon if epsilon not in wanted.epsilon]
-        settings = [study.cells[int(absent[0])].describe()] if absent.size else []
-        for name, found, count in (
-            ("noise setting", settings, absent.size),
-            ("compositions", rounds, len(rounds)),
-            ("epsilon", losses, len(losses)),
-        ):
-            if count:
-                more = f" and {count - 1} more" if count > 1 else ""
-                raise StoreMismatchError(
-                    f"{name}: expected a study with all that the store holds, or with nothing else, got one without"
-                    f" {found[0]}{more}"
-                )
+        absent = np.isin(CellTable.of(study.cells).hashes(), hashes, assume_unique=True, invert=True)
+        missing: dict[str, list[Any]] = {
+            "noise setting": np.flatnonzero(absent).tolist(),
+            "compositions": [r for r in study.compositions if r not in wanted.compositions],
+            "epsilon": [f"{epsilon:.10g}" for epsilon in study.epsilon if epsilon not in wanted.epsilon],
+        }
+        for name, (first, *others) in ((name, found) for name, found in missing.items() if found):
+            text = study.cells[first].describe() if name == "noise setting" else first
+            more = f" and {len(others)} more" if others else ""
+            raise StoreMismatchError(
+                f"{name}: the store holds {text}{more}, which the study does not have: add it, or give a file with"
+                " extend: true and only what is new"
+            )

@@ -54,7 +54,7 @@ def _classes(block: Block, numbers: dict[Hashable, int]) -> IntArray:
     found = np.zeros(block.size, dtype=np.int64)
     for column in varying:
         _, first, value = np.unique(column.codes, return_index=True, return_inverse=True)
-        keys = Column.of(_key_of(block.cell(row)) for row in first.tolist())
+        keys = Column.of(map(_key_of, block.taken(first).cells()))
         found = found * len(keys.values) + keys.codes[value]
     if block.kind is not None and block.kind.likeness is not Pair.likeness and len(varying) > 1:
         keys = Column.of(map(_likeness_of, block.pairs()))
@@ -163,8 +163,7 @@ def _tight_cost(study: StudySpec, cell: Cell) -> Cost:
     """Return the cost of a cell by the tight method; of the worst of several pairs, that of one after the other."""
     if cell.pair.is_worst_of_several:
         return sum((_tight_cost(study, replace(cell, pair=pair)) for pair in cell.pair.alternatives), Cost(0.0, 0))
-    rounds, epsilon = _thinned(study.compositions, _MAX_ROUNDS), _thinned(study.epsilon, _MAX_EPSILON)
-    factors = cell.pair.factors
+    rounds, factors = _thinned(study.compositions, _MAX_ROUNDS), cell.pair.factors
     outcomes = sum(factor.outcomes for factor in factors)
     if outcomes > _MAX_OUTCOMES:
         factors = tuple(factor.cost_stand_in for factor in factors)
@@ -175,7 +174,7 @@ def _tight_cost(study: StudySpec, cell: Cell) -> Cost:
     question = Question(
         counts,
         np.array(rounds, dtype=np.int64),
-        np.array(epsilon, dtype=np.float64),
+        np.array(_thinned(study.epsilon, _MAX_EPSILON)),
         tolerance,
         study.floor,
         joint_directions=study.direction == "both",
@@ -186,32 +185,26 @@ def _tight_cost(study: StudySpec, cell: Cell) -> Cost:
     except PbdistError:
         # The run reports the cell that cannot be computed, and computes the others.
         cost = Cost(0.0, 0)
-    more = len(study.compositions) / len(rounds)
     points = len(study.compositions) * len(study.epsilon)
-    seconds = _SECONDS_PER_CELL + _SECONDS_PER_POINT * points + cost.seconds + _seconds_of_enclosures(cell, tolerance)
+    seconds = _SECONDS_PER_CELL + _SECONDS_PER_POINT * points + cost.seconds
+    # The finest enclosure is about as fine as the tolerance says.
+    steps = [pair.steps for factor in cell.pair.factors if isinstance(pair := factor.inner, RandomAllocation)]
+    products = sum(number.bit_length() + number.bit_count() - 2 for number in steps)
+    seconds += products * (_SECONDS_PER_ENCLOSED_PRODUCT + _SECONDS_PER_RESOLUTION / math.sqrt(tolerance))
     if outcomes > _MAX_OUTCOMES:
         seconds += _SECONDS_PER_OUTCOME * outcomes * len(question.directions)
-    states = 0
-    if study.keep_states:
-        states = round(more * cost.state_bytes)
-        seconds += _SECONDS_PER_STATE * len(study.compositions) + _SECONDS_PER_STATE_BYTE * states
-    climbs = _BYTES_PER_CLIMB if study.keep_states else 0
-    return Cost(seconds, cost.peak_bytes + climbs + 2 * states + _BYTES_PER_OUTCOME * outcomes, states)
-
-
-def _seconds_of_enclosures(cell: Cell, tolerance: float) -> float:
-    """Return what the enclosures of a cell take; the finest one is about as fine as the tolerance says."""
-    inner = (factor.inner for factor in cell.pair.factors)
-    steps = [pair.steps for pair in inner if isinstance(pair, RandomAllocation)]
-    products = sum(number.bit_length() + number.bit_count() - 2 for number in steps)
-    return products * (_SECONDS_PER_ENCLOSED_PRODUCT + _SECONDS_PER_RESOLUTION / math.sqrt(tolerance))
+    peak = cost.peak_bytes + _BYTES_PER_OUTCOME * outcomes
+    if not study.keep_states:
+        return Cost(seconds, peak)
+    states = round(len(study.compositions) / len(rounds) * cost.state_bytes)
+    seconds += _SECONDS_PER_STATE * len(study.compositions) + _SECONDS_PER_STATE_BYTE * states
+    return Cost(seconds, peak + _BYTES_PER_CLIMB + 2 * states, states)
 
 
 def _thinned(values: Sequence[float], most: int) -> list[float]:
     """Return at most `most` of the values, with the first and the last."""
-    if len(values) <= most:
-        return list(values)
-    return [values[round(index * (len(values) - 1) / (most - 1))] for index in range(most)]
+    count = min(most, len(values))
+    return [values[round(index * (len(values) - 1) / max(1, count - 1))] for index in range(count)]
 
 
 #: A batch should take about this long, in seconds: long against a task's overhead, short against a lost worker.
@@ -292,20 +285,17 @@ def plan_study(study: StudySpec, cells_per_batch: int | None = None) -> Plan:
     """Return the plan of a study: a function of the study, and of the batch length where a store already has one."""
     costs, class_of = cell_costs(study)
     cell_seconds = np.array([cost.seconds for cost in costs])[class_of]
-    points_bytes = 8 * 2 * len(study.compositions) * len(study.epsilon)
-    length = batch_length(cell_seconds, points_bytes) if cells_per_batch is None else cells_per_batch
-    process_bytes = _BASE_BYTES + _BOUND_ARRAYS * _BOUND_COPIES * points_bytes * min(length, len(study.cells))
+    cells, points = len(study.cells), 2 * len(study.compositions) * len(study.epsilon)
+    length = batch_length(cell_seconds, 8 * points) if cells_per_batch is None else cells_per_batch
+    process_bytes = _BASE_BYTES + _BOUND_ARRAYS * _BOUND_COPIES * 8 * points * min(length, cells)
     cell_bytes = process_bytes + np.array([cost.peak_bytes for cost in costs], dtype=np.int64)[class_of]
-    batches = -(-len(study.cells) // length)
-    return Plan(
-        study=study,
-        cells_per_batch=length,
-        seconds=float(cell_seconds.sum()),
-        worker_bytes=int(cell_bytes.max()),
-        store_bytes=_store_bytes(study, batches, costs, class_of),
-        cell_seconds=cell_seconds,
-        cell_bytes=cell_bytes,
-    )
+    store_bytes = _STORE_BYTES + _BATCH_BYTES * -(-cells // length)
+    store_bytes += cells * (_CELL_BYTES + (8 * _BOUND_ARRAYS + 1) * points)
+    if study.keep_states:
+        store_bytes += 2 * cells * len(study.compositions) * _STATE_BYTES
+        store_bytes += sum(cost.state_bytes * count for cost, count in zip(costs, np.bincount(class_of), strict=True))
+    seconds, worker_bytes = float(cell_seconds.sum()), int(cell_bytes.max())
+    return Plan(study, length, seconds, worker_bytes, int(store_bytes), cell_seconds, cell_bytes)
 
 
 class Planner:
@@ -352,16 +342,6 @@ def elapsed(batch_seconds: Sequence[float] | FloatArray, workers: int) -> float:
     """Return the projected time of batches on so many workers: no less than that of the longest batch."""
     seconds = np.asarray(batch_seconds, dtype=np.float64)
     return max(float(seconds.max(initial=0.0)), float(seconds.sum()) / workers)
-
-
-def _store_bytes(study: StudySpec, batches: int, costs: Sequence[Cost], class_of: IntArray) -> int:
-    points = 2 * len(study.compositions) * len(study.epsilon)
-    total = _STORE_BYTES + _BATCH_BYTES * batches + len(study.cells) * (_CELL_BYTES + (8 * _BOUND_ARRAYS + 1) * points)
-    if study.keep_states:
-        members = np.bincount(class_of, minlength=len(costs)).tolist()
-        total += sum(count * cost.state_bytes for count, cost in zip(members, costs, strict=True))
-        total += 2 * len(study.cells) * len(study.compositions) * _STATE_BYTES
-    return total
 
 
 def duration(seconds: float) -> str:

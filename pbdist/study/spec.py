@@ -125,11 +125,7 @@ class StudySpec:
     def neighbours_of(self, cell: Cell) -> Adjacency:
         """Return for which neighbours a cell is: what its pair says, or else what the study states of its label."""
         own = cell.pair.adjacency
-        return own if own.definite else self._stated.get(cell.label, Adjacency.AS_STATED)
-
-    @cached_property
-    def _stated(self) -> Mapping[str, Adjacency]:
-        return dict(self.adjacency)
+        return own if own.definite else dict(self.adjacency).get(cell.label, Adjacency.AS_STATED)
 
     @property
     def requires_tolerance(self) -> bool:
@@ -149,10 +145,7 @@ class StudySpec:
     def from_head(cls, head: Mapping[str, JsonValue], cells: Sequence[Cell], *, name: str) -> Self:
         """Return the study of a head and its cells, without description and targets.
 
-        Raises
-        ------
-        KeyError, TypeError, ValueError
-            `head` is not the head of a study.
+        A `KeyError`, `TypeError` or `ValueError` where it is not the head of a study.
         """
         if head["format"] not in _HEAD_FORMATS:
             raise ValueError(f"expected study format {' or '.join(map(str, _HEAD_FORMATS))}, got {head['format']!r}")
@@ -179,17 +172,8 @@ def log_floor(study: StudySpec) -> float:
 def within_tolerance(study: StudySpec, log_lower: FloatArray, log_upper: FloatArray) -> BoolArray:
     """Return where stored bounds meet within the tolerance of a study, or the upper one is at most its floor.
 
-    Parameters
-    ----------
-    study
-        Its tolerance, floor and direction count, its cells do not.
-    log_lower, log_upper : ndarray, shape (.., directions, compositions, epsilon)
-        A nan is not within the tolerance.
-
-    Returns
-    -------
-    ndarray of bool, shape (.., directions, compositions, epsilon)
-        The same for both directions where only the larger one is judged; all False without a tolerance to reach.
+    All arrays have the shape (.., directions, compositions, epsilon). A NaN is not within the tolerance. The result is
+    the same for both directions where only the larger one is judged, and False without a tolerance to reach.
     """
     if study.required_tolerance is None:
         return np.zeros(log_upper.shape, dtype=bool)

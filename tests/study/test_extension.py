@@ -63,10 +63,10 @@ def test_whatever_is_stored_the_parts_are_exactly_what_is_missing() -> None:
         ({"method": "buckets", "tolerance": None, "buckets": 100}, "method: expected 'tight'"),
         (
             {"cells": CELLS[1:3], "epsilon": (0.0, 2.0)},
-            "noise setting: .* without L.scale=2, sensitivity=1. and",
+            "noise setting: the store holds L.scale=2, sensitivity=1. and",
         ),
-        ({"compositions": (1, 2, 3)}, "compositions: .* without 4 and 1 more"),
-        ({"epsilon": (0.0, 2.0)}, "epsilon: .* without 0.5 and 1 more"),
+        ({"compositions": (1, 2, 3)}, "compositions: the store holds 4 and 1 more"),
+        ({"epsilon": (0.0, 2.0)}, "epsilon: the store holds 0.5 and 1 more"),
     ],
 )
 def test_what_is_no_extension_is_refused(change: dict[str, object], words: str) -> None:
