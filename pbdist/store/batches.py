@@ -32,21 +32,8 @@ from pbdist.types import BoolArray, FloatArray
 class BatchWriter:
     """Writes the results of a batch; takes each cell in order by `add` or `fail`.
 
-    Guaranteed: a batch is committed as a whole, and whoever writes it, and however often, writes the same bytes.
-
-    Parameters
-    ----------
-    head
-        The part of the store.
-    index
-        The number of the batch.
-    cells
-        Its cells.
-
-    Raises
-    ------
-    StoreMismatchError
-        The store is of another study, or the batch has another number of cells.
+    Guaranteed: a batch is committed as a whole, and whoever writes it, and however often, writes the same bytes. A
+    `StoreMismatchError` where the store is of another study, or the batch has another number of cells.
     """
 
     def __init__(self, head: PartHead, index: int, cells: Sequence[Cell]) -> None:
@@ -65,10 +52,7 @@ class BatchWriter:
     def add(self, table: BoundsTable) -> None:
         """Take the table of the next cell; its states are written at once, to free their memory.
 
-        Raises
-        ------
-        BatchError
-            A bound is NaN, which in a store stands for what is not computed.
+        A `BatchError` where a bound is NaN, which in a store stands for a cell that is not computed.
         """
         row, cell, settings = self._next, self._cells[self._next], self._head.settings
         values = np.stack([np.asarray(getattr(table, name), dtype=np.float64) for name in BOUNDS])

@@ -104,26 +104,16 @@ class Progress:
 
 @dataclass(frozen=True)
 class StoredStudy:
-    """A part of a store and the study that it holds; most stores have one part.
-
-    Attributes
-    ----------
-    place
-        The place of the part.
-    study
-        The study, without its description. Its cells are read when they are needed.
-    cells_per_batch
-        The number of cells in one batch.
-    part
-        Its path in the store; empty for the first one.
-    attributes
-        Those of its group.
-    """
+    """A part of a store and the study that it holds; most stores have one part."""
 
     place: Place
+    #: The study, without its description. Its cells are read when they are needed.
     study: StudySpec
+    #: The number of cells in one batch.
     cells_per_batch: int
+    #: Its path in the store; empty for the first one.
     part: str = ""
+    #: Those of its group.
     attributes: Mapping[str, JsonValue] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -179,13 +169,7 @@ class StoredStudy:
         return self.progress()
 
     def read(self, index: int) -> StoredBatch | None:
-        """Return the results of a batch, None where it is not committed.
-
-        Raises
-        ------
-        StoreDamagedError
-            Its files are not those that were written for it.
-        """
+        """Return the results of a batch, None where it is not committed; damage is a `StoreDamagedError`."""
         found = self._cache.get(index) or self._read(index)
         if found is not None:
             # Batches of a part have one size. Several threads read them.
@@ -417,10 +401,7 @@ def changed_files(stored: StoredStudy) -> dict[str, str]:
 
 
 def check_skeleton(stored: StoredStudy) -> None:
-    """Refuse a part whose metadata or coordinates are missing or changed since it was created.
-
-    Sound results would be read as other numbers, or as those of another point. Raises `StoreDamagedError`.
-    """
+    """Refuse a part whose metadata or coordinates are missing or changed: results would be read as other numbers."""
     changed = changed_files(stored)
     if changed:
         more = ", .." if len(changed) > 5 else ""

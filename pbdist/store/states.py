@@ -46,14 +46,8 @@ def state_files(head: PartHead, cell: int, table: BoundsTable) -> Iterator[tuple
 def read_state(stored: StoredStudy, cell: int, direction: Direction, compositions: int) -> BucketState | PairState:
     """Read a kept state, bit for bit; its arrays are read-only.
 
-    Where both directions share a state, only A||B is stored: for symmetric pairs, and for all with the tight method.
-
-    Raises
-    ------
-    FileNotFoundError
-        The state is not in the store.
-    StoreDamagedError
-        Its files are not those that were written.
+    Where both directions share a state, only A||B is stored: for symmetric pairs, and for all with the tight method. A
+    `FileNotFoundError` where the state is not in the store, a `StoreDamagedError` where it is damaged.
     """
     name = f"{cell_states(cell)}/{direction.name}/r-{compositions}"
     where = f"{stored.place.url}/{name}"
