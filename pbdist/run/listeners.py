@@ -4,6 +4,7 @@ import dataclasses
 import errno
 import json
 import os
+import re
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -256,7 +257,7 @@ class RunLog:
     def __call__(self, event: Event) -> None:
         """Append an event."""
         self._finished = isinstance(event, RunFinished)
-        self._write(_name(type(event)), dataclasses.asdict(event))
+        self._write(re.sub(r"(?<!^)(?=[A-Z])", "_", type(event).__name__).lower(), dataclasses.asdict(event))
 
     def _write(self, name: str, fields: dict[str, JsonValue]) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -276,8 +277,3 @@ class RunLog:
             if os.fstat(self._file).st_size == end:
                 os.ftruncate(self._file, end - written)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def _name(event: type[Event]) -> str:
-    """Return ``batch_finished`` for `BatchFinished`."""
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in event.__name__).lstrip("_")
