@@ -16,24 +16,20 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context, resource_tracker
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import dask
 from dask.system import CPU_COUNT
-from dask.utils import parse_bytes
 from distributed import Client, LocalCluster, Nanny
 from distributed.core import Status
 from distributed.deploy.adaptive import Adaptive
 from distributed.deploy.spec import SpecCluster
-from distributed.worker_memory import parse_memory_limit
 
 from pbdist.errors import InvalidInputError, MissingDependencyError, PbdistError, shown
 from pbdist.run.events import one_line
 from pbdist.study.document import Document, read_document
 from pbdist.study.fields import check_keys, values_of
 from pbdist.suggestions import did_you_mean
-
-Thing = TypeVar("Thing")
 
 #: One thread in each worker process, whatever the shell says. With Dask's own MALLOC_TRIM_THRESHOLD_ the memory of each
 #: vector goes back to the system, and comes again for the next.
@@ -55,8 +51,6 @@ class RunningScheduler:
 
     #: Seconds until the first worker must be there.
     start_timeout = 60.0
-    #: The memory of a worker thread; None where nothing is known before the start.
-    expected_worker_bytes: int | None = None
 
     def __init__(self, address_or_file: str | Path) -> None:
         self._given = str(address_or_file)
@@ -125,28 +119,13 @@ class Cluster:
         self.start_timeout = start_timeout
         self.where = "this machine" if self._is_local else make.__name__
 
-    @property
-    def expected_worker_bytes(self) -> int | None:
-        """The memory that a worker thread will have, or None if nothing is known before the start."""
-        options = self._options
-        with suppress(ValueError, TypeError, AttributeError, ZeroDivisionError):
-            if self._is_local:
-                threads = int(options.get("threads_per_worker", 1))
-                workers = options.get("n_workers") or max(1, CPU_COUNT // threads)
-                # By default an equal share for each worker, however many cores there are.
-                limit = parse_memory_limit(options.get("memory_limit", "auto"), 1, workers, logger=logging.getLogger())
-                return None if limit is None else int(limit) // threads
-            if {"memory", "cores"} <= options.keys():
-                return int(parse_bytes(options["memory"])) // int(options["cores"])
-        return None
-
     @contextmanager
     def started(self) -> Iterator[None]:
         """Start the cluster, without waiting for its workers, and end it with the block."""
         if self._is_local:
             _check_machine()
         try:
-            self._cluster = start_sheltered(self._start, _close)
+            self._cluster = start_sheltered(self._start)
         except PbdistError:
             raise
         except Exception as error:  # whatever the client of a batch system raises
@@ -222,7 +201,10 @@ class Cluster:
         cause = _cause(error)
         unknown = re.search(r"unexpected keyword argument '(\w+)'", cause)
         if unknown and unknown[1] in self._options:
-            known = _options_of(self._make)
+            # Those of the class, and of its jobs.
+            both = (self._make, getattr(self._make, "job_cls", None))
+            classes = [each for one in both for each in getattr(one, "__mro__", ())]
+            known = {name for one in classes for name in inspect.signature(one.__init__).parameters}
             problem = f"{self._make.__name__} has no such option{did_you_mean(unknown[1], known)}"
             return self._error(("options", unknown[1]), problem)
         if "asyncssh" in cause:
@@ -309,12 +291,6 @@ def _is_cluster(found: Any) -> bool:
     return all(callable(getattr(found, name, None)) for name in ("scale", "adapt", "close", "get_client"))
 
 
-def _options_of(make: Any) -> set[str]:
-    """Return the names of the options of a class of clusters, and of its jobs."""
-    classes = [*getattr(make, "__mro__", ()), *getattr(getattr(make, "job_cls", None), "__mro__", ())]
-    return {name for one in classes for name in inspect.signature(one.__init__).parameters}
-
-
 #: By then a worker is back that its nanny restarts, or that was cut off for a moment.
 _GONE_SECONDS = 15.0
 #: Between two attempts to submit a job.
@@ -393,12 +369,12 @@ def _close(cluster: Any) -> None:
 SHELTERED: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 
 
-def start_sheltered(start: Callable[[], Thing], stop: Callable[[Thing], object]) -> Thing:
-    """Return what `start` returns, called in a thread in which signals are blocked, as in all processes that it starts.
+def start_sheltered(start: Callable[[], Any]) -> Any:
+    """Return the cluster that `start` returns, called in a thread in which signals are blocked, as in its processes.
 
-    This thread handles signals as before. After an interrupt, what was started is stopped.
+    This thread handles signals as before. After an interrupt, what was started is closed.
     """
-    started: Future[Thing] = Future()
+    started: Future[Any] = Future()
 
     def run() -> None:
         try:
@@ -416,7 +392,7 @@ def start_sheltered(start: Callable[[], Thing], stop: Callable[[Thing], object])
     except BaseException:
         wait([started], _CLOSE_SECONDS)
         # At once, or when the start ends after all.
-        started.add_done_callback(lambda done: None if done.exception() else stop(done.result()))
+        started.add_done_callback(lambda done: None if done.exception() else _close(done.result()))
         raise
 
 

@@ -115,11 +115,6 @@ class DaskExecutor(Executor):
         ]
         return min(limits, default=None)
 
-    @property
-    def expected_worker_bytes(self) -> int | None:
-        """What `worker_bytes` will be, before the workers start; None where that is not known."""
-        return self._source.expected_worker_bytes
-
     def __enter__(self) -> Self:
         """Start or find the workers; an `InvalidInputError` says why there are none, or which have other versions."""
         # The run reports what goes wrong, in a line.

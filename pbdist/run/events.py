@@ -380,11 +380,6 @@ class SerialExecutor:
         """The memory that the smallest worker may use, or None for no known limit; here, that of this machine."""
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
-    @property
-    def expected_worker_bytes(self) -> int | None:
-        """What `worker_bytes` will be, before any worker is started; None where that is not known."""
-        return self.worker_bytes
-
     def run(
         self, task: Callable[[Item], Result], items: Iterable[Item], send: Send = ignore
     ) -> Iterator[Done[Item, Result]]:

@@ -52,7 +52,7 @@ from pbdist.store import (
 from pbdist.study import Batch, Plan, Planner, StudySpec
 from pbdist.study.extension import missing_parts, missing_points
 from pbdist.study.load import Addition
-from pbdist.study.plan import duration, elapsed
+from pbdist.study.plan import duration, elapsed, size
 
 #: Causes of failures, and cells of each, that an error names; cells at work in one event.
 _MAX_NAMED = 5
@@ -205,7 +205,6 @@ class _Workers:
         if self._to_start is not None and seconds <= self._serial_seconds:
             self.executor = SerialExecutor(f"this process, as {duration(seconds)} of work are projected")
         elif self._to_start is not None:
-            _check_memory(plans, self._to_start.expected_worker_bytes)
             began = time.monotonic()
 
             def wait() -> None:
@@ -233,14 +232,10 @@ def _check_memory(plans: Sequence[Plan], limit: int | None) -> None:
     for plan in plans:
         if limit is None or plan.worker_bytes <= limit:
             continue
-        if plan.study.method == "buckets":
-            giant.layout_of(plan.study, limit)
-            continue
-        needed, allowed = plan.worker_bytes / 2**20, limit / 2**20
-        raise InvalidInputError(
-            f"memory: a worker needs {needed:.0f} MiB and may use {allowed:.0f} MiB: start fewer workers, or allow a"
-            " larger tolerance"
-        )
+        if plan.study.method != "buckets":
+            needed = f"a worker needs {size(plan.worker_bytes)} and may use {size(limit)}"
+            raise InvalidInputError(f"memory: {needed}: start fewer workers, or allow a larger tolerance")
+        giant.layout_of(plan.study, limit)
 
 
 class _Run:

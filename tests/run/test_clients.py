@@ -166,18 +166,6 @@ def test_asyncssh_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
 
 
-def test_the_memory_of_a_worker_is_known_before_it_starts() -> None:
-    assert local_cluster(2, "400MiB").expected_worker_bytes == 400 * 2**20
-    (one, four) = (local_cluster(count).expected_worker_bytes for count in (1, 4))
-    assert one is not None
-    assert four is not None
-    assert one // 4 - 1 <= four <= one // 4 + 1
-    assert local_cluster(1, "a lot").expected_worker_bytes is None
-    assert load_cluster(CLUSTER / "slurm.yaml").expected_worker_bytes == 2 * 2**30
-    assert load_cluster(CLUSTER / "kubernetes.yaml").expected_worker_bytes is None
-    assert DaskExecutor(scheduler="tcp://127.0.0.1:1").expected_worker_bytes is None
-
-
 def worker_environment() -> dict[str, str]:
     return dict(os.environ)
 
@@ -194,7 +182,6 @@ def test_workers_of_this_machine_have_one_thread_and_no_port_elsewhere(monkeypat
     with DaskExecutor(local_cluster(1)) as executor:
         assert executor.workers == "1 worker on this machine"
         assert str(executor.dashboard).startswith("http://127.0.0.1:")
-        assert executor.worker_bytes == executor.expected_worker_bytes
         (environment,) = executor._client.run(worker_environment).values()
         (worker,) = executor._client.run(os.getpid).values()
         assert listening(psutil.Process()) == listening(psutil.Process(worker)) == {"127.0.0.1"}
