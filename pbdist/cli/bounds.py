@@ -114,7 +114,7 @@ def _projected(question: _Question, options: Options) -> float:
     """Return how long a study of the same bounds would take, in seconds; for ε, δ at one ε stands."""
     from pbdist.arguments import DEFAULT_TOLERANCE
     from pbdist.study import StudySpec
-    from pbdist.study.cells import Cell
+    from pbdist.study.columns import Cell
     from pbdist.study.plan import cell_cost
 
     cells = tuple(Cell(options.family, one.pair, None) for one in question.pairs)

@@ -309,7 +309,7 @@ def _elapsed(plans: "Sequence[Plan]", workers: int) -> float:
 
 def _plan_as_json(plan: "Plan", workers: int) -> dict[str, Any]:
     """Return a plan as JSON values, unrounded, with the grids."""
-    from pbdist.study.cells import known
+    from pbdist.study.columns import known
 
     study, seconds = plan.study, plan.batch_seconds
     taken = ("name", "description", "digest", "method", "tolerance", "buckets", "floor", "direction", "keep_states")

@@ -18,7 +18,7 @@ from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.mechanisms.texts import as_list_text
 from pbdist.study import Cell, StudySpec
 from pbdist.study.columns import cell_columns, column_of
-from pbdist.study.grids import nearest_exponential, nearest_match, same_float
+from pbdist.study.fields import nearest_exponential, nearest_match, same_float
 from pbdist.study.spec import exponential
 from pbdist.suggestions import did_you_mean
 from pbdist.types import COMPOSITIONS, EPSILON, BoolArray, FloatArray, IntArray

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pbdist.study.cells import Cell
+from pbdist.study.columns import Cell
 from pbdist.study.plan import Batch, Plan, Planner, plan_study
 from pbdist.study.spec import StudySpec, Target
 

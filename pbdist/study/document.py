@@ -31,8 +31,6 @@ _WORDS: Mapping[str, bool | None] = {
 _LONGEST_SHOWN = 60
 #: The most bytes of a file, and levels in it. Longer histograms come from files of their own.
 _MAX_BYTES, _MAX_LEVELS = 16 << 20, 50
-#: A file with more problems is not read to its end.
-MAX_PROBLEMS = 1000
 #: By libyaml, where PyYAML was built with it: twenty times as fast.
 _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 #: Those of values without a tag, by this loader.
@@ -47,7 +45,7 @@ def _cut(text: str) -> str:
 
 
 class Problems:
-    """What is wrong with a file: problems are collected, and refused together, or once there are `MAX_PROBLEMS`."""
+    """What is wrong with a file: problems are collected, and refused together."""
 
     def __init__(self) -> None:
         self.found: list[FileProblem] = []
@@ -59,9 +57,6 @@ class Problems:
             yield
         except StudyFileError as error:
             self.found += error.problems
-        if len(self.found) >= MAX_PROBLEMS:
-            # Looking for more would take as long as the file is wrong.
-            self.refuse()
 
     def refuse(self) -> None:
         """Raise the `StudyFileError` of all that was collected, if anything was."""

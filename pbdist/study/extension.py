@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pbdist.errors import StoreMismatchError
-from pbdist.study.cells import CellTable, known
+from pbdist.study.columns import CellTable, known
 from pbdist.study.spec import StudySpec
 from pbdist.types import Adjacency
 

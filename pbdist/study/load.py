@@ -11,13 +11,12 @@ from typing import Any, TypeVar
 from pbdist.arguments import DEFAULT_BUCKETS, DEFAULT_FLOOR, DEFAULT_TOLERANCE, problem_of_either
 from pbdist.errors import InvalidInputError, StoreMismatchError, shown
 from pbdist.mechanisms import MECHANISMS, Adjacency, Alternatives, checked_adjacency, stated
-from pbdist.study.cells import CellTable, repeated_cells
+from pbdist.study.columns import CellTable, repeated_cells
 from pbdist.study.document import Document, Problems, read_document, read_each
-from pbdist.study.entries import MAX_SETTINGS
+from pbdist.study.entries import MAX_SETTINGS, RELEASE_PLAN, MechanismEntry, mechanism_entry
 from pbdist.study.extension import COMMON, check_common, union_of
-from pbdist.study.grids import nearest_exponential, nearest_match
+from pbdist.study.fields import nearest_exponential, nearest_match
 from pbdist.study.models import FileModel, StudyModel, TargetModel, model_at
-from pbdist.study.release import RELEASE_PLAN, MechanismEntry, mechanism_entry
 from pbdist.study.spec import Stated, StudySpec, Target
 
 _Made = TypeVar("_Made")
@@ -165,10 +164,9 @@ def _read(document: Document, kind: type[FileModel], check: Callable[[Document, 
         if count > MAX_SETTINGS:
             entry.document.refuse(f"expected at most {MAX_SETTINGS} cells in all, got {count} up to here")
     owners = [entry.document for entry in entries for _ in entry.blocks]
-    for repeated in repeated_cells(found.cells.blocks):
-        first, again = owners[repeated.first_block], owners[repeated.block]
-        got = f"{repeated.cell.describe()} on line {first.line()} too"
-        problems.found.append(again.problem((), f"expected each setting once, got {got}"))
+    for again, cell, first in repeated_cells(found.cells):
+        got = f"{cell.describe()} on line {owners[first].line()} too"
+        problems.found.append(owners[again].problem((), f"expected each setting once, got {got}"))
     problems.refuse()
     return found
 

@@ -11,10 +11,17 @@ from pydantic_core import ErrorDetails
 from pbdist.arguments import DIRECTIONS, MAX_BUCKETS, MAX_EPSILON, SMALLEST_TOLERANCE
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import checked_adjacency, one_of
-from pbdist.study import grids
-from pbdist.study.document import MAX_PROBLEMS, Document, Keys
-from pbdist.study.fields import check_keys, constructor_problem, is_exponential, number_hint, values_of
-from pbdist.study.grids import MAX_COMPOSITIONS, GridError
+from pbdist.study import fields as grids
+from pbdist.study.document import Document, Keys
+from pbdist.study.fields import (
+    MAX_COMPOSITIONS,
+    GridError,
+    check_keys,
+    constructor_problem,
+    is_exponential,
+    number_hint,
+    values_of,
+)
 from pbdist.study.spec import NAME
 from pbdist.table import METHODS
 from pbdist.types import JsonValue
@@ -53,7 +60,7 @@ def model_at(document: Document, keys: Keys, model: type[_Model], *, joint: str 
     try:
         made = model.model_validate(document.data)
     except ValidationError as error:
-        for one in error.errors(include_url=False)[:MAX_PROBLEMS]:
+        for one in error.errors(include_url=False):
             problems.found += [document.problem(at, problem) for at, problem in _value_problems(one)]
     problems.refuse()
     return made

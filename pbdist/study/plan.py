@@ -18,7 +18,7 @@ from pbdist.mechanisms import Pair, RandomAllocation, factor_counts
 from pbdist.notebook import html_of_fields
 from pbdist.pld.cost import Cost, table_cost
 from pbdist.pld.question import Question
-from pbdist.study.cells import Block, Cell, CellTable, Column, fields_of
+from pbdist.study.columns import Block, Cell, CellTable, Column, fields_of
 from pbdist.study.spec import StudySpec
 from pbdist.types import FloatArray, IntArray
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from pbdist.arguments import DEFAULT_FLOOR
 from pbdist.results import log_relative_width
-from pbdist.study.cells import Cell, known
+from pbdist.study.columns import Cell, known
 from pbdist.types import Adjacency, BoolArray, FloatArray, JsonValue
 
 #: What a study may be called.
@@ -130,7 +130,7 @@ class StudySpec:
     @property
     def requires_tolerance(self) -> bool:
         """Whether the bounds of any cell should meet the tolerance."""
-        return self.required_tolerance is not None and known(self.cells).some_automatic
+        return self.required_tolerance is not None and any(map(self.requires_tolerance_of, self.cells))
 
     def requires_tolerance_of(self, cell: Cell) -> bool:
         """Whether the bounds of a cell should meet the tolerance: neither buckets nor a factor replace it."""

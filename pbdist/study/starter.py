@@ -11,9 +11,8 @@ from typing import Any
 
 from pbdist.errors import FileProblem, InvalidInputError, StudyFileError, shown
 from pbdist.mechanisms import MECHANISMS, Histogram, Pair, parameters_of
-from pbdist.study.entries import study_kinds
+from pbdist.study.entries import RELEASE_PLAN, study_kinds
 from pbdist.study.fields import other_kinds
-from pbdist.study.release import RELEASE_PLAN
 from pbdist.study.spec import NAME
 from pbdist.suggestions import did_you_mean, likely
 

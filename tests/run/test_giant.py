@@ -20,7 +20,7 @@ from pbdist.run.giant import ExecutorMapper, Scratch
 from pbdist.run.task import ScratchError
 from pbdist.store.place import place_at
 from pbdist.study import load_study, plan_study
-from pbdist.study.cells import Cell
+from pbdist.study.columns import Cell
 from pbdist.study.spec import StudySpec
 from pbdist.table import bounds_table
 from tests.studies import results_of, write_study

@@ -10,8 +10,7 @@ import pytest
 
 from pbdist.mechanisms import Laplace
 from pbdist.study import StudySpec, load_study, plan_study
-from pbdist.study.cells import Block, CellTable, repeated_cells
-from pbdist.study.columns import cell_columns
+from pbdist.study.columns import Block, CellTable, cell_columns, repeated_cells
 from pbdist.study.extension import missing_points
 from pbdist.study.plan import similar_cells
 from pbdist.study.starter import shipped_study
@@ -68,9 +67,7 @@ def test_digest_classes_and_labels_are_those_of_the_cells_made_one_by_one(study:
         assert examples == expected_examples
         assert np.array_equal(lazy.hashes(), CellTable.of(made).hashes())
         assert lazy.labels() == {label: [c.label for c in made].count(label) for label in lazy.labels()}
-        assert lazy.some_automatic
     assert np.unique(table.hashes()).size == len(CELLS)
-    assert not table[1::2].some_automatic
     assert np.flatnonzero(np.isin(table.hashes(), CellTable.of(mixed).hashes())).tolist() == sorted(SOME.tolist())
 
 
@@ -140,6 +137,6 @@ def test_the_first_repeated_cell_of_each_block_is_found() -> None:
         Block.listed([Laplace(7.0), Laplace(8.0), Laplace(7.0)]).labelled("a", (1.5,)),
         laplaces("c", (4.0, 4.0)),
     ]
-    found = [(one.block, one.cell.pair, one.cell.factor, one.first_block) for one in repeated_cells(blocks)]
+    found = [(block, cell.pair, cell.factor, first) for block, cell, first in repeated_cells(CellTable(blocks))]
     assert found == [(2, Laplace(3.0), None, 0), (4, Laplace(7.0), 1.5, 4), (5, Laplace(4.0), None, 5)]
-    assert not [*repeated_cells(blocks[:2])]
+    assert not [*repeated_cells(CellTable(blocks[:2]))]

@@ -23,7 +23,7 @@ from pbdist.mechanisms import (
     Reversed,
 )
 from pbdist.study import StudySpec, load_study
-from pbdist.study.grids import numbers
+from pbdist.study.fields import numbers
 from tests.strategies import examples
 from tests.studies import TINY, write_study
 

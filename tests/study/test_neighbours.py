@@ -7,7 +7,7 @@ import pytest
 from pbdist.errors import StudyFileError
 from pbdist.mechanisms import Adjacency, Laplace, Product, Reversed, SubsampledGaussian
 from pbdist.study import StudySpec, load_study
-from pbdist.study.cells import Block, unlike
+from pbdist.study.columns import Block, unlike
 from pbdist.study.entries import accepted_grid
 from pbdist.study.load import Addition, load_asked
 from tests.mechanisms.replaced import Replaced

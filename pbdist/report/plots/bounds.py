@@ -33,7 +33,7 @@ from pbdist.report.plots.frame import (
 )
 from pbdist.report.plots.selection import MAX_CURVES, Sources, StoredSetting, chosen, named, one_of
 from pbdist.results import log_relative_width
-from pbdist.study.grids import nearest_exponential, nearest_match
+from pbdist.study.fields import nearest_exponential, nearest_match
 from pbdist.types import COMPOSITIONS, DELTA, DIRECTION, Adjacency, FloatArray, IntArray
 
 if TYPE_CHECKING:
