@@ -27,8 +27,7 @@ from pbdist.store import (
 from pbdist.store.layout import STORE_FORMAT
 from pbdist.study import StudySpec
 from pbdist.study.columns import column_of, columns_of
-from pbdist.study.extension import missing_parts
-from pbdist.study.spec import exponential
+from pbdist.study.spec import exponential, missing_parts
 from pbdist.suggestions import did_you_mean
 from pbdist.tables import Cell, Column, Sheet, Shown, Value, text_of
 from pbdist.types import Adjacency, JsonValue

@@ -13,7 +13,7 @@ from pbdist.query.convex_delta import Curve, StateAt, StateReader, with_state
 from pbdist.store import Refinement, StoredStudy, check_skeleton
 from pbdist.store.layout import BOUNDS, QUANTITIES, WITHIN
 from pbdist.study import StudySpec
-from pbdist.study.extension import union_of
+from pbdist.study.spec import union_of
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 #: Why points have no bounds.

@@ -17,7 +17,7 @@ from pbdist.query.lookup import Selection, selected
 from pbdist.query.queries import Queries
 from pbdist.store import Place, open_parts
 from pbdist.store.layout import WITHIN
-from pbdist.study.extension import missing_parts
+from pbdist.study.spec import missing_parts
 from pbdist.types import Direction
 
 if TYPE_CHECKING:

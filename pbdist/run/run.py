@@ -50,9 +50,9 @@ from pbdist.store import (
     with_patience,
 )
 from pbdist.study import Batch, Plan, Planner, StudySpec
-from pbdist.study.extension import missing_parts, missing_points
 from pbdist.study.load import Addition
 from pbdist.study.plan import duration, elapsed, size
+from pbdist.study.spec import missing_parts, missing_points
 
 #: Causes of failures, and cells of each, that an error names; cells at work in one event.
 _MAX_NAMED = 5

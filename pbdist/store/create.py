@@ -42,7 +42,7 @@ from pbdist.store.skeleton import (
 )
 from pbdist.study import Cell, Plan, StudySpec
 from pbdist.study.columns import column_names, column_of
-from pbdist.study.extension import missing_points
+from pbdist.study.spec import missing_points
 from pbdist.table import BoundsTable
 from pbdist.types import COMPOSITIONS, EPSILON, JsonValue
 

@@ -31,22 +31,9 @@ from pbdist.mechanisms import (
     WorstOf,
     parameters_of,
 )
+from pbdist.study import fields as reading
 from pbdist.study.columns import Block, fields_of, unlike
 from pbdist.study.document import Document, Problems, read_each
-from pbdist.study.fields import (
-    GridError,
-    Values,
-    check_keys,
-    constructed,
-    constructor_problem,
-    each,
-    number,
-    number_hint,
-    numbers,
-    other_kinds,
-    refuse_constructed,
-    values_of,
-)
 from pbdist.suggestions import did_you_mean, likely
 from pbdist.types import JsonValue
 
@@ -159,7 +146,7 @@ def _refuse_kind(entry: Document, kinds: tuple[str, ...]) -> NoReturn:
     expected = f"expected a kind among {', '.join(kinds)}, got {shown(kind)}"
     if "kind" in entry.data:
         own = ": for one of your own, say --import MODULE" if isinstance(kind, str) and kind.isidentifier() else ""
-        entry.at("kind").refuse(f"{expected}{did_you_mean(kind, kinds, other_kinds()) or own}")
+        entry.at("kind").refuse(f"{expected}{did_you_mean(kind, kinds, reading.other_kinds()) or own}")
     # The key may be misspelt.
     for key, value in entry.data.items():
         if likely(key, ("kind",)) or value in kinds:
@@ -167,18 +154,18 @@ def _refuse_kind(entry: Document, kinds: tuple[str, ...]) -> NoReturn:
     entry.refuse(expected)
 
 
-def settings_of(entry: Document, own: tuple[str, ...] = ()) -> list[Values]:
+def settings_of(entry: Document, own: tuple[str, ...] = ()) -> list[reading.Values]:
     """Return the values of each of an entry's ``settings``, and those beside them, which all settings share."""
-    shared = {key: value for key, value in values_of(entry).items() if key not in ("settings", *own)}
+    shared = {key: value for key, value in reading.values_of(entry).items() if key not in ("settings", *own)}
     if "settings" not in entry.data:
         return [shared]
 
-    def together(setting: Document) -> Values:
+    def together(setting: Document) -> reading.Values:
         if not isinstance(setting.data, dict) or not setting.data:
             setting.refuse(f"expected a mapping of parameters, got {shown(setting.data)}")
         for key in setting.data.keys() & shared.keys():
             setting.at(key).refuse("expected each parameter once, got it beside the settings too")
-        return {**shared, **values_of(setting)}
+        return {**shared, **reading.values_of(setting)}
 
     return read_each(together, _some(entry.at("settings"), "mappings of parameters").items())
 
@@ -190,7 +177,7 @@ def _some(document: Document, what: str) -> Document:
     return document
 
 
-def _expand(entry: Document, kind: str, also: tuple[str, ...], values: Values) -> Block:
+def _expand(entry: Document, kind: str, also: tuple[str, ...], values: reading.Values) -> Block:
     """Return the product of the grids of one setting, the first parameter of the kind varying slowest."""
     make: Callable[..., Pair] = MECHANISMS[kind]
     declared = parameters_of(MECHANISMS[kind])
@@ -202,7 +189,7 @@ def _expand(entry: Document, kind: str, also: tuple[str, ...], values: Values) -
             return HistogramFiles(**given).read(folder)
 
     required = [name for name, one in declared.items() if one.required]
-    problems = check_keys(entry, values, ("kind", *declared, *also), required, owner=kind)
+    problems = reading.check_keys(entry, values, ("kind", *declared, *also), required, owner=kind)
     grids: dict[str, Sequence[Any]] = {}
     for name, one in declared.items():
         if name in values and (one.required or values[name].data is not None):
@@ -222,7 +209,7 @@ def _expand(entry: Document, kind: str, also: tuple[str, ...], values: Values) -
     try:
         return accepted_grid(kind, grids, made)
     except InvalidInputError as error:
-        refuse_constructed(entry, values, error)
+        reading.refuse_constructed(entry, values, error)
 
 
 def _alternatives(given: Document, kind: str, one: Parameter) -> dict[str, Sequence[Any]]:
@@ -238,9 +225,9 @@ def _alternatives(given: Document, kind: str, one: Parameter) -> dict[str, Seque
     read = partial(_checked, kind, one)
     try:
         if form is Form.NUMBER:
-            return {one.name: numbers(value, read)}
-        return {one.name: each(value, read) if _are_alternatives(one, value) else (read(value),)}
-    except GridError as error:
+            return {one.name: reading.numbers(value, read)}
+        return {one.name: reading.each(value, read) if _are_alternatives(one, value) else (read(value),)}
+    except reading.GridError as error:
         raise StudyFileError.of(given.problem(at, problem) for at, problem in error.problems) from None
 
 
@@ -258,13 +245,13 @@ def _checked(kind: str, one: Parameter, value: JsonValue) -> Any:
     form = one.domain.form
     if isinstance(value, list) and form in (Form.NUMBERS, Form.TWO_NUMBERS, Form.LIMITS, Form.MASSES):
         # All that are no numbers, not the first alone.
-        each(value, number, repeated=True)
+        reading.each(value, reading.number, repeated=True)
     try:
-        return one.domain.check(kind, one.name, number(value) if form is Form.NUMBER else value)
+        return one.domain.check(kind, one.name, reading.number(value) if form is Form.NUMBER else value)
     except InvalidInputError as error:
-        _, places, problem = constructor_problem(error)
+        _, places, problem = reading.constructor_problem(error)
         inner = value[places[0]] if places and isinstance(value, list) else value
-        raise GridError(f"{problem}{number_hint(inner)}", places) from None
+        raise reading.GridError(f"{problem}{reading.number_hint(inner)}", places) from None
 
 
 @dataclass(frozen=True)
@@ -306,10 +293,10 @@ def mechanism_entry(document: Document) -> MechanismEntry:
     return MechanismEntry(document, str(label), blocks, said)
 
 
-def _plans(entry: Document, own: tuple[str, ...], values: Values) -> list[Pair]:
+def _plans(entry: Document, own: tuple[str, ...], values: reading.Values) -> list[Pair]:
     """Return the plans of one setting: every combination of the grids within the analyses."""
     known = ("kind", *(one.name for one in fields(ReleasePlan)), *own, "settings")
-    check_keys(entry, values, known, ("granularity", "analyses")).refuse()
+    reading.check_keys(entry, values, known, ("granularity", "analyses")).refuse()
     problems, blocks = Problems(), None
     profiles: list[Profile] = []
     with problems.collected():
@@ -335,8 +322,8 @@ def _plans(entry: Document, own: tuple[str, ...], values: Values) -> list[Pair]:
             # At the field of an analysis that the error names, or of the plan.
             for item, its in zip(values["analyses"].items(), choice, strict=True):
                 if any(str(error).startswith(f"{run.name}.") for run in its):
-                    refuse_constructed(item, values_of(item), error)
-            refuse_constructed(entry, values, error)
+                    reading.refuse_constructed(item, reading.values_of(item), error)
+            reading.refuse_constructed(entry, values, error)
         # A product too is the worst of one, so that stores have a column of the scale that all share.
         found.append(WorstOf(pair) if isinstance(pair, Product) else pair)
     return found
@@ -352,7 +339,7 @@ def granularity_at(document: Document) -> Granularity:
         document.refuse(f"expected one of {', '.join((*_SIMPLE, *_EXAMPLES))}, got {shown(value)}{near}")
     if name != "given":
         kind = _GRANULARITIES[name]
-        return kind() if isinstance(value, str) else constructed(document.at(name), kind)
+        return kind() if isinstance(value, str) else reading.constructed(document.at(name), kind)
     if not isinstance(value[name], str) or not value[name]:
         document.at(name).refuse(f"expected the name of a relation, got {shown(value[name])}")
     return notions.GivenRelation(value[name], _undecided)
@@ -368,7 +355,7 @@ def blocks_at(document: Document) -> Blocks:
     value = document.data
     for key, kind in _BLOCKS.items():
         if isinstance(value, dict) and key in value:
-            return constructed(document, kind, keys={fields(kind)[0].name: key}, read={"blocks": _names})
+            return reading.constructed(document, kind, keys={fields(kind)[0].name: key}, read={"blocks": _names})
     document.refuse(f"expected a partition, overlapping blocks or memberships, got {shown(value)}")
 
 
@@ -384,8 +371,8 @@ def _names(document: Document) -> Sequence[Any]:
 
 def profile_at(document: Document) -> Profile:
     """Return a profile."""
-    touch = partial(constructed, kind=release.Touch)
-    return constructed(document, Profile, read={"touches": lambda listed: read_each(touch, listed.items())})
+    touch = partial(reading.constructed, kind=release.Touch)
+    return reading.constructed(document, Profile, read={"touches": lambda listed: read_each(touch, listed.items())})
 
 
 def _analysis(blocks: Blocks | None, entry: Document) -> list[tuple[Analysis, ...]]:
@@ -395,9 +382,9 @@ def _analysis(blocks: Blocks | None, entry: Document) -> list[tuple[Analysis, ..
     return [*itertools.chain(*read_each(partial(_runs, entry, blocks), settings_of(entry)))]
 
 
-def _runs(entry: Document, blocks: Blocks | None, values: Values) -> list[tuple[Analysis, ...]]:
+def _runs(entry: Document, blocks: Blocks | None, values: reading.Values) -> list[tuple[Analysis, ...]]:
     known = (*(one.name for one in fields(Analysis)), "reads_each", "settings")
-    check_keys(entry, values, known, ("name", "pair")).refuse()
+    reading.check_keys(entry, values, known, ("name", "pair")).refuse()
     pairs: list[Any] = expand_entry(values["pair"])
     replaced: list[Any] = [None]
     if "replaced" in values:
@@ -408,12 +395,14 @@ def _runs(entry: Document, blocks: Blocks | None, values: Values) -> list[tuple[
     found: list[tuple[Analysis, ...]] = []
     for chosen in itertools.product(pairs, replaced):
         pair, other = ((lambda _, value=value: value) for value in chosen)
-        analysis = constructed(entry, Analysis, own, read={"pair": pair, "replaced": other, "declared": granularity_at})
+        analysis = reading.constructed(
+            entry, Analysis, own, read={"pair": pair, "replaced": other, "declared": granularity_at}
+        )
         found.append((analysis,) if each is None else release.on_each_block(analysis, each))
     return found
 
 
-def _each_block(values: Values, blocks: Blocks | None) -> tuple[str, ...] | None:
+def _each_block(values: reading.Values, blocks: Blocks | None) -> tuple[str, ...] | None:
     """Return the blocks that have a run of their own; None where the analysis is one run."""
     if "reads_each" not in values:
         return None

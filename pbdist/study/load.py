@@ -1,25 +1,164 @@
-"""Read and check a study file; every error names the file, the line and the field."""
+"""Read and check a study file; every error names the file, the line and the field.
+
+The fields of the models are the keys of the format.
+"""
 
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pbdist.arguments import DEFAULT_BUCKETS, DEFAULT_FLOOR, DEFAULT_TOLERANCE, problem_of_either
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
+from pydantic_core import ErrorDetails
+
+from pbdist import arguments
 from pbdist.errors import InvalidInputError, StoreMismatchError, shown
-from pbdist.mechanisms import MECHANISMS, Adjacency, Alternatives, checked_adjacency, stated
+from pbdist.mechanisms import MECHANISMS, Adjacency, Alternatives, checked_adjacency, one_of, stated
+from pbdist.study import fields as reading
 from pbdist.study.columns import CellTable, repeated_cells
-from pbdist.study.document import Document, Problems, read_document, read_each
+from pbdist.study.document import Document, Keys, Problems, read_document, read_each
 from pbdist.study.entries import MAX_SETTINGS, RELEASE_PLAN, MechanismEntry, mechanism_entry
-from pbdist.study.extension import COMMON, check_common, union_of
-from pbdist.study.fields import nearest_exponential, nearest_match
-from pbdist.study.models import FileModel, StudyModel, TargetModel, model_at
-from pbdist.study.spec import Stated, StudySpec, Target
+from pbdist.study.spec import COMMON, NAME, Stated, StudySpec, Target, check_common, union_of
+from pbdist.table import METHODS
+from pbdist.types import JsonValue
 
 _Made = TypeVar("_Made")
+_Model = TypeVar("_Model", bound=BaseModel)
+#: The configuration of every model of a study file.
+STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+#: What pydantic expects where it found something else, by the type of its error.
+_EXPECTED: Mapping[str, str] = {
+    "greater_than": "a number above {gt:g}",
+    "greater_than_equal": "a number of at least {ge:g}",
+    "less_than": "a number below {lt:g}",
+    "less_than_equal": "a number of at most {le:.10g}",
+    "multiple_of": "a multiple of {multiple_of}",
+    "finite_number": "a finite number",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "too_short": "at least one item",
+    "string_pattern_mismatch": "letters, digits, '.', '_' and '-'",
+}
+
+
+def model_at(document: Document, keys: Keys, model: type[_Model], *, joint: str = "with") -> _Model:
+    """Return the mapping at `keys` as a model reads it, or all that is wrong with it in one error.
+
+    What is no mapping is refused in a sentence with `joint`.
+    """
+    document, known = document.at(*keys), model.model_fields
+    if not isinstance(document.data, dict):
+        document.refuse(f"expected a mapping {joint} {', '.join(known)}, got {shown(document.data)}")
+    required = [name for name, field in known.items() if field.is_required()]
+    problems = reading.check_keys(document, reading.values_of(document), tuple(known), required)
+    try:
+        made = model.model_validate(document.data)
+    except ValidationError as error:
+        for one in error.errors(include_url=False):
+            problems.found += [document.problem(at, problem) for at, problem in _value_problems(one)]
+    problems.refuse()
+    return made
+
+
+def _value_problems(details: ErrorDetails) -> Iterator[tuple[Keys, str]]:
+    """Yield what pydantic found wrong with a value: the keys from the model to it, and the problem."""
+    place, context, got = details["loc"], details.get("ctx", {}), details["input"]
+    error = context.get("error")
+    if details["type"] in ("extra_forbidden", "missing"):
+        return
+    if isinstance(error, reading.GridError):
+        yield from (((*place, *at), problem) for at, problem in error.problems)
+    elif isinstance(error, InvalidInputError):
+        yield place, reading.constructor_problem(error)[2]
+    else:
+        known = _EXPECTED.get(details["type"])
+        expected = details["msg"].removeprefix("Input should be ") if known is None else known.format(**context)
+        yield place, f"expected {expected}, got {shown(got)}{reading.number_hint(got)}"
+
+
+def _one_of(names: Sequence[str]) -> AfterValidator:
+    return AfterValidator(partial(one_of(*names).check, "study", "value"))
+
+
+def _loss(value: JsonValue, *, least: float, most: float, what: str) -> float:
+    if what == "ε" and reading.is_exponential(value):
+        raise reading.GridError(f"expected a number, got {shown(value)}: exp_epsilon takes e^ε, and epsilon takes ε")
+    number = reading.number(value)
+    if not least <= number <= most:
+        limit = f"at least {least:g}" if number < least else f"at most {most:g}"
+        raise reading.GridError(f"expected {what} of {limit}, got {number!r}")
+    return number + 0.0  # -0.0 is 0.0
+
+
+def _factors(value: JsonValue) -> tuple[float | None, ...]:
+    def read(item: JsonValue) -> float | None:
+        if item == "auto":
+            return None
+        if isinstance(item, bool) or not isinstance(item, int | float) or not 1.0 < item < math.inf:
+            raise reading.GridError(f"expected auto or a number above 1, got {shown(item)}")
+        return reading.number(item)
+
+    return reading.listed(value, read)
+
+
+def _grid(read: Callable[[JsonValue], Any]) -> PlainValidator:
+    return PlainValidator(partial(reading.numbers, read=read))
+
+
+_epsilon = partial(_loss, least=0.0, most=arguments.MAX_EPSILON, what="ε")
+_exp_epsilon = partial(_loss, least=1.0, most=math.inf, what="e^ε")
+Number = float
+Positive = Annotated[float, Field(gt=0)]
+Delta = Annotated[float, Field(gt=0, lt=1)]
+Round = Annotated[int, Field(ge=1, le=reading.MAX_COMPOSITIONS)]
+Rounds = Annotated[tuple[int, ...], PlainValidator(reading.integers)]
+
+
+class TargetModel(BaseModel):
+    """A target."""
+
+    model_config = STRICT
+    delta: Delta
+    compositions: Round
+    epsilon: Annotated[float, PlainValidator(_epsilon)] | None = None
+    exp_epsilon: Annotated[float, PlainValidator(_exp_epsilon)] | None = None
+
+
+class FileModel(BaseModel):
+    """A file that holds what is new in a store; None stands for what is as in the store."""
+
+    model_config = STRICT
+    #: The version of the format.
+    format: Literal[1]
+    name: Annotated[str, Field(pattern=rf"^{NAME.pattern}$")]
+    description: str | None = None
+    method: Annotated[str, _one_of(METHODS)] | None = None
+    tolerance: Annotated[float, Field(ge=arguments.SMALLEST_TOLERANCE, le=1)] | None = None
+    floor: Annotated[float, Field(ge=0, lt=1), AfterValidator(lambda x: x + 0.0)] | None = None
+    direction: Annotated[str, _one_of(arguments.DIRECTIONS)] | None = None
+    buckets: Annotated[int, Field(gt=0, le=arguments.MAX_BUCKETS, multiple_of=2)] | None = None
+    factors: Annotated[tuple[float | None, ...], PlainValidator(_factors)] = (None,)
+    epsilon: Annotated[tuple[float, ...], _grid(_epsilon)] | None = None
+    exp_epsilon: Annotated[tuple[float, ...], _grid(_exp_epsilon)] | None = None
+    keep_states: bool | None = None
+    targets: list[Any] = []
+    extend: bool = False
+    adjacency: Annotated[str, PlainValidator(lambda value: checked_adjacency(value, "adjacency").value)] | None = None
+    mechanisms: Annotated[list[Any], Field(min_length=1)] | None = None
+    compositions: Rounds | None = None
+
+
+class StudyModel(FileModel):
+    """A study file."""
+
+    mechanisms: Annotated[list[Any], Field(min_length=1)]
+    compositions: Rounds
 
 
 def load_study(path: str | Path) -> StudySpec:
@@ -118,9 +257,9 @@ class Addition:
                 rounds.append(target.compositions)
             # Of an ε of the grid it may differ by rounding.
             if target.exp_epsilon is None:
-                index = nearest_match(losses, target.epsilon or 0.0)
+                index = reading.nearest_match(losses, target.epsilon or 0.0)
             else:
-                index = nearest_exponential(losses, target.exp_epsilon)
+                index = reading.nearest_exponential(losses, target.exp_epsilon)
             if index is None:
                 index = len(losses)
                 losses.append(target.epsilon or math.log(target.exp_epsilon or 1.0))
@@ -145,7 +284,7 @@ def _read(document: Document, kind: type[FileModel], check: Callable[[Document, 
         model = model_at(document, (), kind)
         with problems.collected():
             check(document, model)
-        problem = problem_of_either(epsilon=model.epsilon, exp_epsilon=model.exp_epsilon)
+        problem = arguments.problem_of_either(epsilon=model.epsilon, exp_epsilon=model.exp_epsilon)
         if problem is not None and (kind is StudyModel or "both" in problem):
             raise document.error(("epsilon",), problem)
 
@@ -174,7 +313,7 @@ def _read(document: Document, kind: type[FileModel], check: Callable[[Document, 
 def _checked_target(document: Document) -> TargetModel:
     """Return a target; exactly one of ε and e^ε is given."""
     target = model_at(document, (), TargetModel)
-    problem = problem_of_either(epsilon=target.epsilon, exp_epsilon=target.exp_epsilon)
+    problem = arguments.problem_of_either(epsilon=target.epsilon, exp_epsilon=target.exp_epsilon)
     if problem is not None:
         document.refuse(problem)
     return target
@@ -221,10 +360,10 @@ def _settings(document: Document, model: FileModel) -> dict[str, Any]:
     problems.refuse()
     return {
         "method": model.method or "tight",
-        "tolerance": None if by_buckets else DEFAULT_TOLERANCE if model.tolerance is None else model.tolerance,
-        "buckets": DEFAULT_BUCKETS if by_buckets and model.buckets is None else model.buckets,
+        "tolerance": None if by_buckets else model.tolerance or arguments.DEFAULT_TOLERANCE,
+        "buckets": arguments.DEFAULT_BUCKETS if by_buckets and model.buckets is None else model.buckets,
         "keep_states": bool(model.keep_states),
-        "floor": DEFAULT_FLOOR if model.floor is None else model.floor,
+        "floor": arguments.DEFAULT_FLOOR if model.floor is None else model.floor,
         "direction": "each" if instead else model.direction or "both",
     }
 

@@ -8,8 +8,8 @@ import pytest
 from pbdist.errors import StoreMismatchError, StudyFileError
 from pbdist.mechanisms import Gaussian, Laplace
 from pbdist.study import Cell, StudySpec, load_study
-from pbdist.study.extension import missing_points
 from pbdist.study.load import Addition, load_asked
+from pbdist.study.spec import missing_points
 from tests.studies import write_study
 
 HEAD = "format: 1\nname: s\nextend: true\n"

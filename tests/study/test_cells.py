@@ -11,8 +11,8 @@ import pytest
 from pbdist.mechanisms import Laplace
 from pbdist.study import StudySpec, load_study, plan_study
 from pbdist.study.columns import Block, CellTable, cell_columns, repeated_cells
-from pbdist.study.extension import missing_points
 from pbdist.study.plan import similar_cells
+from pbdist.study.spec import missing_points
 from pbdist.study.starter import shipped_study
 from tests.studies import write_study
 from tests.study.grids import cells_of_every_kind, every_kind

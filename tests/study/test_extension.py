@@ -9,7 +9,7 @@ import pytest
 from pbdist.errors import StoreMismatchError
 from pbdist.mechanisms import Laplace
 from pbdist.study import Cell, StudySpec
-from pbdist.study.extension import missing_parts, union_of
+from pbdist.study.spec import missing_parts, union_of
 
 CELLS = tuple(Cell("L", Laplace(float(scale)), None) for scale in range(2, 9))
 WHOLE = StudySpec("s", CELLS, "tight", 0.01, None, (1, 2, 4, 8), (0.0, 0.5, 1.0))
