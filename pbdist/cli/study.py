@@ -309,14 +309,14 @@ def _elapsed(plans: "Sequence[Plan]", workers: int) -> float:
 
 def _plan_as_json(plan: "Plan", workers: int) -> dict[str, Any]:
     """Return a plan as JSON values, unrounded, with the grids."""
-    from pbdist.study.columns import known
+    from pbdist.study.columns import CellTable
 
     study, seconds = plan.study, plan.batch_seconds
     taken = ("name", "description", "digest", "method", "tolerance", "buckets", "floor", "direction", "keep_states")
     return {
         **{name: getattr(study, name) for name in taken},
         "cells": len(study.cells),
-        "cells_by_label": known(study.cells).labels(),
+        "cells_by_label": CellTable.of(study.cells).labels(),
         "compositions": list(study.compositions),
         "epsilon": list(study.epsilon),
         "points": _points(study),

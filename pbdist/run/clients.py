@@ -125,7 +125,7 @@ class Cluster:
         if self._is_local:
             _check_machine()
         try:
-            self._cluster = start_sheltered(self._start)
+            self._cluster = start_sheltered(self._start, _close)
         except PbdistError:
             raise
         except Exception as error:  # whatever the client of a batch system raises
@@ -369,10 +369,10 @@ def _close(cluster: Any) -> None:
 SHELTERED: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 
 
-def start_sheltered(start: Callable[[], Any]) -> Any:
-    """Return the cluster that `start` returns, called in a thread in which signals are blocked, as in its processes.
+def start_sheltered(start: Callable[[], Any], stop: Callable[[Any], object]) -> Any:
+    """Return what `start` returns, called in a thread in which signals are blocked, as in all processes that it starts.
 
-    This thread handles signals as before. After an interrupt, what was started is closed.
+    This thread handles signals as before. After an interrupt, what was started is stopped.
     """
     started: Future[Any] = Future()
 
@@ -392,7 +392,7 @@ def start_sheltered(start: Callable[[], Any]) -> Any:
     except BaseException:
         wait([started], _CLOSE_SECONDS)
         # At once, or when the start ends after all.
-        started.add_done_callback(lambda done: None if done.exception() else _close(done.result()))
+        started.add_done_callback(lambda done: None if done.exception() else stop(done.result()))
         raise
 
 

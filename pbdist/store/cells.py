@@ -3,7 +3,7 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,7 @@ from pbdist.store.layout import COLUMN_CHUNK, METADATA
 from pbdist.store.place import Place, read_or_none
 from pbdist.store.skeleton import FilesStore, digest_of
 from pbdist.study import Cell
-from pbdist.study.columns import DescribedCells, absent
+from pbdist.study.columns import Block, CellTable, DescribedCells, absent
 from pbdist.types import IntArray, JsonValue
 
 #: The columns that a cell is made of.
@@ -33,13 +33,14 @@ class StoredCells(DescribedCells):
     """
 
     def __init__(self, place: Place, files: Mapping[str, JsonValue], count: int, sha256: str) -> None:
-        self._place, self._files, self._count, self._sha256 = place, files, count, sha256
+        self._place, self._files, self._count = place, files, count
         self._read: dict[int, tuple[Any, ...]] = {}
+        self.__dict__["sha256"] = sha256
 
-    @property
-    def sha256(self) -> str:
-        """As `StudySpec.cells_sha256`."""
-        return self._sha256
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:  # type: ignore[override]  # read when they are needed
+        """The blocks of all cells."""
+        return CellTable.of(tuple(self)).blocks
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -54,13 +55,17 @@ class StoredCells(DescribedCells):
         """Return how many cells each label has; no cell is made."""
         return dict(Counter(self.column("mechanism")))
 
-    def taken(self, numbers: IntArray) -> tuple[Cell, ...]:
+    def __iter__(self) -> Iterator[Cell]:
+        """Yield the cells in order."""
+        return map(self.cell, range(self._count))
+
+    def taken(self, numbers: IntArray) -> CellTable:
         """Return some cells by their numbers."""
-        return tuple(map(self.cell, numbers.tolist()))
+        return CellTable.of(tuple(map(self.cell, numbers.tolist())))
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what another process needs, without the chunks in memory."""
-        return {**self.__dict__, "_read": {}}
+        return {name: value for name, value in self.__dict__.items() if name != "blocks"} | {"_read": {}}
 
     def column(self, name: str) -> list[Any]:
         """Return a column of all cells, or ``pair``."""

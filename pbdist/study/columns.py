@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from json import JSONEncoder
 from operator import eq, methodcaller
-from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
+from typing import Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -35,16 +35,13 @@ WHOLE, _FACTOR = "pair itself", "pairs[{}]"
 _MARK = re.compile(r'"\\u0000(\d+)\\u0000"')
 
 Hashes: TypeAlias = npt.NDArray[np.bytes_]
-_T = TypeVar("_T")
 
 
-def encoder_of_forms(separators: tuple[str, str] | None = None) -> JSONEncoder:
-    """Return an encoder of parameters, which may be pairs, in canonical form: one text for equal values."""
-    return JSONEncoder(sort_keys=True, separators=separators, allow_nan=False, default=methodcaller("canonical"))
-
-
-#: The encoder of the text that digests are of, and that of the column of canonical forms.
-_CANONICAL, _FORMS = encoder_of_forms((",", ":")), encoder_of_forms()
+#: Encoders of parameters, which may be pairs, in canonical form: for the text that digests are of, and for columns.
+_CANONICAL, _FORMS = (
+    JSONEncoder(sort_keys=True, separators=separators, allow_nan=False, default=methodcaller("canonical"))
+    for separators in ((",", ":"), None)
+)
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,7 @@ class Column(NamedTuple):
             return cls(values, np.broadcast_to(np.int32(0), each * times))
         return cls(values, np.tile(np.repeat(np.arange(len(values), dtype=np.int32), each), times))
 
-    def each(self, read: Callable[[Any], _T]) -> list[_T]:
+    def each(self, read: Callable[[Any], Any] = lambda value: value) -> list[Any]:
         """Return what is read of the value in each row; each distinct value is read once."""
         used = np.unique(self.codes).tolist() if len(self.values) > self.codes.size else range(len(self.values))
         found = {number: read(self.values[number]) for number in used}
@@ -94,10 +91,6 @@ class Column(NamedTuple):
         """Return the column of some rows."""
         codes = self.codes[rows]
         return Column(self.values, codes) if len(self.values) > 1 else Column.repeated(self.values, codes.size)
-
-
-def _itself(value: Any) -> Any:
-    return value
 
 
 class Block(NamedTuple):
@@ -175,11 +168,11 @@ class Block(NamedTuple):
 
     def pairs(self) -> Iterator[Pair]:
         """Yield the pairs in order."""
-        return map(self._made, zip(*(column.each(_itself) for column in self.columns.values()), strict=True))
+        return map(self._made, zip(*(column.each() for column in self.columns.values()), strict=True))
 
     def cells(self) -> Iterator[Cell]:
         """Yield the cells in order."""
-        return map(Cell, self.label.each(_itself), self.pairs(), self.factor.each(_itself))
+        return map(Cell, self.label.each(), self.pairs(), self.factor.each())
 
     def _made(self, values: Iterable[Any]) -> Pair:
         if self.kind is None:
@@ -228,53 +221,7 @@ def unlike(values: Sequence[Any]) -> list[int]:
     return list(found.values())
 
 
-class KnownCells(Sequence[Cell]):
-    """Cells that are made when they are accessed, and whose digest and labels are known without making them."""
-
-    @property
-    @abstractmethod
-    def sha256(self) -> str:
-        """As `StudySpec.cells_sha256`."""
-
-    @property
-    @abstractmethod
-    def examples(self) -> Iterable[Pair]:
-        """A pair of each kind, and all pairs of the kinds that `depends_on_values`."""
-
-    @abstractmethod
-    def cell(self, number: int) -> Cell:
-        """Return a cell by its number."""
-
-    @abstractmethod
-    def taken(self, numbers: IntArray) -> Sequence[Cell]:
-        """Return some cells by their numbers."""
-
-    @abstractmethod
-    def labels(self) -> dict[str, int]:
-        """Return how many cells each label has."""
-
-    @overload
-    def __getitem__(self, index: int) -> Cell: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Cell]: ...
-    def __getitem__(self, index: int | slice) -> Cell | Sequence[Cell]:
-        """Return a cell, or several."""
-        if isinstance(index, slice):
-            return self.taken(np.arange(*index.indices(len(self))))
-        return self.cell(range(len(self))[index])
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the other sequence has the same cells."""
-        if not isinstance(other, Sequence) or len(other) != len(self):
-            return False
-        return self.sha256 == other.sha256 if isinstance(other, KnownCells) else all(map(eq, self, other))
-
-    def __hash__(self) -> int:
-        """Return the hash of the equal tuple."""
-        return hash(tuple(self))
-
-
-class CellTable(KnownCells):
+class CellTable(Sequence[Cell]):
     """The table of the cells of a study; a cell is made when it is accessed, and a slice is again a table."""
 
     def __init__(self, blocks: Iterable[Block]) -> None:
@@ -299,6 +246,26 @@ class CellTable(KnownCells):
     def __iter__(self) -> Iterator[Cell]:
         """Yield the cells in order."""
         return itertools.chain.from_iterable(piece.cells() for block in self.blocks for piece in block.pieces())
+
+    @overload
+    def __getitem__(self, index: int) -> Cell: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Cell]: ...
+    def __getitem__(self, index: int | slice) -> Cell | Sequence[Cell]:
+        """Return a cell, or several."""
+        if isinstance(index, slice):
+            return self.taken(np.arange(*index.indices(len(self))))
+        return self.cell(range(len(self))[index])
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other sequence has the same cells."""
+        if not isinstance(other, Sequence) or len(other) != len(self):
+            return False
+        return self.sha256 == other.sha256 if isinstance(other, CellTable) else all(map(eq, self, other))
+
+    def __hash__(self) -> int:
+        """Return the hash of the equal tuple."""
+        return hash(tuple(self))
 
     def cell(self, number: int) -> Cell:
         """Return a cell by its number."""
@@ -348,11 +315,6 @@ class CellTable(KnownCells):
             yield from (block.taken(slice(1)) if few else block).pairs()
 
 
-def known(cells: Sequence[Cell]) -> KnownCells:
-    """Return cells that know their digest and labels: those given, or a table of them."""
-    return cells if isinstance(cells, KnownCells) else CellTable.of(cells)
-
-
 def repeated_cells(cells: CellTable) -> Iterator[tuple[int, Cell, int]]:
     """Yield the first repeated cell of each block: the number of the block, the cell, and the block that has it first.
 
@@ -367,7 +329,7 @@ def repeated_cells(cells: CellTable) -> Iterator[tuple[int, Cell, int]]:
             yield int(block), cells[int(again[row])], int(first_block_of[row])
 
 
-class DescribedCells(KnownCells):
+class DescribedCells(CellTable):
     """Cells whose columns can be read without making the cells."""
 
     @property
@@ -394,7 +356,7 @@ def column_names(cells: Sequence[Cell]) -> tuple[str, ...]:
 def column_descriptions(cells: Sequence[Cell]) -> dict[str, str]:
     """Return the same columns, and what each holds; few cells are made."""
     found: dict[str, set[str]] = {}
-    for pair in known(cells).examples:
+    for pair in CellTable.of(cells).examples:
         kind = type(pair)
         if declared.depends_on_values(kind):
             form = pair.canonical()
@@ -425,7 +387,7 @@ def _columns_of(block: Block) -> dict[str, Iterable[str | float | None]]:
     kind, texts = block.kind, [*block.texts(_FORMS)]
     found: dict[str, Iterable[str | float | None]] = {
         "mechanism": block.label.each(str),
-        "factor": block.factor.each(lambda factor: factor),
+        "factor": block.factor.each(),
         "pair": texts,
     }
     if kind is None or declared.depends_on_values(kind):

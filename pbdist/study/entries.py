@@ -267,7 +267,7 @@ class MechanismEntry:
     @property
     def adjacencies(self) -> set[Adjacency]:
         """What its pairs say of their neighbours."""
-        return {one for block in self.blocks for one in block.adjacencies}
+        return {said for name, said in self.said if name == self.label}
 
 
 def mechanism_entry(document: Document) -> MechanismEntry:
@@ -415,7 +415,7 @@ def _each_block(values: reading.Values, blocks: Blocks | None) -> tuple[str, ...
         lacking = "" if known else ", and the plan has no blocks"
         listed.refuse(f"expected all, or a list of blocks, got {shown(listed.data)}{lacking}")
     for item in listed.items():
-        if not isinstance(item.data, str) or item.data not in known:
+        if item.data not in known:
             near = did_you_mean(item.data, known)
             item.refuse(f"expected a block among {shown(sorted(known))}, got {shown(item.data)}{near}")
     return tuple(listed.data)

@@ -96,19 +96,12 @@ def _loss(value: JsonValue, *, least: float, most: float, what: str) -> float:
     return number + 0.0  # -0.0 is 0.0
 
 
-def _factors(value: JsonValue) -> tuple[float | None, ...]:
-    def read(item: JsonValue) -> float | None:
-        if item == "auto":
-            return None
-        if isinstance(item, bool) or not isinstance(item, int | float) or not 1.0 < item < math.inf:
-            raise reading.GridError(f"expected auto or a number above 1, got {shown(item)}")
-        return reading.number(item)
-
-    return reading.listed(value, read)
-
-
-def _grid(read: Callable[[JsonValue], Any]) -> PlainValidator:
-    return PlainValidator(partial(reading.numbers, read=read))
+def _factor(value: JsonValue) -> float | None:
+    if value == "auto":
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1.0 < value < math.inf:
+        raise reading.GridError(f"expected auto or a number above 1, got {shown(value)}")
+    return float(value)
 
 
 _epsilon = partial(_loss, least=0.0, most=arguments.MAX_EPSILON, what="ε")
@@ -143,9 +136,9 @@ class FileModel(BaseModel):
     floor: Annotated[float, Field(ge=0, lt=1), AfterValidator(lambda x: x + 0.0)] | None = None
     direction: Annotated[str, _one_of(arguments.DIRECTIONS)] | None = None
     buckets: Annotated[int, Field(gt=0, le=arguments.MAX_BUCKETS, multiple_of=2)] | None = None
-    factors: Annotated[tuple[float | None, ...], PlainValidator(_factors)] = (None,)
-    epsilon: Annotated[tuple[float, ...], _grid(_epsilon)] | None = None
-    exp_epsilon: Annotated[tuple[float, ...], _grid(_exp_epsilon)] | None = None
+    factors: Annotated[tuple[float | None, ...], PlainValidator(partial(reading.listed, read=_factor))] = (None,)
+    epsilon: Annotated[tuple[float, ...], PlainValidator(partial(reading.numbers, read=_epsilon))] | None = None
+    exp_epsilon: Annotated[tuple[float, ...], PlainValidator(partial(reading.numbers, read=_exp_epsilon))] | None = None
     keep_states: bool | None = None
     targets: list[Any] = []
     extend: bool = False
@@ -206,11 +199,15 @@ class Addition:
         """As of a study: it names the default store."""
         return self.model.name
 
-    @cached_property
-    def several(self) -> tuple[int, str] | None:
-        """Of an entry whose bounds are those of several pairs its number and kind; None where there is none."""
-        kinds = ((index, _kind_of_several(entry.document.data)) for index, entry in enumerate(self.entries))
-        return next(((index, kind) for index, kind in kinds if kind is not None), None)
+    def problem_of_several(self, method: str, *, keep_states: bool) -> tuple[str, str] | None:
+        """Return what an entry does not allow whose bounds are those of several pairs: the key, and the problem."""
+        for index, entry in enumerate(self.entries):
+            kind = _kind_of_several(entry.document.data)
+            if kind is not None and method != "tight":
+                return "method", f"expected tight with a {kind}, as mechanisms[{index}] is, got {method}"
+            if kind is not None and keep_states:
+                return "keep_states", f"expected false with a {kind}, as mechanisms[{index}] is, got true"
+        return None
 
     @cached_property
     def cells(self) -> CellTable:
@@ -227,11 +224,8 @@ class Addition:
         """
         stored = union_of(studies)
         check_common(stored, {name: value for name in COMMON if (value := getattr(self.model, name)) is not None})
-        if self.several is not None and (stored.method != "tight" or stored.keep_states):
-            states = ", keep_states: true" if stored.keep_states else ""
-            raise StoreMismatchError(
-                f"mechanisms: expected no {self.several[1]} in a store of method {stored.method}{states}, got one"
-            )
+        if problem := self.problem_of_several(stored.method, keep_states=stored.keep_states):
+            raise StoreMismatchError(f"{': '.join(problem)} in the store")
         if stored.method == "tight" and stored.buckets is not None and self.model.factors != (None,):
             raise StoreMismatchError("factors: expected auto in a store of method tight with buckets, got a number")
         adjacency = {**dict(stored.adjacency), **dict(self.adjacency)}
@@ -330,13 +324,8 @@ def _kind_of_several(entry: Mapping[str, Any]) -> str | None:
 def _study(document: Document) -> StudySpec:
     found = _read(document, StudyModel, _settings)
     model, settings = found.model, _settings(document, found.model)
-    if found.several is not None:
-        index, kind = found.several
-        entry = f"a {kind}, as mechanisms[{index}] is"
-        if model.method == "buckets":
-            document.at("method").refuse(f"expected tight with {entry}, got {model.method}")
-        if model.keep_states:
-            document.at("keep_states").refuse(f"expected false with {entry}, got true")
+    if problem := found.problem_of_several(settings["method"], keep_states=settings["keep_states"]):
+        document.at(problem[0]).refuse(problem[1])
     return found.as_study(StudySpec(model.name, (), **settings, compositions=(), epsilon=(), adjacency=found.adjacency))
 
 

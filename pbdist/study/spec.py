@@ -17,7 +17,7 @@ import numpy as np
 from pbdist.arguments import DEFAULT_FLOOR
 from pbdist.errors import StoreMismatchError
 from pbdist.results import log_relative_width
-from pbdist.study.columns import Cell, CellTable, known
+from pbdist.study.columns import Cell, CellTable
 from pbdist.types import Adjacency, BoolArray, FloatArray, JsonValue
 
 #: What a study may be called.
@@ -106,7 +106,7 @@ class StudySpec:
     @cached_property
     def cells_sha256(self) -> str:
         """SHA-256 of the canonical JSON of the cells, a line each."""
-        return known(self.cells).sha256
+        return CellTable.of(self.cells).sha256
 
     @property
     def required_tolerance(self) -> float | None:
@@ -282,7 +282,7 @@ def _check_neighbours(studies: Sequence[StudySpec], wanted: StudySpec) -> None:
         # Where neither states anything, no cell is looked at.
         for label in sorted(mine.keys() | its.keys()):
             first, second = (one.get(label, Adjacency.AS_STATED) for one in (its, mine))
-            if first is not second and all(label in known(one.cells).labels() for one in (study, wanted)):
+            if first is not second and all(label in CellTable.of(one.cells).labels() for one in (study, wanted)):
                 raise StoreMismatchError(
                     f"adjacency: expected {first.value} of {label!r} as in the store, got {second.value}: bounds for"
                     " one are no bounds for the other"

@@ -70,17 +70,16 @@ def write_starter(path: Path, kind: str = "Gaussian") -> None:
         near = did_you_mean(kind, kinds, other_kinds())
         raise InvalidInputError(f"kind: expected one of {', '.join(kinds)}, got {shown(kind)}{near}")
     name = _name_of(path)
+    template, plan = (
+        files(__package__).joinpath(each).read_text(encoding="utf-8") for each in ("starter.yaml", "starter-plan.yaml")
+    )
     if kind == RELEASE_PLAN:
-        entry, setting = _template("starter-plan.yaml").template.rstrip(), "counts --scale 80"
+        entry, setting = plan.rstrip(), "counts --scale 80"
     else:
         entry, setting = _entry(MECHANISMS[kind]), f"{kind}{_setting(MECHANISMS[kind])}"
     file = shlex.quote(str(path)) if str(path).isprintable() else path.name
-    words = {"file": file, "name": _as_text(name), "stem": name, "entry": entry, "setting": setting}
-    _write(path, _template("starter.yaml").substitute(words))
-
-
-def _template(name: str) -> Template:
-    return Template(files(__package__).joinpath(name).read_text(encoding="utf-8"))
+    words = {"file": file, "name": f'"{name}"', "stem": name, "entry": entry, "setting": setting}
+    _write(path, Template(template).substitute(words))
 
 
 def _entry(kind: type[Pair]) -> str:
@@ -122,7 +121,7 @@ def _text(value: Any) -> str:
 def write_copy(path: Path, like: str) -> None:
     """Write a copy of a study that comes with pbdist, under the name of the file; nothing is overwritten."""
     text, name = shipped_study(like).read_text(encoding="utf-8"), _name_of(path)
-    named = re.sub(r"^name: .*$", f"name: {_as_text(name)}", text, count=1, flags=re.MULTILINE)
+    named = re.sub(r"^name: .*$", f'name: "{name}"', text, count=1, flags=re.MULTILINE)
     _write(path, f"# A copy of the study {like} that comes with pbdist; its store is data/{name}.zarr.\n#\n{named}")
 
 
@@ -132,11 +131,6 @@ def _name_of(path: Path) -> str:
         expected = "a name of letters, digits, '.', '_' and '-' that ends in .yaml"
         raise InvalidInputError(f"file: expected {expected}, got {shown(path.name)}")
     return path.stem
-
-
-def _as_text(name: str) -> str:
-    """Return a name as YAML reads it as a text: what could be a number or a truth value in quotation marks."""
-    return name if name[0].isalpha() and name.lower() not in ("true", "false", "null") else f'"{name}"'
 
 
 def _write(path: Path, text: str) -> None:

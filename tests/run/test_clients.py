@@ -90,7 +90,7 @@ def test_every_shipped_file_loads_and_has_a_page(path: Path) -> None:
         (JOBS.replace("{cores: 1, memory: 1GiB}", "2"), 3, "options: expected a mapping, got 2"),
         (JOBS.replace("2", "0"), 2, "scale: expected a number of workers, or a mapping such as {jobs: 4}, got 0"),
         (JOBS.replace("2", "many"), 2, "scale: expected a number of workers"),
-        (JOBS + "adapt: {maximum: 2}\n", 4, "adapt: expected either scale or adapt, got both"),
+        (JOBS + "adapt: {maximum: 2}\n", 4, "adapt: give either scale or adapt, not both"),
         (JOBS + "start_timeout: 0\n", 4, "start_timeout: expected a number of seconds above 0, got 0"),
         (JOBS + "start_timeout: soon\n", 4, "start_timeout: expected a number of seconds above 0"),
     ],

@@ -87,7 +87,7 @@ GAUSSIAN = "mechanisms:\n  - {kind: Gaussian, scale: 4}\n"
             "mechanisms:\n  - {kind: ReleasePlan, granularity: unbounded, analyses:"
             " [{name: a, pair: {kind: Laplace, scale: 9}}]}\n",
             {"keep_states": True},
-            "mechanisms: expected no ReleasePlan in a store of method tight, keep_states: true, got one",
+            r"keep_states: expected false with a ReleasePlan, as mechanisms\[0\] is, got true in the store",
         ),
     ],
 )
