@@ -107,12 +107,12 @@ def run(options: Options) -> int:
     The same command goes on where an interrupted one stopped.
     """
     _check_address_space()
-    from pbdist.run.run import asked_of
+    from pbdist.run.run import request_for
     from pbdist.study.load import load_asked
 
     asked = load_asked(study_file(options.study))
     store = _store(options, asked)
-    study = asked_of(asked, store).study
+    study = request_for(asked, store).study
     if options.strict and not study.requires_tolerance:
         refuse("--strict", "expected a study with a tolerance, got one without")
     if options.log is not None:
@@ -349,11 +349,11 @@ def _points_of_targets(study: "StudySpec") -> int:
 
 def _additions(asked: "StudySpec | Addition", store: str) -> "list[Plan]":
     """Return the plans of the parts that a run would add to a store; none where it has all points."""
-    from pbdist.run.run import asked_of
+    from pbdist.run.run import request_for
     from pbdist.store import is_there, open_parts, place_at
     from pbdist.study import plan_study
 
-    wanted, place = asked_of(asked, store), place_at(store)
+    wanted, place = request_for(asked, store), place_at(store)
     # Where nothing is, all is new.
     missing = wanted.missing([part.study for part in open_parts(place)]) if is_there(place) else (wanted.study,)
     return [plan_study(part) for part in missing]

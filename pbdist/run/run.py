@@ -59,7 +59,7 @@ _MAX_NAMED = 5
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """A study whose points a store is to have."""
 
     #: The study. With `adds` it is what a file adds to the store.
@@ -72,16 +72,16 @@ class Asked:
         return missing_points(stored, self.study) if self.adds else missing_parts(stored, self.study)
 
 
-def asked_of(asked: StudySpec | Addition, store: str | Path | Place) -> Asked:
+def request_for(study: StudySpec | Addition, store: str | Path | Place) -> Request:
     """Return the study whose points a store is to have: of an addition, with all that it takes from the store."""
-    if isinstance(asked, StudySpec):
-        return Asked(asked)
+    if isinstance(study, StudySpec):
+        return Request(study)
     place = place_at(store)
     if not is_there(place):
         raise InvalidInputError(f"store: the file extends a store (extend: true), and there is none at {place.url}")
     parts = [part.study for part in open_parts(place)]
     try:
-        return Asked(asked.onto(parts), adds=True)
+        return Request(study.onto(parts), adds=True)
     except StoreDamagedError:
         # The part that the file has made may be restored by it.
         sound = []
@@ -90,7 +90,7 @@ def asked_of(asked: StudySpec | Addition, store: str | Path | Place) -> Asked:
                 sound.append(replace(part, cells=tuple(part.cells)))
         if not sound:
             raise
-        return Asked(asked.onto(sound), adds=True)
+        return Request(study.onto(sound), adds=True)
 
 
 def run_study(
@@ -121,7 +121,7 @@ def run_study(
     if not 0.0 < told_every <= threading.TIMEOUT_MAX:
         raise InvalidInputError(f"told_every: expected a number of seconds above 0, got {told_every!r}")
     place, planner, turn = place_at(store), Planner(), threading.RLock()
-    asked = asked_of(study, place)
+    request = request_for(study, place)
 
     def listen(event: Event) -> None:
         with turn:
@@ -131,7 +131,7 @@ def run_study(
     gc.freeze()
     with hold(place), ExitStack() as stack:
         workers = _Workers(stack, executor, listen, told_every, serial_seconds)
-        parts = _parts(with_patience(place, patience) if is_there(place) else place, asked, workers, planner)
+        parts = _parts(with_patience(place, patience) if is_there(place) else place, request, workers, planner)
         parts = [replace(part, place=with_patience(part.place, patience)) for part in parts]
         left = [found for part in parts if (found := _uncommitted(part, planner, check=check)) is not None]
         run = _Run(parts, listen, told_every)
@@ -148,15 +148,15 @@ def run_study(
     return parts[0]
 
 
-def _parts(place: Place, asked: Asked, workers: "_Workers", planner: Planner) -> Sequence[StoredStudy]:
+def _parts(place: Place, request: Request, workers: "_Workers", planner: Planner) -> Sequence[StoredStudy]:
     """Return the parts of the store, complete except for results: created, restored, or extended by what it lacks."""
     if not is_there(place):
-        plan = planner.plan(asked.study)
+        plan = planner.plan(request.study)
         # Workers come first: if none start, no empty store is left behind.
         workers.start([plan], plan.seconds)
         return (create_or_open(place, plan),)
-    parts = restore(place, asked.study, planner.plan)
-    plans = [planner.plan(missing) for missing in asked.missing([part.study for part in parts])]
+    parts = restore(place, request.study, planner.plan)
+    plans = [planner.plan(missing) for missing in request.missing([part.study for part in parts])]
     if plans:
         workers.start(plans, sum(plan.seconds for plan in plans))
     return extend(parts, plans)
@@ -215,9 +215,8 @@ class _Workers:
                 self._to_start.__enter__()
             self.executor, self._to_start = self._to_start, None
             self._stack.push(self._leave)
-        limit = self.executor.worker_bytes
-        _check_memory(plans, limit)
-        return limit
+        _check_memory(plans, self.executor.worker_bytes)
+        return self.executor.worker_bytes
 
     def _leave(self, *error: Any) -> None:
         """Stop the workers; an error is an event, and hides neither results nor failures."""

@@ -73,8 +73,8 @@ class BatchWriter:
                 # Of a cell with a factor of its own, or without any loss.
                 within = within_tolerance(settings, table.log_delta_lower, table.log_delta_upper)
             self._bounds[row, QUANTITIES.index(WITHIN)] = within
-        sought, missed = judged(settings, cell, table.log_delta_upper, within)
-        found = table.factor, table.loss_width, sought, missed, states
+        required, missed = judged(settings, cell, table.log_delta_upper, within)
+        found = table.factor, table.loss_width, required, missed, states
         self._details[row, : DETAILS.index(STATES_CHECKSUM) + 1] = found
         self._next += 1
 
@@ -108,10 +108,10 @@ def failure_document(failed: Mapping[int, str]) -> bytes:
 
 
 def judged(settings: StudySpec, cell: Cell, log_upper: FloatArray, within: BoolArray | None) -> tuple[int, int]:
-    """Return at how many points of a cell the tolerance is sought, and at how many of them it is missed."""
+    """Return at how many points of a cell the tolerance is required, and at how many of them it is missed."""
     if within is None or not settings.requires_tolerance_of(cell):
         return 0, 0
     if settings.direction == "both":
         log_upper, within = log_upper.max(axis=0, keepdims=True), within[:1]
-    asked = log_upper > log_floor(settings)
-    return int(np.count_nonzero(asked.any(axis=0))), int(np.count_nonzero((asked & ~within).any(axis=0)))
+    required = log_upper > log_floor(settings)
+    return int(np.count_nonzero(required.any(axis=0))), int(np.count_nonzero((required & ~within).any(axis=0)))

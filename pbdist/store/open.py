@@ -72,9 +72,9 @@ class StoredBatch:
 
     @property
     def judged(self) -> tuple[int, int]:
-        """At how many points the tolerance was sought, and at how many it was missed."""
-        sought, missed = np.nansum(self.details[:, [DETAILS.index(SOUGHT), DETAILS.index(MISSED)]], axis=0).tolist()
-        return int(sought), int(missed)
+        """At how many points the tolerance was required, and at how many it was missed."""
+        required, missed = np.nansum(self.details[:, [DETAILS.index(SOUGHT), DETAILS.index(MISSED)]], axis=0).tolist()
+        return int(required), int(missed)
 
     @property
     def failed(self) -> BoolArray:
@@ -165,7 +165,7 @@ class StoredStudy:
 
     @cached_property
     def known_progress(self) -> Progress:
-        """Which batches were committed when it was first asked for: what is committed later is not read."""
+        """Which batches were committed at the first look: what is committed later is not read."""
         return self.progress()
 
     def read(self, index: int) -> StoredBatch | None:
@@ -179,7 +179,7 @@ class StoredStudy:
         return found
 
     def judged(self, progress: Progress) -> dict[int, tuple[int, int]]:
-        """Return of each committed batch at how many points the tolerance was sought, and at how many it was missed.
+        """Return of each committed batch at how many points the tolerance was required, and at how many it was missed.
 
         Checksums are not compared, and batches that cannot be read are left out.
         """

@@ -65,7 +65,7 @@ class StudySpec:
     #: The grids, increasing; ε in nats.
     compositions: tuple[int, ...]
     epsilon: tuple[float, ...]
-    #: Whether the bucket states of every cell and r are kept.
+    #: Whether the states of every cell and r are saved.
     keep_states: bool = False
     #: Where an upper bound on δ is at most this, the tolerance need not be met.
     floor: float = DEFAULT_FLOOR
