@@ -28,7 +28,8 @@ _WORDS: Mapping[str, bool | None] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
     **dict.fromkeys(("null", "Null", "NULL", "~", ""), None),
 }
-_LONGEST_SHOWN = 60
+#: Longer texts are cut in errors, which have at most so many problems.
+_LONGEST_SHOWN, MAX_PROBLEMS = 60, 1000
 #: The most bytes of a file, and levels in it. Longer histograms come from files of their own.
 _MAX_BYTES, _MAX_LEVELS = 16 << 20, 50
 #: By libyaml, where PyYAML was built with it: twenty times as fast.
@@ -45,7 +46,7 @@ def _cut(text: str) -> str:
 
 
 class Problems:
-    """What is wrong with a file: problems are collected, and refused together."""
+    """What is wrong with a file: problems are collected, and refused together, as far as they are shown."""
 
     def __init__(self) -> None:
         self.found: list[FileProblem] = []
@@ -57,6 +58,9 @@ class Problems:
             yield
         except StudyFileError as error:
             self.found += error.problems
+        if len(self.found) >= MAX_PROBLEMS:
+            # Looking for more would take as long as the file is wrong.
+            self.refuse()
 
     def refuse(self) -> None:
         """Raise the `StudyFileError` of all that was collected, if anything was."""

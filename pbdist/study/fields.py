@@ -17,7 +17,7 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import MECHANISMS, parameters_of
-from pbdist.study.document import Document, Keys, Problems
+from pbdist.study.document import MAX_PROBLEMS, Document, Keys, Problems
 from pbdist.suggestions import did_you_mean, likely
 from pbdist.types import JsonValue
 
@@ -82,7 +82,8 @@ def check_keys(
     """
     problems = Problems()
     # A misspelt key is an unknown key and a missing one: the unknown key has a line.
-    meant = {key: meant_key(owner, key, known) for key in values if key not in known}
+    unknown = [key for key in values if key not in known][:MAX_PROBLEMS]
+    meant = {key: meant_key(owner, key, known) for key in unknown}
     for key, (_, hint) in meant.items():
         problems.found.append(values[key].problem((), f"expected one of {', '.join(known)}, got an unknown key{hint}"))
     names = [name for name, _ in meant.values()]
