@@ -92,10 +92,6 @@ def _coarser(key: Hashable) -> Hashable:
     return key >> 1 if type(key) is int else key
 
 
-#: What is projected for a cell whose mechanism raises an exception.
-_OF_FAILING = Cost(1.0, 1 << 28, 0)
-
-
 def cell_costs(study: StudySpec) -> tuple[list[Cost], IntArray]:
     """Return the cost of one cell of each class of similar ones, and the class of each cell."""
     class_of, examples = similar_cells(study.cells)
@@ -107,7 +103,7 @@ def cell_cost(study: StudySpec, cell: Cell) -> Cost:
     try:
         return _tight_cost(study, cell) if study.method == "tight" else _bucket_cost(study, cell)
     except Exception:  # noqa: BLE001 -- whatever a mechanism raises, its cell fails when it is computed, and no other
-        return _OF_FAILING
+        return Cost(1.0, 1 << 28)
 
 
 # Seconds, measured on one core of a 2-core machine for 2,000 to 2^22 buckets; right within a factor of 2.
