@@ -218,9 +218,10 @@ def local_cluster(workers: int | None = None, memory_limit: str | None = None) -
 
     Each has an equal share of the memory, or `memory_limit`, such as ``"2GiB"``.
     """
+    with socket.socket() as probe:
+        in_use = probe.connect_ex(("127.0.0.1", 8787)) == 0
     options = {"n_workers": workers or CPU_COUNT, "threads_per_worker": 1, "host": "127.0.0.1"}
-    # Where it is in use Dask takes another one.
-    options |= {"dashboard_address": "127.0.0.1:8787"}
+    options |= {"dashboard_address": f"127.0.0.1:{0 if in_use else 8787}"}
     options |= {} if memory_limit is None else {"memory_limit": memory_limit}
     return Cluster(LocalCluster, options, start_timeout=60.0)
 

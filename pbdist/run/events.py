@@ -159,9 +159,8 @@ Listener: TypeAlias = Callable[[Event], None]
 Send: TypeAlias = Callable[[Notice | Report], None]
 
 
-def ignore(message: Notice | Report) -> None:
+def ignore(_message: Notice | Report) -> None:
     """Pass nothing on."""
-    del message
 
 
 #: How often a run sends `StillComputing`, in seconds, by default.
