@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from pbdist.cli.parser import flag, refuse
-from pbdist.errors import StudyFileError
+from pbdist.errors import StudyFileError, shown
 from pbdist.mechanisms import MECHANISMS, Form, Histogram, HistogramFiles, Pair, Parameter, parameters_of
-from pbdist.study.document import Document, read_text, shown
+from pbdist.study.document import Document, read_text
 from pbdist.study.entries import expand_entry, study_kinds
 from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue

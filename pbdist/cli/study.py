@@ -45,7 +45,7 @@ _STUDY = Argument("FILE", _WHAT, STUDY_OR_FILE, name="study")
 )
 def plan(options: Options) -> int:
     """Project the time, memory and disk space of a study."""
-    from pbdist.run.run import asked_of
+    from pbdist.run.run import request_for
     from pbdist.store import is_there, open_parts, place_at
     from pbdist.study import StudySpec, plan_study
     from pbdist.study.load import load_asked
@@ -60,7 +60,7 @@ def plan(options: Options) -> int:
             print_sheet(_plan_sheet(file, facts), "table")
         return 0
     store = options.store or f"data/{file.name}.zarr"
-    wanted, place = asked_of(file, store), place_at(store)
+    wanted, place = request_for(file, store), place_at(store)
     # Where no store is, all points are new.
     missing = wanted.missing([part.study for part in open_parts(place)]) if is_there(place) else (wanted.study,)
     plans = [plan_study(part) for part in missing]
@@ -125,12 +125,12 @@ def run(options: Options) -> int:
     if soft != resource.RLIM_INFINITY and soft < _ADDRESS_SPACE:
         has = f"this process may use {soft / 2**20:.0f} MiB of addresses, and a run needs 1024 MiB"
         refuse("memory", f"{has}: raise the limit (ulimit -v unlimited)")
-    from pbdist.run.run import asked_of
+    from pbdist.run.run import request_for
     from pbdist.study.load import load_asked
 
     file = load_asked(study_file(options.study))
     store = options.store or f"data/{file.name}.zarr"
-    study = asked_of(file, store).study
+    study = request_for(file, store).study
     if options.strict and not study.requires_tolerance:
         refuse("--strict", "expected a study with a tolerance, got one without")
     if options.log is not None:
@@ -270,7 +270,6 @@ _OF_PARTS = ("cells", "compositions", "epsilon", "points", "batches", "cells_per
 
 def _facts(plan: "Plan", workers: int) -> dict[str, Any]:
     """Return a plan as JSON values, unrounded, with the grids."""
-    from pbdist.study.cells import known
     from pbdist.study.plan import elapsed
 
     study, seconds = plan.study, plan.batch_seconds
@@ -282,7 +281,7 @@ def _facts(plan: "Plan", workers: int) -> dict[str, Any]:
     return {
         **{name: getattr(study, name) for name in taken},
         "cells": len(study.cells),
-        "cells_by_label": known(study.cells).labels(),
+        "cells_by_label": CellTable.of(study.cells).labels(),
         "compositions": list(study.compositions),
         "epsilon": list(study.epsilon),
         "points": points,

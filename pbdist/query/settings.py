@@ -37,7 +37,7 @@ from pbdist.pld import PairState
 from pbdist.query.stored import PairPoints, PointReader
 from pbdist.study import Cell, StudySpec
 from pbdist.study.columns import DescribedCells, cell_columns, column_of
-from pbdist.study.grids import nearest_exponential, nearest_match, same_float
+from pbdist.study.fields import nearest_exponential, nearest_match, same_float
 from pbdist.study.spec import exponential
 from pbdist.suggestions import did_you_mean
 from pbdist.types import COMPOSITIONS, EPSILON, BoolArray, FloatArray, IntArray, JsonValue

@@ -20,8 +20,7 @@ from pbdist.store import StoreCheck, StoredStudy, check_store, holder, open_part
 from pbdist.store.layout import BOUNDS, STORE_FORMAT, WITHIN
 from pbdist.study import Cell, StudySpec
 from pbdist.study.columns import column_of, columns_of
-from pbdist.study.extension import missing_parts
-from pbdist.study.spec import exponential, log_floor
+from pbdist.study.spec import exponential, log_floor, missing_parts
 from pbdist.suggestions import did_you_mean
 from pbdist.tables import Column, Sheet, Shown, text_of
 from pbdist.types import Adjacency, Direction, IntArray, JsonValue

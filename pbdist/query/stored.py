@@ -15,7 +15,7 @@ from pbdist.query.convex_delta import Curve, StateAt, StateReader, with_state
 from pbdist.store import Refinement, StoredStudy, check_skeleton
 from pbdist.store.layout import BOUNDS, COMPUTED, GRIDS, QUANTITIES, WITHIN
 from pbdist.study import Cell, StudySpec
-from pbdist.study.extension import union_of
+from pbdist.study.spec import union_of
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, BoolArray, Direction, FloatArray, IntArray
 
 #: Why a cell lacks bounds.

@@ -27,8 +27,7 @@ from pbdist.results import ENCLOSED, NO_LOWER, CompositionBounds, CurveBounds, D
 from pbdist.store import Place, open_parts, read_refinements
 from pbdist.store.layout import BOUNDS, COMPUTED, WITHIN
 from pbdist.study.columns import cell_columns, column_descriptions
-from pbdist.study.extension import missing_parts
-from pbdist.study.spec import exponential
+from pbdist.study.spec import exponential, missing_parts
 from pbdist.tables import HEADS
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Adjacency, BoolArray, Direction, FloatArray, IntArray
 

@@ -1,6 +1,5 @@
 """Where Dask workers come from: this machine, a running scheduler, or the Dask cluster that a file describes."""
 
-import ast
 import importlib
 import inspect
 import json
@@ -9,7 +8,6 @@ import os
 import re
 import signal
 import socket
-import sys
 import threading
 import time
 import warnings
@@ -18,36 +16,27 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context, resource_tracker
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import dask
 from dask.system import CPU_COUNT
-from dask.utils import parse_bytes
 from distributed import Client, LocalCluster, Nanny
 from distributed.core import Status
 from distributed.deploy.adaptive import Adaptive
 from distributed.deploy.spec import SpecCluster
-from distributed.worker_memory import parse_memory_limit
 
-from pbdist.errors import InvalidInputError, MissingDependencyError, PbdistError
+from pbdist.errors import InvalidInputError, MissingDependencyError, PbdistError, shown
 from pbdist.run.events import one_line
-from pbdist.study.document import Document, read_document, shown
+from pbdist.study.document import Document, read_document
+from pbdist.study.fields import check_keys, values_of
 from pbdist.suggestions import did_you_mean
-
-Thing = TypeVar("Thing")
 
 #: One thread in each worker process, whatever the shell says. With Dask's own MALLOC_TRIM_THRESHOLD_ the memory of each
 #: vector goes back to the system, and comes again for the next.
-WORKER_ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "MALLOC_TRIM_THRESHOLD_": str(256 * 2**20),
-        "MALLOC_MMAP_THRESHOLD_": str(256 * 2**20),
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "MKL_NUM_THREADS": "1",
-    }
-)
+WORKER_ENVIRONMENT: Mapping[str, str] = {
+    **dict.fromkeys(("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), str(256 * 2**20)),
+    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+}
 #: How long a start or an end may take that an interrupt cuts short: pods take half a minute to go.
 _CLOSE_SECONDS = 30.0
 _LONGEST_CAUSE = 300
@@ -62,8 +51,6 @@ class RunningScheduler:
 
     #: Seconds until the first worker must be there.
     start_timeout = 60.0
-    #: The memory of a worker thread; None where nothing is known before the start.
-    expected_worker_bytes: int | None = None
 
     def __init__(self, address_or_file: str | Path) -> None:
         self._given = str(address_or_file)
@@ -109,20 +96,10 @@ class Cluster:
     Signals of a terminal or of a batch system reach only this process, which then ends the workers in good order. Lost
     jobs are submitted again.
 
-    Parameters
-    ----------
-    make
-        A class of Dask clusters, or a function that returns a cluster.
-    options
-        The keyword arguments of `make`.
-    scale
-        What ``cluster.scale`` takes: a number of workers, or keyword arguments.
-    adapt
-        Keyword arguments of ``cluster.adapt``, instead of `scale`.
-    start_timeout
-        Seconds until the first worker must be there.
-    error
-        Returns the error for a problem with the value at some keys, such as ``("options", "queue")``.
+    `make` is a class of Dask clusters, or a function that returns one, with its keyword arguments `options`. `scale` is
+    what ``cluster.scale`` takes, a number of workers or keyword arguments; or `adapt` are those of ``cluster.adapt``.
+    The first worker must be there after `start_timeout` seconds. `error` returns the error for a problem with the value
+    at some keys, such as ``("options", "queue")``.
     """
 
     def __init__(
@@ -141,22 +118,6 @@ class Cluster:
         self._cluster: Any = None
         self.start_timeout = start_timeout
         self.where = "this machine" if self._is_local else make.__name__
-
-    @property
-    def expected_worker_bytes(self) -> int | None:
-        """The memory that a worker thread will have, or None if nothing is known before the start."""
-        options = self._options
-        with suppress(ValueError, TypeError, AttributeError, ZeroDivisionError):
-            if self._is_local:
-                threads = int(options.get("threads_per_worker", 1))
-                workers = options.get("n_workers") or max(1, CPU_COUNT // threads)
-                # By default an equal share for each worker, however many cores there are.
-                share = ("auto", 1, workers) if "memory_limit" not in options else (options["memory_limit"], threads)
-                limit = parse_memory_limit(*share, logger=logging.getLogger())
-                return None if limit is None else int(limit) // threads
-            if {"memory", "cores"} <= options.keys():
-                return int(parse_bytes(options["memory"])) // int(options["cores"])
-        return None
 
     @contextmanager
     def started(self) -> Iterator[None]:
@@ -240,7 +201,10 @@ class Cluster:
         cause = _cause(error)
         unknown = re.search(r"unexpected keyword argument '(\w+)'", cause)
         if unknown and unknown[1] in self._options:
-            known = _options_of(self._make)
+            # Those of the class, and of its jobs.
+            both = (self._make, getattr(self._make, "job_cls", None))
+            classes = [each for one in both for each in getattr(one, "__mro__", ())]
+            known = {name for one in classes for name in inspect.signature(one.__init__).parameters}
             problem = f"{self._make.__name__} has no such option{did_you_mean(unknown[1], known)}"
             return self._error(("options", unknown[1]), problem)
         if "asyncssh" in cause:
@@ -254,9 +218,9 @@ def local_cluster(workers: int | None = None, memory_limit: str | None = None) -
 
     Each has an equal share of the memory, or `memory_limit`, such as ``"2GiB"``.
     """
-    options = {"n_workers": workers or CPU_COUNT, "threads_per_worker": 1, "host": "127.0.0.1"}
     with socket.socket() as probe:
         in_use = probe.connect_ex(("127.0.0.1", 8787)) == 0
+    options = {"n_workers": workers or CPU_COUNT, "threads_per_worker": 1, "host": "127.0.0.1"}
     options |= {"dashboard_address": f"127.0.0.1:{0 if in_use else 8787}"}
     options |= {} if memory_limit is None else {"memory_limit": memory_limit}
     return Cluster(LocalCluster, options, start_timeout=60.0)
@@ -268,15 +232,7 @@ _EXTRAS = {"dask_jobqueue": "jobqueue", "dask_kubernetes": "kubernetes"}
 
 
 def load_cluster(path: str | Path) -> Cluster:
-    """Read a cluster file: which Dask cluster to start, with which options and how many workers.
-
-    Raises
-    ------
-    StudyFileError
-        The file is not YAML, or a key is unknown or has a wrong value; the text names the line.
-    MissingDependencyError
-        The package of the class is not installed.
-    """
+    """Read a cluster file: which Dask cluster to start, with which options and how many workers."""
     return read_document(Path(path), _cluster_of, "cluster")
 
 
@@ -284,66 +240,56 @@ def _cluster_of(document: Document) -> Cluster:
     data = document.data
     if not isinstance(data, dict):
         raise document.error((), f"expected a mapping with the key class, got {shown(data)}")
-    for key in data:
-        if key not in _KEYS:
-            problem = f"expected one of {', '.join(_KEYS)}, got {shown(key)}{did_you_mean(key, _KEYS)}"
-            raise document.error((key,), problem)
+    check_keys(document, values_of(document), _KEYS, ("class",)).refuse()
     for key in ("options", "adapt"):
         if not isinstance(data.get(key, {}), dict):
-            raise document.error((key,), f"expected a mapping, got {shown(data[key])}")
+            document.at(key).refuse(f"expected a mapping, got {shown(data[key])}")
     scale, adapt, timeout = data.get("scale"), data.get("adapt"), data.get("start_timeout", 300)
     if scale is not None and not isinstance(scale, dict) and (type(scale) is not int or scale < 1):
         wanted = "a number of workers, or a mapping such as {jobs: 4}"
-        raise document.error(("scale",), f"expected {wanted}, got {shown(scale)}")
+        document.at("scale").refuse(f"expected {wanted}, got {shown(scale)}")
     if scale is not None and adapt is not None:
-        raise document.error(("adapt",), "expected either scale or adapt, got both")
+        document.at("adapt").refuse("give either scale or adapt, not both")
     if type(timeout) not in (int, float) or not 0 < timeout < threading.TIMEOUT_MAX:
-        raise document.error(("start_timeout",), f"expected a number of seconds above 0, got {shown(timeout)}")
-    make = _imported(document, data.get("class"))
-    return Cluster(
-        make, data.get("options", {}), scale=scale, adapt=adapt, start_timeout=float(timeout), error=document.error
-    )
+        document.at("start_timeout").refuse(f"expected a number of seconds above 0, got {shown(timeout)}")
+    make, options = _imported(document.at("class")), data.get("options", {})
+    return Cluster(make, options, scale=scale, adapt=adapt, start_timeout=float(timeout), error=document.error)
 
 
-def _imported(document: Document, name: Any) -> Any:
-    """Return the class, or the function, of this name."""
+def _imported(document: Document) -> Any:
+    """Return the class, or the function, that a document names."""
+    name = document.data
     module, _, attribute = name.rpartition(".") if isinstance(name, str) else ("", "", "")
     if not module:
-        raise document.error(("class",), f"expected a class such as dask_jobqueue.SLURMCluster, got {shown(name)}")
+        document.refuse(f"expected a class such as dask_jobqueue.SLURMCluster, got {shown(name)}")
     before = signal.getsignal(signal.SIGINT)
     try:
         imported = importlib.import_module(module)
     except ModuleNotFoundError as error:
         package = module.partition(".")[0]
         if error.name is None or error.name.partition(".")[0] != package:
-            raise document.error(("class",), f"cannot import {module}: {_cause(error)}") from error
+            raise document.error((), f"cannot import {module}: {_cause(error)}") from error
         install = f"'pbdist[{_EXTRAS[package]}]'" if package in _EXTRAS else package.replace("_", "-")
         raise MissingDependencyError(f"class: there is no module {module} here: pip install {install}") from error
     except SystemExit:
         raise KeyboardInterrupt from None
     except Exception as error:  # whatever the module does
-        raise document.error(("class",), f"cannot import {module}: {_cause(error)}") from error
+        raise document.error((), f"cannot import {module}: {_cause(error)}") from error
     finally:
         if signal.getsignal(signal.SIGINT) is not before:
             # The import of dask-jobqueue makes Ctrl-C an exit with code 0.
             signal.signal(signal.SIGINT, before)
     found = getattr(imported, attribute, None)
     if found is None:
-        raise document.error(("class",), f"{module} has no {attribute}{did_you_mean(attribute, dir(imported))}")
+        raise document.error((), f"{module} has no {attribute}{did_you_mean(attribute, dir(imported))}")
     if not callable(found) or (isinstance(found, type) and not _is_cluster(found)):
-        raise document.error(("class",), f"{name} is no class of Dask clusters, as dask_jobqueue.SLURMCluster is")
+        raise document.error((), f"{name} is no class of Dask clusters, as dask_jobqueue.SLURMCluster is")
     return found
 
 
 def _is_cluster(found: Any) -> bool:
     """Whether something is a cluster, or a class of clusters: dask-gateway's do not inherit from Dask's."""
     return all(callable(getattr(found, name, None)) for name in ("scale", "adapt", "close", "get_client"))
-
-
-def _options_of(make: Any) -> set[str]:
-    """Return the names of the options of a class of clusters, and of its jobs."""
-    classes = [*getattr(make, "__mro__", ()), *getattr(getattr(make, "job_cls", None), "__mro__", ())]
-    return {name for one in classes for name in inspect.signature(one.__init__).parameters}
 
 
 #: By then a worker is back that its nanny restarts, or that was cut off for a moment.
@@ -424,16 +370,18 @@ def _close(cluster: Any) -> None:
 SHELTERED: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 
 
-def start_sheltered(start: Callable[[], Thing], stop: Callable[[Thing], object]) -> Thing:
+def start_sheltered(start: Callable[[], Any], stop: Callable[[Any], object]) -> Any:
     """Return what `start` returns, called in a thread in which signals are blocked, as in all processes that it starts.
 
     This thread handles signals as before. After an interrupt, what was started is stopped.
     """
-    started: Future[Thing] = Future()
+    started: Future[Any] = Future()
 
     def run() -> None:
         try:
-            _block_signals()
+            # After Python's tracker of resources has started, which unblocks them.
+            _start_tracker()
+            signal.pthread_sigmask(signal.SIG_BLOCK, SHELTERED)
             started.set_result(start())
         except BaseException as error:  # noqa: BLE001 -- raised in the thread that waits
             started.set_exception(error)
@@ -447,12 +395,6 @@ def start_sheltered(start: Callable[[], Thing], stop: Callable[[Thing], object])
         # At once, or when the start ends after all.
         started.add_done_callback(lambda done: None if done.exception() else stop(done.result()))
         raise
-
-
-def _block_signals() -> None:
-    """Block the signals in this thread, after Python's tracker of resources has started, which unblocks them."""
-    _start_tracker()
-    signal.pthread_sigmask(signal.SIG_BLOCK, SHELTERED)
 
 
 def _start_tracker() -> None:
@@ -476,8 +418,7 @@ def _environment(variables: Mapping[str, str | None]) -> Iterator[None]:
 
 
 def _check_machine() -> None:
-    """Refuse to start worker processes where they cannot start, or would run the caller's script again."""
-    _check_main_guard()
+    """Refuse to start worker processes where they cannot start."""
     try:
         problem = "processes of this machine cannot reach each other at 127.0.0.1: switch its loopback interface on"
         with socket.create_server(("127.0.0.1", 0)) as server:
@@ -488,24 +429,6 @@ def _check_machine() -> None:
         get_context("spawn").Lock()
     except OSError as error:
         raise InvalidInputError(f"workers: {problem}, {_SERIAL} ({error.strerror or error})") from error
-
-
-def _check_main_guard() -> None:
-    """Refuse a script that calls this outside of ``if __name__ == "__main__":``: each worker would run it again."""
-    main, frame = sys.modules["__main__"], sys._getframe()
-    while frame.f_back is not None and not (frame.f_code.co_name == "<module>" and frame.f_globals is vars(main)):
-        frame = frame.f_back
-    path, module = frame.f_code.co_filename, getattr(main.__spec__, "name", "")
-    forked = dask.config.get("distributed.worker.multiprocessing-method") == "fork"
-    if forked or path != getattr(main, "__file__", None) or module.endswith("__main__"):
-        return
-    for statement in ast.parse(Path(path).read_bytes()).body:
-        guarded = isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
-        if not guarded and statement.lineno <= frame.f_lineno <= (statement.end_lineno or 0):
-            raise InvalidInputError(
-                f"workers: each worker runs {path} again: put line {frame.f_lineno} below "
-                'if __name__ == "__main__":, or compute with a SerialExecutor'
-            )
 
 
 def _cause(error: BaseException) -> str:

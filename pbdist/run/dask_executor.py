@@ -56,6 +56,7 @@ _COMPRESSION = 1
 _MAX_NAMED = 5
 _DIED = "the workers that computed it died: "
 _GO_ON = "the same command goes on where this one stopped"
+_LOST = f"the connection to the scheduler was lost: {_GO_ON}"
 #: One topic for all runs: a scheduler that outlives them keeps the last events of every topic.
 TOPIC = "pbdist-cells-at-work"
 
@@ -66,14 +67,9 @@ class DaskExecutor(Executor):
     Guaranteed: nothing is computed on a worker with another version of Python, numpy, scipy, zarr, numcodecs or pbdist
     than this process. Such a worker is an error at the start; one that joins later is closed, with a `Notice`.
 
-    Parameters
-    ----------
-    cluster
-        The cluster to start; by default one worker for each core of this machine.
-    scheduler
-        A running scheduler instead: its address, or the path of its scheduler file.
-    lost_seconds
-        How long there may be no result and no worker that works before the run ends.
+    `cluster` is started, by default one worker for each core of this machine, or there is a running `scheduler`: its
+    address, or the path of its scheduler file. After `lost_seconds` without a result or a worker that works the run
+    ends.
     """
 
     def __init__(
@@ -98,11 +94,10 @@ class DaskExecutor(Executor):
     @property
     def parallelism(self) -> int:
         """How many tasks the present workers compute at the same time, as counted a moment ago."""
-        now = time.monotonic()
-        if now - self._counted >= _COUNT_SECONDS:
+        if time.monotonic() - self._counted >= _COUNT_SECONDS:
             # The totals of all workers, which are cheap for any number of them.
             totals = self._client.scheduler_info(n_workers=0)
-            self._threads, self._counted = max(1, int(totals["total_threads"])), now
+            self._threads, self._counted = max(1, int(totals["total_threads"])), time.monotonic()
         return self._threads
 
     @property
@@ -120,22 +115,8 @@ class DaskExecutor(Executor):
         ]
         return min(limits, default=None)
 
-    @property
-    def expected_worker_bytes(self) -> int | None:
-        """What `worker_bytes` will be, before the workers start; None where that is not known."""
-        return self._source.expected_worker_bytes
-
     def __enter__(self) -> Self:
-        """Start or find the workers.
-
-        Raises
-        ------
-        InvalidInputError
-            There is no scheduler at the address, no worker joins in time, one has other versions, or the cluster cannot
-            be started.
-        MissingDependencyError
-            The package that starts such a cluster is not installed.
-        """
+        """Start or find the workers; an `InvalidInputError` says why there are none, or which have other versions."""
         # The run reports what goes wrong, in a line.
         for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
             logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -165,10 +146,7 @@ class DaskExecutor(Executor):
     ) -> Iterator[Done[Item, Result]]:
         """Yield each item with its result as it comes; a bounded number of items is submitted.
 
-        Raises
-        ------
-        WorkersLostError
-            The connection to the scheduler is lost, or no worker works for too long.
+        A `WorkersLostError` where the connection to the scheduler is lost, or no worker works for too long.
         """
         # Jobs that take the place of lost ones wait in the queue as the first ones did.
         queued = 0.0 if isinstance(self._source, RunningScheduler) else self._source.start_timeout
@@ -274,7 +252,7 @@ class _Tasks(Generic[Item]):
             # Not pure: an earlier result of the same task does not mean that its files exist.
             futures = self._client.map(_attempt_packed, packed, pure=False, task=self._task, run=run)
         except ClosedClientError as error:
-            raise _lost() from error
+            raise WorkersLostError(_LOST) from error
         for future, item in zip(futures, items, strict=True):
             self._running[future.key] = future, item
             future.add_done_callback(self._finished.put)
@@ -297,7 +275,7 @@ class _Tasks(Generic[Item]):
                     result = Failure(f"{_DIED * killed}{one_line(error)}", killed=killed)
                 elif future.status == "cancelled" or self._client.status != "running":
                     # Not by this process.
-                    raise _lost()
+                    raise WorkersLostError(_LOST)
                 else:
                     # The worker that held the result died before it sent it: it is computed again.
                     future.add_done_callback(self._finished.put)
@@ -311,7 +289,7 @@ class _Tasks(Generic[Item]):
                 return self._finished.get(timeout=_LOOK_SECONDS)
             except queue.Empty:
                 if self._client.status not in ("running", "connecting"):
-                    raise _lost() from None
+                    raise WorkersLostError(_LOST) from None
                 self._watch.look()
 
     def _gathered(self, futures: Sequence[Any]) -> Mapping[str, Any]:
@@ -323,13 +301,8 @@ class _Tasks(Generic[Item]):
         except TimeoutError:
             return {}
         except OSError as error:
-            raise _lost() from error
+            raise WorkersLostError(_LOST) from error
         return {key: result for key, result in found.items() if result is not None}
-
-
-def _lost() -> WorkersLostError:
-    """Return the error of a connection that ended."""
-    return WorkersLostError(f"the connection to the scheduler was lost: {_GO_ON}")
 
 
 def _attempt_packed(packed: bytes, *, task: Callable[[Item], Result], run: str) -> tuple[Result | Failure]:

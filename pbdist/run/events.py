@@ -159,9 +159,8 @@ Listener: TypeAlias = Callable[[Event], None]
 Send: TypeAlias = Callable[[Notice | Report], None]
 
 
-def ignore(message: Notice | Report) -> None:
+def ignore(_message: Notice | Report) -> None:
     """Pass nothing on."""
-    del message
 
 
 #: How often a run sends `StillComputing`, in seconds, by default.
@@ -209,16 +208,15 @@ class _Computation:
         self._counts: dict[str, tuple[int, int]] = {}
 
     def hear(self, what: str, reached: int, of: int) -> None:
-        told = f"{what} {reached:,} of {of:,}"
+        text = f"{what} {reached:,} of {of:,}"
         if what == TASK:
-            self.detail = told
+            self.detail = text
             return
-        before, times = self._counts.get(what, (reached, 1))
+        before, times = self._counts.get(what, (0, 1))
         times += reached < before
         self._counts[what] = reached, times
         # For the second direction, or a finer lattice.
-        again = f" (time {times})" if times > 1 else ""
-        self.step, self.detail = f"{told}{again}", ""
+        self.step, self.detail = f"{text}{f' (time {times})' if times > 1 else ''}", ""
 
 
 @contextmanager
@@ -286,8 +284,7 @@ class CellWatch:
 
     def _report(self, found: _Computation, *, over: bool = False) -> None:
         setting = found.cell.describe()
-        if len(setting) > _LONGEST_SETTING:
-            setting = f"{setting[:_LONGEST_SETTING]}.."
+        setting = setting if len(setting) <= _LONGEST_SETTING else f"{setting[:_LONGEST_SETTING]}.."
         step = ", ".join(text for text in (found.step, found.detail) if text)
         seconds = time.monotonic() - found.began
         self._send(Report(self._part, found.batch.index, found.number, setting, seconds, step, worker_name(), over))
@@ -353,16 +350,19 @@ class Done(Generic[Item, Result]):
     result: Result | Failure
 
 
-class Executor:
-    """Computes a task for each of many items: by itself one after the other, in this process.
+class SerialExecutor:
+    """Computes a task for each of many items, one after the other, in this process; other executors derive from it.
 
     A context manager: what it started is gone when the block is left, in whatever way.
     """
 
+    def __init__(self, where: str = "this process") -> None:
+        self._where = where
+
     @property
     def workers(self) -> str:
         """Where tasks are computed, as text."""
-        return "this process"
+        return self._where
 
     @property
     def parallelism(self) -> int:
@@ -379,22 +379,13 @@ class Executor:
         """The memory that the smallest worker may use, or None for no known limit; here, that of this machine."""
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
-    @property
-    def expected_worker_bytes(self) -> int | None:
-        """What `worker_bytes` will be, before any worker is started; None where that is not known."""
-        return self.worker_bytes
-
     def run(
         self, task: Callable[[Item], Result], items: Iterable[Item], send: Send = ignore
     ) -> Iterator[Done[Item, Result]]:
         """Compute the items, in any order; they are taken one by one when a worker is free.
 
-        An exception in a task is a `Failure` and stops no other. `send` gets what the workers report.
-
-        Raises
-        ------
-        WorkersLostError
-            The workers are gone.
+        An exception in a task is a `Failure` and stops no other; without workers there is a `WorkersLostError`. `send`
+        gets what the workers report.
         """
         for item in items:
             with reported_by(send):
@@ -409,16 +400,8 @@ class Executor:
         """Stop what computes."""
 
 
-class SerialExecutor(Executor):
-    """Computes one item after the other in this process."""
-
-    def __init__(self, workers: str = "this process") -> None:
-        self._workers = workers
-
-    @property
-    def workers(self) -> str:
-        """Where tasks are computed, as text."""
-        return self._workers
+#: What a run computes on.
+Executor: TypeAlias = SerialExecutor
 
 
 def attempt(task: Callable[[Item], Result], item: Item) -> Result | Failure:

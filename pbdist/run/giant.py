@@ -1,8 +1,7 @@
 """Compute giant cells, too large for one worker, in blocks on all workers; keep the blocks beside the store."""
 
+import io
 import os
-import shutil
-import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -14,6 +13,7 @@ from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib import format as npy
 
 from pbdist.arguments import DEFAULT_BUCKETS, half_width_of
 from pbdist.buckets import Layout, Mapper, VectorStore, Work, layout_within
@@ -23,19 +23,16 @@ from pbdist.run.events import TASK, Executor, Failure
 from pbdist.run.task import Receipt, ScratchError, Task, cell_bounds, run_task
 from pbdist.store import LocalPlace, ObjectPlace, Place
 from pbdist.study import Cell, StudySpec
-from pbdist.study.plan import size
 from pbdist.table import BoundsTable
 
 #: What a worker's process takes before it computes anything.
 BASE_BYTES = 220 << 20
 #: The part of a worker's memory that is used: Dask gives no tasks to a worker that takes more than 80 %.
 _USABLE = 0.78
-#: CRC-32 of all bytes after it, kind of number, number of rows, and of columns: -1 of a vector.
-_HEADER = struct.Struct("<Ic3xqq")
-_CHECKSUM_BYTES = 4
+#: Those of the checksum, so many that numbers are aligned; and of NumPy's header, at most.
+_CHECKSUM_BYTES, _MAX_HEADER = 8, 256
 #: The end of the names of blocks: no other file is ever removed.
 _BLOCK = ".pbdist-block"
-_KINDS = {b"d": np.dtype("<f8"), b"D": np.dtype("<c16")}
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -114,14 +111,7 @@ def compute(study: StudySpec, cell: Cell, mapper: Mapper, scratch: Scratch, work
 
     This process itself holds a few numbers for each block; with ``keep_states`` also 32 bytes for each bucket,
     direction and r. The scratch must be seen by every worker. It is emptied before and afterwards.
-
-    Raises
-    ------
-    InvalidInputError
-        The study has another method, or the smallest blocks are too large for a worker; the text has both figures.
     """
-    if study.method != "buckets":
-        raise InvalidInputError(f"giant cell: expected method buckets, got {study.method}")
     # A new name: a worker of an earlier run may still write blocks.
     work = Work(scratch, mapper, layout_of(study, worker_bytes), name=uuid4().hex)
     scratch.clear()
@@ -147,14 +137,7 @@ class ExecutorMapper:
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """Yield the result of each item, in the order of the items.
 
-        Raises
-        ------
-        ScratchError
-            An item cannot read or write its blocks.
-        BatchError
-            An item fails otherwise, or kills its workers.
-        WorkersLostError
-            The workers are gone.
+        A `ScratchError` where blocks cannot be read or written, a `BatchError` where an item fails otherwise.
         """
         early: dict[int, Result] = {}
         following = 0
@@ -173,60 +156,25 @@ def _second(function: Callable[[Item], Result], numbered: tuple[int, Item]) -> R
 
 
 def layout_of(study: StudySpec, worker_bytes: int) -> Layout:
-    """Return sizes of blocks and tasks that fit into a worker's memory.
-
-    Raises
-    ------
-    InvalidInputError
-        None fit; the text has both figures.
-    """
-    return layout_within(_buckets(study), int(worker_bytes * _USABLE) - BASE_BYTES)
+    """Return sizes of blocks and tasks that fit into a worker's memory; an error with both figures where none fit."""
+    buckets = 2 * half_width_of(DEFAULT_BUCKETS if study.buckets is None else study.buckets)
+    return layout_within(buckets, int(worker_bytes * _USABLE) - BASE_BYTES)
 
 
-def check_room(study: StudySpec, store: Place, worker_bytes: int) -> None:
-    """Refuse giant cells whose blocks workers or the disk of the store have no room for.
-
-    Raises
-    ------
-    InvalidInputError
-        The text has both figures.
-    """
-    layout_of(study, worker_bytes)
-    if not isinstance(store, LocalPlace):
-        return
-    rungs = study.compositions[-1].bit_length()
-    # The ladder, a result, its partner and two squared lists; spectra of both vectors, sums and their finer cuts.
-    needed = 8 * (_buckets(study) + 1) * (4 * (rungs + 4) + 4 + 4 + 8)
-    folder = Path(store.url)
-    while not folder.is_dir():
-        folder = folder.parent
-    free = shutil.disk_usage(folder).free
-    if free < needed:
-        raise InvalidInputError(
-            f"buckets: cells that no worker's memory holds need {size(needed)} on the disk of the store, and"
-            f" {size(free)} are free in {folder}"
-        )
-
-
-def _buckets(study: StudySpec) -> int:
-    return 2 * half_width_of(DEFAULT_BUCKETS if study.buckets is None else study.buckets)
-
-
-def _encoded(array: npt.NDArray[Any]) -> tuple[bytes, bytes | memoryview]:
-    kind = array.dtype.char.encode()
-    if kind not in _KINDS or array.ndim not in (1, 2):
-        raise ValueError(f"scratch: expected a vector or matrix of float64 or complex128, got {array.dtype}")
-    data = np.ascontiguousarray(array, dtype=_KINDS[kind]).reshape(-1).view(np.uint8).data
-    rows, columns, *_ = (*array.shape, -1)
-    checksum = zlib.crc32(data, zlib.crc32(_HEADER.pack(0, kind, rows, columns)[_CHECKSUM_BYTES:]))
-    return _HEADER.pack(checksum, kind, rows, columns), data
+def _encoded(array: npt.NDArray[Any]) -> tuple[bytes, memoryview]:
+    """Return a header, a CRC-32 and that of NumPy's own format, and the bytes of an array."""
+    array, header = np.ascontiguousarray(array), io.BytesIO()
+    data = array.reshape(-1).view(np.uint8).data
+    npy.write_array_header_1_0(header, npy.header_data_from_array_1_0(array))
+    checksum = zlib.crc32(data, zlib.crc32(header.getvalue()))
+    return checksum.to_bytes(_CHECKSUM_BYTES) + header.getvalue(), data
 
 
 def _decoded(content: bytes, name: str) -> npt.NDArray[Any]:
-    view = memoryview(content)
-    fields = _HEADER.unpack(view[: _HEADER.size]) if len(view) >= _HEADER.size else None
-    if fields is None or zlib.crc32(view[_CHECKSUM_BYTES:]) != fields[0]:
+    view = memoryview(content)[_CHECKSUM_BYTES:]
+    if not view or zlib.crc32(view) != int.from_bytes(content[:_CHECKSUM_BYTES]):
         raise OSError(f"{name}: expected an array of a giant cell, got a damaged file")
-    _, kind, rows, columns = fields
-    vector = np.frombuffer(view[_HEADER.size :], dtype=_KINDS[kind])
-    return vector if columns < 0 else vector.reshape(rows, columns)
+    header = io.BytesIO(view[:_MAX_HEADER])
+    npy.read_magic(header)
+    shape, _, kind = npy.read_array_header_1_0(header)
+    return np.frombuffer(view[header.tell() :], dtype=kind).reshape(shape)

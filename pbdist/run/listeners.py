@@ -4,6 +4,7 @@ import dataclasses
 import errno
 import json
 import os
+import re
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -72,8 +73,6 @@ class ProgressDisplay:
         #: Cells of the study, and those of them that were left at the start.
         self._cells = self._left = 0
         self._done = self._failed = self._written = 0
-        #: Cells that were done when the cells at work were last shown.
-        self._done_before = 0
         #: Projected seconds on one core of what was left at the start, and of the batches of it that are done.
         self._projected = self._projected_done = 0.0
         #: The mean of what was left, for a cell.
@@ -142,11 +141,9 @@ class ProgressDisplay:
         if self._console.is_terminal:
             self._progress.refresh()
             return
-        idle, self._printed, self._done_before = self._done == self._done_before, now, self._done
+        self._printed = now
         counts = self._counts() if self._done else f"after {duration(round(event.seconds))}"
         cells = [*(_at_work(cell) for cell in event.at_work), *_more(event)]
-        if not cells and idle:
-            cells = ["none that takes long is told of"]
         at_work = f"; at work: {'; '.join(cells)}" if cells else ""
         self._print(f"{event.cells_done:,} of {event.cells:,} cells, {counts}{at_work}")
 
@@ -256,7 +253,7 @@ class RunLog:
     def __call__(self, event: Event) -> None:
         """Append an event."""
         self._finished = isinstance(event, RunFinished)
-        self._write(_name(type(event)), dataclasses.asdict(event))
+        self._write(re.sub(r"(?<!^)(?=[A-Z])", "_", type(event).__name__).lower(), dataclasses.asdict(event))
 
     def _write(self, name: str, fields: dict[str, JsonValue]) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -276,8 +273,3 @@ class RunLog:
             if os.fstat(self._file).st_size == end:
                 os.ftruncate(self._file, end - written)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def _name(event: type[Event]) -> str:
-    """Return ``batch_finished`` for `BatchFinished`."""
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in event.__name__).lstrip("_")

@@ -4,7 +4,7 @@ import gc
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -50,16 +50,16 @@ from pbdist.store import (
     with_patience,
 )
 from pbdist.study import Batch, Plan, Planner, StudySpec
-from pbdist.study.extension import missing_parts, missing_points
 from pbdist.study.load import Addition
-from pbdist.study.plan import duration, elapsed
+from pbdist.study.plan import duration, elapsed, size
+from pbdist.study.spec import missing_parts, missing_points
 
 #: Causes of failures, and cells of each, that an error names; cells at work in one event.
 _MAX_NAMED = 5
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """A study whose points a store is to have."""
 
     #: The study. With `adds` it is what a file adds to the store.
@@ -72,39 +72,25 @@ class Asked:
         return missing_points(stored, self.study) if self.adds else missing_parts(stored, self.study)
 
 
-def asked_of(asked: StudySpec | Addition, store: str | Path | Place) -> Asked:
-    """Return what is asked of a store: of an addition, with all that it takes from the store.
-
-    Raises
-    ------
-    InvalidInputError, NotAStoreError, StoreFormatError, StoreDamagedError
-        There is nothing that an addition extends, or no store that can be opened.
-    StoreMismatchError
-        The store has other settings than the addition.
-    """
-    if isinstance(asked, StudySpec):
-        return Asked(asked)
+def request_for(study: StudySpec | Addition, store: str | Path | Place) -> Request:
+    """Return the study whose points a store is to have: of an addition, with all that it takes from the store."""
+    if isinstance(study, StudySpec):
+        return Request(study)
     place = place_at(store)
     if not is_there(place):
         raise InvalidInputError(f"store: the file extends a store (extend: true), and there is none at {place.url}")
     parts = [part.study for part in open_parts(place)]
     try:
-        return Asked(asked.onto(parts), adds=True)
+        return Request(study.onto(parts), adds=True)
     except StoreDamagedError:
         # The part that the file has made may be restored by it.
-        sound = [part for part in parts if _is_readable(part)]
+        sound = []
+        for part in parts:
+            with suppress(StoreDamagedError):
+                sound.append(replace(part, cells=tuple(part.cells)))
         if not sound:
             raise
-        return Asked(asked.onto(sound), adds=True)
-
-
-def _is_readable(study: StudySpec) -> bool:
-    try:
-        for _ in study.cells:
-            pass
-    except StoreDamagedError:
-        return False
-    return True
+        return Request(study.onto(sound), adds=True)
 
 
 def run_study(
@@ -123,58 +109,35 @@ def run_study(
     Guaranteed: it can be killed at any moment and called again. Committed batches are computed again only if their
     files are missing or damaged, or cells of them have failed, and the finished store is the same as without the
     interruption. A store with some of the study is extended by the rest, and its contents stay as they are; one with
-    more than the study is completed.
+    more than the study is completed. What is no store of the study stays as it was. A `BatchError` names the cells that
+    could not be computed, and the causes; all others are committed.
 
-    Parameters
-    ----------
-    study
-        The study, or what is to be added to the store.
-    store
-        The path of the store, or its URL ``s3://BUCKET/PREFIX``.
-    executor
-        Where to compute. It is entered only if there is something to compute and nothing else lies at `store`, and
-        left before this returns.
-    listener
-        Called with each event, in this process, one at a time, by several threads.
-    patience
-        For how many seconds requests to an object store are tried again.
-    told_every
-        The time between two events that tell how far the run is, in seconds.
-    check
-        Whether every file of the store is read and compared with its checksum.
-    serial_seconds
-        What is projected to take no longer is computed in this process, without the executor.
-
-    Returns
-    -------
-    StoredStudy
-        The first part of the store.
-
-    Raises
-    ------
-    NotAStoreError, StoreFormatError, StoreMismatchError, StoreDamagedError
-        Something else lies at `store`, or other software has begun what is left; it stays as it was.
-    InvalidInputError
-        The store cannot be created there, another run is writing to it, the workers have less memory than the plan
-        projects, or `told_every` is not a time.
-    BatchError
-        Some cells could not be computed; the text names them and the causes. All others are committed.
+    `store` is a path or a URL ``s3://BUCKET/PREFIX``. The `executor` is entered only if there is something to compute,
+    and left before this returns; what is projected to take at most `serial_seconds` is computed in this process,
+    without it. The `listener` is called with each event, one at a time, by several threads; between two events of
+    progress are `told_every` seconds. Requests to an object store are tried again for `patience` seconds. With `check`
+    every file of the store is read and compared with its checksum.
     """
     if not 0.0 < told_every <= threading.TIMEOUT_MAX:
         raise InvalidInputError(f"told_every: expected a number of seconds above 0, got {told_every!r}")
-    place, listener, planner = place_at(store), _in_turn(listener), Planner()
-    asked = asked_of(study, place)
+    place, planner, turn = place_at(store), Planner(), threading.RLock()
+    request = request_for(study, place)
+
+    def listen(event: Event) -> None:
+        with turn:
+            listener(event)
+
     # The collector of garbage should not search a million cells again and again.
     gc.freeze()
     with hold(place), ExitStack() as stack:
-        workers = _Workers(stack, executor, listener, told_every, serial_seconds)
-        parts = _parts(with_patience(place, patience) if is_there(place) else place, asked, workers, planner)
+        workers = _Workers(stack, executor, listen, told_every, serial_seconds)
+        parts = _parts(with_patience(place, patience) if is_there(place) else place, request, workers, planner)
         parts = [replace(part, place=with_patience(part.place, patience)) for part in parts]
         left = [found for part in parts if (found := _uncommitted(part, planner, check=check)) is not None]
-        run = _Run(parts, listener, told_every)
+        run = _Run(parts, listen, told_every)
         if left:
             seconds = sum(batch.seconds for _, _, batches in left for batch in batches)
-            limit = workers.start([plan for _, plan, _ in left], place, seconds)
+            limit = workers.start([plan for _, plan, _ in left], seconds)
             blocks, whole = list[Left](), list[Left]()
             for part, plan, batches in left:
                 fits = plan.study.method != "buckets" or limit is None or plan.worker_bytes <= limit
@@ -185,28 +148,17 @@ def run_study(
     return parts[0]
 
 
-def _in_turn(listener: Listener) -> Listener:
-    """Return a listener that is called by one thread at a time."""
-    turn = threading.RLock()
-
-    def listen(event: Event) -> None:
-        with turn:
-            listener(event)
-
-    return listen
-
-
-def _parts(place: Place, asked: Asked, workers: "_Workers", planner: Planner) -> Sequence[StoredStudy]:
+def _parts(place: Place, request: Request, workers: "_Workers", planner: Planner) -> Sequence[StoredStudy]:
     """Return the parts of the store, complete except for results: created, restored, or extended by what it lacks."""
     if not is_there(place):
-        plan = planner.plan(asked.study)
+        plan = planner.plan(request.study)
         # Workers come first: if none start, no empty store is left behind.
-        workers.start([plan], place, plan.seconds)
+        workers.start([plan], plan.seconds)
         return (create_or_open(place, plan),)
-    parts = restore(place, asked.study, planner.plan)
-    plans = [planner.plan(missing) for missing in asked.missing([part.study for part in parts])]
+    parts = restore(place, request.study, planner.plan)
+    plans = [planner.plan(missing) for missing in request.missing([part.study for part in parts])]
     if plans:
-        workers.start(plans, place, sum(plan.seconds for plan in plans))
+        workers.start(plans, sum(plan.seconds for plan in plans))
     return extend(parts, plans)
 
 
@@ -248,29 +200,23 @@ class _Workers:
         #: What computes.
         self.executor: Executor = SerialExecutor()
 
-    def start(self, plans: Sequence[Plan], place: Place, seconds: float) -> int | None:
-        """Start the workers for what takes so long, and return the memory in bytes that one may use, None for any.
-
-        Raises
-        ------
-        InvalidInputError
-            A worker has too little memory, or the disk has no room for the blocks of a giant cell.
-        """
+    def start(self, plans: Sequence[Plan], seconds: float) -> int | None:
+        """Start the workers for what takes so long, and return the memory in bytes that one may use, None for any."""
         if self._to_start is not None and seconds <= self._serial_seconds:
             self.executor = SerialExecutor(f"this process, as {duration(seconds)} of work are projected")
         elif self._to_start is not None:
-            _check_memory(plans, place, self._to_start.expected_worker_bytes)
             began = time.monotonic()
-            with regularly(self._told_every, lambda: self._waited(time.monotonic() - began)):
+
+            def wait() -> None:
+                seconds = round(time.monotonic() - began)
+                self._listener(Notice(f"waiting for workers for {duration(seconds)}"))
+
+            with regularly(self._told_every, wait):
                 self._to_start.__enter__()
             self.executor, self._to_start = self._to_start, None
             self._stack.push(self._leave)
-        limit = self.executor.worker_bytes
-        _check_memory(plans, place, limit)
-        return limit
-
-    def _waited(self, seconds: float) -> None:
-        self._listener(Notice(f"waiting for workers for {duration(round(seconds))}"))
+        _check_memory(plans, self.executor.worker_bytes)
+        return self.executor.worker_bytes
 
     def _leave(self, *error: Any) -> None:
         """Stop the workers; an error is an event, and hides neither results nor failures."""
@@ -280,19 +226,15 @@ class _Workers:
             self._listener(Notice(f"workers that did not stop: {one_line(problem)}"))
 
 
-def _check_memory(plans: Sequence[Plan], place: Place, limit: int | None) -> None:
+def _check_memory(plans: Sequence[Plan], limit: int | None) -> None:
     """Refuse plans whose cells need more memory than a worker has, and cannot be computed in blocks."""
     for plan in plans:
         if limit is None or plan.worker_bytes <= limit:
             continue
-        if plan.study.method == "buckets":
-            giant.check_room(plan.study, place, limit)
-            continue
-        needed, allowed = plan.worker_bytes / 2**20, limit / 2**20
-        raise InvalidInputError(
-            f"memory: a worker needs {needed:.0f} MiB and may use {allowed:.0f} MiB: start fewer workers, or allow a"
-            " larger tolerance"
-        )
+        if plan.study.method != "buckets":
+            needed = f"a worker needs {size(plan.worker_bytes)} and may use {size(limit)}"
+            raise InvalidInputError(f"memory: {needed}: start fewer workers, or allow a larger tolerance")
+        giant.layout_of(plan.study, limit)
 
 
 class _Run:
@@ -353,13 +295,7 @@ class _Run:
                 self._end(str(error))
 
     def finish(self) -> None:
-        """Send `RunFinished`.
-
-        Raises
-        ------
-        BatchError
-            Some cells could not be computed, or the run ended early.
-        """
+        """Send `RunFinished`; a `BatchError` where some cells could not be computed, or the run ended early."""
         self._listener(
             RunFinished(
                 cells=self._cells,
@@ -408,19 +344,18 @@ class _Run:
         """Note the results of the batches of a task; those after the last result were not tried."""
         for batch, result in zip(task.batches, results, strict=False):
             if isinstance(result, Receipt):
-                self._finished(batch, result)
+                self._finished(result)
                 continue
             self._batch_failed(task.head.part, batch, result.cause)
             if result.store:
                 self._end(f"the store cannot be written: {result.cause}")
 
-    def _finished(self, batch: Batch, receipt: Receipt) -> None:
+    def _finished(self, receipt: Receipt) -> None:
         event = receipt.finished
         if self._left.pop((event.part, event.batch), None) is None:
             # Given up meanwhile, or committed a second time after the first result was lost.
             return
         self._done += event.cells
-        self._schedule.observe(batch, event.seconds)
         self._worker_seconds += event.seconds
         self._kernel_seconds += event.kernel_seconds
         self._written += event.written_bytes

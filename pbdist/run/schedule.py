@@ -15,8 +15,6 @@ _TASK_SECONDS = 4.0
 _SHARE_LEFT = 0.25
 #: How often the cells of a batch are tried one by one before the whole batch fails.
 _MAX_ISOLATIONS = 2
-#: The projection counts as much as this many seconds of measured work.
-_PRIOR_SECONDS = 2.0
 
 #: A batch to compute, and its part of the store.
 Left = tuple[StoredStudy, Batch]
@@ -43,20 +41,9 @@ class Schedule(Iterator[Task]):
         #: Tasks that were taken and have not come back.
         self._taken = 0
         self._parallelism = parallelism
-        self._measured = self._projected = _PRIOR_SECONDS
         self._remaining = sum(batch.seconds for _, batch in self._left)
         #: How often the cells of a batch were tried, by its part and number.
         self._isolated = Counter[tuple[str, int]]()
-
-    @property
-    def factor(self) -> float:
-        """Measured over projected seconds."""
-        return self._measured / self._projected
-
-    def observe(self, batch: Batch, seconds: float) -> None:
-        """Note how long a batch has taken."""
-        self._measured += seconds
-        self._projected += batch.seconds
 
     def returned(self) -> None:
         """Note that a task that was taken has come back, with whatever result."""
@@ -120,7 +107,7 @@ class Schedule(Iterator[Task]):
             if self._trials and self._taken <= 0:
                 return self._trials.popleft()
             raise StopIteration
-        wanted = min(_TASK_SECONDS, _SHARE_LEFT * self._remaining * self.factor / self._parallelism) / self.factor
+        wanted = min(_TASK_SECONDS, _SHARE_LEFT * self._remaining / self._parallelism)
         stored, batch = self._left.popleft()
         batches, seconds = [batch], batch.seconds
         while self._left and self._left[0][0] is stored and seconds + self._left[0][1].seconds <= wanted:

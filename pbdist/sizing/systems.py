@@ -37,9 +37,8 @@ from pbdist.sizing.sized import SizedNoise
 from pbdist.sizing.target import computed_bracket
 from pbdist.study import Target
 from pbdist.study.document import Document, read_document, read_each
-from pbdist.study.fields import other_kinds
-from pbdist.study.grids import GridError
-from pbdist.study.models import STRICT, Number, Positive, Round, TargetModel, model_at
+from pbdist.study.fields import GridError, other_kinds
+from pbdist.study.load import STRICT, Number, Positive, Round, TargetModel, model_at
 from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
 

@@ -32,21 +32,8 @@ from pbdist.types import BoolArray, FloatArray
 class BatchWriter:
     """Writes the results of a batch; takes each cell in order by `add` or `fail`.
 
-    Guaranteed: a batch is committed as a whole, and whoever writes it, and however often, writes the same bytes.
-
-    Parameters
-    ----------
-    head
-        The part of the store.
-    index
-        The number of the batch.
-    cells
-        Its cells.
-
-    Raises
-    ------
-    StoreMismatchError
-        The store is of another study, or the batch has another number of cells.
+    Guaranteed: a batch is committed as a whole, and whoever writes it, and however often, writes the same bytes. A
+    `StoreMismatchError` where the store is of another study, or the batch has another number of cells.
     """
 
     def __init__(self, head: PartHead, index: int, cells: Sequence[Cell]) -> None:
@@ -65,10 +52,7 @@ class BatchWriter:
     def add(self, table: BoundsTable) -> None:
         """Take the table of the next cell; its states are written at once, to free their memory.
 
-        Raises
-        ------
-        BatchError
-            A bound is NaN, which in a store stands for what is not computed.
+        A `BatchError` where a bound is NaN, which in a store stands for a cell that is not computed.
         """
         row, cell, settings = self._next, self._cells[self._next], self._head.settings
         values = np.stack([np.asarray(getattr(table, name), dtype=np.float64) for name in BOUNDS])
@@ -89,8 +73,8 @@ class BatchWriter:
                 # Of a cell with a factor of its own, or without any loss.
                 within = within_tolerance(settings, table.log_delta_lower, table.log_delta_upper)
             self._bounds[row, QUANTITIES.index(WITHIN)] = within
-        sought, missed = judged(settings, cell, table.log_delta_upper, within)
-        found = table.factor, table.loss_width, sought, missed, states
+        required, missed = judged(settings, cell, table.log_delta_upper, within)
+        found = table.factor, table.loss_width, required, missed, states
         self._details[row, : DETAILS.index(STATES_CHECKSUM) + 1] = found
         self._next += 1
 
@@ -124,10 +108,10 @@ def failure_document(failed: Mapping[int, str]) -> bytes:
 
 
 def judged(settings: StudySpec, cell: Cell, log_upper: FloatArray, within: BoolArray | None) -> tuple[int, int]:
-    """Return at how many points of a cell the tolerance is sought, and at how many of them it is missed."""
+    """Return at how many points of a cell the tolerance is required, and at how many of them it is missed."""
     if within is None or not settings.requires_tolerance_of(cell):
         return 0, 0
     if settings.direction == "both":
         log_upper, within = log_upper.max(axis=0, keepdims=True), within[:1]
-    asked = log_upper > log_floor(settings)
-    return int(np.count_nonzero(asked.any(axis=0))), int(np.count_nonzero((asked & ~within).any(axis=0)))
+    required = log_upper > log_floor(settings)
+    return int(np.count_nonzero(required.any(axis=0))), int(np.count_nonzero((required & ~within).any(axis=0)))

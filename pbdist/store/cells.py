@@ -3,23 +3,22 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import zarr
 
 from pbdist.errors import PbdistError, StoreDamagedError, UnknownMechanismError
 from pbdist.mechanisms import MECHANISMS, Pair, pair_from_canonical
-from pbdist.mechanisms.columns import depends_on_values, is_text
+from pbdist.mechanisms.columns import depends_on_values, is_text, known_columns
 from pbdist.store.layout import COLUMN_CHUNK, METADATA
 from pbdist.store.place import Place, read_or_none
 from pbdist.store.skeleton import FilesStore, digest_of
 from pbdist.study import Cell
-from pbdist.study.cells import KnownCells
-from pbdist.study.columns import DescribedCells, absent, cell_columns, column_names
-from pbdist.types import JsonValue
+from pbdist.study.columns import Block, CellTable, DescribedCells, absent
+from pbdist.types import IntArray, JsonValue
 
 #: The columns that a cell is made of.
 _OF_CELL = ("mechanism", "pair", "factor")
@@ -34,60 +33,45 @@ class StoredCells(DescribedCells):
     """
 
     def __init__(self, place: Place, files: Mapping[str, JsonValue], count: int, sha256: str) -> None:
-        self._place, self._files, self._count, self._sha256 = place, files, count, sha256
+        self._place, self._files, self._count = place, files, count
         self._read: dict[int, tuple[Any, ...]] = {}
+        self.__dict__["sha256"] = sha256
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:  # type: ignore[override]  # read when they are needed
+        """The blocks of all cells."""
+        return CellTable.of(tuple(self)).blocks
 
     @property
-    def sha256(self) -> str:
-        """As `StudySpec.cells_sha256`."""
-        return self._sha256
+    def names(self) -> tuple[str, ...]:
+        """The columns that there are, in the order of `known_columns`."""
+        return tuple(name for name in known_columns() if f"{name}/{METADATA}" in self._files)
 
     def __len__(self) -> int:
         """Return the number of cells."""
         return self._count
 
     def labels(self) -> dict[str, int]:
-        """As `KnownCells.labels`; no cell is made."""
+        """Return how many cells each label has; no cell is made."""
         return dict(Counter(self.column("mechanism")))
-
-    @overload
-    def __getitem__(self, index: int) -> Cell: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Cell, ...]: ...
-    def __getitem__(self, index: int | slice) -> Cell | tuple[Cell, ...]:
-        """Return a cell, or several as a tuple."""
-        if isinstance(index, slice):
-            return tuple(self._cell(number) for number in range(self._count)[index])
-        return self._cell(range(self._count)[index])
 
     def __iter__(self) -> Iterator[Cell]:
         """Yield the cells in order."""
-        return map(self._cell, range(self._count))
+        return map(self.cell, range(self._count))
 
-    def __eq__(self, other: object) -> bool:
-        """Whether the other sequence has the same cells."""
-        if isinstance(other, KnownCells):
-            return self._sha256 == other.sha256
-        if not isinstance(other, Sequence) or len(other) != self._count:
-            return False
-        return all(mine == its for mine, its in zip(self, other, strict=True))
-
-    def __hash__(self) -> int:
-        """Return the hash of the equal tuple."""
-        return hash(tuple(self))
+    def taken(self, numbers: IntArray) -> CellTable:
+        """Return some cells by their numbers."""
+        return CellTable.of(tuple(map(self.cell, numbers.tolist())))
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what another process needs, without the chunks in memory."""
-        return {**self.__dict__, "_read": {}}
+        return {name: value for name, value in self.__dict__.items() if name != "blocks"} | {"_read": {}}
 
     def column(self, name: str) -> list[Any]:
-        """Return a column of all cells, or ``pair``.
-
-        A parameter that mechanisms have got since the part was made, which has no column there, is that of the cells.
-        """
-        if self.has(name) or name in _OF_CELL:
-            return [value for chunk in range(-(-self._count // COLUMN_CHUNK)) for value in self._column(name, chunk)]
-        return cell_columns(tuple(self))[name] if name in column_names(self) else [absent(name)] * self._count
+        """Return a column of all cells, or ``pair``."""
+        if name not in self.names and name not in _OF_CELL:
+            return [absent(name)] * self._count
+        return [value for chunk in range(-(-self._count // COLUMN_CHUNK)) for value in self._column(name, chunk)]
 
     @cached_property
     def examples(self) -> tuple[Pair, ...]:
@@ -99,11 +83,8 @@ class StoredCells(DescribedCells):
                 found[kind] = [cell for cell, its in enumerate(kinds) if its == kind]
         return tuple(self[cell].pair for cells in found.values() for cell in cells)
 
-    def has(self, name: str) -> bool:
-        """Whether the part has a column."""
-        return f"{name}/{METADATA}" in self._files
-
-    def _cell(self, number: int) -> Cell:
+    def cell(self, number: int) -> Cell:
+        """Return a cell by its number."""
         chunk, row = divmod(number, COLUMN_CHUNK)
         if chunk not in self._read:
             while len(self._read) >= _MAX_CHUNKS:

@@ -42,7 +42,7 @@ from pbdist.store.skeleton import (
 )
 from pbdist.study import Cell, Plan, StudySpec
 from pbdist.study.columns import column_names, column_of
-from pbdist.study.extension import missing_points
+from pbdist.study.spec import missing_points
 from pbdist.table import BoundsTable
 from pbdist.types import COMPOSITIONS, EPSILON, JsonValue
 
@@ -54,16 +54,7 @@ def create_or_open(where: str | Path | Place, plan: Plan) -> StoredStudy:
     """Open the store at `where` if it holds the study of `plan`, or create it if there is nothing yet.
 
     A new store in a folder appears as a whole, by one rename; in an object store its root is written last. An existing
-    store keeps its `cells_per_batch`.
-
-    Raises
-    ------
-    NotAStoreError, StoreFormatError, StoreDamagedError
-        As `open_store`, if something exists at `where`.
-    StoreMismatchError
-        The store holds another study.
-    InvalidInputError
-        The store cannot be created there.
+    store keeps its `cells_per_batch`; one of another study is a `StoreMismatchError`.
     """
     place = place_at(where)
     try:
@@ -111,14 +102,7 @@ def list_parts(parts: Sequence[StoredStudy]) -> tuple[StoredStudy, ...]:
 def add_refinement(stored: StoredStudy, study: StudySpec, cell: Cell, table: BoundsTable) -> None:
     """Add bounds of one setting at some points to a store, as a part of its own, as a whole or not at all.
 
-    Parameters
-    ----------
-    stored
-        The first part of the store.
-    study
-        The study in the store, whose settings count.
-    cell, table
-        The setting, and its bounds.
+    `stored` is the first part of the store, and the settings are those of its `study`.
     """
     place = stored.place
     points = replace(
@@ -150,12 +134,8 @@ def restore(place: Place, wanted: StudySpec, plan: Callable[[StudySpec], Plan]) 
     """Put back every file of a store that is missing or changed and that its studies decide, and return its parts.
 
     Nothing is written where nothing is damaged. `wanted` is the study that will be run: where the cells of a part
-    cannot be read, it and what it lacks in the other parts are compared with the rest of the part.
-
-    Raises
-    ------
-    StoreDamagedError
-        A part cannot be restored by that study.
+    cannot be read, it and its points that the other parts do not have are compared with the rest of the part. A part
+    that cannot be restored by that study is a `StoreDamagedError`.
     """
     parts: list[StoredStudy] = []
     for name in ("", *(each for each in place.folders() if is_extension(each))):

@@ -37,7 +37,7 @@ COMPUTED: Mapping[str, str] = {
     "factor_used": "factor f between the buckets of the leaf",
     "loss_width": "width ln f of a bucket of the leaf, in nats",
 }
-#: At how many points of a cell the tolerance is sought and missed; the checksum of its states' files, and its own.
+#: At how many points of a cell the tolerance is required and missed; the checksum of its states' files, and its own.
 SOUGHT, MISSED, STATES_CHECKSUM, CHECKSUM = "sought", "missed", "states_checksum", "checksum"
 #: The coordinate ``detail`` of the array ``details``.
 DETAILS = (*COMPUTED, SOUGHT, MISSED, STATES_CHECKSUM, CHECKSUM)

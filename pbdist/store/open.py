@@ -72,9 +72,9 @@ class StoredBatch:
 
     @property
     def judged(self) -> tuple[int, int]:
-        """At how many points the tolerance was sought, and at how many it was missed."""
-        sought, missed = np.nansum(self.details[:, [DETAILS.index(SOUGHT), DETAILS.index(MISSED)]], axis=0).tolist()
-        return int(sought), int(missed)
+        """At how many points the tolerance was required, and at how many it was missed."""
+        required, missed = np.nansum(self.details[:, [DETAILS.index(SOUGHT), DETAILS.index(MISSED)]], axis=0).tolist()
+        return int(required), int(missed)
 
     @property
     def failed(self) -> BoolArray:
@@ -104,26 +104,16 @@ class Progress:
 
 @dataclass(frozen=True)
 class StoredStudy:
-    """A part of a store and the study that it holds; most stores have one part.
-
-    Attributes
-    ----------
-    place
-        The place of the part.
-    study
-        The study, without its description. Its cells are read when they are needed.
-    cells_per_batch
-        The number of cells in one batch.
-    part
-        Its path in the store; empty for the first one.
-    attributes
-        Those of its group.
-    """
+    """A part of a store and the study that it holds; most stores have one part."""
 
     place: Place
+    #: The study, without its description. Its cells are read when they are needed.
     study: StudySpec
+    #: The number of cells in one batch.
     cells_per_batch: int
+    #: Its path in the store; empty for the first one.
     part: str = ""
+    #: Those of its group.
     attributes: Mapping[str, JsonValue] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -175,17 +165,11 @@ class StoredStudy:
 
     @cached_property
     def known_progress(self) -> Progress:
-        """Which batches were committed when it was first asked for: what is committed later is not read."""
+        """Which batches were committed at the first look: what is committed later is not read."""
         return self.progress()
 
     def read(self, index: int) -> StoredBatch | None:
-        """Return the results of a batch, None where it is not committed.
-
-        Raises
-        ------
-        StoreDamagedError
-            Its files are not those that were written for it.
-        """
+        """Return the results of a batch, None where it is not committed; damage is a `StoreDamagedError`."""
         found = self._cache.get(index) or self._read(index)
         if found is not None:
             # Batches of a part have one size. Several threads read them.
@@ -195,7 +179,7 @@ class StoredStudy:
         return found
 
     def judged(self, progress: Progress) -> dict[int, tuple[int, int]]:
-        """Return of each committed batch at how many points the tolerance was sought, and at how many it was missed.
+        """Return of each committed batch at how many points the tolerance was required, and at how many it was missed.
 
         Checksums are not compared, and batches that cannot be read are left out.
         """
@@ -417,10 +401,7 @@ def changed_files(stored: StoredStudy) -> dict[str, str]:
 
 
 def check_skeleton(stored: StoredStudy) -> None:
-    """Refuse a part whose metadata or coordinates are missing or changed since it was created.
-
-    Sound results would be read as other numbers, or as those of another point. Raises `StoreDamagedError`.
-    """
+    """Refuse a part whose metadata or coordinates are missing or changed: results would be read as other numbers."""
     changed = changed_files(stored)
     if changed:
         more = ", .." if len(changed) > 5 else ""

@@ -383,10 +383,7 @@ def _cause(text: str) -> str:
 def hold(place: Place, patience: float = _LOOK_SECONDS) -> Iterator[None]:
     """Be the only process that writes to a store in a folder; in an object store several may write the same bytes.
 
-    Raises
-    ------
-    InvalidInputError
-        Another process writes to it, and does not end within `patience` seconds; or its folder cannot be written to.
+    An `InvalidInputError` where another process writes to it, and does not end within `patience` seconds.
     """
     if not isinstance(place, LocalPlace):
         yield

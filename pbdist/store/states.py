@@ -1,4 +1,4 @@
-"""Keep the states of a cell as zarr groups, and read them bit for bit; a record that is no state is an error."""
+"""Save the states of a cell as zarr groups, and read them bit for bit; a record that is no state is an error."""
 
 import hashlib
 import json
@@ -44,22 +44,16 @@ def state_files(head: PartHead, cell: int, table: BoundsTable) -> Iterator[tuple
 
 
 def read_state(stored: StoredStudy, cell: int, direction: Direction, compositions: int) -> BucketState | PairState:
-    """Read a kept state, bit for bit; its arrays are read-only.
+    """Read a saved state, bit for bit; its arrays are read-only.
 
-    Where both directions share a state, only A||B is stored: for symmetric pairs, and for all with the tight method.
-
-    Raises
-    ------
-    FileNotFoundError
-        The state is not in the store.
-    StoreDamagedError
-        Its files are not those that were written.
+    Where both directions share a state, only A||B is stored: for symmetric pairs, and for all with the tight method. A
+    `FileNotFoundError` where the state is not in the store, a `StoreDamagedError` where it is damaged.
     """
     name = f"{cell_states(cell)}/{direction.name}/r-{compositions}"
     where = f"{stored.place.url}/{name}"
     names = [file for file, _ in stored.place.names(name)]
     if not names:
-        raise FileNotFoundError(f"{where}: expected a kept state, got none")
+        raise FileNotFoundError(f"{where}: expected a saved state, got none")
     files = {file.removeprefix(f"{name}/"): stored.place.read(file) for file in names}
     try:
         group = zarr.open_group(FilesStore(files).store, mode="r")
@@ -137,12 +131,12 @@ def _digest(head: PartHead, name: str, arrays: Mapping[str, FloatArray], attribu
 def _distinct(table: BoundsTable) -> list[tuple[Direction, int, BucketState | PairState]]:
     """Return the states in a fixed order; where both directions share one, only A||B."""
     first = {r: state for (direction, r), state in table.states.items() if direction is Direction.A_TO_B}
-    kept = [
+    saved = [
         (direction, r, state)
         for (direction, r), state in table.states.items()
         if direction is Direction.A_TO_B or state is not first[r]
     ]
-    return sorted(kept, key=lambda item: (item[0].value, item[1]))
+    return sorted(saved, key=lambda item: (item[0].value, item[1]))
 
 
 def _read_only(array: Any) -> FloatArray:

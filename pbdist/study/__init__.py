@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pbdist.study.cells import Cell
+from pbdist.study.columns import Cell
 from pbdist.study.plan import Batch, Plan, Planner, plan_study
 from pbdist.study.spec import StudySpec, Target
 
@@ -17,6 +17,4 @@ def __getattr__(name: str) -> Any:
     """Import the reader of study files when it is used: a look-up in a store does not wait for YAML and pydantic."""
     if name != "load_study":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = import_module("pbdist.study.load").load_study
-    globals()[name] = value
-    return value
+    return import_module("pbdist.study.load").load_study

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import yaml
 
-from pbdist.errors import FileProblem, StudyFileError
+from pbdist.errors import FileProblem, StudyFileError, shown
 from pbdist.input_files import read_input
 from pbdist.types import JsonValue
 
@@ -22,28 +22,23 @@ Keys: TypeAlias = tuple[str | int, ...]
 
 #: Longer whole numbers are floats: each of these has one.
 _INTEGER = re.compile(r"[-+]?[0-9]{1,300}")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_SPECIAL = re.compile(r"(?P<sign>[-+]?)\.(?P<word>inf|Inf|INF|nan|NaN|NAN)")
+_FLOAT = re.compile(r"[-+]?((\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|\.(inf|Inf|INF|nan|NaN|NAN))")
 _WORDS: Mapping[str, bool | None] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
     **dict.fromkeys(("null", "Null", "NULL", "~", ""), None),
 }
-_LONGEST_SHOWN = 60
+#: Longer texts are cut in errors, which have at most so many problems.
+_LONGEST_SHOWN, MAX_PROBLEMS = 60, 1000
 #: The most bytes of a file, and levels in it. Longer histograms come from files of their own.
 _MAX_BYTES, _MAX_LEVELS = 16 << 20, 50
-#: A file with more problems is not read to its end.
-MAX_PROBLEMS = 1000
 #: By libyaml, where PyYAML was built with it: twenty times as fast.
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+#: Those of values without a tag, by this loader.
+_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("map", "seq", "str"))
 
 _Made = TypeVar("_Made")
 _Place = TypeVar("_Place")
-
-
-def shown(value: object) -> str:
-    """Return a value as short text on one line, for an error."""
-    return _cut(" ".join(repr(value).split()))
 
 
 def _cut(text: str) -> str:
@@ -51,7 +46,7 @@ def _cut(text: str) -> str:
 
 
 class Problems:
-    """What is wrong with a file: problems are collected, and refused together, or once there are `MAX_PROBLEMS`."""
+    """What is wrong with a file: problems are collected, and refused together, as far as they are shown."""
 
     def __init__(self) -> None:
         self.found: list[FileProblem] = []
@@ -135,11 +130,7 @@ def read_each(read: Callable[[_Place], _Made], places: Iterable[_Place]) -> list
 def read_document(path: Path, read: Callable[[Document], _Made], what: str = "study") -> _Made:
     """Return what `read` makes of the YAML file at `path`; `what` names the kind of file in errors.
 
-    Raises
-    ------
-    StudyFileError
-        The file cannot be read, is not YAML, repeats a key, has a key that is not text, uses aliases or tags, or is
-        too large or too deep; or `read` refuses it. One error has all problems, but of what is no YAML the first.
+    One `StudyFileError` has all that is wrong; of what is no YAML, the first problem.
     """
     source = str(path)
     try:
@@ -156,84 +147,68 @@ def read_document(path: Path, read: Callable[[Document], _Made], what: str = "st
 
 def read_text(text: str, read: Callable[[Document], _Made], source: str, what: str = "study") -> _Made:
     """Return what `read` makes of a YAML text; `source` and `what` name it in errors, as those of `read_document`."""
-    reader = _Reader(yaml.parse(text, Loader=_LOADER), source, what)
+    reader = _Reader(text, Document(source, None, {(): 1}, what))
     try:
-        document = reader.document()
+        root = yaml.compose(text, Loader=_LOADER)
+    except RecursionError:
+        reader.note(1, (), f"expected at most {_MAX_LEVELS} levels of nesting, got more")
+    except yaml.reader.ReaderError as error:
+        reader.note(text.count("\n", 0, error.position) + 1, (), f"expected YAML, got: {shown(error.reason)}")
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         reader.note(mark.line + 1 if mark else 1, (), f"expected YAML, got: {shown(error.problem)}")
-        reader.problems.refuse()
-    except yaml.reader.ReaderError as error:
-        reader.note(text.count("\n", 0, error.position) + 1, (), f"expected YAML, got: {shown(error.reason)}")
-        reader.problems.refuse()
-    with reader.problems.collected():
-        result = read(document)
+    else:
+        data = None if root is None else reader.value(root, ())
+        with reader.problems.collected():
+            result = read(Document(source, data, reader.lines, what))
     reader.problems.refuse()
     return result
 
 
 class _Reader:
-    """Makes values of the events of a YAML text, notes their lines, and collects what is wrong with them."""
+    """Makes values of the nodes of a YAML text, notes their lines, and collects what is wrong with them."""
 
-    def __init__(self, events: Iterator[Any], source: str, what: str) -> None:
-        self.problems = Problems()
-        self._events = (event for event in events if isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent))
-        self._lines: dict[Keys, int] = {(): 1}
-        self._source, self._what = source, what
-
-    def document(self) -> Document:
-        """Return the document."""
-        event = next(self._events, None)
-        data = None if event is None else self._value(event, ())
-        another: Any = next(self._events, None)
-        if another is not None:
-            self.note(another.start_mark.line + 1, (), "expected one document, got another one")
-        return Document(self._source, data, self._lines, self._what)
+    def __init__(self, text: str, document: Document) -> None:
+        self.problems, self.lines = Problems(), dict[Keys, int]({(): 1})
+        self._document, self._seen = document, set[int]()
+        self._aliases = (token for token in yaml.scan(text, Loader=_LOADER) if isinstance(token, yaml.AliasToken))
 
     def note(self, line: int, keys: Keys, problem: str) -> None:
         """Collect what is wrong in a line."""
-        self.problems.found.append(Document(self._source, None, {(): line}, self._what).problem(keys, problem))
+        self.problems.found.append(replace(self._document, lines={(): line}).problem(keys, problem))
 
-    def _value(self, event: Any, keys: Keys) -> JsonValue:
-        """Return the value that begins with an event."""
-        line = event.start_mark.line + 1
-        self._lines.setdefault(keys, line)
+    def value(self, node: Any, keys: Keys) -> JsonValue:
+        """Return the value of a node."""
+        line = node.start_mark.line + 1
+        if id(node) in self._seen:
+            alias = next(self._aliases)
+            line = self.lines.setdefault(keys, alias.start_mark.line + 1)
+            self.note(line, keys, f"expected the value itself, got the alias *{_cut(alias.value)}")
+            return None
+        self._seen.add(id(node))
+        self.lines.setdefault(keys, line)
         if len(keys) > _MAX_LEVELS:
             self.note(line, (), f"expected at most {_MAX_LEVELS} levels of nesting, got more")
             self.problems.refuse()
-        if isinstance(event, yaml.AliasEvent):
-            self.note(line, keys, f"expected the value itself, got the alias *{_cut(str(event.anchor))}")
-            return None
-        if event.tag is not None:
-            self.note(line, keys, f"expected a value without a tag, got {shown(event.tag)}")
-        if isinstance(event, yaml.MappingStartEvent):
-            return self._mapping(keys)
-        if isinstance(event, yaml.SequenceStartEvent):
-            return [self._value(item, (*keys, index)) for index, item in enumerate(self._items())]
-        return _scalar(event.value) if event.implicit[0] else event.value
+        if node.tag not in _TAGS:
+            self.note(line, keys, f"expected a value without a tag, got {shown(node.tag)}")
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, keys)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(item, (*keys, index)) for index, item in enumerate(node.value)]
+        return node.value if node.style else _scalar(node.value)
 
-    def _items(self) -> Iterator[Any]:
-        """Yield the first event of each item of a list or a mapping; the caller reads the items in between."""
-        while not isinstance(event := next(self._events), yaml.CollectionEndEvent):
-            yield event
-
-    def _mapping(self, keys: Keys) -> dict[str, JsonValue]:
+    def _mapping(self, node: Any, keys: Keys) -> dict[str, JsonValue]:
         content: dict[str, JsonValue] = {}
-        for event in self._items():
-            line, problem, inner = event.start_mark.line + 1, "", keys
-            if not isinstance(event, yaml.ScalarEvent):
-                problem = "expected a word as key, got a list or mapping"
-                self._value(event, (*keys, ""))
-            elif event.value in content:
-                inner = (*keys, event.value)
-                problem = f"expected each key once, got it on line {self._lines[inner]} too"
-            if problem:
-                self.note(line, inner, problem)
-                self._value(next(self._events), (*keys, ""))
-                continue
-            inner = (*keys, event.value)
-            self._lines[inner] = line
-            content[event.value] = self._value(next(self._events), inner)
+        for key, value in node.value:
+            line, inner = key.start_mark.line + 1, (*keys, key.value)
+            if not isinstance(key, yaml.ScalarNode):
+                self.note(line, keys, "expected a word as key, got a list or mapping")
+            elif key.value in content:
+                self.note(line, inner, f"expected each key once, got it on line {self.lines[inner]} too")
+            else:
+                self.lines[inner] = line
+                content[key.value] = self.value(value, inner)
         return content
 
 
@@ -243,9 +218,5 @@ def _scalar(text: str) -> JsonValue:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
         return int(text)
-    if _FLOAT.fullmatch(text):
-        return float(text)
-    special = _SPECIAL.fullmatch(text)
-    if special:
-        return float(special["sign"] + special["word"].lower())
-    return text
+    # Python has no point before inf and nan.
+    return float(re.sub(r"\.(?=[a-zA-Z])", "", text)) if _FLOAT.fullmatch(text) else text

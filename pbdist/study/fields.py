@@ -1,51 +1,56 @@
-"""The keys of a mapping in a file: which are unknown or missing, what they are likely to mean, and what they make."""
+"""The fields of study files: their keys, what misspelt ones are likely to mean, and grids of values.
 
+A grid is a scalar, a list, ``{linspace: [a, b, count]}`` or ``{geomspace: [a, b, count]}``. The values of a linspace
+and a geomspace are rounded to 15 significant decimal digits, so that ``[0, 1, 11]`` has the float that a user writes as
+0.3, and a look-up of 0.3 finds it. What is malformed, empty, repeated or out of its range is a `GridError`.
+"""
+
+import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
+from decimal import Context, Decimal, localcontext
+from types import MappingProxyType
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
-from pbdist.errors import InvalidInputError
+import numpy as np
+
+from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import MECHANISMS, parameters_of
-from pbdist.study.document import Document, Problems, shown
+from pbdist.study.document import MAX_PROBLEMS, Document, Keys, Problems
 from pbdist.suggestions import did_you_mean, likely
 from pbdist.types import JsonValue
 
 #: The values of a mapping by their keys, wherever they are in the file.
 Values: TypeAlias = Mapping[str, Document]
 _Made = TypeVar("_Made")
+_T = TypeVar("_T")
 #: What a constructor says of a field.
 _PROBLEM = re.compile(r"(?:[^:]*\.)?(?P<field>\w+)(?P<places>(\[\d+\])*): (?P<problem>.*)", re.DOTALL)
 
-#: The owners of keys that are no kind of mechanism.
-STUDY, TARGET = "study", "target"
-
-_ROUNDS = ("r", "n", "k", "steps", "rounds", "iterations", "queries", "num_steps", "number_of_compositions")
-_OF_ROUNDS = ("compositions", "compositions is r, how often a mechanism is run: rounds, steps or queries")
-_OF_EPSILON = ("epsilon", "epsilon is ε, in nats")
-_OF_EXP_EPSILON = ("exp_epsilon", "exp_epsilon is e^ε")
-_GRID_KEYS: Mapping[str, tuple[str, str]] = {
-    **dict.fromkeys(_ROUNDS, _OF_ROUNDS),
-    **dict.fromkeys(("eps", "epsilons", "ε"), _OF_EPSILON),
-    **dict.fromkeys(("exp_eps", "e_epsilon", "e^epsilon", "e^eps", "e^ε", "exp(epsilon)"), _OF_EXP_EPSILON),
-}
-_OTHER_KEYS: Mapping[str, Mapping[str, tuple[str, str]]] = {
-    STUDY: {
-        **_GRID_KEYS,
-        **dict.fromkeys(("accuracy", "precision", "rtol"), ("tolerance", "")),
-        **dict.fromkeys(("bins", "number_of_buckets"), ("buckets", "")),
-        **dict.fromkeys(("goals", "questions"), ("targets", "")),
-        **dict.fromkeys(("noise", "settings", "kinds"), ("mechanisms", "mechanisms is a list of entries, each a kind")),
-        "delta": ("targets", "a δ belongs to a target: targets: [{epsilon: .., delta: .., compositions: ..}]"),
-        **dict.fromkeys(
-            ("neighbours", "neighbors", "neighbouring", "neighboring", "neighbouring_relation", "neighboring_relation"),
-            ("adjacency", "adjacency is for which neighbours: add-or-remove, replace-one or zero-out"),
-        ),
-        "version": ("format", ""),
-        "title": ("description", ""),
-    },
-    TARGET: _GRID_KEYS,
-}
+#: What people also write for the keys of studies and targets, what they mean, and what is said of it.
+_HINTS = (
+    (
+        "r n k steps rounds iterations queries num_steps number_of_compositions",
+        "compositions",
+        "compositions is r, how often a mechanism is run: rounds, steps or queries",
+    ),
+    ("eps epsilons ε", "epsilon", "epsilon is ε, in nats"),
+    ("exp_eps e_epsilon e^epsilon e^eps e^ε exp(epsilon)", "exp_epsilon", "exp_epsilon is e^ε"),
+    ("accuracy precision rtol", "tolerance", ""),
+    ("bins number_of_buckets", "buckets", ""),
+    ("goals questions", "targets", ""),
+    ("noise settings kinds", "mechanisms", "mechanisms is a list of entries, each a kind"),
+    ("delta", "targets", "a δ belongs to a target: targets: [{epsilon: .., delta: .., compositions: ..}]"),
+    (
+        "neighbours neighbors neighbouring neighboring neighbouring_relation neighboring_relation",
+        "adjacency",
+        "adjacency is for which neighbours: add-or-remove, replace-one or zero-out",
+    ),
+    ("version", "format", ""),
+    ("title", "description", ""),
+)
+_OTHER_KEYS = {word: (meant, hint) for words, meant, hint in _HINTS for word in words.split()}
 _ARITHMETIC = re.compile(r"[\d.,_\s]*(e\^|exp|ln|log|sqrt|√|\^|\*\*|/|[\d][,_]\d)[\w.,^*/()\s+-]*")
 
 
@@ -54,43 +59,38 @@ def other_kinds() -> dict[str, str]:
     return {alias: name for name, kind in MECHANISMS.items() if kind.in_studies for alias in kind.aliases}
 
 
-def meant_key(owner: str, key: str, known: Iterable[str]) -> tuple[str | None, str]:
+def meant_key(owner: str, key: str, known: Sequence[str]) -> tuple[str | None, str]:
     """Return the key that an unknown key is likely to mean, and what to say of it at the end of an error."""
-    names = tuple(known)
     word = key.lower().replace("-", "_").replace(" ", "_")
-    meant, hint = _OTHER_KEYS.get(owner, {}).get(word, ("", ""))
-    for one in parameters_of(MECHANISMS[owner]).values() if owner in MECHANISMS else ():
-        if not meant and word in one.aliases:
-            meant, hint = one.name, one.hint
-    if not meant and word in ("mechanism", "type", "family", "noise"):
-        meant = "kind"
-    if meant in names:
-        return meant, f": {hint}" if hint else f": did you mean {meant}?"
-    return likely(key, names), did_you_mean(key, names)
-
-
-def key_problems(
-    owner: str, unknown: Sequence[str], missing: Iterable[str], known: Sequence[str]
-) -> Iterator[tuple[str, str]]:
-    """Yield unknown and missing keys of a mapping, with what is wrong; `owner` is what it describes, for hints."""
-    # A misspelt key is an unknown key and a missing one: the unknown key has a line.
-    meant = [meant_key(owner, key, known) for key in unknown]
-    for key, (_, hint) in zip(unknown, meant, strict=True):
-        yield key, f"expected one of {', '.join(known)}, got an unknown key{hint}"
-    names = [name for name, _ in meant]
-    lacking = [key for key in missing if key not in names]
-    if names.count(None) < len(lacking):
-        yield from ((key, "expected a value, got nothing: the key is missing") for key in lacking)
+    parameters = parameters_of(MECHANISMS[owner]) if owner in MECHANISMS else {}
+    found = [(one.name, one.hint) for one in parameters.values() if word in one.aliases]
+    found.append(_OTHER_KEYS.get(word, ("", "")))
+    if word in ("mechanism", "type", "family", "noise"):
+        found.append(("kind", ""))
+    for meant, hint in found:
+        if meant in known:
+            return meant, f": {hint}" if hint else f": did you mean {meant}?"
+    return likely(key, known), did_you_mean(key, known)
 
 
 def check_keys(
     document: Document, values: Values, known: Sequence[str], required: Iterable[str], owner: str = ""
 ) -> Problems:
-    """Return what is wrong with the keys of the mapping in a document, whose values may be elsewhere."""
+    """Return what is wrong with the keys of the mapping in a document, whose values may be elsewhere.
+
+    `owner` is what the mapping describes, for hints.
+    """
     problems = Problems()
-    unknown, missing = [key for key in values if key not in known], [key for key in required if key not in values]
-    for key, problem in key_problems(owner, unknown, missing, known):
-        problems.found.append(values[key].problem((), problem) if key in values else document.problem((key,), problem))
+    # A misspelt key is an unknown key and a missing one: the unknown key has a line.
+    unknown = [key for key in values if key not in known][:MAX_PROBLEMS]
+    meant = {key: meant_key(owner, key, known) for key in unknown}
+    for key, (_, hint) in meant.items():
+        problems.found.append(values[key].problem((), f"expected one of {', '.join(known)}, got an unknown key{hint}"))
+    names = [name for name, _ in meant.values()]
+    lacking = [key for key in required if key not in values and key not in names]
+    if names.count(None) < len(lacking):
+        missing = "expected a value, got nothing: the key is missing"
+        problems.found += [document.problem((key,), missing) for key in lacking]
     return problems
 
 
@@ -104,31 +104,31 @@ def constructed(
     kind: type[_Made],
     values: Values | None = None,
     *,
-    read: Mapping[str, Callable[[Document], Any]] | None = None,
-    keys: Mapping[str, str] | None = None,
+    read: Mapping[str, Callable[[Document], Any]] = MappingProxyType({}),
+    keys: Mapping[str, str] = MappingProxyType({}),
 ) -> _Made:
     """Return what a dataclass makes of the mapping in a document; its constructor checks the values.
 
     `values` are given if they are not all in the document. `read` makes the values of some fields, and `keys` has the
     names in the file of some fields.
     """
-    names = {one.name: (keys or {}).get(one.name, one.name) for one in fields(kind)}  # type: ignore[arg-type]
+    names = {one.name: keys.get(one.name, one.name) for one in fields(kind)}  # type: ignore[arg-type]
     required = [names[one.name] for one in fields(kind) if one.default is MISSING]  # type: ignore[arg-type]
     if not isinstance(document.data, dict):
         document.refuse(f"expected a mapping with {', '.join(names.values())}, got {shown(document.data)}")
-    given = values_of(document) if values is None else values
-    problems = check_keys(document, given, tuple(names.values()), required)
+    values = values_of(document) if values is None else values
+    problems = check_keys(document, values, tuple(names.values()), required)
+    given = {name: values[key] for name, key in names.items() if key in values}
     arguments: dict[str, Any] = {}
-    for name, key in names.items():
-        if key in given and (key in required or given[key].data is not None):
+    for name, at in given.items():
+        if names[name] in required or at.data is not None:
             with problems.collected():
-                reader = (read or {}).get(name)
-                arguments[name] = given[key].data if reader is None else reader(given[key])
+                arguments[name] = read[name](at) if name in read else at.data
     problems.refuse()
     try:
         return kind(**arguments)
     except InvalidInputError as error:
-        refuse_constructed(document, {name: given[key] for name, key in names.items() if key in given}, error)
+        refuse_constructed(document, given, error)
 
 
 def refuse_constructed(document: Document, values: Values, error: InvalidInputError) -> NoReturn:
@@ -155,3 +155,147 @@ def number_hint(value: JsonValue) -> str:
 def is_exponential(value: JsonValue) -> bool:
     """Whether a value is a text like ``e^0.5`` or ``ln 2``, with which people mean e^ε."""
     return isinstance(value, str) and value.lstrip().startswith(("e^", "exp", "ln", "log")) and bool(number_hint(value))
+
+
+#: The largest number of compositions: one more doubling still fits an int64.
+MAX_COMPOSITIONS = 2**62
+
+_SPACES = ("linspace", "geomspace")
+#: What people also call them.
+_OTHER_SPACES = {"logspace": "geomspace", "range": "linspace", "arange": "linspace", "powers": "powers_of_two"}
+_LONGEST_SPACE = 1_000_000
+#: So many that a million products leave more than twice the 15 digits kept.
+_GEOMSPACE_DIGITS = 40
+_MATCH_ULP = 4
+
+
+class GridError(ValueError):
+    """Wrong values: `problems` are the keys that lead to each, and what is wrong with it."""
+
+    def __init__(self, problem: str, at: Keys = ()) -> None:
+        super().__init__(problem)
+        self.problems: Sequence[tuple[Keys, str]] = ((at, problem),)
+
+
+def each(items: Sequence[JsonValue], read: Callable[[JsonValue], _T], *, repeated: bool = False) -> tuple[_T, ...]:
+    """Return what is read of each item; unless `repeated`, no two are equal."""
+    found: list[_T] = []
+    known: set[_T] = set()
+    wrong: list[tuple[Keys, str]] = []
+    for index, item in enumerate(items):
+        try:
+            found.append(read(item))
+            if not repeated and found[-1] in known:
+                raise GridError(f"expected each value once, got {shown(item)} again")
+            known.add(found[-1])
+        except GridError as error:
+            wrong += [((index, *at), problem) for at, problem in error.problems]
+    if wrong:
+        together = GridError(wrong[0][1])
+        together.problems = wrong
+        raise together
+    return tuple(found)
+
+
+def number(value: JsonValue) -> float:
+    """Return `value` as a finite float."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise GridError(f"expected a number, got {shown(value)}{number_hint(value)}")
+    if not math.isfinite(value):
+        raise GridError(f"expected a finite number, got {shown(value)}")
+    return float(value)
+
+
+def numbers(value: JsonValue, read: Callable[[JsonValue], float] = number) -> tuple[float, ...]:
+    """Return the floats of a grid in the given order, each as `read` returns it."""
+    return tuple(map(read, _space(value, _SPACES))) if isinstance(value, dict) else listed(value, read)
+
+
+def integers(value: JsonValue) -> tuple[int, ...]:
+    """Return the numbers of compositions of a grid, which may also be ``{powers_of_two: [low, high]}``.
+
+    The values of a linspace or geomspace are rounded to the nearest integer, and repeats that come of it are dropped.
+    """
+    if isinstance(value, dict):
+        return tuple(dict.fromkeys(_composition(round(x)) for x in _space(value, (*_SPACES, "powers_of_two"))))
+    return listed(value, _composition)
+
+
+def listed(value: JsonValue, read: Callable[[JsonValue], _T]) -> tuple[_T, ...]:
+    """Return what is read of one value, or of each of a list of values."""
+    if value == []:
+        raise GridError("expected at least one value, got []")
+    return each(value, read) if isinstance(value, list) else (read(value),)
+
+
+def same_float(left: float, right: float) -> bool:
+    """Whether two floats differ by rounding of a few operations at most (4 ulp)."""
+    if not (math.isfinite(left) and math.isfinite(right)):
+        # One ulp of infinity is infinite.
+        return left == right
+    return abs(left - right) <= _MATCH_ULP * math.ulp(max(abs(left), abs(right)))
+
+
+def nearest_match(stored: Sequence[float], wanted: float) -> int | None:
+    """Return the index of the stored float that equals `wanted` but for rounding, or None; an equal one first."""
+    close = [index for index, value in enumerate(stored) if same_float(value, wanted)]
+    return min(close, key=lambda index: stored[index] != wanted, default=None)
+
+
+def nearest_exponential(stored: Sequence[float], wanted: float) -> int | None:
+    """Return the index of the stored ε with e^ε equal to `wanted` but for rounding, or None."""
+    if not wanted > 0.0:
+        return None
+    index = nearest_match(stored, math.log(wanted))
+    if index is not None:
+        return index
+    # Near ε = 0 one ulp of e^ε is many of ε.
+    return nearest_match([math.exp(value) if value < 709.0 else math.inf for value in stored], wanted)
+
+
+def _composition(value: JsonValue) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_COMPOSITIONS:
+        raise GridError(f"expected an integer from 1 to 2^62, got {shown(value)}{number_hint(value)}")
+    return value
+
+
+def _space(value: dict[str, JsonValue], kinds: Sequence[str]) -> Iterable[float]:
+    """Return the values of a linspace, a geomspace or, as whole numbers, of powers of two."""
+    kind, arguments = next(iter(value.items()), ("", None))
+    if len(value) != 1 or kind not in kinds:
+        near = did_you_mean(kind, kinds, _OTHER_SPACES)
+        raise GridError(f"expected a number, a list, or one of {', '.join(kinds)}, got {shown(value)}{near}")
+    try:
+        return _powers_of_two(arguments) if kind == "powers_of_two" else _between(kind, arguments)
+    except GridError as error:
+        raise GridError(str(error), (kind,)) from None
+
+
+def _powers_of_two(arguments: JsonValue) -> list[int]:
+    whole = isinstance(arguments, list) and len(arguments) == 2 and all(type(x) is int for x in arguments)
+    if not whole or not 0 <= arguments[0] <= arguments[1] <= 62:
+        raise GridError(f"expected [low, high] with 0 <= low <= high <= 62, got {shown(arguments)}")
+    return [2**exponent for exponent in range(arguments[0], arguments[1] + 1)]
+
+
+def _between(kind: str, arguments: JsonValue) -> list[float]:
+    """Return the values of a linspace or a geomspace.
+
+    The latter by decimals, not by NumPy: its powers differ by processor, in the last of the 15 digits too, and the same
+    study file would be another study on another machine.
+    """
+    if not isinstance(arguments, list) or len(arguments) != 3:
+        raise GridError(f"expected [first, last, count], got {shown(arguments)}")
+    first, last, count = number(arguments[0]), number(arguments[1]), arguments[2]
+    if type(count) is not int or not 2 <= count <= _LONGEST_SPACE:
+        raise GridError(f"expected a count from 2 to {_LONGEST_SPACE}, got {shown(count)}")
+    if first >= last:
+        raise GridError(f"expected first < last, got {first!r} and {last!r}")
+    if kind == "linspace":
+        return [first, *(float(f"{x:.15g}") for x in np.linspace(first, last, count)[1:-1]), last]
+    if first <= 0:
+        raise GridError(f"expected first > 0, got {first!r}")
+    with localcontext(Context(prec=_GEOMSPACE_DIGITS)):
+        value = Decimal(repr(first))
+        ratio = ((Decimal(repr(last)) / value).ln() / (count - 1)).exp()
+        return [first, *(float(f"{(value := value * ratio):.15g}") for _ in range(count - 2)), last]

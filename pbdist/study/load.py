@@ -1,35 +1,157 @@
-"""Read and check a study file; every error names the file, the line and the field."""
+"""Read and check a study file; every error names the file, the line and the field.
+
+The fields of the models are the keys of the format.
+"""
 
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pbdist.arguments import DEFAULT_BUCKETS, DEFAULT_FLOOR, DEFAULT_TOLERANCE, problem_of_either
-from pbdist.errors import InvalidInputError, StoreMismatchError
-from pbdist.mechanisms import MECHANISMS, Adjacency, Alternatives, checked_adjacency, stated
-from pbdist.study.cells import Block, Cell, CellTable, repeated_cells
-from pbdist.study.document import Document, Problems, read_document, read_each, shown
-from pbdist.study.entries import MAX_SETTINGS
-from pbdist.study.extension import COMMON, check_common, union_of
-from pbdist.study.fields import STUDY, TARGET
-from pbdist.study.grids import nearest_exponential, nearest_match
-from pbdist.study.models import AdditionModel, FileModel, StudyModel, TargetModel, model_at
-from pbdist.study.release import RELEASE_PLAN, MechanismEntry, mechanism_entry
-from pbdist.study.spec import Stated, StudySpec, Target
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
+from pydantic_core import ErrorDetails
+
+from pbdist import arguments
+from pbdist.errors import InvalidInputError, StoreMismatchError, shown
+from pbdist.mechanisms import MECHANISMS, Adjacency, Alternatives, checked_adjacency, one_of, stated
+from pbdist.study import fields as reading
+from pbdist.study.columns import CellTable, repeated_cells
+from pbdist.study.document import Document, Keys, Problems, read_document, read_each
+from pbdist.study.entries import MAX_SETTINGS, RELEASE_PLAN, MechanismEntry, mechanism_entry
+from pbdist.study.spec import COMMON, NAME, Stated, StudySpec, Target, check_common, union_of
+from pbdist.table import METHODS
+from pbdist.types import JsonValue
 
 _Made = TypeVar("_Made")
-_Model = TypeVar("_Model", bound=FileModel)
-#: What release plans of a granularity are for; of the others nothing is known.
-_OF_GRANULARITY: Mapping[str, Adjacency] = {
-    "unbounded": Adjacency.ADD_OR_REMOVE,
-    "bounded": Adjacency.REPLACE_ONE,
-    "edge-level": Adjacency.ADD_OR_REMOVE,
-    "user-level": Adjacency.ADD_OR_REMOVE,
-    "node-level": Adjacency.ADD_OR_REMOVE,
+_Model = TypeVar("_Model", bound=BaseModel)
+#: The configuration of every model of a study file.
+STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+#: What pydantic expects where it found something else, by the type of its error.
+_EXPECTED: Mapping[str, str] = {
+    "greater_than": "a number above {gt:g}",
+    "greater_than_equal": "a number of at least {ge:g}",
+    "less_than": "a number below {lt:g}",
+    "less_than_equal": "a number of at most {le:.10g}",
+    "multiple_of": "a multiple of {multiple_of}",
+    "finite_number": "a finite number",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "too_short": "at least one item",
+    "string_pattern_mismatch": "letters, digits, '.', '_' and '-'",
 }
+
+
+def model_at(document: Document, keys: Keys, model: type[_Model], *, joint: str = "with") -> _Model:
+    """Return the mapping at `keys` as a model reads it, or all that is wrong with it in one error.
+
+    What is no mapping is refused in a sentence with `joint`.
+    """
+    document, known = document.at(*keys), model.model_fields
+    if not isinstance(document.data, dict):
+        document.refuse(f"expected a mapping {joint} {', '.join(known)}, got {shown(document.data)}")
+    required = [name for name, field in known.items() if field.is_required()]
+    problems = reading.check_keys(document, reading.values_of(document), tuple(known), required)
+    try:
+        made = model.model_validate(document.data)
+    except ValidationError as error:
+        for one in error.errors(include_url=False):
+            problems.found += [document.problem(at, problem) for at, problem in _value_problems(one)]
+    problems.refuse()
+    return made
+
+
+def _value_problems(details: ErrorDetails) -> Iterator[tuple[Keys, str]]:
+    """Yield what pydantic found wrong with a value: the keys from the model to it, and the problem."""
+    place, context, got = details["loc"], details.get("ctx", {}), details["input"]
+    error = context.get("error")
+    if details["type"] in ("extra_forbidden", "missing"):
+        return
+    if isinstance(error, reading.GridError):
+        yield from (((*place, *at), problem) for at, problem in error.problems)
+    elif isinstance(error, InvalidInputError):
+        yield place, reading.constructor_problem(error)[2]
+    else:
+        known = _EXPECTED.get(details["type"])
+        expected = details["msg"].removeprefix("Input should be ") if known is None else known.format(**context)
+        yield place, f"expected {expected}, got {shown(got)}{reading.number_hint(got)}"
+
+
+def _one_of(names: Sequence[str]) -> AfterValidator:
+    return AfterValidator(partial(one_of(*names).check, "study", "value"))
+
+
+def _loss(value: JsonValue, *, least: float, most: float, what: str) -> float:
+    if what == "ε" and reading.is_exponential(value):
+        raise reading.GridError(f"expected a number, got {shown(value)}: exp_epsilon takes e^ε, and epsilon takes ε")
+    number = reading.number(value)
+    if not least <= number <= most:
+        limit = f"at least {least:g}" if number < least else f"at most {most:g}"
+        raise reading.GridError(f"expected {what} of {limit}, got {number!r}")
+    return number + 0.0  # -0.0 is 0.0
+
+
+def _factor(value: JsonValue) -> float | None:
+    if value == "auto":
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1.0 < value < math.inf:
+        raise reading.GridError(f"expected auto or a number above 1, got {shown(value)}")
+    return float(value)
+
+
+_epsilon = partial(_loss, least=0.0, most=arguments.MAX_EPSILON, what="ε")
+_exp_epsilon = partial(_loss, least=1.0, most=math.inf, what="e^ε")
+Number = float
+Positive = Annotated[float, Field(gt=0)]
+Delta = Annotated[float, Field(gt=0, lt=1)]
+Round = Annotated[int, Field(ge=1, le=reading.MAX_COMPOSITIONS)]
+Rounds = Annotated[tuple[int, ...], PlainValidator(reading.integers)]
+
+
+class TargetModel(BaseModel):
+    """A target."""
+
+    model_config = STRICT
+    delta: Delta
+    compositions: Round
+    epsilon: Annotated[float, PlainValidator(_epsilon)] | None = None
+    exp_epsilon: Annotated[float, PlainValidator(_exp_epsilon)] | None = None
+
+
+class FileModel(BaseModel):
+    """A file that holds what is new in a store; None stands for what is as in the store."""
+
+    model_config = STRICT
+    #: The version of the format.
+    format: Literal[1]
+    name: Annotated[str, Field(pattern=rf"^{NAME.pattern}$")]
+    description: str | None = None
+    method: Annotated[str, _one_of(METHODS)] | None = None
+    tolerance: Annotated[float, Field(ge=arguments.SMALLEST_TOLERANCE, le=1)] | None = None
+    floor: Annotated[float, Field(ge=0, lt=1), AfterValidator(lambda x: x + 0.0)] | None = None
+    direction: Annotated[str, _one_of(arguments.DIRECTIONS)] | None = None
+    buckets: Annotated[int, Field(gt=0, le=arguments.MAX_BUCKETS, multiple_of=2)] | None = None
+    factors: Annotated[tuple[float | None, ...], PlainValidator(partial(reading.listed, read=_factor))] = (None,)
+    epsilon: Annotated[tuple[float, ...], PlainValidator(partial(reading.numbers, read=_epsilon))] | None = None
+    exp_epsilon: Annotated[tuple[float, ...], PlainValidator(partial(reading.numbers, read=_exp_epsilon))] | None = None
+    keep_states: bool | None = None
+    targets: list[Any] = []
+    extend: bool = False
+    adjacency: Annotated[str, PlainValidator(lambda value: checked_adjacency(value, "adjacency").value)] | None = None
+    mechanisms: Annotated[list[Any], Field(min_length=1)] | None = None
+    compositions: Rounds | None = None
+
+
+class StudyModel(FileModel):
+    """A study file."""
+
+    mechanisms: Annotated[list[Any], Field(min_length=1)]
+    compositions: Rounds
 
 
 def load_study(path: str | Path) -> StudySpec:
@@ -43,186 +165,152 @@ def load_study(path: str | Path) -> StudySpec:
         With all that is wrong, each ``FILE:LINE: field.path: expected .., got ..``; also for a file with
         ``extend: true``, which is no study by itself.
     """
-    return read_document(Path(path), _whole_study)
+    found: StudySpec = read_document(Path(path), partial(_asked, alone=True))
+    return found
 
 
 def load_asked(path: str | Path) -> "StudySpec | Addition":
-    """Read and check the study file at `path`, which may hold only what is new in a store (``extend: true``).
-
-    Raises
-    ------
-    StudyFileError
-        As `load_study`.
-    """
-    return read_document(Path(path), lambda document: _addition(document) if _extends(document) else _study(document))
+    """Read the study file at `path` as `load_study`; it may hold only what is new in a store (``extend: true``)."""
+    found: StudySpec | Addition = read_document(Path(path), partial(_asked, alone=False))
+    return found
 
 
-def _whole_study(document: Document) -> StudySpec:
-    if _extends(document):
+def _asked(document: Document, *, alone: bool) -> Any:
+    if not isinstance(document.data, dict):
+        document.refuse(f"expected a mapping with a name, mechanisms and grids, got {shown(document.data)}")
+    if document.data.get("extend") is not True:
+        return _study(document)
+    if alone:
         document.at("extend").refuse("expected a study by itself, got true: pbdist run adds what is new to a store")
-    return _study(document)
-
-
-def _extends(document: Document) -> bool:
-    return isinstance(document.data, dict) and document.data.get("extend") is True
+    return _read(document, FileModel, _check_new)
 
 
 @dataclass(frozen=True)
 class Addition:
-    """Cells and grids of a file that holds only what is new; what it does not name is as in the store."""
+    """What a file has, once each value is right by itself: all of a study, or only what is new in a store."""
 
-    _contents: "_Contents[AdditionModel]"
+    model: FileModel
+    entries: Sequence[MechanismEntry]
+    targets: Sequence[TargetModel]
+    adjacency: Stated
 
     @property
     def name(self) -> str:
         """As of a study: it names the default store."""
-        return self._contents.model.name
+        return self.model.name
 
-    def onto(self, studies: Sequence[StudySpec]) -> StudySpec:
-        """Return the study whose points a store is to have, besides those of the stored `studies`: at least one.
-
-        Guaranteed: once a store has them, the file adds nothing more to it.
-
-        Raises
-        ------
-        StoreMismatchError
-            The file has other settings than the store, or cells that these settings do not allow.
-        """
-        contents, model, stored = self._contents, self._contents.model, union_of(studies)
-        check_common(stored, {name: value for name in COMMON if (value := getattr(model, name)) is not None})
-        self._check_cells(stored)
-        adjacency = {**dict(stored.adjacency), **dict(contents.adjacency)}
-        _check_stated(contents.cells, adjacency)
-        bare = replace(
-            stored,
-            name=model.name,
-            description=model.description,
-            cells=contents.cells or stored.cells,
-            compositions=tuple(sorted(model.compositions or stored.compositions)),
-            epsilon=contents.epsilon or stored.epsilon,
-            adjacency=tuple(sorted(adjacency.items())),
-        )
-        return with_targets(bare, contents.targets)
-
-    def _check_cells(self, stored: StudySpec) -> None:
-        """Refuse cells that a study with the settings of the store could not have."""
-        if self._contents.several is not None and (stored.method != "tight" or stored.keep_states):
-            states = ", keep_states: true" if stored.keep_states else ""
-            raise StoreMismatchError(
-                f"mechanisms: expected no {self._contents.several[1]} in a store of method {stored.method}{states},"
-                " got one"
-            )
-        given = any(factor is not None for factor in self._contents.model.factors)
-        if given and stored.method == "tight" and stored.buckets is not None:
-            raise StoreMismatchError("factors: expected auto in a store of method tight with buckets, got a number")
-
-
-def with_targets(study: StudySpec, targets: Sequence[TargetModel]) -> StudySpec:
-    """Return a study with targets; its grids are extended by the r and ε of targets that they lack."""
-    found: list[Target] = []
-    rounds, losses = list(study.compositions), list(study.epsilon)
-    for target in targets:
-        if target.compositions not in rounds:
-            rounds.append(target.compositions)
-        # Of an ε of the grid it may differ by rounding.
-        if target.exp_epsilon is None:
-            index = nearest_match(losses, target.epsilon or 0.0)
-        else:
-            index = nearest_exponential(losses, target.exp_epsilon)
-        if index is None:
-            index = len(losses)
-            losses.append(target.epsilon or math.log(target.exp_epsilon or 1.0))
-        found.append(Target(epsilon=losses[index], delta=target.delta, compositions=target.compositions))
-    return replace(
-        study,
-        compositions=tuple(sorted(rounds)),
-        epsilon=tuple(sorted(losses)),
-        targets=tuple(found),
-        target_compositions=tuple(sorted(rounds[len(study.compositions) :])),
-        target_epsilon=tuple(sorted(losses[len(study.epsilon) :])),
-    )
-
-
-@dataclass(frozen=True)
-class _Contents(Generic[_Model]):
-    """What both kinds of study files have, once each value is right by itself."""
-
-    model: _Model
-    entries: list[MechanismEntry]
-    targets: tuple[TargetModel, ...]
-    adjacency: Stated
-
-    @cached_property
-    def several(self) -> tuple[int, str] | None:
-        """Of an entry whose bounds are those of several pairs its number and kind; None where there is none."""
-        kinds = ((index, _kind_of_several(entry.document.data)) for index, entry in enumerate(self.entries))
-        return next(((index, kind) for index, kind in kinds if kind is not None), None)
-
-    @property
-    def epsilon(self) -> tuple[float, ...]:
-        """The values of ε, increasing."""
-        if self.model.epsilon is not None:
-            return tuple(sorted(self.model.epsilon))
-        return tuple(sorted({math.log(value) for value in self.model.exp_epsilon or ()}))
+    def problem_of_several(self, method: str, *, keep_states: bool) -> tuple[str, str] | None:
+        """Return what an entry does not allow whose bounds are those of several pairs: the key, and the problem."""
+        for index, entry in enumerate(self.entries):
+            kind = _kind_of_several(entry.document.data)
+            if kind is not None and method != "tight":
+                return "method", f"expected tight with a {kind}, as mechanisms[{index}] is, got {method}"
+            if kind is not None and keep_states:
+                return "keep_states", f"expected false with a {kind}, as mechanisms[{index}] is, got true"
+        return None
 
     @cached_property
     def cells(self) -> CellTable:
         """The cells of the entries with all factors."""
-        return CellTable([Block.of(entry.label, entry.pairs, self.model.factors) for entry in self.entries])
+        return CellTable(
+            block.labelled(entry.label, self.model.factors) for entry in self.entries for block in entry.blocks
+        )
 
-    def refuse_cells(self) -> None:
-        """Refuse too many cells, and repeated ones."""
-        count = 0
+    def onto(self, studies: Sequence[StudySpec]) -> StudySpec:
+        """Return the study whose points a store is to have, besides those of the stored `studies`: at least one.
+
+        Guaranteed: once a store has them, the file adds nothing more to it. A `StoreMismatchError` where the file has
+        other settings than the store, or cells that these settings do not allow.
+        """
+        stored = union_of(studies)
+        check_common(stored, {name: value for name in COMMON if (value := getattr(self.model, name)) is not None})
+        if problem := self.problem_of_several(stored.method, keep_states=stored.keep_states):
+            raise StoreMismatchError(f"{': '.join(problem)} in the store")
+        if stored.method == "tight" and stored.buckets is not None and self.model.factors != (None,):
+            raise StoreMismatchError("factors: expected auto in a store of method tight with buckets, got a number")
+        adjacency = {**dict(stored.adjacency), **dict(self.adjacency)}
         for entry in self.entries:
-            count += len(entry.pairs) * len(self.model.factors)
-            if count > MAX_SETTINGS:
-                entry.document.refuse(f"expected at most {MAX_SETTINGS} cells in all, got {count} up to here")
-        problems = Problems()
-        for repeated in repeated_cells(self.cells.blocks):
-            first, again = (self.entries[block].document for block in (repeated.first_block, repeated.block))
-            got = f"{repeated.cell.describe()} on line {first.line()} too"
-            problems.found.append(again.problem((), f"expected each setting once, got {got}"))
-        problems.refuse()
+            try:
+                for own in sorted(entry.adjacencies):
+                    stated(own, adjacency.get(entry.label, Adjacency.AS_STATED), "adjacency", entry.label)
+            except InvalidInputError as error:
+                raise StoreMismatchError(f"{error} (the store states it of this label)") from error
+        return self.as_study(replace(stored, adjacency=tuple(sorted(adjacency.items()))))
+
+    def as_study(self, base: StudySpec) -> StudySpec:
+        """Return a study with what the file has, and all else from `base`.
+
+        Its grids gain the r and ε of targets that they lack.
+        """
+        model = self.model
+        epsilon = model.epsilon or {math.log(value) for value in model.exp_epsilon or ()} or base.epsilon
+        rounds, losses = sorted(model.compositions or base.compositions), sorted(epsilon)
+        grids, found = (len(rounds), len(losses)), list[Target]()
+        for target in self.targets:
+            if target.compositions not in rounds:
+                rounds.append(target.compositions)
+            # Of an ε of the grid it may differ by rounding.
+            if target.exp_epsilon is None:
+                index = reading.nearest_match(losses, target.epsilon or 0.0)
+            else:
+                index = reading.nearest_exponential(losses, target.exp_epsilon)
+            if index is None:
+                index = len(losses)
+                losses.append(target.epsilon or math.log(target.exp_epsilon or 1.0))
+            found.append(Target(epsilon=losses[index], delta=target.delta, compositions=target.compositions))
+        return replace(
+            base,
+            name=model.name,
+            description=model.description,
+            cells=self.cells or base.cells,
+            compositions=tuple(sorted(rounds)),
+            epsilon=tuple(sorted(losses)),
+            targets=tuple(found),
+            target_compositions=tuple(sorted(rounds[grids[0] :])),
+            target_epsilon=tuple(sorted(losses[grids[1] :])),
+        )
 
 
-def _contents(
-    document: Document, kind: type[_Model], checks: Sequence[Callable[[Document, _Model], object]]
-) -> _Contents[_Model]:
+def _read(document: Document, kind: type[FileModel], check: Callable[[Document, FileModel], object]) -> Addition:
     """Return what a file has; all problems that do not hide each other are in one error."""
     problems = Problems()
     with problems.collected():
-        model = model_at(document, (), kind, owner=STUDY)
-        for check in checks:
-            with problems.collected():
-                check(document, model)
+        model = model_at(document, (), kind)
+        with problems.collected():
+            check(document, model)
+        problem = arguments.problem_of_either(epsilon=model.epsilon, exp_epsilon=model.exp_epsilon)
+        if problem is not None and (kind is StudyModel or "both" in problem):
+            raise document.error(("epsilon",), problem)
 
     def each(name: str, read: Callable[[Document], _Made]) -> list[_Made]:
-        found: list[_Made] = []
         # The model has refused what is no list.
-        if isinstance(document.data.get(name), list):
-            with problems.collected():
-                found = read_each(read, document.at(name).items())
+        found, listed = list[_Made](), isinstance(document.data.get(name), list)
+        with problems.collected():
+            found = read_each(read, document.at(name).items() if listed else ())
         return found
 
     entries, targets = each("mechanisms", mechanism_entry), each("targets", _checked_target)
     problems.refuse()
-    adjacency = _stated_by_label(document, model.adjacency, entries)
-    return _Contents(model, entries, tuple(targets), adjacency)
+    found = Addition(model, entries, targets, _stated_by_label(document, model.adjacency, entries))
+    sizes = accumulate(sum(block.size for block in entry.blocks) * len(model.factors) for entry in entries)
+    for entry, count in zip(entries, sizes, strict=True):
+        if count > MAX_SETTINGS:
+            entry.document.refuse(f"expected at most {MAX_SETTINGS} cells in all, got {count} up to here")
+    owners = [entry.document for entry in entries for _ in entry.blocks]
+    for again, cell, first in repeated_cells(found.cells):
+        got = f"{cell.describe()} on line {owners[first].line()} too"
+        problems.found.append(owners[again].problem((), f"expected each setting once, got {got}"))
+    problems.refuse()
+    return found
 
 
 def _checked_target(document: Document) -> TargetModel:
     """Return a target; exactly one of ε and e^ε is given."""
-    target = model_at(document, (), TargetModel, owner=TARGET)
-    problem = problem_of_either(epsilon=target.epsilon, exp_epsilon=target.exp_epsilon)
+    target = model_at(document, (), TargetModel)
+    problem = arguments.problem_of_either(epsilon=target.epsilon, exp_epsilon=target.exp_epsilon)
     if problem is not None:
         document.refuse(problem)
     return target
-
-
-def _check_epsilon(document: Document, model: FileModel) -> None:
-    problem = problem_of_either(epsilon=model.epsilon, exp_epsilon=model.exp_epsilon)
-    if problem is not None:
-        raise document.error(("epsilon",), problem)
 
 
 def _kind_of_several(entry: Mapping[str, Any]) -> str | None:
@@ -234,96 +322,56 @@ def _kind_of_several(entry: Mapping[str, Any]) -> str | None:
 
 
 def _study(document: Document) -> StudySpec:
-    if not isinstance(document.data, dict):
-        document.refuse(f"expected a mapping with a name, mechanisms and grids, got {shown(document.data)}")
-    contents = _contents(document, StudyModel, (_precision, _promise, _check_epsilon))
-    model = contents.model
-    if contents.several is not None:
-        _check_several(document, model, *contents.several)
-    contents.refuse_cells()
-    tolerance, buckets = _precision(document, model)
-    floor, direction = _promise(document, model)
-    bare = StudySpec(
-        name=model.name,
-        cells=contents.cells,
-        method=model.method or "tight",
-        tolerance=tolerance,
-        buckets=buckets,
-        compositions=tuple(sorted(model.compositions)),
-        epsilon=contents.epsilon,
-        keep_states=bool(model.keep_states),
-        floor=floor,
-        direction=direction,
-        adjacency=contents.adjacency,
-        description=model.description,
-    )
-    return with_targets(bare, contents.targets)
+    found = _read(document, StudyModel, _settings)
+    model, settings = found.model, _settings(document, found.model)
+    if problem := found.problem_of_several(settings["method"], keep_states=settings["keep_states"]):
+        document.at(problem[0]).refuse(problem[1])
+    return found.as_study(StudySpec(model.name, (), **settings, compositions=(), epsilon=(), adjacency=found.adjacency))
 
 
-def _precision(document: Document, model: FileModel) -> tuple[float | None, int | None]:
-    """Return the tolerance and the number of buckets, by the rules of `bounds_table`."""
-    if model.method == "buckets":
-        if model.tolerance is not None:
-            document.at("tolerance").refuse(f"expected none with method buckets, got {model.tolerance!r}")
-        return None, DEFAULT_BUCKETS if model.buckets is None else model.buckets
-    if model.buckets is not None and any(factor is not None for factor in model.factors):
-        document.at("buckets").refuse("expected none beside a factor with method tight, got both")
-    return DEFAULT_TOLERANCE if model.tolerance is None else model.tolerance, model.buckets
-
-
-def _promise(document: Document, model: FileModel) -> tuple[float, str]:
-    """Return the floor and the direction by which the tolerance is judged; defaults where there is no tolerance."""
-    reasons = {
-        "method buckets": model.method == "buckets",
-        "buckets": model.buckets is not None,
-        "factors alone": None not in model.factors,
-    }
+def _settings(document: Document, model: FileModel) -> dict[str, Any]:
+    """Return method, precision and what it is judged by, as `bounds_table` has them; refuse what has no meaning."""
+    by_buckets = model.method == "buckets"
+    given = None if all(factor is None for factor in model.factors) else "a factor and method tight"
+    # What decides in place of a tolerance.
+    reasons = {"method buckets": by_buckets, "buckets": model.buckets, "factors alone": None not in model.factors}
     instead = next((reason for reason, holds in reasons.items() if holds), None)
-    if instead is None:
-        return DEFAULT_FLOOR if model.floor is None else model.floor, model.direction or "both"
-    for name, value in (("floor", model.floor), ("direction", model.direction)):
-        if value is not None:
-            document.at(name).refuse(f"expected none with {instead}, got {value!r}")
-    return DEFAULT_FLOOR, "each"
+    refused = {
+        "tolerance": "method buckets" if by_buckets else None,
+        "buckets": None if by_buckets else given,
+        "floor": instead,
+        "direction": instead,
+    }
+    problems = Problems()
+    for name, reason in refused.items():
+        if reason is not None and (value := getattr(model, name)) is not None:
+            problems.found.append(document.problem((name,), f"expected none with {reason}, got {value!r}"))
+    problems.refuse()
+    return {
+        "method": model.method or "tight",
+        "tolerance": None if by_buckets else model.tolerance or arguments.DEFAULT_TOLERANCE,
+        "buckets": arguments.DEFAULT_BUCKETS if by_buckets and model.buckets is None else model.buckets,
+        "keep_states": bool(model.keep_states),
+        "floor": arguments.DEFAULT_FLOOR if model.floor is None else model.floor,
+        "direction": "each" if instead else model.direction or "both",
+    }
 
 
-def _check_several(document: Document, model: StudyModel, index: int, kind: str) -> None:
-    """Refuse what only one worst-case pair has."""
-    entry = f"a {kind}, as mechanisms[{index}] is"
-    if model.method == "buckets":
-        document.at("method").refuse(f"expected tight with {entry}, got {model.method}")
-    if model.keep_states:
-        document.at("keep_states").refuse(f"expected false with {entry}, got true")
-
-
-def _addition(document: Document) -> Addition:
-    contents = _contents(document, AdditionModel, (_check_new,))
-    contents.refuse_cells()
-    return Addition(contents)
-
-
-def _check_new(document: Document, model: AdditionModel) -> None:
+def _check_new(document: Document, model: FileModel) -> None:
     """Refuse a file that adds nothing, and keys that need others."""
     new = (model.mechanisms, model.compositions, model.epsilon, model.exp_epsilon)
     if all(value is None for value in new) and not model.targets:
         document.at("extend").refuse("expected mechanisms, compositions, epsilon or targets beside true, got none")
-    if model.epsilon is not None or model.exp_epsilon is not None:
-        _check_epsilon(document, model)
-    if model.mechanisms is None and "factors" in model.model_fields_set:
-        document.at("factors").refuse("expected mechanisms beside them, got none")
-    if model.mechanisms is None and model.adjacency is not None:
-        document.at("adjacency").refuse("expected mechanisms beside it, got none")
+    for name in ("factors", "adjacency"):
+        if model.mechanisms is None and name in model.model_fields_set:
+            document.at(name).refuse("expected mechanisms beside it, got none")
 
 
 def _stated_by_label(document: Document, given: str | None, entries: Sequence[MechanismEntry]) -> Stated:
     """Return what a study file states of the mechanisms that do not say it themselves, by their labels, sorted.
 
-    `given` is what it states of all mechanisms; None where it does not.
-
-    Raises
-    ------
-    StudyFileError
-        A statement is none, or other than what a pair or a plan says; or one label has different neighbours.
+    `given` is what it states of all mechanisms; None where it does not. A statement that is none, or other than what a
+    pair or a plan says, is refused, and so are different neighbours of one label.
     """
     problems = Problems()
     known: dict[str, set[tuple[Adjacency, Adjacency]]] = {}
@@ -333,11 +381,9 @@ def _stated_by_label(document: Document, given: str | None, entries: Sequence[Me
         with problems.collected():
             try:
                 mine = checked_adjacency(values.data["adjacency"] if own else given, "")
-                for one in entry.pairs.adjacencies:
-                    stated(one, mine, "", entry.label)
-                if values.data["kind"] == RELEASE_PLAN:
-                    _check_plan(values.data, mine, entry.label)
-                together = known.get(entry.label, set()) | {(mine, one) for one in entry.pairs.adjacencies}
+                for name, said in entry.said:
+                    stated(said, mine, "", name)
+                together = known.get(entry.label, set()) | {(mine, one) for one in entry.adjacencies}
                 _check_same(entry.label, together)
                 known[entry.label] = together
             except InvalidInputError as error:
@@ -361,30 +407,3 @@ def _check_same(label: str, together: Set[tuple[Adjacency, Adjacency]]) -> None:
             f"expected the same neighbours of all mechanisms with the label {label!r},"
             f" got {' and '.join(sorted(different))}: give one another label"
         )
-
-
-def _check_plan(entry: Mapping[str, object], given: Adjacency, label: str) -> None:
-    """Refuse other neighbours than those of a plan's granularity."""
-    settings = entry.get("settings")
-    for one in (entry, *(settings if isinstance(settings, list) else ())):
-        granularity = one.get("granularity")
-        name = next(iter(granularity), None) if isinstance(granularity, dict) else granularity
-        if isinstance(name, str) and name in _OF_GRANULARITY:
-            stated(_OF_GRANULARITY[name], given, "", f"{label} of granularity {name}")
-
-
-def _check_stated(cells: Sequence[Cell], stated_of: Mapping[str, Adjacency]) -> None:
-    """Refuse cells that say other neighbours than a store states of their label.
-
-    Raises
-    ------
-    StoreMismatchError
-        There are some.
-    """
-    blocks = CellTable.of(cells).blocks
-    found = {(label, own) for each in blocks for label in each.label.values for own in each.pairs.adjacencies}
-    for label, own in sorted(found):
-        try:
-            stated(own, stated_of.get(label, Adjacency.AS_STATED), "adjacency", label)
-        except InvalidInputError as error:
-            raise StoreMismatchError(f"{error} (the store states it of this label)") from error

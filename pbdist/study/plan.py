@@ -7,7 +7,7 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from pbdist.mechanisms import Pair, RandomAllocation, factor_counts
 from pbdist.notebook import html_of_fields
 from pbdist.pld.cost import Cost, table_cost
 from pbdist.pld.question import Question
-from pbdist.study.cells import Block, Cell, CellTable, Column, fields_of
+from pbdist.study.columns import Block, Cell, CellTable, Column, fields_of
 from pbdist.study.spec import StudySpec
 from pbdist.types import FloatArray, IntArray
 
@@ -26,8 +26,6 @@ from pbdist.types import FloatArray, IntArray
 _MAX_CLASSES, _MAX_MERGERS = 200, 11
 #: Sizes are binary orders of floats; that of 0 is below all others.
 _OF_ZERO = -2000
-#: The kind of a pair and the sizes of its parameters, then that of its factor.
-_Key: TypeAlias = tuple[Hashable, ...]
 
 
 def similar_cells(cells: Sequence[Cell]) -> tuple[IntArray, tuple[int, ...]]:
@@ -40,9 +38,8 @@ def similar_cells(cells: Sequence[Cell]) -> tuple[IntArray, tuple[int, ...]]:
     for _ in range(_MAX_MERGERS):
         if len(numbers) <= _MAX_CLASSES:
             break
-        coarser: dict[Hashable, int] = {}
-        merged = [coarser.setdefault(_coarser(key), len(coarser)) for key in numbers]
-        class_of, numbers = np.array(merged, dtype=np.int64)[class_of], coarser
+        coarser = Column.of(map(_coarser, numbers))
+        class_of, numbers = coarser.codes[class_of], {key: row for row, key in enumerate(coarser.values)}
     order, counts = np.argsort(class_of, kind="stable"), np.bincount(class_of, minlength=len(numbers))
     return class_of, tuple(order[np.cumsum(counts) - counts + counts // 2].tolist())
 
@@ -53,56 +50,40 @@ def _classes(block: Block, numbers: dict[Hashable, int]) -> IntArray:
     A key has an item for each parameter. So cells have the same key if the first cells with each of their values have;
     but for `Pair.cost_class`, which may depend on several parameters.
     """
-    pairs = block.pairs
-    varying = [column for column in pairs.columns.values() if len(column.values) > 1]
+    varying = [column for column in (*block.columns.values(), block.factor) if len(column.values) > 1]
     found = np.zeros(block.size, dtype=np.int64)
     for column in varying:
         _, first, value = np.unique(column.codes, return_index=True, return_inverse=True)
-        found = _combined(found, Column.of(map(_key_of, pairs.taken(first))), value)
-    if pairs.kind is not None and pairs.kind.cost_class is not Pair.cost_class and len(varying) > 1:
-        found = _combined(found, Column.of(map(_likeness_of, pairs)))
-    found = _combined(found, Column.of(map(_key_of_factor, block.factor.values)), block.factor.codes)
+        keys = Column.of(map(_key_of, block.taken(first).cells()))
+        found = found * len(keys.values) + keys.codes[value]
+    if block.kind is not None and block.kind.cost_class is not Pair.cost_class and len(varying) > 1:
+        keys = Column.of(map(_likeness_of, block.pairs()))
+        found = found * len(keys.values) + keys.codes
     _, first, which = np.unique(found, return_index=True, return_inverse=True)
     number_of = np.empty(first.size, dtype=np.int64)
     for place in np.argsort(first).tolist():
-        cell = block.cell(first[place])
-        number_of[place] = numbers.setdefault((*_key_of(cell.pair), *_key_of_factor(cell.factor)), len(numbers))
+        number_of[place] = numbers.setdefault(_key_of(block.cell(first[place])), len(numbers))
     return number_of[which]
 
 
-def _combined(found: IntArray, keys: Column, rows: Any = ...) -> IntArray:
-    """Return numbers that are different where those found, or the keys of the rows, are."""
-    result: IntArray = found * len(keys.values) + keys.codes[rows]
-    return result
-
-
-def _key_of(pair: Pair) -> _Key:
-    return (type(pair), pair.symmetric, *map(_key_of_value, fields_of(pair).values()), *_likeness_of(pair))
-
-
-def _likeness_of(pair: Pair) -> _Key:
-    return tuple(one if type(one) is int else _size(one) for one in pair.cost_class())
-
-
-def _key_of_factor(factor: float | None) -> _Key:
-    return () if factor is None else (_size(factor - 1.0),)
-
-
-def _key_of_value(value: Any) -> Hashable:
-    if isinstance(value, float | int):
-        return _size(value)
+def _key_of(value: Any) -> Hashable:
+    """Return the kinds of what a value is made of, and the binary orders of its numbers."""
+    if isinstance(value, Cell):
+        return _key_of(value.pair), _key_of(None if value.factor is None else value.factor - 1.0)
     if isinstance(value, Pair):
-        return _key_of(value)
+        return (type(value), value.symmetric, *map(_key_of, fields_of(value).values()), *_likeness_of(value))
+    if isinstance(value, float | int):
+        return math.frexp(value)[1] if value else _OF_ZERO
     if isinstance(value, tuple):
         # Of more values than two their number counts.
         long = len(value) > 2 and not isinstance(value[0], Pair)
-        return _size(len(value)) if long else tuple(map(_key_of_value, value))
+        return _key_of(len(value)) if long else tuple(map(_key_of, value))
     hashable: Hashable = value
     return hashable
 
 
-def _size(value: float) -> int:
-    return math.frexp(value)[1] if value else _OF_ZERO
+def _likeness_of(pair: Pair) -> tuple[Hashable, ...]:
+    return tuple(one if type(one) is int else _key_of(one) for one in pair.cost_class())
 
 
 def _coarser(key: Hashable) -> Hashable:
@@ -111,34 +92,18 @@ def _coarser(key: Hashable) -> Hashable:
     return key >> 1 if type(key) is int else key
 
 
-@dataclass(frozen=True)
-class CellCost:
-    """Time and memory of one cell."""
-
-    #: Projected time on one core.
-    seconds: float
-    #: Projected memory of a worker process while it computes the cell, without that of the process itself.
-    peak_bytes: int
-    #: Upper estimate of all its saved states; 0 where none are saved.
-    state_bytes: int
-
-
-#: What is projected for a cell whose mechanism raises an exception.
-_OF_FAILING = CellCost(1.0, 1 << 28, 0)
-
-
-def cell_costs(study: StudySpec) -> tuple[list[CellCost], IntArray]:
+def cell_costs(study: StudySpec) -> tuple[list[Cost], IntArray]:
     """Return the cost of one cell of each class of similar ones, and the class of each cell."""
     class_of, examples = similar_cells(study.cells)
     return [cell_cost(study, study.cells[example]) for example in examples], class_of
 
 
-def cell_cost(study: StudySpec, cell: Cell) -> CellCost:
+def cell_cost(study: StudySpec, cell: Cell) -> Cost:
     """Return what one cell of a study is projected to take."""
     try:
         return _tight_cost(study, cell) if study.method == "tight" else _bucket_cost(study, cell)
     except Exception:  # noqa: BLE001 -- whatever a mechanism raises, its cell fails when it is computed, and no other
-        return _OF_FAILING
+        return Cost(1.0, 1 << 28)
 
 
 # Seconds, measured on one core of a 2-core machine for 2,000 to 2^22 buckets; right within a factor of 2.
@@ -156,7 +121,7 @@ _STATE_VECTORS, _FFT_VECTORS = 10, 6
 _SAVED_VECTORS = 4
 
 
-def _bucket_cost(study: StudySpec, cell: Cell) -> CellCost:
+def _bucket_cost(study: StudySpec, cell: Cell) -> Cost:
     """Return the cost of a cell by the method of privacy buckets."""
     rounds, directions = study.compositions, 1 if cell.pair.symmetric else 2
     state = study.buckets or DEFAULT_BUCKETS
@@ -172,7 +137,7 @@ def _bucket_cost(study: StudySpec, cell: Cell) -> CellCost:
     # The states of the ladder live until the last r that uses them is done, in the worst case all of them.
     peak = 8 * ((_STATE_VECTORS + _SAVED_VECTORS * (ladder + saved)) * state + _FFT_VECTORS * transform)
     seconds = choice + directions * (leaf + steps * step + evaluation)
-    return CellCost(seconds, peak, directions * saved * 8 * _SAVED_VECTORS * state)
+    return Cost(seconds, peak, directions * saved * 8 * _SAVED_VECTORS * state)
 
 
 #: A cell, and each of its points.
@@ -190,13 +155,11 @@ _SECONDS_PER_ENCLOSED_PRODUCT, _SECONDS_PER_RESOLUTION = 0.06, 2.0e-4
 _PICTURE = Fineness(resolution=25.0, lost=1e-14, matters=1e-8)
 
 
-def _tight_cost(study: StudySpec, cell: Cell) -> CellCost:
+def _tight_cost(study: StudySpec, cell: Cell) -> Cost:
     """Return the cost of a cell by the tight method; of the worst of several pairs, that of one after the other."""
     if cell.pair.is_worst_of_several:
-        costs = [_tight_cost(study, replace(cell, pair=pair)) for pair in cell.pair.alternatives]
-        return CellCost(sum(one.seconds for one in costs), max(one.peak_bytes for one in costs), 0)
-    rounds, epsilon = _thinned(study.compositions, _MAX_ROUNDS), _thinned(study.epsilon, _MAX_EPSILON)
-    factors = cell.pair.factors
+        return sum((_tight_cost(study, replace(cell, pair=pair)) for pair in cell.pair.alternatives), Cost(0.0, 0))
+    rounds, factors = _thinned(study.compositions, _MAX_ROUNDS), cell.pair.factors
     outcomes = sum(factor.outcomes for factor in factors)
     if outcomes > _MAX_OUTCOMES:
         factors = tuple(factor.cost_stand_in for factor in factors)
@@ -207,7 +170,7 @@ def _tight_cost(study: StudySpec, cell: Cell) -> CellCost:
     question = Question(
         counts,
         np.array(rounds, dtype=np.int64),
-        np.array(epsilon, dtype=np.float64),
+        np.array(_thinned(study.epsilon, _MAX_EPSILON)),
         tolerance,
         study.floor,
         joint_directions=study.direction == "both",
@@ -217,33 +180,27 @@ def _tight_cost(study: StudySpec, cell: Cell) -> CellCost:
         cost = table_cost(question, width=width, positions=study.buckets, keep_states=study.keep_states)
     except PbdistError:
         # The run reports the cell that cannot be computed, and computes the others.
-        cost = Cost(0.0, 0, 0)
-    more = len(study.compositions) / len(rounds)
+        cost = Cost(0.0, 0)
     points = len(study.compositions) * len(study.epsilon)
-    seconds = _SECONDS_PER_CELL + _SECONDS_PER_POINT * points + cost.seconds + _seconds_of_enclosures(cell, tolerance)
+    seconds = _SECONDS_PER_CELL + _SECONDS_PER_POINT * points + cost.seconds
+    # The finest enclosure is about as fine as the tolerance says.
+    steps = [pair.steps for factor in cell.pair.factors if isinstance(pair := factor.inner, RandomAllocation)]
+    products = sum(number.bit_length() + number.bit_count() - 2 for number in steps)
+    seconds += products * (_SECONDS_PER_ENCLOSED_PRODUCT + _SECONDS_PER_RESOLUTION / math.sqrt(tolerance))
     if outcomes > _MAX_OUTCOMES:
         seconds += _SECONDS_PER_OUTCOME * outcomes * len(question.directions)
-    states = 0
-    if study.keep_states:
-        states = round(more * cost.state_bytes)
-        seconds += _SECONDS_PER_STATE * len(study.compositions) + _SECONDS_PER_STATE_BYTE * states
-    climbs = _BYTES_PER_CLIMB if study.keep_states else 0
-    return CellCost(seconds, cost.peak_bytes + climbs + 2 * states + _BYTES_PER_OUTCOME * outcomes, states)
-
-
-def _seconds_of_enclosures(cell: Cell, tolerance: float) -> float:
-    """Return what the enclosures of a cell take; the finest one is about as fine as the tolerance says."""
-    inner = (factor.inner for factor in cell.pair.factors)
-    steps = [pair.steps for pair in inner if isinstance(pair, RandomAllocation)]
-    products = sum(number.bit_length() + number.bit_count() - 2 for number in steps)
-    return products * (_SECONDS_PER_ENCLOSED_PRODUCT + _SECONDS_PER_RESOLUTION / math.sqrt(tolerance))
+    peak = cost.peak_bytes + _BYTES_PER_OUTCOME * outcomes
+    if not study.keep_states:
+        return Cost(seconds, peak)
+    states = round(len(study.compositions) / len(rounds) * cost.state_bytes)
+    seconds += _SECONDS_PER_STATE * len(study.compositions) + _SECONDS_PER_STATE_BYTE * states
+    return Cost(seconds, peak + _BYTES_PER_CLIMB + 2 * states, states)
 
 
 def _thinned(values: Sequence[float], most: int) -> list[float]:
     """Return at most `most` of the values, with the first and the last."""
-    if len(values) <= most:
-        return list(values)
-    return [values[round(index * (len(values) - 1) / (most - 1))] for index in range(most)]
+    count = min(most, len(values))
+    return [values[round(index * (len(values) - 1) / max(1, count - 1))] for index in range(count)]
 
 
 #: A batch should take about this long, in seconds: long against a task's overhead, short against a lost worker.
@@ -324,20 +281,17 @@ def plan_study(study: StudySpec, cells_per_batch: int | None = None) -> Plan:
     """Return the plan of a study: a function of the study, and of the batch length where a store already has one."""
     costs, class_of = cell_costs(study)
     cell_seconds = np.array([cost.seconds for cost in costs])[class_of]
-    points_bytes = 8 * 2 * len(study.compositions) * len(study.epsilon)
-    length = batch_length(cell_seconds, points_bytes) if cells_per_batch is None else cells_per_batch
-    process_bytes = _BASE_BYTES + _BOUND_ARRAYS * _BOUND_COPIES * points_bytes * min(length, len(study.cells))
+    cells, points = len(study.cells), 2 * len(study.compositions) * len(study.epsilon)
+    length = batch_length(cell_seconds, 8 * points) if cells_per_batch is None else cells_per_batch
+    process_bytes = _BASE_BYTES + _BOUND_ARRAYS * _BOUND_COPIES * 8 * points * min(length, cells)
     cell_bytes = process_bytes + np.array([cost.peak_bytes for cost in costs], dtype=np.int64)[class_of]
-    batches = -(-len(study.cells) // length)
-    return Plan(
-        study=study,
-        cells_per_batch=length,
-        seconds=float(cell_seconds.sum()),
-        worker_bytes=int(cell_bytes.max()),
-        store_bytes=_store_bytes(study, batches, costs, class_of),
-        cell_seconds=cell_seconds,
-        cell_bytes=cell_bytes,
-    )
+    store_bytes = _STORE_BYTES + _BATCH_BYTES * -(-cells // length)
+    store_bytes += cells * (_CELL_BYTES + (8 * _BOUND_ARRAYS + 1) * points)
+    if study.keep_states:
+        store_bytes += 2 * cells * len(study.compositions) * _STATE_BYTES
+        store_bytes += sum(cost.state_bytes * count for cost, count in zip(costs, np.bincount(class_of), strict=True))
+    seconds, worker_bytes = float(cell_seconds.sum()), int(cell_bytes.max())
+    return Plan(study, length, seconds, worker_bytes, int(store_bytes), cell_seconds, cell_bytes)
 
 
 class Planner:
@@ -384,16 +338,6 @@ def elapsed(batch_seconds: Sequence[float] | FloatArray, workers: int) -> float:
     """Return the projected time of batches on so many workers: no less than that of the longest batch."""
     seconds = np.asarray(batch_seconds, dtype=np.float64)
     return max(float(seconds.max(initial=0.0)), float(seconds.sum()) / workers)
-
-
-def _store_bytes(study: StudySpec, batches: int, costs: Sequence[CellCost], class_of: IntArray) -> int:
-    points = 2 * len(study.compositions) * len(study.epsilon)
-    total = _STORE_BYTES + _BATCH_BYTES * batches + len(study.cells) * (_CELL_BYTES + (8 * _BOUND_ARRAYS + 1) * points)
-    if study.keep_states:
-        members = np.bincount(class_of, minlength=len(costs)).tolist()
-        total += sum(count * cost.state_bytes for count, cost in zip(members, costs, strict=True))
-        total += 2 * len(study.cells) * len(study.compositions) * _STATE_BYTES
-    return total
 
 
 def duration(seconds: float) -> str:

@@ -1,19 +1,23 @@
-"""A study as a value: its cells, grids and digest, and whether bounds meet its tolerance."""
+"""A study as a value: its cells, grids and digest, and whether bounds meet its tolerance.
+
+Also the union of studies, and the points of a study that stored studies do not have, as studies of their own.
+"""
 
 import hashlib
 import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
 from pbdist.arguments import DEFAULT_FLOOR
+from pbdist.errors import StoreMismatchError
 from pbdist.results import log_relative_width
-from pbdist.study.cells import Cell, known
+from pbdist.study.columns import Cell, CellTable
 from pbdist.types import Adjacency, BoolArray, FloatArray, JsonValue
 
 #: What a study may be called.
@@ -61,7 +65,7 @@ class StudySpec:
     #: The grids, increasing; ε in nats.
     compositions: tuple[int, ...]
     epsilon: tuple[float, ...]
-    #: Whether the bucket states of every cell and r are kept.
+    #: Whether the states of every cell and r are saved.
     keep_states: bool = False
     #: Where an upper bound on δ is at most this, the tolerance need not be met.
     floor: float = DEFAULT_FLOOR
@@ -102,7 +106,7 @@ class StudySpec:
     @cached_property
     def cells_sha256(self) -> str:
         """SHA-256 of the canonical JSON of the cells, a line each."""
-        return known(self.cells).sha256
+        return CellTable.of(self.cells).sha256
 
     @property
     def required_tolerance(self) -> float | None:
@@ -125,16 +129,12 @@ class StudySpec:
     def neighbours_of(self, cell: Cell) -> Adjacency:
         """Return for which neighbours a cell is: what its pair says, or else what the study states of its label."""
         own = cell.pair.adjacency
-        return own if own.definite else self._stated.get(cell.label, Adjacency.AS_STATED)
-
-    @cached_property
-    def _stated(self) -> Mapping[str, Adjacency]:
-        return dict(self.adjacency)
+        return own if own.definite else dict(self.adjacency).get(cell.label, Adjacency.AS_STATED)
 
     @property
     def requires_tolerance(self) -> bool:
         """Whether the bounds of any cell should meet the tolerance."""
-        return self.required_tolerance is not None and known(self.cells).some_automatic
+        return self.required_tolerance is not None and any(map(self.requires_tolerance_of, self.cells))
 
     def requires_tolerance_of(self, cell: Cell) -> bool:
         """Whether the bounds of a cell should meet the tolerance: neither buckets nor a factor replace it."""
@@ -149,10 +149,7 @@ class StudySpec:
     def from_head(cls, head: Mapping[str, JsonValue], cells: Sequence[Cell], *, name: str) -> Self:
         """Return the study of a head and its cells, without description and targets.
 
-        Raises
-        ------
-        KeyError, TypeError, ValueError
-            `head` is not the head of a study.
+        A `KeyError`, `TypeError` or `ValueError` where it is not the head of a study.
         """
         if head["format"] not in _HEAD_FORMATS:
             raise ValueError(f"expected study format {' or '.join(map(str, _HEAD_FORMATS))}, got {head['format']!r}")
@@ -179,17 +176,8 @@ def log_floor(study: StudySpec) -> float:
 def within_tolerance(study: StudySpec, log_lower: FloatArray, log_upper: FloatArray) -> BoolArray:
     """Return where stored bounds meet within the tolerance of a study, or the upper one is at most its floor.
 
-    Parameters
-    ----------
-    study
-        Its tolerance, floor and direction count, its cells do not.
-    log_lower, log_upper : ndarray, shape (.., directions, compositions, epsilon)
-        A nan is not within the tolerance.
-
-    Returns
-    -------
-    ndarray of bool, shape (.., directions, compositions, epsilon)
-        The same for both directions where only the larger one is judged; all False without a tolerance to reach.
+    All arrays have the shape (.., directions, compositions, epsilon). A NaN is not within the tolerance. The result is
+    the same for both directions where only the larger one is judged, and False without a tolerance to reach.
     """
     if study.required_tolerance is None:
         return np.zeros(log_upper.shape, dtype=bool)
@@ -209,3 +197,122 @@ def exponential(epsilon: float) -> float:
         if math.isfinite(short) and math.log(short) == epsilon:
             return short
     return value
+
+
+#: The fields that all parts of a store share: the bounds, or what is stored of them, depend on these.
+COMMON = ("method", "tolerance", "buckets", "floor", "direction", "keep_states")
+#: Pairs of values of ε and of r.
+_Grids: TypeAlias = tuple[tuple[tuple[float, ...], tuple[int, ...]], ...]
+
+
+def union_of(studies: Sequence[StudySpec]) -> StudySpec:
+    """Return the smallest study that contains all of `studies`, the parts of a store.
+
+    Cells and targets are in the order of their first appearance; the description is that of the first study.
+    """
+    first = studies[0]
+    if len(studies) == 1:
+        return first
+    return replace(
+        first,
+        cells=tuple(dict.fromkeys(cell for study in studies for cell in study.cells)),
+        compositions=tuple(sorted({r for study in studies for r in study.compositions})),
+        epsilon=tuple(sorted({epsilon for study in studies for epsilon in study.epsilon})),
+        adjacency=tuple(sorted({stated for study in studies for stated in study.adjacency})),
+        targets=tuple(dict.fromkeys(target for study in studies for target in study.targets)),
+    )
+
+
+def missing_parts(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[StudySpec, ...]:
+    """Return what `missing_points` returns, for a study that is to have all that the store holds.
+
+    A `StoreMismatchError` also where points are missing, and the stored studies have some that `wanted` lacks.
+    """
+    parts = missing_points(studies, wanted)
+    if parts:
+        _check_contained(studies, wanted)
+    return parts
+
+
+def missing_points(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[StudySpec, ...]:
+    """Return disjoint studies that together have the points (cell, r, ε) of `wanted` that none of `studies` has.
+
+    They are few: cells and r that lack the same points are in one study. They have its targets, but no description.
+    There are none if the stored `studies`, of which there is at least one, contain `wanted`. A `StoreMismatchError`
+    where the studies differ in more than cells and grids, or state different neighbours of one label.
+    """
+    check_common(studies[0], {name: getattr(wanted, name) for name in COMMON})
+    if any(len(study.cells) == len(wanted.cells) and study.digest == wanted.digest for study in studies):
+        return ()
+    _check_neighbours(studies, wanted)
+    cells = CellTable.of(wanted.cells)
+    hashes, group_of = cells.hashes(), np.zeros(len(cells), dtype=np.int64)
+    # No two cells of a study are equal.
+    stored = [np.isin(hashes, CellTable.of(study.cells).hashes(), assume_unique=True) for study in studies]
+    for each in stored:
+        # Cells of a group are in the same studies.
+        group_of = np.unique(2 * group_of + each, return_inverse=True)[1]
+    groups_by_grids: dict[_Grids, list[int]] = {}
+    for row in np.sort(np.unique(group_of, return_index=True)[1]).tolist():
+        having = [study for study, each in zip(studies, stored, strict=True) if each[row]]
+        groups_by_grids.setdefault(_missing_grids(having, wanted), []).append(group_of[row])
+    groups_by_grids.pop((), None)
+    bare = replace(wanted, description=None, target_compositions=(), target_epsilon=())
+    found = []
+    for grids, groups in groups_by_grids.items():
+        part = cells.taken(np.flatnonzero(np.isin(group_of, groups)))
+        adjacency = tuple(one for one in wanted.adjacency if one[0] in part.labels())
+        for epsilon, compositions in grids:
+            found.append(replace(bare, cells=part, compositions=compositions, epsilon=epsilon, adjacency=adjacency))
+    return tuple(found)
+
+
+def check_common(stored: StudySpec, given: Mapping[str, Any]) -> None:
+    """Raise `StoreMismatchError` for values other than those of a store in fields that all its parts share."""
+    for name, value in given.items():
+        if value != getattr(stored, name):
+            raise StoreMismatchError(f"{name}: expected {getattr(stored, name)!r} as in the store, got {value!r}")
+
+
+def _check_neighbours(studies: Sequence[StudySpec], wanted: StudySpec) -> None:
+    """Refuse a study that states other neighbours of a label than the stored ones."""
+    mine = dict(wanted.adjacency)
+    for study in studies:
+        its = dict(study.adjacency)
+        # Where neither states anything, no cell is looked at.
+        for label in sorted(mine.keys() | its.keys()):
+            first, second = (one.get(label, Adjacency.AS_STATED) for one in (its, mine))
+            if first is not second and all(label in CellTable.of(one.cells).labels() for one in (study, wanted)):
+                raise StoreMismatchError(
+                    f"adjacency: expected {first.value} of {label!r} as in the store, got {second.value}: bounds for"
+                    " one are no bounds for the other"
+                )
+
+
+def _missing_grids(studies: Sequence[StudySpec], wanted: StudySpec) -> _Grids:
+    """Return grids of ε and of r: the points of a cell that all of `studies` have, and that none of them covers."""
+    found: dict[tuple[float, ...], list[int]] = {}
+    for r in wanted.compositions:
+        stored = {epsilon for study in studies if r in study.compositions for epsilon in study.epsilon}
+        if epsilon := tuple(value for value in wanted.epsilon if value not in stored):
+            found.setdefault(epsilon, []).append(r)
+    return tuple((epsilon, tuple(compositions)) for epsilon, compositions in found.items())
+
+
+def _check_contained(studies: Sequence[StudySpec], wanted: StudySpec) -> None:
+    """Refuse a study that lacks stored points: the store would be that of neither study file."""
+    hashes = CellTable.of(wanted.cells).hashes()
+    for study in studies:
+        absent = np.isin(CellTable.of(study.cells).hashes(), hashes, assume_unique=True, invert=True)
+        missing: dict[str, list[Any]] = {
+            "noise setting": np.flatnonzero(absent).tolist(),
+            "compositions": [r for r in study.compositions if r not in wanted.compositions],
+            "epsilon": [f"{epsilon:.10g}" for epsilon in study.epsilon if epsilon not in wanted.epsilon],
+        }
+        for name, (first, *others) in ((name, found) for name, found in missing.items() if found):
+            text = study.cells[first].describe() if name == "noise setting" else first
+            more = f" and {len(others)} more" if others else ""
+            raise StoreMismatchError(
+                f"{name}: the store holds {text}{more}, which the study does not have: add it, or give a file with"
+                " extend: true and only what is new"
+            )

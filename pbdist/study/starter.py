@@ -11,9 +11,8 @@ from typing import Any
 
 from pbdist.errors import FileProblem, InvalidInputError, StudyFileError, shown
 from pbdist.mechanisms import MECHANISMS, Histogram, Pair, parameters_of
-from pbdist.study.entries import study_kinds
+from pbdist.study.entries import RELEASE_PLAN, study_kinds
 from pbdist.study.fields import other_kinds
-from pbdist.study.release import RELEASE_PLAN
 from pbdist.study.spec import NAME
 from pbdist.suggestions import did_you_mean, likely
 
@@ -26,31 +25,16 @@ def shipped_names() -> tuple[str, ...]:
 
 
 def shipped_study(name: str) -> Path:
-    """Return the file of a study that comes with pbdist.
-
-    Raises
-    ------
-    InvalidInputError
-        There is none of that name.
-    """
-    found = _files()
-    if name not in found:
+    """Return the file of a study that comes with pbdist, by its name."""
+    if name not in _files():
         names = shipped_names()
         expected = f"the name of a study that comes with pbdist ({', '.join(names)})"
         raise InvalidInputError(f"study: expected {expected}, got {shown(name)}{did_you_mean(name, names)}")
-    return found[name]
+    return _files()[name]
 
 
 def find_study(given: str) -> Path:
-    """Return the study file that is meant: a file, or by its name one that comes with pbdist. A file wins.
-
-    Raises
-    ------
-    InvalidInputError
-        There is no such file, and no such name.
-    StudyFileError
-        There is no such file; a study that comes with pbdist has almost its name.
-    """
+    """Return the study file that is meant: a file, or by its name one that comes with pbdist. A file wins."""
     path, names = Path(given), shipped_names()
     if given in names and not path.is_file():
         return shipped_study(given)
@@ -74,44 +58,33 @@ def _files() -> dict[str, Path]:
     return {path.stem: path for path in (*folder.glob("*.yaml"), *folder.glob("records/*.yaml"))}
 
 
-#: Comments are wrapped at so many characters.
-_WIDTH = 120
-
-
 def starter_kinds() -> tuple[str, ...]:
     """Return the kinds of mechanisms for which there is a study to begin with."""
     return (*study_kinds(), RELEASE_PLAN)
 
 
 def write_starter(path: Path, kind: str = "Gaussian") -> None:
-    """Write a commented study file of one kind of mechanism; what is there is never overwritten.
-
-    Raises
-    ------
-    InvalidInputError
-        `kind` is not known, or `path` is no path for a new study file.
-    """
+    """Write a commented study file of one kind of mechanism; what is there is never overwritten."""
     kinds = starter_kinds()
     if kind not in kinds:
         near = did_you_mean(kind, kinds, other_kinds())
         raise InvalidInputError(f"kind: expected one of {', '.join(kinds)}, got {shown(kind)}{near}")
     name = _name_of(path)
+    template, plan = (
+        files(__package__).joinpath(each).read_text(encoding="utf-8") for each in ("starter.yaml", "starter-plan.yaml")
+    )
     if kind == RELEASE_PLAN:
-        entry, setting = _template("starter-plan.yaml").template.rstrip(), "counts --scale 80"
+        entry, setting = plan.rstrip(), "counts --scale 80"
     else:
         entry, setting = _entry(MECHANISMS[kind]), f"{kind}{_setting(MECHANISMS[kind])}"
     file = shlex.quote(str(path)) if str(path).isprintable() else path.name
-    words = {"file": file, "name": _as_text(name), "stem": name, "entry": entry, "setting": setting}
-    _write(path, _template("starter.yaml").substitute(words))
-
-
-def _template(name: str) -> Template:
-    return Template(files(__package__).joinpath(name).read_text(encoding="utf-8"))
+    words = {"file": file, "name": f'"{name}"', "stem": name, "entry": entry, "setting": setting}
+    _write(path, Template(template).substitute(words))
 
 
 def _entry(kind: type[Pair]) -> str:
     """Return an entry of a kind with the examples of its parameters."""
-    does = textwrap.fill(kind.does, _WIDTH, initial_indent="  # ", subsequent_indent="  # ")
+    does = textwrap.fill(kind.does, 120, initial_indent="  # ", subsequent_indent="  # ")
     lines = [does, f"  - kind: {kind.__name__}"]
     for name, one in parameters_of(kind).items():
         among = ", ".join(one.domain.names or one.domain.kinds)
@@ -146,16 +119,9 @@ def _text(value: Any) -> str:
 
 
 def write_copy(path: Path, like: str) -> None:
-    """Write a copy of a study that comes with pbdist, under the name of the file; nothing is overwritten.
-
-    Raises
-    ------
-    InvalidInputError
-        There is no study of that name, or `path` is no path for a new study file.
-    """
-    text = shipped_study(like).read_text(encoding="utf-8")
-    name = _name_of(path)
-    named = re.sub(r"^name: .*$", f"name: {_as_text(name)}", text, count=1, flags=re.MULTILINE)
+    """Write a copy of a study that comes with pbdist, under the name of the file; nothing is overwritten."""
+    text, name = shipped_study(like).read_text(encoding="utf-8"), _name_of(path)
+    named = re.sub(r"^name: .*$", f'name: "{name}"', text, count=1, flags=re.MULTILINE)
     _write(path, f"# A copy of the study {like} that comes with pbdist; its store is data/{name}.zarr.\n#\n{named}")
 
 
@@ -167,17 +133,11 @@ def _name_of(path: Path) -> str:
     return path.stem
 
 
-def _as_text(name: str) -> str:
-    """Return a name as YAML reads it as a text: what could be a number or a truth value in quotation marks."""
-    return name if name[0].isalpha() and name.lower() not in ("true", "false", "null") else f'"{name}"'
-
-
 def _write(path: Path, text: str) -> None:
-    got = shown(str(path))
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
-    except FileExistsError as error:
-        raise InvalidInputError(f"file: expected a path where nothing is yet, got {got}") from error
     except OSError as error:
-        raise InvalidInputError(f"file: expected a path to write to, got {got}: {error.strerror}") from error
+        exists = isinstance(error, FileExistsError)
+        where = "where nothing is yet" if exists else f"to write to ({error.strerror})"
+        raise InvalidInputError(f"file: expected a path {where}, got {shown(str(path))}") from error

@@ -27,7 +27,7 @@ from pbdist import (
     load_histograms,
 )
 from pbdist.mechanisms import Pair
-from pbdist.study import grids
+from pbdist.study import fields as grids
 from pbdist.types import FloatArray
 from pipelines.figures.figure import Curve, Figure, Panel, Promise
 

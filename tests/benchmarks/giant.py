@@ -16,7 +16,7 @@ from pbdist.run import giant
 from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.giant import ExecutorMapper, Scratch
 from pbdist.store import LocalPlace
-from pbdist.study.cells import Cell
+from pbdist.study.columns import Cell
 from pbdist.study.spec import StudySpec
 from pbdist.table import bounds_table
 from tests.benchmarks.side_by_side import peak_bytes

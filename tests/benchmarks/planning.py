@@ -42,7 +42,7 @@ def measure(path: Path) -> dict[str, float]:
     from pbdist.store.layout import COLUMN_CHUNK
     from pbdist.study import load_study, plan_study
     from pbdist.study.columns import cell_columns
-    from pbdist.study.extension import missing_points
+    from pbdist.study.spec import missing_points
 
     moments = [time.process_time()]
     study = load_study(path)

@@ -8,7 +8,7 @@ import pytest
 from pbdist.query import noise_choices, open_study, reached_precision
 from pbdist.store import BatchWriter, StoredStudy, create_or_open, extend
 from pbdist.study import StudySpec, load_study, plan_study
-from pbdist.study.extension import missing_parts
+from pbdist.study.spec import missing_parts
 from pbdist.verify.store import verify_store
 from tests.store.test_store import write_batch
 from tests.studies import write_study

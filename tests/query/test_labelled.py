@@ -182,7 +182,7 @@ def test_what_is_not_known_is_nan_and_told(tmp_path: Path, extended: bool) -> No
     writer.commit()
     if extended:
         from pbdist.store import extend
-        from pbdist.study.extension import missing_parts
+        from pbdist.study.spec import missing_parts
 
         after = load_study(write_study(tmp_path, AFTER))
         extend([stored], [plan_study(part, 1) for part in missing_parts([before], after)])

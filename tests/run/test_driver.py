@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from pbdist.pld.cost import Cost
 from pbdist.run import SerialExecutor, run_study
 from pbdist.store import open_parts
 from pbdist.store.place import place_at
 from pbdist.study import StudySpec, load_study, plan
-from pbdist.study.plan import CellCost, cell_costs
+from pbdist.study.plan import cell_costs
 from pbdist.types import IntArray
 from tests.studies import TINY, write_study
 
@@ -26,7 +27,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
     """The digests of the studies that were planned since the last call."""
     digests: list[str] = []
 
-    def counted(study: StudySpec) -> tuple[list[CellCost], IntArray]:
+    def counted(study: StudySpec) -> tuple[list[Cost], IntArray]:
         digests.append(study.digest)
         return cell_costs(study)
 

@@ -12,7 +12,7 @@ from pbdist.errors import InvalidInputError, StoreMismatchError
 from pbdist.query import open_study
 from pbdist.run import SerialExecutor, run_study
 from pbdist.run.events import BatchFinished
-from pbdist.run.run import asked_of
+from pbdist.run.run import request_for
 from pbdist.store import open_parts
 from pbdist.study.load import load_asked
 from tests.studies import TINY, files_of, write_study
@@ -93,7 +93,7 @@ def test_a_store_of_other_settings_stays_as_it_was(tmp_path: Path, store_copy: C
     with pytest.raises(StoreMismatchError, match="buckets: expected 400 as in the store, got 402"):
         run(write_study(tmp_path, f"{NEW}buckets: 402\n"), store)
     assert files_of(store) == before
-    assert asked_of(load_asked(write_study(tmp_path, NEW)), store).adds
+    assert request_for(load_asked(write_study(tmp_path, NEW)), store).adds
 
 
 def test_plan_tells_what_would_be_added(

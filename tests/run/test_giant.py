@@ -20,7 +20,7 @@ from pbdist.run.giant import ExecutorMapper, Scratch
 from pbdist.run.task import ScratchError
 from pbdist.store.place import place_at
 from pbdist.study import load_study, plan_study
-from pbdist.study.cells import Cell
+from pbdist.study.columns import Cell
 from pbdist.study.spec import StudySpec
 from pbdist.table import bounds_table
 from tests.studies import results_of, write_study
@@ -72,8 +72,6 @@ def test_what_does_not_fit_is_refused_before_anything_runs(tmp_path):
     scratch = Scratch(place_at(tmp_path / "s.zarr"))
     with pytest.raises(InvalidInputError, match=r"need \d+ MiB for each task, got \d+ MiB"):
         giant.compute(study, study.cells[0], SerialMapper(), scratch, 400 << 20)
-    with pytest.raises(InvalidInputError, match="expected method buckets, got tight"):
-        giant.compute(_study(400, Gaussian(3.0), "tight"), study.cells[0], SerialMapper(), scratch, 1 << 30)
 
 
 def test_arrays_come_back_and_damage_is_found(tmp_path):
@@ -106,8 +104,6 @@ def test_arrays_come_back_and_damage_is_found(tmp_path):
         path.write_bytes(content[:length])
         with pytest.raises(OSError, match="damaged"):
             scratch.read("some/1")
-    with pytest.raises(ValueError, match="float64 or complex128"):
-        scratch.write("other", np.zeros(3, dtype=np.int64))
     scratch.remove("some/0")
     scratch.remove("some/0")
     with pytest.raises(ScratchError, match="some/0"):

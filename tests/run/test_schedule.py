@@ -29,16 +29,6 @@ def test_long_batches_come_first_and_short_ones_together(stored: StoredStudy) ->
     assert all(len(cells) == 1 for task in tasks for cells in task.cells)
 
 
-def test_tasks_are_sized_by_measured_time(stored: StoredStudy) -> None:
-    batches = [(stored, Batch(index, index, index + 1, 0.5)) for index in range(60)]
-    schedule = Schedule(batches, 1)
-    first = next(schedule)
-    for batch in first.batches:
-        schedule.observe(batch, 50.0 * batch.seconds)
-    assert schedule.factor > 10.0
-    assert len(next(schedule).batches) < len(first.batches)
-
-
 def test_cells_that_kill_are_found_and_refused(stored: StoredStudy) -> None:
     batches = [(stored, Batch(0, 0, 3, 0.1)), (stored, Batch(1, 3, 6, 0.1))]
     schedule = Schedule(batches, 1)

@@ -13,7 +13,7 @@ from pbdist.mechanisms import Adjacency, Gaussian, Laplace, SubsampledGaussian
 from pbdist.query import open_study
 from pbdist.query.settings import neighbours_by_label
 from pbdist.run import SerialExecutor, run_study
-from pbdist.run.run import asked_of
+from pbdist.run.run import request_for
 from pbdist.store import open_parts, open_store
 from pbdist.store.cells import StoredCells
 from pbdist.study import load_study
@@ -134,7 +134,7 @@ def test_an_extended_store_keeps_what_is_stated(tmp_path: Path, store_copy: Call
         ("mechanisms: [{kind: SubsampledGaussian, label: Laplace, scale: 5, rate: 0.5}]\n", "the store states it of"),
     ):
         with pytest.raises(StoreMismatchError, match=problem):
-            asked_of(load_asked(write_study(tmp_path, head + text)), store).missing(
+            request_for(load_asked(write_study(tmp_path, head + text)), store).missing(
                 [part.study for part in open_parts(store)]
             )
     assert files_of(store) == before
@@ -156,7 +156,7 @@ def test_a_store_of_products_makes_few_cells_to_say_it(
         "back": {Adjacency.ADD_OR_REMOVE},
     }
     made = []
-    plain = StoredCells._cell
-    monkeypatch.setattr(StoredCells, "_cell", lambda cells, number: made.append(number) or plain(cells, number))
+    plain = StoredCells.cell
+    monkeypatch.setattr(StoredCells, "cell", lambda cells, number: made.append(number) or plain(cells, number))
     assert neighbours_by_label(spec) == {label: found.pop() for label, found in whole.items()}
     assert len(made) == 3

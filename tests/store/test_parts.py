@@ -13,7 +13,7 @@ from pbdist.query import open_study
 from pbdist.run import SerialExecutor, run_study
 from pbdist.store import check_store, create_or_open, extend, open_parts, place_at, restore
 from pbdist.study import load_study, plan_study
-from pbdist.study.extension import missing_parts
+from pbdist.study.spec import missing_parts
 from tests.store.test_damage import REFINED
 from tests.store.test_store import LARGER, SMALL, created, write_batch
 from tests.studies import files_of, write_study

@@ -92,6 +92,8 @@ def test_grids_are_accepted_exactly_if_all_combinations_are(kind: str, data: st.
         assert refused(make, grids)
         return
     assert refused(make, grids) == []
-    assert list(grid) == [make(values) for values in product(*grids.values())]
-    assert [grid[number] for number in range(len(grid))] == list(grid)
-    assert [pair.canonical() for pair in grid] == [make(values).canonical() for values in product(*grids.values())]
+    assert list(grid.pairs()) == [make(values) for values in product(*grids.values())]
+    assert [grid.cell(number).pair for number in range(grid.size)] == list(grid.pairs())
+    assert [pair.canonical() for pair in grid.pairs()] == [
+        make(values).canonical() for values in product(*grids.values())
+    ]

@@ -8,8 +8,8 @@ import pytest
 from pbdist.errors import StoreMismatchError, StudyFileError
 from pbdist.mechanisms import Gaussian, Laplace
 from pbdist.study import Cell, StudySpec, load_study
-from pbdist.study.extension import missing_points
 from pbdist.study.load import Addition, load_asked
+from pbdist.study.spec import missing_points
 from tests.studies import write_study
 
 HEAD = "format: 1\nname: s\nextend: true\n"
@@ -87,7 +87,7 @@ GAUSSIAN = "mechanisms:\n  - {kind: Gaussian, scale: 4}\n"
             "mechanisms:\n  - {kind: ReleasePlan, granularity: unbounded, analyses:"
             " [{name: a, pair: {kind: Laplace, scale: 9}}]}\n",
             {"keep_states": True},
-            "mechanisms: expected no ReleasePlan in a store of method tight, keep_states: true, got one",
+            r"keep_states: expected false with a ReleasePlan, as mechanisms\[0\] is, got true in the store",
         ),
     ],
 )
@@ -103,7 +103,7 @@ def test_other_settings_than_those_of_the_store_are_refused(
     [
         ("", 3, "extend: expected mechanisms, compositions, epsilon or targets beside true, got none"),
         ("epsilon: 3\nexp_epsilon: 3\n", 4, "epsilon: expected exactly one of"),
-        ("epsilon: 3\nfactors: 1.5\n", 5, "factors: expected mechanisms beside them, got none"),
+        ("epsilon: 3\nfactors: 1.5\n", 5, "factors: expected mechanisms beside it, got none"),
         ("mechanisms: []\n", 4, "mechanisms: expected at least one item, got []"),
         ("mechanisms:\n  - {kind: Laplace, scale: -1}\n", 5, "mechanisms[0].scale: expected a number above 0"),
         ("epsilons: 3\ncompositions: 1\n", 4, "epsilons: expected one of format, name, description"),

@@ -10,10 +10,9 @@ import pytest
 
 from pbdist.mechanisms import Laplace
 from pbdist.study import StudySpec, load_study, plan_study
-from pbdist.study.cells import Block, CellTable, PairTable, repeated_cells
-from pbdist.study.columns import cell_columns
-from pbdist.study.extension import missing_points
+from pbdist.study.columns import Block, CellTable, cell_columns, repeated_cells
 from pbdist.study.plan import similar_cells
+from pbdist.study.spec import missing_points
 from pbdist.study.starter import shipped_study
 from tests.studies import write_study
 from tests.study.grids import cells_of_every_kind, every_kind
@@ -68,9 +67,7 @@ def test_digest_classes_and_labels_are_those_of_the_cells_made_one_by_one(study:
         assert examples == expected_examples
         assert np.array_equal(lazy.hashes(), CellTable.of(made).hashes())
         assert lazy.labels() == {label: [c.label for c in made].count(label) for label in lazy.labels()}
-        assert lazy.some_automatic
     assert np.unique(table.hashes()).size == len(CELLS)
-    assert not table[1::2].some_automatic
     assert np.flatnonzero(np.isin(table.hashes(), CellTable.of(mixed).hashes())).tolist() == sorted(SOME.tolist())
 
 
@@ -128,7 +125,7 @@ def test_a_plan_is_that_of_the_cells_made_one_by_one(study: StudySpec) -> None:
 
 def laplaces(label: str, scales: tuple[float, ...], sensitivities: tuple[float, ...] = (1.0,)) -> Block:
     axes = {"scale": scales, "sensitivity": sensitivities}
-    return Block.of(label, PairTable.grid(Laplace(1.0), axes), (None, 1.5))
+    return Block.grid(Laplace(1.0), axes).labelled(label, (None, 1.5))
 
 
 def test_the_first_repeated_cell_of_each_block_is_found() -> None:
@@ -137,9 +134,9 @@ def test_the_first_repeated_cell_of_each_block_is_found() -> None:
         laplaces("b", (2.0, 3.0)),
         laplaces("a", (5.0, 3.0, 2.0)),
         laplaces("b", (4.0,)),
-        Block.of("a", PairTable.listed([Laplace(7.0), Laplace(8.0), Laplace(7.0)]), (1.5,)),
+        Block.listed([Laplace(7.0), Laplace(8.0), Laplace(7.0)]).labelled("a", (1.5,)),
         laplaces("c", (4.0, 4.0)),
     ]
-    found = [(one.block, one.cell.pair, one.cell.factor, one.first_block) for one in repeated_cells(blocks)]
+    found = [(block, cell.pair, cell.factor, first) for block, cell, first in repeated_cells(CellTable(blocks))]
     assert found == [(2, Laplace(3.0), None, 0), (4, Laplace(7.0), 1.5, 4), (5, Laplace(4.0), None, 5)]
-    assert not [*repeated_cells(blocks[:2])]
+    assert not [*repeated_cells(CellTable(blocks[:2]))]

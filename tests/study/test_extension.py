@@ -9,7 +9,7 @@ import pytest
 from pbdist.errors import StoreMismatchError
 from pbdist.mechanisms import Laplace
 from pbdist.study import Cell, StudySpec
-from pbdist.study.extension import missing_parts, union_of
+from pbdist.study.spec import missing_parts, union_of
 
 CELLS = tuple(Cell("L", Laplace(float(scale)), None) for scale in range(2, 9))
 WHOLE = StudySpec("s", CELLS, "tight", 0.01, None, (1, 2, 4, 8), (0.0, 0.5, 1.0))
@@ -63,10 +63,10 @@ def test_whatever_is_stored_the_parts_are_exactly_what_is_missing() -> None:
         ({"method": "buckets", "tolerance": None, "buckets": 100}, "method: expected 'tight'"),
         (
             {"cells": CELLS[1:3], "epsilon": (0.0, 2.0)},
-            "noise setting: .* without L.scale=2, sensitivity=1. and",
+            "noise setting: the store holds L.scale=2, sensitivity=1. and",
         ),
-        ({"compositions": (1, 2, 3)}, "compositions: .* without 4 and 1 more"),
-        ({"epsilon": (0.0, 2.0)}, "epsilon: .* without 0.5 and 1 more"),
+        ({"compositions": (1, 2, 3)}, "compositions: the store holds 4 and 1 more"),
+        ({"epsilon": (0.0, 2.0)}, "epsilon: the store holds 0.5 and 1 more"),
     ],
 )
 def test_what_is_no_extension_is_refused(change: dict[str, object], words: str) -> None:

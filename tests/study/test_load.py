@@ -23,7 +23,7 @@ from pbdist.mechanisms import (
     Reversed,
 )
 from pbdist.study import StudySpec, load_study
-from pbdist.study.grids import numbers
+from pbdist.study.fields import numbers
 from tests.strategies import examples
 from tests.studies import TINY, write_study
 
@@ -328,7 +328,7 @@ def test_the_digest_is_of_what_is_computed(tmp_path: Path) -> None:
         (
             f"{HEAD}mechanisms:\n{M}{TAIL}factors: [auto, 1.01]\nbuckets: 1000\n",
             8,
-            "buckets: expected none beside a factor with method tight, got both",
+            "buckets: expected none with a factor and method tight, got 1000",
         ),
         (f"{HEAD}mechanisms: [\n", 4, "expected YAML"),
         (f"{HEAD}mechanisms:\n  - &a {{kind: Laplace, scale: 1}}\n  - *a\n{TAIL}", 5, "alias"),

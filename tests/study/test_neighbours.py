@@ -7,7 +7,7 @@ import pytest
 from pbdist.errors import StudyFileError
 from pbdist.mechanisms import Adjacency, Laplace, Product, Reversed, SubsampledGaussian
 from pbdist.study import StudySpec, load_study
-from pbdist.study.cells import PairTable, unlike
+from pbdist.study.columns import Block, unlike
 from pbdist.study.entries import accepted_grid
 from pbdist.study.load import Addition, load_asked
 from tests.mechanisms.replaced import Replaced
@@ -160,13 +160,13 @@ def test_a_grid_of_pairs_says_what_each_of_them_says() -> None:
     sampled, plain = SubsampledGaussian(1.0, 0.1), Laplace(3.0)
     choices = ((plain, Laplace(4.0), sampled), (Reversed(sampled), plain))
     axes = {f"pairs[{number}]": values for number, values in enumerate(choices)}
-    grid = PairTable.grid(Product(plain, plain), axes)
-    assert grid.adjacencies == {pair.adjacency for pair in grid}
+    grid = Block.grid(Product(plain, plain), axes)
+    assert grid.adjacencies == {pair.adjacency for pair in grid.pairs()}
     assert len(unlike(choices[0])) == 2
     assert unlike((1.0, 2.0)) == [0]
-    assert PairTable.grid(sampled, {"scale": (1.0, 2.0)}).adjacencies == {Adjacency.ADD_OR_REMOVE}
-    assert PairTable.listed([sampled, plain]).adjacencies == {Adjacency.ADD_OR_REMOVE, Adjacency.AS_STATED}
-    assert PairTable.listed([]).adjacencies == set()
+    assert Block.grid(sampled, {"scale": (1.0, 2.0)}).adjacencies == {Adjacency.ADD_OR_REMOVE}
+    assert Block.listed([sampled, plain]).adjacencies == {Adjacency.ADD_OR_REMOVE, Adjacency.AS_STATED}
+    assert Block.listed([]).adjacencies == set()
 
 
 def test_products_of_grids_are_refused_where_some_combination_is_for_different_neighbours() -> None:
@@ -178,7 +178,7 @@ def test_products_of_grids_are_refused_where_some_combination_is_for_different_n
     found = accepted_grid("Product", {**grids, "pairs[1]": [plain, other]}, lambda values: Product(*values))
     assert (
         found.adjacencies
-        == {pair.adjacency for pair in found}
+        == {pair.adjacency for pair in found.pairs()}
         == set(Adjacency)
         - {
             Adjacency.ADD_OR_REMOVE_GROUP,

@@ -141,7 +141,9 @@ def test_what_follows_from_two_parameters_is_in_no_grid() -> None:
         return Following(*values)
 
     for grids in ({"first": [1.0, 2.0], "second": [3.0]}, {"first": [1.0, 2.0], "second": [3.0, 4.0]}):
-        assert list(accepted_grid("Following", grids, make)) == [make(values) for values in product(*grids.values())]
+        assert [*accepted_grid("Following", grids, make).pairs()] == [
+            make(values) for values in product(*grids.values())
+        ]
 
 
 def test_parameters_that_are_mechanisms(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, Granularit
 from pbdist.granularity.release.declared import Analysis, Blocks, Memberships, Overlapping, Partition, on_each_block
 from pbdist.granularity.release.plan import ReleasePlan
 from pbdist.mechanisms import ApproximateDP, Gaussian, Laplace, Pair, Poisson, Product, WorstOf
-from pbdist.study import StudySpec, load_study, release
+from pbdist.study import StudySpec, entries, load_study
 from pbdist.study.columns import cell_columns
 from pbdist.study.plan import cell_cost, similar_cells
 from tests.studies import write_study
@@ -279,6 +279,7 @@ def test_what_needs_one_pair_is_refused(tmp_path: Path, tail: str, line: int, pr
 
 
 def test_too_many_settings_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(release, "MAX_MADE", 5)
-    swept = PLAN.replace("scale: 10", "scale: {linspace: [1, 6, 6]}")
-    refused(tmp_path, swept, 4, "expected at most 5 noise settings, got 6")
+    monkeypatch.setattr(entries, "MAX_MADE", 5)
+    swept = PLAN.replace("scale: 10", "scale: [1, 2, 3]")
+    swept += "      - {name: other, pair: {kind: Laplace, scale: [1, 2, 3]}}\n"
+    refused(tmp_path, swept, 4, "expected at most 5 noise settings, got 9")

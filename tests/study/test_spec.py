@@ -9,8 +9,7 @@ import pytest
 
 from pbdist.errors import StoreMismatchError, StudyFileError
 from pbdist.study import StudySpec, load_study
-from pbdist.study.extension import missing_parts
-from pbdist.study.spec import exponential, within_tolerance
+from pbdist.study.spec import exponential, missing_parts, within_tolerance
 from tests.studies import write_study
 
 TEXT = """\

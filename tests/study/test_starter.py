@@ -7,8 +7,7 @@ import pytest
 from pbdist.cli import main
 from pbdist.errors import InvalidInputError
 from pbdist.study import load_study, plan_study
-from pbdist.study.entries import study_kinds
-from pbdist.study.release import RELEASE_PLAN
+from pbdist.study.entries import RELEASE_PLAN, study_kinds
 from pbdist.study.starter import starter_kinds, write_copy, write_starter
 
 

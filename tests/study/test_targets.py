@@ -10,7 +10,7 @@ from pbdist.cli import main
 from pbdist.query import noise_choices, open_study
 from pbdist.run import SerialExecutor, run_study
 from pbdist.study import StudySpec, load_study
-from pbdist.study.extension import missing_parts, union_of
+from pbdist.study.spec import missing_parts, union_of
 from tests.studies import TIGHT, compute_store, results_of, write_study
 
 HEAD = "format: 1\nname: s\nmechanisms: [{kind: Laplace, scale: [2, 3]}]\ncompositions: [1, 4]\n"

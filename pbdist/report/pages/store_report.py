@@ -29,8 +29,8 @@ from pbdist.report.pages.document import (
 from pbdist.report.pages.words import assumed, explained, meaning, software, target_in_words
 from pbdist.store import STORE_FORMAT, check_skeleton, open_parts
 from pbdist.study import StudySpec, Target
-from pbdist.study.extension import missing_parts
 from pbdist.study.plan import size
+from pbdist.study.spec import missing_parts
 from pbdist.verify.store import verify_store
 from pbdist.verify.verification import Verdict, Verification
 

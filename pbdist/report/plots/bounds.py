@@ -15,7 +15,7 @@ from pbdist.report.plots import frame
 from pbdist.report.plots.frame import LN10, LOWEST, equal_to
 from pbdist.report.plots.selection import MAX_CURVES, Curve, Sources, StoredSetting, chosen, named, row_of
 from pbdist.results import log_relative_width
-from pbdist.study.grids import nearest_exponential, nearest_match
+from pbdist.study.fields import nearest_exponential, nearest_match
 from pbdist.types import COMPOSITIONS, DELTA, DIRECTION, FloatArray
 
 if TYPE_CHECKING:

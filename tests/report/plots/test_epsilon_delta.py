@@ -11,7 +11,7 @@ from pbdist.report.plots.selection import chosen
 from pbdist.store import create_or_open, extend
 from pbdist.store.layout import bounds_file
 from pbdist.study import load_study, plan_study
-from pbdist.study.extension import missing_parts
+from pbdist.study.spec import missing_parts
 from tests.batches import part_of
 from tests.query.test_extended import AFTER, BEFORE, write_all
 from tests.report.plots.pictures import GAUSSIAN, LN10, PLAN, at, curves, notes
