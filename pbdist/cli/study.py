@@ -270,6 +270,7 @@ _OF_PARTS = ("cells", "compositions", "epsilon", "points", "batches", "cells_per
 
 def _facts(plan: "Plan", workers: int) -> dict[str, Any]:
     """Return a plan as JSON values, unrounded, with the grids."""
+    from pbdist.study.columns import CellTable
     from pbdist.study.plan import elapsed
 
     study, seconds = plan.study, plan.batch_seconds

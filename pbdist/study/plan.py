@@ -57,7 +57,7 @@ def _classes(block: Block, numbers: dict[Hashable, int]) -> IntArray:
         keys = Column.of(map(_key_of, block.taken(first).cells()))
         found = found * len(keys.values) + keys.codes[value]
     if block.kind is not None and block.kind.cost_class is not Pair.cost_class and len(varying) > 1:
-        keys = Column.of(map(_likeness_of, block.pairs()))
+        keys = Column.of(map(_cost_class_of, block.pairs()))
         found = found * len(keys.values) + keys.codes
     _, first, which = np.unique(found, return_index=True, return_inverse=True)
     number_of = np.empty(first.size, dtype=np.int64)
@@ -71,7 +71,7 @@ def _key_of(value: Any) -> Hashable:
     if isinstance(value, Cell):
         return _key_of(value.pair), _key_of(None if value.factor is None else value.factor - 1.0)
     if isinstance(value, Pair):
-        return (type(value), value.symmetric, *map(_key_of, fields_of(value).values()), *_likeness_of(value))
+        return (type(value), value.symmetric, *map(_key_of, fields_of(value).values()), *_cost_class_of(value))
     if isinstance(value, float | int):
         return math.frexp(value)[1] if value else _OF_ZERO
     if isinstance(value, tuple):
@@ -82,7 +82,7 @@ def _key_of(value: Any) -> Hashable:
     return hashable
 
 
-def _likeness_of(pair: Pair) -> tuple[Hashable, ...]:
+def _cost_class_of(pair: Pair) -> tuple[Hashable, ...]:
     return tuple(one if type(one) is int else _key_of(one) for one in pair.cost_class())
 
 
