@@ -306,7 +306,7 @@ def _bounds_in(bounds: dict[str, tuple[float, float]], kind: str) -> str:
     """Return the bounds of a kind of noise as text, bold if all others are surely larger."""
     lower, upper = bounds[kind]
     if upper > lower * (1.0 + _CLOSE):
-        return f"> {rounded_down(lower, 4)}" if lower > 0.0 else f"< {rounded_up(upper, 4)}"
+        return f"≥ {rounded_down(lower, 4)}" if lower > 0.0 else f"≤ {rounded_up(upper, 4)}"
     text = f"{rounded_down(lower, 5)} .. {rounded_up(upper, 5)}"
     return f"**{text}**" if all(upper < other[0] for name, other in bounds.items() if name != kind) else text
 

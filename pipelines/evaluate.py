@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pipelines.evaluation import mechanisms, noise, vuvuzela
 from pipelines.evaluation.beyond_page import beyond_page
-from pipelines.evaluation.page import page, written
+from pipelines.evaluation.page import FINDINGS, findings_table, page, written
 from pipelines.evaluation.stored import Stored
 
 __all__ = ["main"]
@@ -51,8 +51,12 @@ def main(arguments: list[str] | None = None) -> int:
     _tell("claims")
     claims = [*vuvuzela.claims(stored), *mechanisms.claims(stored), *noise.claims(stored)]
     written(options.docs / "evaluation.md", page(stored, claims))
+    written(options.docs / FINDINGS, findings_table(claims))
     _tell("beyond")
-    written(options.docs / "beyond.md", beyond_page(options.stores))
+    text, tables = beyond_page(options.stores)
+    written(options.docs / "beyond.md", text)
+    for name, table in tables.items():
+        written(options.docs / name, table)
     _tell(f"{options.docs / 'evaluation.md'}: {len(claims)} claims")
     return 0
 

@@ -1,6 +1,6 @@
-"""Ask every method for a setting's ε or δ: theorems of earlier work, dp-accounting and prv-accountant.
+"""ε or δ of a setting by every method: theorems of earlier work, dp-accounting and prv-accountant.
 
-A library's call is Python text: what the page prints is what is run.
+A call of a library is Python text: the table prints the call that ran.
 """
 
 import logging
@@ -21,10 +21,10 @@ from pbdist.theorems.renyi import Moments, moments_of
 from pipelines.comparing.judgement import Claim
 from pipelines.comparing.setting import Setting
 
-__all__ = ["IMPORTS", "LIBRARIES", "THEOREMS", "Answer", "answers", "delta_below", "evaluated", "ours"]
+__all__ = ["LIBRARIES", "THEOREMS", "Answer", "answers", "delta_below", "evaluated", "ours"]
 
 #: Where the names of the calls come from.
-IMPORTS = """\
+_IMPORTS = """\
 from math import exp, log, sqrt
 
 from dp_accounting import *
@@ -90,7 +90,7 @@ def _quiet() -> Iterator[None]:
 def _names() -> dict[str, Any]:
     """Return the names that calls use."""
     names: dict[str, Any] = {}
-    exec(IMPORTS, names)  # noqa: S102 -- our own text, which the page prints
+    exec(_IMPORTS, names)  # noqa: S102 -- our own text
     # `import *` leaves out what a package's __all__ does not list.
     names["DIALING"] = dialing()
     return names
