@@ -70,7 +70,7 @@ def _steps(stores: Path, docs: Path) -> list[tuple[str, list[str]]]:
     ]
     figures = ["-m", "pipelines.figures", "all", str(docs / "figures"), "--stores", str(stores), "--workers", "2"]
     pages = [
-        ("measured timing", ["-m", "pipelines.measured_timing", "--page", str(docs / "measured-timing.md")]),
+        ("measured timing", ["-m", "pipelines.measured_timing", "--folder", str(docs / "measured-timing")]),
         ("comparison", ["-m", "pipelines.comparison", "--output", str(docs / "comparison.md")]),
     ]
     return [*studies, ("figures", figures), *pages]
