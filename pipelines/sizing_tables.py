@@ -2,7 +2,7 @@
 
     python -m pipelines.sizing_tables [--systems FILE]
 
-Progress is told on stderr.
+Progress goes to stderr.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def sizing_table(
 ) -> Iterator[str]:
     """Yield the lines of the printed tables, computed one after the other.
 
-    Every target of a system with noisy counts has the system's description and two tables: the published noise under
+    A system with noisy counts has its description, and each of its targets two tables: the published noise under
     each reading, and the smallest Laplace and Gaussian noise under the readings that describe a system, with
     certificates. The other systems share one table. Where nothing can be sized or judged, as for a target that no
     noise meets, the row says why and the table goes on.
@@ -61,11 +61,11 @@ def sizing_table(
         if not isinstance(system.observation, NoisyCounts):
             others.append(system)
             continue
-        for target in system.targets:
+        for number, target in enumerate(system.targets):
             yield f"#### `{system.name}`: {_target(target)}"
             yield ""
-            yield from textwrap.wrap(system.description, _WIDTH)
-            yield ""
+            if number == 0:
+                yield from [*textwrap.wrap(system.description, _WIDTH), ""]
             yield from _published(system, system.observation, target, asked)
             yield ""
             yield from _smallest(system, system.observation, target, asked)
