@@ -263,7 +263,7 @@ def laplace_lines(folder: Path) -> Iterator[str]:
     scales = list(dict.fromkeys(gap.scale for gap in found))
     told = {(gap.scale, gap.delta, gap.compositions): gap for gap in found}
     for delta in GAP_DELTAS:
-        yield f"ε_Laplace / ε_Gauss - 1 in percent at δ = {delta:g}: bounds, and what the expansion says"
+        yield f"ε_Laplace / ε_Gauss - 1 in percent at δ = {delta:g} (expansion)"
         yield ""
         rows = []
         for r in sorted({gap.compositions for gap in found}):

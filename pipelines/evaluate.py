@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pipelines.evaluation import mechanisms, noise, vuvuzela
 from pipelines.evaluation.beyond_page import beyond_page
-from pipelines.evaluation.page import FINDINGS, findings_table, page, written
+from pipelines.evaluation.page import CLAIMS, FINDINGS, claims_table, findings_table, page, written
 from pipelines.evaluation.stored import Stored
 
 __all__ = ["main"]
@@ -51,6 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     _tell("claims")
     claims = [*vuvuzela.claims(stored), *mechanisms.claims(stored), *noise.claims(stored)]
     written(options.docs / "evaluation.md", page(stored, claims))
+    written(options.docs / CLAIMS, claims_table(claims))
     written(options.docs / FINDINGS, findings_table(claims))
     _tell("beyond")
     text, tables = beyond_page(options.stores)

@@ -1,7 +1,7 @@
 """Write ``docs/beyond.md``: what the 2018 paper leaves to future work, in tables from stores."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -28,7 +28,7 @@ _LAPLACE = """\
 The paper finds that both coincide from some r on (sections 1.1, 6 and 8). For fixed scale γ they do not: the ratio of
 their ε tends to 2γ² (1/γ - 1 + e^(-1/γ)), about 1 - 1/(3γ), for every δ ([proof](evaluation-theory.md)). The gap
 vanishes only as γ grows; at γ = 200, which the paper draws, no plot shows it from some hundred rounds on. The numbers
-in parentheses are the expansion of that page, which is no bound.
+in parentheses in [beyond-laplace.csv](beyond-laplace.csv) are the expansion of that page, which is no bound.
 """
 
 _OPTIMAL = """\
@@ -46,8 +46,8 @@ _BUCKETS = """\
 
 The tables show upper / lower - 1 of privacy buckets beside a tight interval. Ten times as many buckets bring the bounds
 of Gaussian noise a hundred times closer, because the masses of a bucket vary with the square of its width; rounding and
-the outermost bucket end this. Empty cells were not computed, as they take too long. The second table is
-[beyond-buckets.csv](beyond-buckets.csv).
+the outermost bucket end this. Empty cells were not computed, as they take too long. The second table,
+[beyond-buckets.csv](beyond-buckets.csv), also has 10,000 buckets on a first grid for at most 512 rounds.
 """
 
 
@@ -58,17 +58,17 @@ def beyond_page(stores: Path) -> tuple[str, dict[str, str]]:
 
 def beyond_pages(laplace: list[str], optimal: list[str], buckets: list[str]) -> tuple[str, dict[str, str]]:
     """Return the page and its CSV files from tables in Markdown."""
-    questions = list(_tables(optimal))
-    rows = [[title, *row] for title, _, table in questions for row in table]
+    gaps, questions = list(_tables(laplace)), list(_tables(optimal))
     points, (title, head, widths), few = _tables(buckets)
     files = {
-        "beyond-optimal.csv": csv_text(["question", *questions[0][1]], rows),
-        "beyond-buckets.csv": csv_text(head, widths),
+        "beyond-laplace.csv": _joined(gaps),
+        "beyond-optimal.csv": _joined(questions),
+        "beyond-buckets.csv": csv_text([*head, f"{few[1][-1]}, first grid for 512 rounds"], _beside(widths, few[2])),
     }
     parts = [
-        *(_LAPLACE, "\n".join(laplace).strip("\n") + "\n"),
+        *(_LAPLACE, shown("beyond-laplace.csv")),
         *(_OPTIMAL, shown("beyond-optimal.csv")),
-        *(_BUCKETS, _markdown(*points), f"{title}\n", shown("beyond-buckets.csv"), _markdown(*few)),
+        *(_BUCKETS, _markdown(*points), f"{title}\n", shown("beyond-buckets.csv")),
     ]
     return "\n".join([_HEAD, *parts]), files
 
@@ -95,6 +95,17 @@ def _tables(lines: Iterable[str]) -> Iterator[tuple[str, list[str], list[list[st
             title = next((line for line in found if line), title)
 
 
+def _joined(tables: Sequence[tuple[str, list[str], list[list[str]]]]) -> str:
+    """Return tables with the same columns as one CSV, with the title of each as its first column."""
+    return csv_text(["question", *tables[0][1]], [[title, *row] for title, _, table in tables for row in table])
+
+
 def _markdown(title: str, head: list[str], rows: list[list[str]]) -> str:
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *(f"| {' | '.join(row)} |" for row in rows)]
     return "\n".join([title, "", *lines]) + "\n"
+
+
+def _beside(rows: list[list[str]], others: list[list[str]]) -> list[list[str]]:
+    """Return rows with the last cell of the other row of the same mechanism and r, or an empty one."""
+    last = {tuple(row[:2]): row[-1] for row in others}
+    return [[*row, last.get((row[0], row[1]), "")] for row in rows]
