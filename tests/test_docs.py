@@ -237,10 +237,7 @@ def test_the_python_of_the_readme_prints_what_it_says(
 @pytest.mark.parametrize(
     "name",
     [
-        *(
-            pytest.param(name, marks=WIDE)
-            for name in ("plots", "queries", "sharing", "store-format", "tutorial-vuvuzela")
-        ),
+        *(pytest.param(name, marks=WIDE) for name in ("plots", "queries", "sharing", "tutorial-vuvuzela")),
         *("index", "tutorial-dp-sgd", "tutorial-telemetry", "coming-from"),
     ],
 )

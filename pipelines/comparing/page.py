@@ -176,17 +176,17 @@ def tables(results: Sequence[Compared]) -> dict[str, str]:
         )
         for kind, names in _METHODS.items()
     }
-    return {f"{_PAGE}.csv": answers_table(results), **settings, f"{_PAGE}-refutations.csv": csv_text(head, rows)}
+    return {
+        f"{_PAGE}.csv": answers_table(results),
+        **settings,
+        f"{_PAGE}-refutations.csv": csv_text(head, rows),
+        f"{_PAGE}-counts.csv": _counts(results),
+    }
 
 
 def _versions() -> str:
     names = ("dp-accounting", "prv-accountant", "numpy", "scipy")
     return "Compared are " + ", ".join(f"{name} {version(name)}" for name in names) + "."
-
-
-def _table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 def _summary() -> str:
@@ -252,8 +252,8 @@ def _many(ratio: float) -> str:
     return times(ratio).removesuffix("×")
 
 
-def _fairness(results: Sequence[Compared]) -> str:
-    """Return how often each library is right, and where we say little."""
+def _counts(results: Sequence[Compared]) -> str:
+    """Return how often each library is right, as CSV."""
     rows = []
     for name in LIBRARIES:
         found = [one.judgement(name) for one in results]
@@ -267,10 +267,15 @@ def _fairness(results: Sequence[Compared]) -> str:
                 *(str(each) for each in (count[Verdict.SILENT], count[Verdict.OPEN], refused)),
             ]
         )
-    head = ["method", "≈", "valid", "refuted, or outside", "says nothing", "undecided", "refused"]
+    head = ("method", "≈", "valid", "refuted, or outside", "says nothing", "undecided", "refused")
+    return csv_text(head, rows)
+
+
+def _fairness(results: Sequence[Compared]) -> str:
+    """Return where the libraries are right, and where we say little."""
     wide = [one.setting.name for one in results if one.upper > 1.01 * one.lower]
     said = f"Our own bracket is wider than 1 % in {len(wide)} settings: {'; '.join(wide)}.\n"
-    return "\n".join([_RIGHT, _table(head, iter(rows)), said])
+    return "\n".join([_RIGHT, shown(f"{_PAGE}-counts.csv"), said])
 
 
 def answers_table(results: Sequence[Compared]) -> str:

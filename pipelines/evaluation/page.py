@@ -45,8 +45,18 @@ The paper does not define the red dots of its figures. We take them to be the pr
 conversations is (4/γ, e^((2 - μ)/γ))-private, one of dialing (2/γ, ½ e^((1 - μ)/γ))-private, composed by ε' = ε √(2 r
 ln(1/d)) + r ε (e^ε - 1) and δ' = r δ + d with d = 1e-5.
 
-Every panel also compares each valid bound of earlier work with ours of the same mechanism, at every point. It must not
-lie below our lower bound, nor below our upper one by more than the tolerance; otherwise the command fails.
+The command fails if a valid bound of earlier work lies below our lower bound of the same mechanism at any point, or
+below our upper one by more than the tolerance.
+"""
+_FIGURES = """\
+## Figures
+
+`python -m pipelines.figures figure-16a docs/figures` (or `all docs/figures`, some 12 minutes on one core) draws a
+figure with the extra `figures`, writes its points beside it as CSV, and stores the bounds in `data/figure-16a.zarr`,
+which is read the next time: delete it after a change. A band lies between the certified bounds. Over e^ε it holds
+between the points too; over r nothing is claimed there. Dotted curves are no bounds, and a green region is a target.
+The figures are defined in [pipelines/figures/paper.py](../pipelines/figures/paper.py), their captions in
+`captions.toml`. In the CSV files `, no bound` after a `kind` marks an approximation.
 """
 #: The files of `claims_table` and `findings_table`, beside the page.
 CLAIMS, FINDINGS = "evaluation-claims.csv", "evaluation-findings.csv"
@@ -57,8 +67,7 @@ def page(stored: Stored, claims: Sequence[Claim]) -> str:
     texts = [
         f"## Claims\n\n{shown(CLAIMS)}",
         f"## Findings\n\nThe numbers behind each verdict, by claim.\n\n{shown(FINDINGS)}",
-        "## Figures\n\nThe data of a figure are in `docs/figures/`, in a CSV file of its name, and its parameters in"
-        " `pipelines/figures/paper.py`.\n",
+        _FIGURES,
     ]
     parts = [_HEAD, _summary(claims), _RULES, *texts, *_figures(stored)]
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
@@ -103,7 +112,7 @@ def _figures(stored: Stored) -> Iterator[str]:
     """Yield each figure with its caption."""
     for name in stored.names:
         figure = stored.figure(name)
-        yield f"![{figure.title}](figures/{name}.svg)\n"
+        yield f"![{name}](figures/{name}.svg)\n"
         source = figure.source.removeprefix("Meiser & Mohammadi 2018, ")
         yield textwrap.fill(f"*{source}.* {figure.caption}", 120, break_long_words=False) + "\n"
 
