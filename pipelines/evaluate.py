@@ -2,8 +2,8 @@
 
     python -m pipelines.evaluate
 
-It needs the repository and ``pip install -e '.[test]'``. What is in the stores is not computed again. Progress is told
-on stderr.
+It needs the repository and ``pip install -e '.[test]'``. Points in the stores are not computed again. Progress goes
+to stderr.
 """
 
 import argparse

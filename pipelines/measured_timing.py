@@ -34,7 +34,7 @@ _FOLDER = _ROOT / "docs" / "measured-timing"
 _UNIT_US = UNIT_NS // 1_000
 #: CoverUp's question: δ at e^ε = 2 after so many observations.
 _ROUNDS, _DELTA, _EPSILON = 2**18, 1e-4, math.log(2.0)
-#: Longest works for which late answers are told, in microseconds.
+#: Longest works of the table of late answers, in microseconds.
 _WORKS_US = (100, 1_000, 10_000, 40_000)
 #: CoverUp's published curve "linux_loading_vanilla_active" (github.com/sommerda/privacybuckets, 7f36c60): δ by rounds.
 _COVERUP = {1: "2.001e-5", 512: "4.539e-4", 65_536: "5.354e-3"}

@@ -15,7 +15,7 @@ __all__ = ["Compared", "answers_table", "page", "source", "tables"]
 
 #: The columns of `answers_table`.
 COLUMNS = (
-    *("setting", "asked", "lower", "upper", "theorems", "call"),
+    *("setting", "quantity", "lower", "upper", "theorems", "call"),
     *("method", "answer", "judgement", "their_call", "note"),
 )
 
@@ -118,8 +118,8 @@ class Compared:
     answers: Mapping[str, Answer]
 
     @property
-    def asked(self) -> str:
-        """What is asked for."""
+    def quantity(self) -> str:
+        """The quantity in question."""
         return "ε" if self.setting.delta else "δ"
 
     def judgement(self, name: str) -> Judgement | None:
@@ -199,7 +199,7 @@ def _summary() -> str:
 
 
 def _ours(one: Compared) -> str:
-    return f"{one.asked} in [{below(one.lower)}, {above(one.upper)}]"
+    return f"{one.quantity} in [{below(one.lower)}, {above(one.upper)}]"
 
 
 def _wrong(results: Sequence[Compared]) -> tuple[list[list[str]], list[list[str]]]:
@@ -233,10 +233,10 @@ def _refutations(results: Sequence[Compared]) -> str:
 def _numbers(one: Compared, answer: Answer) -> list[str]:
     """Return their value, our bound, and what that means at their value."""
     value = answer.value or 0.0
-    theirs = f"{one.asked} = {nearest(value)}"
+    theirs = f"{one.quantity} = {nearest(value)}"
     if answer.claim is Claim.LOWER:
-        return [theirs, f"{one.asked} ≤ {above(one.upper)}", "it is no lower bound"]
-    proof = f"{one.asked} ≥ {below(one.lower)}"
+        return [theirs, f"{one.quantity} ≤ {above(one.upper)}", "it is no lower bound"]
+    proof = f"{one.quantity} ≥ {below(one.lower)}"
     if not one.setting.delta:
         return [
             theirs,
@@ -282,7 +282,7 @@ def answers_table(results: Sequence[Compared]) -> str:
     """Return every answer as CSV: a line for each setting and method that has a number or a refusal."""
     rows = []
     for one in results:
-        ours = one.setting.name, one.asked, below(one.lower), above(one.upper), source(one.setting), one.call
+        ours = one.setting.name, one.quantity, below(one.lower), above(one.upper), source(one.setting), one.call
         for name, answer in one.answers.items():
             if answer.value is not None or answer.refusal is not None:
                 number = nearest(answer.value) if answer.value is not None else str(answer.refusal)
