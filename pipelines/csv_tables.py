@@ -16,6 +16,6 @@ def csv_text(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return text.getvalue()
 
 
-def shown(name: str) -> str:
-    """Return the directive that shows a CSV file on a page of the same folder."""
-    return f"```{{csv-table}}\n:file: {name}\n:header-rows: 1\n```\n"
+def shown(name: str, kind: str = "numbers") -> str:
+    """Return the directive that shows a CSV file of the same folder; cells of "texts" are broken into lines."""
+    return f"```{{csv-table}}\n:file: {name}\n:header-rows: 1\n:class: {kind}\n```\n"

@@ -74,6 +74,7 @@ noise. The data are in [hospitals-noise.csv](hospitals-noise.csv).
 ```{csv-table}
 :file: hospitals-noise.csv
 :header-rows: 1
+:class: numbers
 ```
 
 ## Beside the rules for parameters
@@ -88,6 +89,7 @@ noise the plan needs up to 1.1 % less than the best rule.
 ```{csv-table}
 :file: granularity-gains.csv
 :header-rows: 1
+:class: numbers
 ```
 """
 

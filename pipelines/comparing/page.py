@@ -167,8 +167,8 @@ def page(results: Sequence[Compared]) -> str:
 def tables(results: Sequence[Compared]) -> dict[str, str]:
     """Return the CSV files beside the page, by their names."""
     refuted, low = _wrong(results)
-    head = ("claim", "setting", "method", "their value", "our proof", "consequence", "theorems")
-    rows = [*(("bound", *row) for row in refuted), *(("estimate", *row) for row in low)]
+    head = ("setting", "method", "claim", "their value", "our proof", "consequence", "theorems")
+    rows = [(*row[:2], claim, *row[2:]) for claim, found in (("bound", refuted), ("estimate", low)) for row in found]
     settings = {
         f"{_PAGE}-{kind}.csv": csv_text(
             ("setting", "ours", *(_SHORT.get(name, name) for name in names)),
@@ -226,7 +226,7 @@ def _refutations(results: Sequence[Compared]) -> str:
         "## Refutations\n\n"
         f"{len(refuted)} numbers claimed as bounds are refuted, and {len(low)} estimates are below our lower bound.\n"
         f"[The table]({name}) gives their value, our bound, and the theorems of [pld.md](pld.md) that prove it.\n\n"
-        + shown(name)
+        + shown(name, "texts")
     )
 
 

@@ -65,8 +65,8 @@ CLAIMS, FINDINGS = "evaluation-claims.csv", "evaluation-findings.csv"
 def page(stored: Stored, claims: Sequence[Claim]) -> str:
     """Return the page: the verdicts on the claims, the findings, and the figures with their captions."""
     texts = [
-        f"## Claims\n\n{shown(CLAIMS)}",
-        f"## Findings\n\nThe numbers behind each verdict, by claim.\n\n{shown(FINDINGS)}",
+        f"## Claims\n\n{shown(CLAIMS, 'texts')}",
+        f"## Findings\n\nThe numbers behind each verdict, by claim.\n\n{shown(FINDINGS, 'texts')}",
         _FIGURES,
     ]
     parts = [_HEAD, _summary(claims), _RULES, *texts, *_figures(stored)]
