@@ -42,8 +42,6 @@ nitpick_ignore = [
 
 # The pages are read on GitHub too: plain Markdown, links by path, anchors as GitHub makes them.
 myst_heading_anchors = 4
-# Printed tables of systems begin at the fourth level (`python -m pipelines.sizing_tables`).
-suppress_warnings = ["myst.header"]
 
 # Docstrings are numpydoc; one in single backticks is a name where there is one, and code elsewhere.
 default_role = "soft"

@@ -39,15 +39,15 @@ __all__ = [
     "widest",
 ]
 
-#: δ at which the ratio of ε is told.
+#: δ of the ratios of ε.
 GAP_DELTAS = (1e-2, 1e-4)
-#: δ at which ε, and ε at which δ is told of noise of equal cost.
+#: δ of the tables of ε, and ε of the tables of δ, of noise of equal cost.
 COST_DELTA, COST_EPSILON = 1e-5, 1.0
 #: Numbers of buckets by the end of a study's name; 0 is the tight interval.
 BUCKETS = {"": 0, **{f"-1e{power}": 10**power for power in range(3, 8)}}
 #: The study whose first grid is for at most 512 rounds.
 FEW_ROUNDS = {"-1e4-r512": 10**4}
-#: Points at which all numbers of buckets are told, and the δ from which on widths count.
+#: Points of the table of all numbers of buckets, and the least δ at which widths count.
 BUCKET_POINTS = (
     ("Laplace", 512, 0.3),
     ("Gaussian", 512, 0.3),
@@ -57,7 +57,7 @@ BUCKET_POINTS = (
     ("noisy SGD", 2**18, 2.0),
 )
 WIDTH_FLOOR = 1e-8
-#: ε is told as a number where its bounds are this close, and else as a lower bound.
+#: ε is a number where its bounds are this close, and else a lower bound.
 _CLOSE = 0.01
 
 
@@ -261,15 +261,15 @@ def laplace_lines(folder: Path) -> Iterator[str]:
     """Yield the table of ε_Laplace / ε_Gauss - 1 in percent."""
     found = gaps(folder / "laplace-against-gauss.zarr")
     scales = list(dict.fromkeys(gap.scale for gap in found))
-    told = {(gap.scale, gap.delta, gap.compositions): gap for gap in found}
+    by_point = {(gap.scale, gap.delta, gap.compositions): gap for gap in found}
     for delta in GAP_DELTAS:
-        yield f"ε_Laplace / ε_Gauss - 1 in percent at δ = {delta:g}: bounds, and what the expansion says"
+        yield f"ε_Laplace / ε_Gauss - 1 in percent at δ = {delta:g} (expansion)"
         yield ""
         rows = []
         for r in sorted({gap.compositions for gap in found}):
             row = [f"2^{r.bit_length() - 1}"]
             for scale in scales:
-                gap = told[scale, delta, r]
+                gap = by_point[scale, delta, r]
                 if math.isfinite(gap.lower) and math.isfinite(gap.upper):
                     bounds = f"{_percent(gap.lower, up=False)} .. {_percent(gap.upper, up=True)}"
                     row.append(f"{bounds} ({100.0 * gap_expansion(scale, r, delta):.3f})")
@@ -306,7 +306,7 @@ def _bounds_in(bounds: dict[str, tuple[float, float]], kind: str) -> str:
     """Return the bounds of a kind of noise as text, bold if all others are surely larger."""
     lower, upper = bounds[kind]
     if upper > lower * (1.0 + _CLOSE):
-        return f"> {rounded_down(lower, 4)}" if lower > 0.0 else f"< {rounded_up(upper, 4)}"
+        return f"≥ {rounded_down(lower, 4)}" if lower > 0.0 else f"≤ {rounded_up(upper, 4)}"
     text = f"{rounded_down(lower, 5)} .. {rounded_up(upper, 5)}"
     return f"**{text}**" if all(upper < other[0] for name, other in bounds.items() if name != kind) else text
 
@@ -316,14 +316,14 @@ def bucket_lines(folder: Path) -> Iterator[str]:
     widths = bucket_widths(folder)
     numbers = sorted({one.buckets for one in widths})
     head = ["tight" if number == 0 else f"{number:,}" for number in numbers]
-    told = {(one.mechanism, one.compositions, one.epsilon, one.buckets): one for one in widths}
+    by_point = {(one.mechanism, one.compositions, one.epsilon, one.buckets): one for one in widths}
     yield "upper / lower - 1, rounded up, by the number of buckets"
     yield ""
     rows = []
     for mechanism, r, epsilon in BUCKET_POINTS:
-        tight = told.get((mechanism, r, epsilon, 0))
+        tight = by_point.get((mechanism, r, epsilon, 0))
         delta = "" if tight is None else f"{rounded_down(tight.lower, 4)} .. {rounded_up(tight.upper, 4)}"
-        cells = [told.get((mechanism, r, epsilon, number)) for number in numbers]
+        cells = [by_point.get((mechanism, r, epsilon, number)) for number in numbers]
         shown = ["" if one is None else rounded_up(one.width, 2) for one in cells]
         rows.append([mechanism, f"2^{r.bit_length() - 1}", f"{epsilon:g}", delta, *shown])
     yield from _table(["mechanism", "r", "ε", "δ, tight", *head], rows)
@@ -352,7 +352,7 @@ _LINES = {"laplace": laplace_lines, "optimal": optimal_lines, "buckets": bucket_
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables that are asked for."""
+    """Print the chosen tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("table", choices=list(_LINES), help="which tables")
     parser.add_argument(

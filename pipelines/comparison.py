@@ -1,8 +1,8 @@
-"""Make ``docs/comparison.md`` and ``.csv``: earlier theorems and other libraries beside our bracket, valid or refuted.
+"""Make ``docs/comparison.md`` and its tables: earlier theorems and other libraries, judged by our bracket.
 
     python pipelines/comparison.py [--output docs/comparison.md]
 
-Progress is told on stderr. It needs the libraries of the extra ``test``.
+Progress goes to stderr. It needs the libraries of the extra ``test``.
 """
 
 import argparse
@@ -18,9 +18,11 @@ _LIBRARIES = {"dp_accounting": "dp-accounting", "prv_accountant": "prv-accountan
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Ask everyone and write the page; return the exit code."""
+    """Compute all answers and write the page; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=_ROOT / "docs" / "comparison.md", help="the page to write")
+    parser.add_argument(
+        "--output", type=Path, default=_ROOT / "docs" / "comparison.md", help="the page; its tables go beside it"
+    )
     options = parser.parse_args(arguments)
     missing = [package for name, package in _LIBRARIES.items() if find_spec(name) is None]
     if missing:
@@ -32,10 +34,8 @@ def main(arguments: list[str] | None = None) -> int:
     compared = importlib.import_module("pipelines.comparing.run").compared
     writer = importlib.import_module("pipelines.comparing.page")
     results = compared(_tell)
-    for path, text in (
-        (options.output, writer.page(results)),
-        (options.output.with_suffix(".csv"), writer.answers_table(results)),
-    ):
+    for name, text in {options.output.name: writer.page(results), **writer.tables(results)}.items():
+        path = options.output.with_name(name)
         path.write_text(text, encoding="utf-8")
         _tell(f"comparison: {path} written")
     return 0

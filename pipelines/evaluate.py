@@ -2,8 +2,8 @@
 
     python -m pipelines.evaluate
 
-It needs the repository and ``pip install -e '.[test]'``. What is in the stores is not computed again. Progress is told
-on stderr.
+It needs the repository and ``pip install -e '.[test]'``. Points in the stores are not computed again. Progress goes
+to stderr.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pipelines.evaluation import mechanisms, noise, vuvuzela
 from pipelines.evaluation.beyond_page import beyond_page
-from pipelines.evaluation.page import page, written
+from pipelines.evaluation.page import CLAIMS, FINDINGS, claims_table, findings_table, page, written
 from pipelines.evaluation.stored import Stored
 
 __all__ = ["main"]
@@ -51,8 +51,13 @@ def main(arguments: list[str] | None = None) -> int:
     _tell("claims")
     claims = [*vuvuzela.claims(stored), *mechanisms.claims(stored), *noise.claims(stored)]
     written(options.docs / "evaluation.md", page(stored, claims))
+    written(options.docs / CLAIMS, claims_table(claims))
+    written(options.docs / FINDINGS, findings_table(claims))
     _tell("beyond")
-    written(options.docs / "beyond.md", beyond_page(options.stores))
+    text, tables = beyond_page(options.stores)
+    written(options.docs / "beyond.md", text)
+    for name, table in tables.items():
+        written(options.docs / name, table)
     _tell(f"{options.docs / 'evaluation.md'}: {len(claims)} claims")
     return 0
 
@@ -66,7 +71,7 @@ def _steps(stores: Path, docs: Path) -> list[tuple[str, list[str]]]:
     ]
     figures = ["-m", "pipelines.figures", "all", str(docs / "figures"), "--stores", str(stores), "--workers", "2"]
     pages = [
-        ("measured timing", ["-m", "pipelines.measured_timing", "--page", str(docs / "measured-timing.md")]),
+        ("measured timing", ["-m", "pipelines.measured_timing", "--folder", str(docs / "measured-timing")]),
         ("comparison", ["-m", "pipelines.comparison", "--output", str(docs / "comparison.md")]),
     ]
     return [*studies, ("figures", figures), *pages]

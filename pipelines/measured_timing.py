@@ -1,6 +1,6 @@
 """Write the tables of docs/measured-timing.md from the measured counts: ``python -m pipelines.measured_timing``.
 
-``--page PATH`` writes the page, with its tables made anew, to another place.
+``--folder PATH`` writes them to another folder.
 """
 
 import argparse
@@ -25,15 +25,16 @@ from data.timing.delay import REACH, UNIT_NS
 from data.timing.measurement import Measurement, measurements
 from pbdist import Histogram, load_histograms, privacy_bounds
 from pbdist.rounding import rounded_down, rounded_up
+from pipelines.csv_tables import csv_text
 
-__all__ = ["TABLES", "main", "with_tables"]
+__all__ = ["TABLES", "main"]
 
 _ROOT = Path(__file__).resolve().parents[1]
-_PAGE = _ROOT / "docs" / "measured-timing.md"
+_FOLDER = _ROOT / "docs" / "measured-timing"
 _UNIT_US = UNIT_NS // 1_000
 #: CoverUp's question: δ at e^ε = 2 after so many observations.
 _ROUNDS, _DELTA, _EPSILON = 2**18, 1e-4, math.log(2.0)
-#: Longest works for which late answers are told, in microseconds.
+#: Longest works of the table of late answers, in microseconds.
 _WORKS_US = (100, 1_000, 10_000, 40_000)
 #: CoverUp's published curve "linux_loading_vanilla_active" (github.com/sommerda/privacybuckets, 7f36c60): δ by rounds.
 _COVERUP = {1: "2.001e-5", 512: "4.539e-4", 65_536: "5.354e-3"}
@@ -56,7 +57,7 @@ def table_of_measurements(found: Sequence[Measurement]) -> str:
         "99 %",
         "99.9 %",
     )
-    return _table(head, rows)
+    return csv_text(head, rows)
 
 
 def table_at_face_value(found: Sequence[Measurement]) -> str:
@@ -67,7 +68,7 @@ def table_at_face_value(found: Sequence[Measurement]) -> str:
         for name, columns in (("A, B", ("bin", "a", "b")), ("A, A", ("bin", "a_first", "a_second"))):
             pair = load_histograms(one.path, columns=columns)
             rows.append((one.name, name, f"{len(pair.p):,}", *_intervals(_bounds(pair, rounds, _EPSILON))))
-    return _table(("delay: scale", "pair", "bins", *(f"r = {r:,}" for r in rounds)), rows)
+    return csv_text(("delay: scale", "pair", "bins", *(f"r = {r:,}" for r in rounds)), rows)
 
 
 def table_of_delays(found: Sequence[Measurement]) -> str:
@@ -101,7 +102,7 @@ def table_of_delays(found: Sequence[Measurement]) -> str:
         "uniform, r = 1",
         "r = 262,144",
     )
-    return _table(head, rows)
+    return csv_text(head, rows)
 
 
 def table_of_longer_work(found: Sequence[Measurement]) -> str:
@@ -129,7 +130,7 @@ def table_of_longer_work(found: Sequence[Measurement]) -> str:
                 )
             )
     head = ("scale", "longest work w", "added, at most", "δ, r = 262,144", "δ <= 1e-4", "smallest shift for 1e-4")
-    return _table(head, rows)
+    return csv_text(head, rows)
 
 
 def table_of_missing_mass(found: Sequence[Measurement]) -> str:
@@ -143,7 +144,7 @@ def table_of_missing_mass(found: Sequence[Measurement]) -> str:
             cells += [f"{sum(count == 1 for count in counts):,}", rounded_up(estimate, 3), rounded_up(most, 3)]
         rows.append((one.name, f"{one.facts['requests']['a']:,}", *cells))
     sides = (f"{side}: {what}" for side in "AB" for what in ("bins seen once", "estimate", "at most"))
-    return _table(("delay: scale", "requests a side", *sides), rows)
+    return csv_text(("delay: scale", "requests a side", *sides), rows)
 
 
 def table_of_leaks(found: Sequence[Measurement]) -> str:
@@ -159,7 +160,7 @@ def table_of_leaks(found: Sequence[Measurement]) -> str:
         deltas = privacy_bounds(pair, compositions=rounds, epsilon=_EPSILON).delta_lower.values.ravel()
         p, q = (sum(side[1:]) / sum(side) for side in (pair.p, pair.q))
         rows.append((one.name, f"at least {q:.4f}, at most {p:.4f}", *(rounded_down(delta, 3) for delta in deltas)))
-    return _table(("delay: scale", "P(later) under B, A", *(f"r = {r:,}" for r in rounds)), rows)
+    return csv_text(("delay: scale", "P(later) under B, A", *(f"r = {r:,}" for r in rounds)), rows)
 
 
 def table_of_the_rest(found: Sequence[Measurement]) -> str:
@@ -175,7 +176,7 @@ def table_of_the_rest(found: Sequence[Measurement]) -> str:
             cells.append(f"{max(counts) / sum(counts):.1%}".replace("%", " %"))
         rows.append((one.name, *cells))
     share = "in the fullest 100 µs"
-    return _table(("delay: scale", "A: median", "99 %", share, "B: median", "99 %", share), rows)
+    return csv_text(("delay: scale", "A: median", "99 %", share, "B: median", "99 %", share), rows)
 
 
 def table_beside_coverup(found: Sequence[Measurement]) -> str:
@@ -191,7 +192,7 @@ def table_beside_coverup(found: Sequence[Measurement]) -> str:
         if delay is not None:
             known = delayed_pair(delay.weights, one.deadline)
             rows.append((f"delay {one.name}, as drawn", *_intervals(_bounds(known, rounds, 0.0))))
-    return _table(("δ at ε = 0", *(f"r = {r:,}" for r in rounds)), rows)
+    return csv_text(("δ at ε = 0", *(f"r = {r:,}" for r in rounds)), rows)
 
 
 def table_of_confidence(found: Sequence[Measurement]) -> str:
@@ -200,29 +201,19 @@ def table_of_confidence(found: Sequence[Measurement]) -> str:
     band = math.sqrt(math.log(2 / 0.05) / (2 * total))
     never = -math.expm1(math.log(0.05) / total)
     needed = _DELTA / (3 * _ROUNDS)
+    event = f"P(an event never seen occurs in {_ROUNDS:,} rounds)"
     rows = [
-        (
-            "Dvoretzky, Kiefer & Wolfowitz, with Massart's constant",
-            f"the share below any time is known to ± {band:.2e}",
-        ),
-        (
-            "Clopper & Pearson",
-            f"one event named beforehand, and never seen, has a probability of at most {never:.2e}",
-        ),
-        ("the same", f'"later than every time seen" has a probability of at most {never:.2e}'),
-        (
-            f"such an event, in {_ROUNDS:,} rounds",
-            f"it may come about with a probability of {-math.expm1(_ROUNDS * math.log1p(-never)):.2f}",
-        ),
-        (
-            f"what δ <= {_DELTA:g} would take of it",
-            f"a probability of at most {needed:.2e} a round: {fewest_without_one(needed):.1e} measurements without it",
-        ),
+        ("share of times below any t (Dvoretzky-Kiefer-Wolfowitz, Massart)", f"known to ± {band:.2e}"),
+        ("probability of an event named beforehand and never seen (Clopper-Pearson)", f"at most {never:.2e}"),
+        ('probability of "later than every time seen"', f"at most {never:.2e}"),
+        (event, f"up to {-math.expm1(_ROUNDS * math.log1p(-never)):.2f}"),
+        (f"probability a round that δ = {_DELTA:g} allows of it", f"at most {needed:.2e}"),
+        ("measurements without the event that prove this", f"{fewest_without_one(needed):.1e}"),
     ]
-    return _table((f"{total:,} measurements a side", "with confidence 95 %"), rows)
+    return csv_text((f"from {total:,} measurements a side", "value"), rows)
 
 
-#: The tables of the page, by their names in its markers.
+#: The tables of the page, by the names of their files.
 TABLES: Mapping[str, Callable[[Sequence[Measurement]], str]] = {
     "measurements": table_of_measurements,
     "rest": table_of_the_rest,
@@ -236,30 +227,16 @@ TABLES: Mapping[str, Callable[[Sequence[Measurement]], str]] = {
 }
 
 
-def with_tables(text: str, tables: Mapping[str, str]) -> str:
-    """Return a page with these tables between their markers; each marker must be there once."""
-    for name, table in tables.items():
-        begin, end = f"<!-- table {name} -->\n", f"<!-- end {name} -->\n"
-        if text.count(begin) != 1 or text.count(end) != 1:
-            raise ValueError(f"{name}: expected its two markers once each")
-        before, _, rest = text.partition(begin)
-        text = f"{before}{begin}\n{table}\n{end}{rest.partition(end)[2]}"
-    return text
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Make all tables, and write the page with them."""
+    """Make all tables, each a CSV file."""
     parser = argparse.ArgumentParser(prog="python -m pipelines.measured_timing", description=__doc__)
-    parser.add_argument("--page", type=Path, default=_PAGE, metavar="PATH", help="where the page goes")
-    page = parser.parse_args(arguments).page
+    parser.add_argument("--folder", type=Path, default=_FOLDER, metavar="PATH", help="the folder of the tables")
+    folder = parser.parse_args(arguments).folder
+    folder.mkdir(parents=True, exist_ok=True)
     found = measurements()
-    tables = {}
     for number, (name, make) in enumerate(TABLES.items(), start=1):
         print(f"{number} of {len(TABLES)}: {name}", flush=True)
-        tables[name] = make(found)
-    text = with_tables(_PAGE.read_text(encoding="utf-8"), tables)
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(text, encoding="utf-8")
+        (folder / f"{name}.csv").write_text(make(found), encoding="utf-8")
 
 
 def _bounds(pair: Histogram, rounds: Sequence[int], epsilon: float) -> list[tuple[float, float]]:
@@ -269,7 +246,7 @@ def _bounds(pair: Histogram, rounds: Sequence[int], epsilon: float) -> list[tupl
 
 
 def _verdict(lower: float, upper: float) -> str:
-    return "**yes**" if upper <= _DELTA else "no" if lower > _DELTA else "undecided"
+    return "**meets**" if upper <= _DELTA else "refuted" if lower > _DELTA else "undecided"
 
 
 def _float_above(value: Fraction) -> float:
@@ -291,7 +268,7 @@ def _time(one: Measurement, side: str, share: float, *, rest: bool = False) -> s
         rows = [(int(row["bin"]), int(row[side])) for row in csv.DictReader(file)]
     start = _quantile(rows, share)
     width, last = (100, 500_000) if rest else (one.facts["bin_width_us"], one.facts["last_bin_from_us"])
-    return f"> {_shown(start)}" if start >= last else f"<= {_shown(start + width)}"
+    return f"above {_shown(start)}" if start >= last else _shown(start + width)
 
 
 def _quantile(rows: Sequence[tuple[int, int]], share: float) -> int:
@@ -305,11 +282,6 @@ def _shown(microseconds: int) -> str:
     if microseconds < 1_000:
         return f"{microseconds} µs"
     return f"{microseconds / 1e3:.3g} ms" if microseconds < 1_000_000 else f"{microseconds / 1e6:.3g} s"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -1,17 +1,17 @@
-"""Print the tables of docs/results.md: systems, their published noise, and the smallest noise found, as Markdown.
+"""Write the tables of docs/results.md: systems, their published noise, and the smallest noise found.
 
-    python -m pipelines.sizing_tables [--systems FILE]
+    python -m pipelines.sizing_tables [--systems FILE] [--folder docs/results]
 
-Progress is told on stderr.
+Progress goes to stderr.
 """
 
 import argparse
 import sys
-import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from pbdist.errors import BatchError, PbdistError
+from pbdist.errors import PbdistError
 from pbdist.mechanisms import Gaussian, Laplace, Pair
 from pbdist.mechanisms.noisy_count import SHIFT_INSIDE
 from pbdist.rounding import rounded_down, rounded_up
@@ -27,20 +27,24 @@ from pbdist.sizing.systems import (
     size_system,
 )
 from pbdist.study.spec import exponential
+from pipelines.csv_tables import csv_text
 
+_Row = tuple[str, ...]
+
+_ROOT = Path(__file__).resolve().parents[1]
 _NOISES: tuple[CountNoise, ...] = (Laplace, Gaussian)
-_DIGITS, _WIDTH = 3, 120
+_DIGITS = 3
+_READINGS = ("clamp-and-ceil", "redraw-and-floor", SHIFT_INSIDE)
 
 
-def sizing_table(
+def sizing_tables(
     systems: Iterable[System], tolerance: float = 0.01, progress: Callable[[str], None] | None = None
-) -> Iterator[str]:
-    """Yield the lines of the printed tables, computed one after the other.
+) -> tuple[dict[str, str], list[str]]:
+    """Return three tables as CSV by their names, and the errors of rows without an answer.
 
-    Every target of a system with noisy counts has the system's description and two tables: the published noise under
-    each reading, and the smallest Laplace and Gaussian noise under the readings that describe a system, with
-    certificates. The other systems share one table. Where nothing can be sized or judged, as for a target that no
-    noise meets, the row says why and the table goes on.
+    `published` has the noise published for counts under each reading, `smallest` the smallest Laplace and Gaussian
+    noise under the readings that describe a system, with certificates, and `amounts` the systems with one amount of
+    noise. Where nothing can be sized or judged, as for a target that no noise meets, the row says why.
 
     Parameters
     ----------
@@ -48,41 +52,34 @@ def sizing_table(
     tolerance : float, optional
         How much smaller the refuted noise is, relatively.
     progress : callable, optional
-        Called with a text on what is being computed.
-
-    Raises
-    ------
-    BatchError
-        After the last line, if rows say why they have no answer.
+        Called with a text on the current computation.
     """
-    asked = _Asked(tolerance, progress or (lambda _: None))
-    others = []
+    run = _Run(tolerance, progress or (lambda _: None))
+    published: list[_Row] = []
+    smallest: list[_Row] = []
+    amounts: list[_Row] = []
     for system in systems:
-        if not isinstance(system.observation, NoisyCounts):
-            others.append(system)
-            continue
         for target in system.targets:
-            yield f"#### `{system.name}`: {_target(target)}"
-            yield ""
-            yield from textwrap.wrap(system.description, _WIDTH)
-            yield ""
-            yield from _published(system, system.observation, target, asked)
-            yield ""
-            yield from _smallest(system, system.observation, target, asked)
-            yield ""
-    if others:
-        yield "#### One amount of noise"
-        yield ""
-        yield from _amounts(others, asked)
-    if asked.problems:
-        number = len(asked.problems)
-        rows = "an entry" if number == 1 else f"{number} entries"
-        raise BatchError(f"table: expected an answer everywhere, got none for {rows}: {asked.problems[0]}")
+            if isinstance(system.observation, NoisyCounts):
+                published += _published(system, system.observation, target, run)
+                smallest += _smallest(system, system.observation, target, run)
+            else:
+                amounts.append(_amount(system, target, run))
+    start = ("system", "target")
+    counts = ("mean", "scale", "messages a round")
+    return {
+        "published": csv_text((*start, "published noise", *counts, *_READINGS), published),
+        "smallest": csv_text(
+            (*start, "smallest noise", "reading", *counts, *run.heads, "smaller ones refuted", "messages saved"),
+            smallest,
+        ),
+        "amounts": csv_text((*start, "published noise", "smallest noise", *run.heads), amounts),
+    }, run.problems
 
 
 @dataclass
-class _Asked:
-    """How close answers are to be; says what is being computed, and keeps the errors of what could not be."""
+class _Run:
+    """The tolerance, the current computation, and the errors so far."""
 
     tolerance: float
     report: Callable[[str], None]
@@ -90,14 +87,14 @@ class _Asked:
     problems: list[str] = field(default_factory=list)
 
     def begin(self, text: str) -> None:
-        """Say what is being computed."""
+        """Report the current computation."""
         self.doing = text
         self.report(text)
 
     def failed(self, error: PbdistError) -> str:
-        """Keep an error; return its text for a Markdown table."""
+        """Add an error; return its text for a table."""
         self.problems.append(f"{self.doing}: {error}")
-        return str(error).replace("|", "\\|")
+        return str(error)
 
     @property
     def heads(self) -> tuple[str, str]:
@@ -105,64 +102,60 @@ class _Asked:
         return "meets: δ at most", f"{100 * self.tolerance:g} % less is refuted: δ at least"
 
 
-def _published(system: System, observation: NoisyCounts, target: SystemTarget, asked: _Asked) -> Iterator[str]:
+def _published(system: System, observation: NoisyCounts, target: SystemTarget, run: _Run) -> Iterator[_Row]:
     """Yield rows of the noise published for the target's rounds, or for no number of rounds."""
-    yield _row("published noise", "mean", "scale", "messages a round", *observation.readings)
-    yield "|---|---:|---:|---:|" + "---|" * len(observation.readings)
     for setting in system.settings:
         if setting.compositions not in (None, target.compositions):
             continue
-        asked.begin(f"{system.name}, {target.compositions:,} rounds: {_name(setting)}")
-        verdicts = [_verdict(mechanism, target, asked) for mechanism in setting.mechanisms]
+        run.begin(f"{system.name}, {target.compositions:,} rounds: {_name(setting)}")
+        verdicts = {
+            reading: _verdict(mechanism, target, run)
+            for reading, mechanism in zip(observation.readings, setting.mechanisms, strict=True)
+        }
         numbers = setting.mean, setting.scale, _messages(observation, setting)
-        yield _row(_name(setting), *map(_number, numbers), *verdicts)
+        in_order = (verdicts.get(reading, "") for reading in _READINGS)
+        yield (system.name, _target(target), _name(setting), *map(_number, numbers), *in_order)
 
 
-def _smallest(system: System, observation: NoisyCounts, target: SystemTarget, asked: _Asked) -> Iterator[str]:
+def _smallest(system: System, observation: NoisyCounts, target: SystemTarget, run: _Run) -> Iterator[_Row]:
     known = next((setting for setting in system.settings if setting.compositions == target.compositions), None)
-    saved = "messages saved" if known is None else f"saved against {_name(known)}"
-    heads = "smallest noise", "reading", "mean", "scale", "messages a round", *asked.heads, "smaller ones refuted"
-    yield _row(*heads, saved)
-    yield "|---|---|" + "---:|" * 7
     for reading in observation.readings:
         if reading == SHIFT_INSIDE:
             # Its pair is that of a true count of 0, where the cut hides half of the noise: no size follows from it.
             continue
         for noise in _NOISES:
-            asked.begin(f"{system.name}, {target.compositions:,} rounds: smallest {noise.__name__}, {reading}")
+            run.begin(f"{system.name}, {target.compositions:,} rounds: smallest {noise.__name__}, {reading}")
+            start = (system.name, _target(target), noise.__name__, reading)
             try:
-                sized = size_system(system, target, noise=noise, reading=reading, tolerance=asked.tolerance)
+                sized = size_system(system, target, noise=noise, reading=reading, tolerance=run.tolerance)
                 found = sized.printed
             except PbdistError as error:
-                yield _row(noise.__name__, reading, f"none: {asked.failed(error)}", *[""] * 6)
+                yield (*start, f"none: {run.failed(error)}", *[""] * 6)
                 continue
             messages = found.messages or 0.0
-            part = "" if known is None else _percent(1.0 - messages / _messages(observation, known, reading))
+            saved = ""
+            if known is not None:
+                part = 1.0 - messages / _messages(observation, known, reading)
+                saved = f"{_percent(part)} against {_name(known)}"
             numbers = float(found.meets.mean or 0.0), float(found.meets.scale), messages
-            refuted = str(len(sized.scanned) + 1)
-            yield _row(noise.__name__, reading, *map(_number, numbers), *_bounds(sized), refuted, part)
+            yield (*start, *map(_number, numbers), *_bounds(sized), str(len(sized.scanned) + 1), saved)
 
 
-def _amounts(systems: Iterable[System], asked: _Asked) -> Iterator[str]:
-    yield _row("system", "target", "published noise", "smallest noise", *asked.heads)
-    yield "|---|---|---|---:|---:|---:|"
-    for system in systems:
-        for target in system.targets:
-            asked.begin(f"{system.name}, {target.compositions:,} rounds")
-            published = "; ".join(
-                f"{setting.name} {_plain(setting)}: {_verdict(setting.mechanisms[0], target, asked)}"
-                for setting in system.settings
-            )
-            start = (f"`{system.name}`", _target(target), published or "none")
-            try:
-                sized = size_system(system, target, tolerance=asked.tolerance)
-                scale = float(sized.printed.meets.scale)
-            except PbdistError as error:
-                yield _row(*start, f"none: {asked.failed(error)}", "", "")
-                continue
-            kind = type(sized.mechanism).__name__
-            amount = {"Poisson": "mean", "RandomizedResponse": "1 - p ="}.get(kind, "scale")
-            yield _row(*start, f"{amount} {_number(scale)}", *_bounds(sized))
+def _amount(system: System, target: SystemTarget, run: _Run) -> _Row:
+    run.begin(f"{system.name}, {target.compositions:,} rounds")
+    published = "; ".join(
+        f"{setting.name} {_plain(setting)}: {_verdict(setting.mechanisms[0], target, run)}"
+        for setting in system.settings
+    )
+    start = (system.name, _target(target), published or "none")
+    try:
+        sized = size_system(system, target, tolerance=run.tolerance)
+        scale = float(sized.printed.meets.scale)
+    except PbdistError as error:
+        return (*start, f"none: {run.failed(error)}", "", "")
+    kind = type(sized.mechanism).__name__
+    amount = {"Poisson": "mean", "RandomizedResponse": "1 - p ="}.get(kind, "scale")
+    return (*start, f"{amount} {_number(scale)}", *_bounds(sized))
 
 
 def _bounds(sized: SizedNoise) -> tuple[str, str]:
@@ -184,11 +177,11 @@ def _target(target: SystemTarget) -> str:
     return f"δ <= {target.delta:g} at {min(plain, power, key=len)} after {rounds}"
 
 
-def _verdict(mechanism: Pair, target: SystemTarget, asked: _Asked) -> str:
+def _verdict(mechanism: Pair, target: SystemTarget, run: _Run) -> str:
     try:
         bracket = judge(mechanism, target)
     except PbdistError as error:
-        return f"not judged: {asked.failed(error)}"
+        return f"not judged: {run.failed(error)}"
     if bracket.upper <= target.delta:
         return f"meets, δ <= {rounded_up(bracket.upper, _DIGITS)}"
     return f"**refuted**, δ >= {rounded_down(bracket.lower, _DIGITS)}" if bracket.lower > target.delta else "undecided"
@@ -215,25 +208,25 @@ def _percent(part: float) -> str:
     return f"{100.0 * part:.1f} %"
 
 
-def _row(*cells: str) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
 def main(arguments: list[str] | None = None) -> int:
-    """Print the tables; return 1 if entries have no answer."""
+    """Write the tables; return 1 if rows have no answer."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--systems", help="the systems, in place of those that come with pbdist")
     parser.add_argument("--tolerance", type=float, default=0.01, help="how much smaller the refuted noise is (0.01)")
+    parser.add_argument("--folder", type=Path, default=_ROOT / "docs" / "results", help="the folder of the tables")
     options = parser.parse_args(arguments)
     try:
-        for line in sizing_table(
-            load_systems(options.systems), options.tolerance, lambda text: print(text, file=sys.stderr)
-        ):
-            print(line, flush=True)
+        systems = load_systems(options.systems)
     except PbdistError as error:
         print(error, file=sys.stderr)
         return 1
-    return 0
+    tables, problems = sizing_tables(systems, options.tolerance, lambda text: print(text, file=sys.stderr))
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for name, table in tables.items():
+        (options.folder / f"{name}.csv").write_text(table, encoding="utf-8")
+    for problem in problems:
+        print(f"no answer: {problem}", file=sys.stderr)
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

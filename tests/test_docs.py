@@ -237,10 +237,7 @@ def test_the_python_of_the_readme_prints_what_it_says(
 @pytest.mark.parametrize(
     "name",
     [
-        *(
-            pytest.param(name, marks=WIDE)
-            for name in ("plots", "queries", "sharing", "store-format", "tutorial-vuvuzela")
-        ),
+        *(pytest.param(name, marks=WIDE) for name in ("plots", "queries", "sharing", "tutorial-vuvuzela")),
         *("index", "tutorial-dp-sgd", "tutorial-telemetry", "coming-from"),
     ],
 )
@@ -266,7 +263,7 @@ def test_the_python_of_sizing_runs(capsys: pytest.CaptureFixture[str], monkeypat
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("number", range(3), ids=["one scale", "several goals", "mean and scale"])
+@pytest.mark.parametrize("number", range(3), ids=["one scale", "families", "mean and scale"])
 def test_sizes_are_printed_as_the_page_says(
     number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,6 +1,6 @@
-"""Ask every method for a setting's ε or δ: theorems of earlier work, dp-accounting and prv-accountant.
+"""ε or δ of a setting by every method: theorems of earlier work, dp-accounting and prv-accountant.
 
-A library's call is Python text: what the page prints is what is run.
+A call of a library is Python text: the table prints the call that ran.
 """
 
 import logging
@@ -21,10 +21,10 @@ from pbdist.theorems.renyi import Moments, moments_of
 from pipelines.comparing.judgement import Claim
 from pipelines.comparing.setting import Setting
 
-__all__ = ["IMPORTS", "LIBRARIES", "THEOREMS", "Answer", "answers", "delta_below", "evaluated", "ours"]
+__all__ = ["LIBRARIES", "THEOREMS", "Answer", "answers", "delta_below", "evaluated", "ours"]
 
 #: Where the names of the calls come from.
-IMPORTS = """\
+_IMPORTS = """\
 from math import exp, log, sqrt
 
 from dp_accounting import *
@@ -90,7 +90,7 @@ def _quiet() -> Iterator[None]:
 def _names() -> dict[str, Any]:
     """Return the names that calls use."""
     names: dict[str, Any] = {}
-    exec(IMPORTS, names)  # noqa: S102 -- our own text, which the page prints
+    exec(_IMPORTS, names)  # noqa: S102 -- our own text
     # `import *` leaves out what a package's __all__ does not list.
     names["DIALING"] = dialing()
     return names
@@ -115,12 +115,14 @@ def dialing(mean: float = 8_000.0, scale: float = 500.0, shift: int = 2) -> tupl
 
 
 def ours(setting: Setting) -> tuple[float, float, str]:
-    """Return our bracket of what is asked for, and the call."""
-    asked, given = ("epsilon", f"delta={setting.delta}") if setting.delta else ("delta", f"epsilon={setting.epsilon}")
+    """Return our bracket, and the call."""
+    quantity, given = (
+        ("epsilon", f"delta={setting.delta}") if setting.delta else ("delta", f"epsilon={setting.epsilon}")
+    )
     name = "epsilon_bounds" if setting.delta else "privacy_bounds"
     call = f"{name}({setting.mechanism}, compositions={setting.compositions}, {given}, tolerance=1e-4)"
     found = evaluated(call)
-    return float(found[f"{asked}_lower"].item()), float(found[f"{asked}_upper"].item()), call
+    return float(found[f"{quantity}_lower"].item()), float(found[f"{quantity}_upper"].item()), call
 
 
 def delta_below(setting: Setting, epsilon: float) -> float:
@@ -133,7 +135,7 @@ def delta_below(setting: Setting, epsilon: float) -> float:
 
 
 def answers(setting: Setting, lower: float, upper: float, said: Callable[[str], None]) -> dict[str, Answer]:
-    """Return every method's answer; `said` is told before each."""
+    """Return every method's answer; `said` is called before each."""
     found: dict[str, Answer] = {}
     for theorem in THEOREMS:
         said(theorem)
@@ -146,7 +148,7 @@ def answers(setting: Setting, lower: float, upper: float, said: Callable[[str], 
 
 
 def _theorem(name: str, setting: Setting, lower: float, upper: float, known: dict[str, Answer]) -> Answer:
-    """Return what an earlier theorem proves: δ at the ε, or the least ε found whose δ is at most the one asked for."""
+    """Return what an earlier theorem proves: δ at the ε, or the least ε found whose δ is at most the target."""
     claim = THEOREMS[name]
     if name in setting.left_out:
         return Answer(claim, refusal=setting.left_out[name])
@@ -204,7 +206,7 @@ def _inverted(
     epsilon, high = np.append(0.0, about * np.geomspace(1e-3, 1e6, _FIRST)), math.inf
     for _ in range(1 + _SEARCHES):
         met = np.flatnonzero(meets(epsilon))
-        # What met the target may miss it by a rounding when asked for together with others.
+        # An ε that met the target may miss it by a rounding in one call with others.
         if met.size == 0:
             break
         high = float(epsilon[met[0]])
@@ -226,9 +228,9 @@ def _halved(meets: Callable[[np.ndarray], np.ndarray], low: float, start: float)
 def _calls(setting: Setting) -> dict[str, str]:
     """Return dp-accounting's calls, empty where it is not about the setting."""
     if setting.delta:
-        asked, read = f"get_epsilon({setting.delta})", f"get_epsilon_for_delta({setting.delta})"
+        call, read = f"get_epsilon({setting.delta})", f"get_epsilon_for_delta({setting.delta})"
     else:
-        asked, read = f"get_delta({setting.epsilon})", f"get_delta_for_epsilon({setting.epsilon})"
+        call, read = f"get_delta({setting.epsilon})", f"get_delta_for_epsilon({setting.epsilon})"
     relation = f"neighboring_relation={setting.relation}" if setting.relation else ""
     rdp = setting.rdp_event or setting.event
     composed, optimistic = _composed(setting, ""), ", pessimistic_estimate=False"
@@ -238,12 +240,12 @@ def _calls(setting: Setting) -> dict[str, str]:
     optional = all("{}" in leaf for leaf, _ in setting.leaves) and _composed(setting, optimistic)
     pld = composed and f"{composed}.{read}"
     if setting.event:
-        pld = f"PLDAccountant({relation}).compose({setting.event}, {setting.compositions}).{asked}"
+        pld = f"PLDAccountant({relation}).compose({setting.event}, {setting.compositions}).{call}"
     return {
         "PLD": pld,
         "PLD, other call": setting.other,
         "PLD, optimistic": f"{optional}.{read}" if optional else "",
-        "RDP": rdp and f"RdpAccountant({relation}).compose({rdp}, {setting.compositions}).{asked}",
+        "RDP": rdp and f"RdpAccountant({relation}).compose({rdp}, {setting.compositions}).{call}",
         "closed form": setting.gaussian and f"get_epsilon_gaussian({setting.gaussian}, {setting.delta})",
     }
 
@@ -277,14 +279,14 @@ def _prv(setting: Setting) -> dict[str, Answer]:
         return {name: Answer(LIBRARIES[name]) for name in names}
     counts = [count * setting.compositions for _, count in setting.prv]
     given = f"prvs=[{', '.join(text for text, _ in setting.prv)}], max_self_compositions={counts}"
-    # prv-accountant asks for an absolute error in δ, "typically around 10^-3 δ"; where δ is asked for it is tiny here.
+    # prv-accountant takes an absolute error in δ, "typically around 10^-3 δ"; for δ itself it is tiny here.
     error = f"1e-3 * {setting.delta}" if setting.delta else "1e-20"
-    asked = (
+    question = (
         f"compute_epsilon({setting.delta}, {counts})"
         if setting.delta
         else f"compute_delta({setting.epsilon}, {counts})"
     )
-    call = f"PRVAccountant({given}, eps_error={setting.eps_error}, delta_error={error}).{asked}"
+    call = f"PRVAccountant({given}, eps_error={setting.eps_error}, delta_error={error}).{question}"
     try:
         found = [float(value) for value in evaluated(call)]
     except (SyntaxError, NameError):

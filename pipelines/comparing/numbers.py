@@ -31,11 +31,11 @@ def _rounded(value: float, rounding: str) -> str:
     if math.isnan(value) or value == 0.0:
         return "no number" if math.isnan(value) else "0"
     exact = Decimal(value)
-    kept = exact.quantize(Decimal((0, (1,), exact.adjusted() - _DIGITS + 1)), rounding=rounding)
-    power = kept.adjusted()
+    rounded = exact.quantize(Decimal((0, (1,), exact.adjusted() - _DIGITS + 1)), rounding=rounding)
+    power = rounded.adjusted()
     if -4 <= power < _DIGITS:
-        return f"{kept.normalize():f}"
-    return f"{kept.scaleb(-power).normalize():f}e{power}"
+        return f"{rounded.normalize():f}"
+    return f"{rounded.scaleb(-power).normalize():f}e{power}"
 
 
 def cell(judgement: Judgement) -> str:

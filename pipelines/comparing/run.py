@@ -12,7 +12,7 @@ __all__ = ["compared"]
 
 
 def compared(tell: Callable[[str], None], settings: Sequence[Setting] = SETTINGS) -> list[Compared]:
-    """Return our brackets and all answers; `tell` is told what comes next."""
+    """Return our brackets and all answers; `tell` is called with each step."""
     results = []
     for number, setting in enumerate(settings, start=1):
         say = partial(_say, tell, f"[{number}/{len(settings)}] {setting.name}")

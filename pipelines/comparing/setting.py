@@ -7,7 +7,7 @@ __all__ = ["Setting", "dp_sgd", "gaussian", "laplace", "pure"]
 
 @dataclass(frozen=True)
 class Setting:
-    """One question, and how each library is asked.
+    """One question, and the calls of each library.
 
     Attributes
     ----------
@@ -17,7 +17,7 @@ class Setting:
         Python text of our pair or sequence of pairs.
     compositions : int
     delta, epsilon : str
-        Python text of the one that is given; the other one is asked for.
+        Python text of the one that is given; the other one is in question.
     event : str
         dp-accounting's event of one composition, for its two accountants; empty if it has none.
     rdp_event : str
@@ -31,11 +31,11 @@ class Setting:
     prv : tuple of (str, int)
         prv-accountant's mechanisms of one composition, and how often each occurs.
     eps_error : float
-        What prv-accountant is asked for.
+        The error in ε for prv-accountant.
     gaussian : str
         Scale of one Gaussian that has the same losses, for dp-accounting's closed form.
     left_out : dict of str to str
-        Theorems that are not asked, and why.
+        Theorems that are left out, and why.
     note : str
         What is to be seen.
     """

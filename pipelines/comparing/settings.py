@@ -57,7 +57,7 @@ SETTINGS: tuple[Setting, ...] = (
         1e16,
         1,
         "1e16",
-        note="δ(0) is 4e-17, more than is asked for. dp-accounting's closed form takes the difference of two logarithms"
+        note="δ(0) is 4e-17, above the target. dp-accounting's closed form takes the difference of two logarithms"
         " that are equal in float64. Its loss distributions say 0 as well.",
         delta="1e-18",
     ),
@@ -182,7 +182,7 @@ SETTINGS: tuple[Setting, ...] = (
         epsilon="log(2)",
         leaves=(("from_two_probability_mass_functions(*DIALING, symmetric=False{})", 1),),
         note="dp-accounting is given the probabilities of the counts, by the closed form of the Laplace distribution."
-        " Unless it is told `symmetric=False` it looks at one direction only.",
+        " Without `symmetric=False` it computes one direction only.",
     ),
     Setting(
         name="2020 Census, δ 1e-10",

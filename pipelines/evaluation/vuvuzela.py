@@ -207,7 +207,7 @@ def claims(stored: Stored) -> list[Claim]:
             "7.2",
             "dialing: noise reduced by almost 5",
             _arithmetic(20000 / 4100, 4.5, 5.0, "20,000 / 4,100 = 4.88 and 8,000 / 1,600 = 5"),
-            "the means of noise; whether it meets the target is told above",
+            "the means of noise; claims 8 and 14 judge whether it meets the target",
             defined=True,
         ),
         Claim(

@@ -50,7 +50,7 @@ class Curve:
     #: A theorem of `pbdist.THEOREMS`, or ``moments-accountant`` of Rényi divergences.
     theorem: str | None = None
     promise: Promise | None = None
-    #: The δ at which ε is sought, instead of the figure's.
+    #: The δ of ε, instead of the figure's.
     delta: float | None = None
     #: Whether Rényi divergences are read off the saved states of the study.
     from_states: bool = False
@@ -111,7 +111,7 @@ class Figure:
     #: ``output``.
     shows: str = "delta"
     over: str = "exp_epsilon"
-    #: Over r: the δ at which ε is sought, or the promise whose ε or δ is taken at each r; the largest e^ε sought.
+    #: Over r: the δ of ε, or the promise whose ε or δ is taken at each r; the largest e^ε.
     delta: float | None = None
     matching: Promise | None = None
     largest: float = math.inf
@@ -232,11 +232,11 @@ class Figure:
                 lower, upper = np.asarray(found.lower), np.asarray(found.upper)
                 logs = np.asarray(found.log_lower), np.asarray(found.log_upper)
                 return Points(panel, curve, self.values, lower, upper, *logs)
-            sought = study.epsilon(pair, compositions=rounds, delta=self._wanted_delta(curve))
+            epsilons = study.epsilon(pair, compositions=rounds, delta=self._wanted_delta(curve))
         with np.errstate(over="ignore"):
             # An exponential is off by less than 2u; e^ε is at least 1.
-            lower = np.maximum(np.exp(sought.lower) * (1.0 - 4.0 * UNIT_ROUNDOFF), 1.0)
-            upper = np.exp(sought.upper) * (1.0 + 4.0 * UNIT_ROUNDOFF)
+            lower = np.maximum(np.exp(epsilons.lower) * (1.0 - 4.0 * UNIT_ROUNDOFF), 1.0)
+            upper = np.exp(epsilons.upper) * (1.0 + 4.0 * UNIT_ROUNDOFF)
         return Points(panel, curve, self.values, lower, upper, np.log(lower), np.log(upper))
 
     def _divergences(self, panel: Panel, curve: Curve, pair: Pair, study: Study | None) -> Points:
@@ -290,9 +290,9 @@ class Figure:
         theirs, x = other.upper[inside], other.x[inside]
         refuted = lower > theirs * (1.0 + _DIGITS)
         slack = (self.tolerance if self.buckets is None else np.inf) + _DIGITS
-        # Beyond the largest ε of the figure ours is not sought.
-        sought = np.isfinite(theirs) & (theirs <= (self.largest if self.shows == "exp_epsilon" else np.inf))
-        looser = (upper > theirs * (1.0 + slack)) & (upper > self.floor) & sought
+        # Beyond the largest ε of the figure ours is not computed.
+        within = np.isfinite(theirs) & (theirs <= (self.largest if self.shows == "exp_epsilon" else np.inf))
+        looser = (upper > theirs * (1.0 + slack)) & (upper > self.floor) & within
         for wrong, side in ((refuted, "lower"), (looser, "upper")):
             if wrong.any():
                 at = f"{self.name}, {mine.panel.title or 'its panel'}, {self.over} {float(x[wrong][0]):g}"

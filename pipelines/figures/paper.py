@@ -79,7 +79,7 @@ def _mechanisms() -> None:
     cut = (-2500.0, 2500.0)
     laplace, gauss = Laplace(200.0, truncate=cut), Gaussian(_SIGMA, truncate=cut)
     small, outputs = Gaussian(1.0, truncate=(-3.0, 3.0)), {"shows": "probability", "over": "output"}
-    # The paper gives no parameters of Figures 1 and 2: these are of section 5.2, and such that A and B are told apart.
+    # The paper gives no parameters of Figures 1 and 2: these are of section 5.2, or show A and B apart.
     _figure("figure-01a", _panel(Curve("truncated Gauss", gauss)), _linspace(1, 1.04, 81), floor=1e-30)
     _figure("figure-01b", _panel(Curve("Gauss", small)), _linspace(-4, 5, 361), **outputs)
     # Both are at ε = 0.00536237 for δ = 1e-4 at r = 1, and M's own δ leaves room below 1e-4 after 512 rounds.

@@ -1,7 +1,7 @@
 """What a store of many batches costs: a run with nothing to do, its status, its files; and one in an object store.
 
 ``python -m tests.benchmarks.many_batches disk 100000`` and ``python -m tests.benchmarks.many_batches s3 1000`` make a
-store of batches of one cell, all with the bounds of the first one, and print a table for ``docs/benchmarks.md``. The
+store of batches of one cell, all with the bounds of the first one, and print a table for ``docs/scale.md``. The
 object store is a server on this machine behind a proxy that holds each request back for 50 ms.
 """
 

@@ -3,7 +3,7 @@
 ``python -m tests.benchmarks.many_workers 1000 3000 4`` starts a scheduler in a process of its own and a thousand real
 workers of one thread each, many in one process, and has `DaskExecutor.run` do 3,000 trivial tasks. Four of the workers
 work; the others are known to the scheduler, and paused, because two cores cannot do the work of a thousand machines.
-With 1000 for the last number all of them work. It prints a row for ``docs/benchmarks.md``: workers, those that work,
+With 1000 for the last number all of them work. It prints a row for ``docs/scale.md``: workers, those that work,
 tasks a second, and milliseconds of a processor that a task costs in the driver, in the scheduler and in all workers.
 """
 

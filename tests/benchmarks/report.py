@@ -1,12 +1,14 @@
-"""Every benchmark of the tight method, many times over, as the tables of ``docs/benchmarks.md``.
+"""Every benchmark of the tight method, many times over, as CSV: the tables of ``docs/benchmarks.md``.
 
 ``OPENBLAS_NUM_THREADS=1 python -m tests.benchmarks.report`` takes some minutes; on a machine that does something else
 at the same time times grow, and ratios less so.
 """
 
+import csv
 import os
 import platform
 import re
+import sys
 from collections.abc import Sequence
 from functools import partial
 from importlib.metadata import version
@@ -40,13 +42,13 @@ def _errors(values: Sequence[float]) -> str:
 
 
 def _row(*cells: object) -> None:
-    print("| " + " | ".join(str(cell) for cell in cells) + " |", flush=True)
+    csv.writer(sys.stdout, lineterminator="\n").writerow(cells)
+    sys.stdout.flush()
 
 
 def _head(*cells: str) -> None:
     print()
     _row(*cells)
-    _row(*("---" for _ in cells))
 
 
 def peer_row(case: Comparison) -> None:

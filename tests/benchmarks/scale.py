@@ -1,7 +1,7 @@
 """What a run costs beside the bounds: many tiny cells, and cells that keep the cores busy.
 
 ``python -m tests.benchmarks.scale tiny 100000`` and ``python -m tests.benchmarks.scale busy`` start a scheduler and
-workers, each a process of its own, run a study on them, and print tables for ``docs/benchmarks.md``.
+workers, each a process of its own, run a study on them, and print tables for ``docs/scale.md``.
 """
 
 import json

@@ -1,17 +1,18 @@
-"""The sizing table: made of certified bounds, and of systems that a file describes."""
+"""The tables of sizes: made of certified bounds, and of systems that a file describes."""
 
+import csv
 import json
 import math
 from pathlib import Path
 
 import pytest
 
-from pbdist import BatchError, Gaussian, InvalidInputError, Laplace, privacy_bounds
+from pbdist import Gaussian, InvalidInputError, Laplace, privacy_bounds
 from pbdist.cli import main
 from pbdist.results import Verdict
 from pbdist.sizing.systems import NoisyCounts, find_system, judge, load_systems, size_system
-from pipelines.sizing_tables import main as print_tables
-from pipelines.sizing_tables import sizing_table
+from pipelines.sizing_tables import main as write_tables
+from pipelines.sizing_tables import sizing_tables
 
 _SMALL = """format: 1
 sources: {paper: "A paper, 2018"}
@@ -39,37 +40,43 @@ def systems(tmp_path_factory: pytest.TempPathFactory):
     return load_systems(path)
 
 
+def rows_of(table: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(table.splitlines()))
+
+
 @pytest.fixture(scope="module")
-def table(systems) -> tuple[list[str], list[str]]:
-    told: list[str] = []
-    return list(sizing_table(systems, tolerance=0.4, progress=told.append)), told
+def tables(systems) -> tuple[dict[str, list[dict[str, str]]], list[str]]:
+    steps: list[str] = []
+    found, problems = sizing_tables(systems, tolerance=0.4, progress=steps.append)
+    assert problems == []
+    return {name: rows_of(table) for name, table in found.items()}, steps
 
 
-@pytest.mark.slow(reason="with the next one, which has the same table: alone print sizes of counts of a system")
-def test_the_table(table) -> None:
-    lines, told = table
-    rows = {
-        cells[0] + cells[1]: cells for cells in ([x.strip() for x in line.split("|")[1:-1]] for line in lines) if cells
-    }
-    assert "#### `counts`: δ <= 0.0001 at e^ε = 2 after 4 rounds" in lines
-    assert rows["large (Laplace)900"][4].startswith("meets, δ <= ")
-    assert rows["small (Gaussian)20"][4].startswith("**refuted**, δ >= ")
-    assert not any("another" in line for line in lines)
-    sized = rows["Gaussianredraw-and-floor"]
-    assert float(sized[5]) <= 1e-4 < float(sized[6])
-    assert float(sized[8].removesuffix(" %")) > 0.0
-    answers = rows["`answers`δ <= 0.0001 at ε = 1 after 4 rounds"]
-    assert answers[2].startswith("mine scale 30, sensitivity 2: meets")
-    assert float(answers[4]) <= 1e-4 < float(answers[5])
-    assert any("smallest Laplace, redraw-and-floor" in text for text in told)
+@pytest.mark.slow(reason="with the next one, which has the same tables: alone print sizes of counts of a system")
+def test_the_tables(tables) -> None:
+    found, steps = tables
+    large, small = found["published"]
+    assert {row["target"] for row in (large, small)} == {"δ <= 0.0001 at e^ε = 2 after 4 rounds"}
+    assert (large["published noise"], small["published noise"]) == ("large (Laplace)", "small (Gaussian)")
+    assert large["redraw-and-floor"].startswith("meets, δ <= ")
+    assert small["redraw-and-floor"].startswith("**refuted**, δ >= ")
+    assert large["clamp-and-ceil"] == ""
+    sized = next(row for row in found["smallest"] if row["smallest noise"] == "Gaussian")
+    assert float(sized["meets: δ at most"]) <= 1e-4 < float(sized["40 % less is refuted: δ at least"])
+    assert float(sized["messages saved"].removesuffix(" % against large (Laplace)")) > 0.0
+    (answers,) = found["amounts"]
+    assert answers["target"] == "δ <= 0.0001 at ε = 1 after 4 rounds"
+    assert answers["published noise"].startswith("mine scale 30, sensitivity 2: meets")
+    assert float(answers["meets: δ at most"]) <= 1e-4 < float(answers["40 % less is refuted: δ at least"])
+    assert any("smallest Laplace, redraw-and-floor" in text for text in steps)
 
 
-@pytest.mark.slow(reason="has the table of the one before")
-def test_what_is_printed_meets_the_target(systems, table) -> None:
+@pytest.mark.slow(reason="has the tables of the one before")
+def test_what_is_printed_meets_the_target(systems, tables) -> None:
     counts = systems[0]
     assert isinstance(counts.observation, NoisyCounts)
-    rows = [line.split("|") for line in table[0] if line.startswith("| Laplace")]
-    mean, scale = (float(cell.replace(",", "")) for cell in rows[0][3:5])
+    row = next(row for row in tables[0]["smallest"] if row["smallest noise"] == "Laplace")
+    mean, scale = (float(row[name].replace(",", "")) for name in ("mean", "scale"))
     bounds = privacy_bounds(counts.observation.family(Laplace).pair(mean, scale), compositions=4, epsilon=math.log(2))
     assert float(bounds.delta_upper.values[0, 0]) <= 1e-4
 
@@ -88,7 +95,7 @@ def test_sizes_of_a_system(systems) -> None:
     assert sized.delta_upper <= 1e-4 < sized.refuted_delta_lower
     assert sized.mean is not None
     assert sized.expected_messages == pytest.approx(
-        counts.observation.family(Gaussian).messages(sized.mean, sized.scale), rel=1e-9
+        counts.observation.expected_messages(Gaussian, sized.mean, sized.scale), rel=1e-9
     )
     assert size_system(answers, answers.targets[0]).ordered
 
@@ -97,7 +104,7 @@ def test_what_a_system_does_not_take(systems) -> None:
     counts, answers = systems
     with pytest.raises(InvalidInputError, match="reading: expected one of redraw-and-floor for counts, got 'clamp"):
         size_system(counts, counts.targets[0], reading="clamp-and-ceil")
-    with pytest.raises(InvalidInputError, match="noise: answers has no noisy counts"):
+    with pytest.raises(InvalidInputError, match="noise: expected none for answers"):
         size_system(answers, answers.targets[0], noise=Laplace)
 
 
@@ -123,16 +130,15 @@ systems:
 """
 
 
-def test_the_table_goes_on_where_a_target_has_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_tables_go_on_where_a_target_has_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "systems.yaml"
     path.write_text(_UNSIZED, encoding="utf-8")
-    assert print_tables(["--systems", str(path), "--tolerance", "0.1"]) == 1
-    printed = capsys.readouterr()
-    first, second = printed.out.splitlines()[-2:]
-    assert first.startswith("| `responses` | δ <= 0.9 at ε = 30 after 1 round | none | none: delta: every scale of")
-    assert first.count("|") == second.count("|") == 7
-    assert "| 1 - p = 0.2" in second
-    assert "got none for an entry: responses, 1 rounds: delta: every scale of" in printed.err
+    assert write_tables(["--systems", str(path), "--tolerance", "0.1", "--folder", str(tmp_path)]) == 1
+    first, second = rows_of((tmp_path / "amounts.csv").read_text(encoding="utf-8"))
+    assert (first["system"], first["target"]) == ("responses", "δ <= 0.9 at ε = 30 after 1 round")
+    assert first["smallest noise"].startswith("none: ")
+    assert second["smallest noise"].startswith("1 - p = 0.2")
+    assert "no answer: responses, 1 rounds: " in capsys.readouterr().err
 
 
 def test_what_cannot_be_judged_or_sized_says_so(systems, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,11 +147,11 @@ def test_what_cannot_be_judged_or_sized_says_so(systems, monkeypatch: pytest.Mon
 
     monkeypatch.setattr("pipelines.sizing_tables.judge", refuse)
     monkeypatch.setattr("pipelines.sizing_tables.size_system", refuse)
-    lines: list[str] = []
-    with pytest.raises(BatchError, match=r"got none for 6 entries: counts, 4 rounds: large \(Laplace\): a\|b"):
-        lines.extend(sizing_table(systems, tolerance=0.1))
-    assert [line.count(r"none: a\|b") for line in lines if line.startswith("| Gaussian")] == [1]
-    assert r"mine scale 30, sensitivity 2: not judged: a\|b" in lines[-1]
+    tables, problems = sizing_tables(systems, tolerance=0.1)
+    assert len(problems) == 6
+    assert problems[0] == "counts, 4 rounds: large (Laplace): a|b"
+    assert [row["mean"] for row in rows_of(tables["smallest"])] == ["none: a|b"] * 2
+    assert rows_of(tables["amounts"])[0]["published noise"] == "mine scale 30, sensitivity 2: not judged: a|b"
 
 
 @pytest.mark.nightly
