@@ -30,12 +30,13 @@ extensions = [
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 nitpicky = True
-# A type variable has no page, nor has the base of `Study`; names of matplotlib, an optional package, are imported for
-# type checks alone.
+# A type variable has no page, nor have the bases of `Study` and of discrete noise; names of matplotlib, an optional
+# package, are imported for type checks alone.
 nitpick_ignore = [
     ("py:class", "pbdist.granularity.rules.P"),
     ("py:class", "pbdist.granularity.rules._Known"),
     ("py:class", "pbdist.query.stored.Parts"),
+    ("py:class", "pbdist.mechanisms.integer_noise.WholeNoise"),
     ("py:class", "Axes"),
     ("py:class", "Figure"),
 ]

@@ -34,7 +34,7 @@ INVENTORIES = sorted((ROOT / "docs" / "inventories").glob("*.txt"))
 EXAMPLES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts)
     for path in (ROOT / "pbdist").rglob("*.py")
-    if ">>> " in path.read_text(encoding="utf-8")
+    if re.search(r">>> (?!.*doctest: \+SKIP)", path.read_text(encoding="utf-8"))
 )
 #: Of pages that ask between the points of small stores.
 WIDE = pytest.mark.filterwarnings("ignore::pbdist.PrecisionWarning")

@@ -125,7 +125,7 @@ def size(
     family : mechanism class, CountFamily or callable
         - A class such as `pbdist.Gaussian`: its scale is sized (`Poisson`: the mean; `RandomizedResponse`: the
           probability of a lie, 1 - p, at most 1/2; `KaryRandomizedResponse` of a ``k``: at most 1 - 1/k), the other
-          `parameters` are passed on.
+          ``parameters`` are passed on.
         - `pbdist.NoisyCount` with ``noise=pbdist.Laplace`` (or `Gaussian`, `DiscreteLaplace`, `DiscreteGaussian`),
           ``shift`` and ``reading``: mean and scale are sized together, so that the noise takes the fewest messages on
           average; with ``mean`` given, the scale. With ``noise=pbdist.Poisson`` its mean is sized.

@@ -95,7 +95,7 @@ def test_sizes_of_a_system(systems) -> None:
     assert sized.delta_upper <= 1e-4 < sized.refuted_delta_lower
     assert sized.mean is not None
     assert sized.expected_messages == pytest.approx(
-        counts.observation.expected_messages(Gaussian, sized.mean, sized.scale), rel=1e-9
+        counts.observation.family(Gaussian).messages(sized.mean, sized.scale), rel=1e-9
     )
     assert size_system(answers, answers.targets[0]).ordered
 
@@ -104,7 +104,7 @@ def test_what_a_system_does_not_take(systems) -> None:
     counts, answers = systems
     with pytest.raises(InvalidInputError, match="reading: expected one of redraw-and-floor for counts, got 'clamp"):
         size_system(counts, counts.targets[0], reading="clamp-and-ceil")
-    with pytest.raises(InvalidInputError, match="noise: expected none for answers"):
+    with pytest.raises(InvalidInputError, match="noise: answers has no noisy counts"):
         size_system(answers, answers.targets[0], noise=Laplace)
 
 
