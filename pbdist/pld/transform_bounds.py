@@ -68,6 +68,7 @@ class Smoothed:
         self.left_out_bounds: SmoothedBounds | None = None
         #: ln E e^{τ loss} of all rounds at all tilts, about, and from above.
         self._log_moments, self._log_moments_upper = self._moments()
+        self._found: dict[bytes, tuple[FloatArray, FloatArray, FloatArray]] = {}
         #: Frequencies at which terms have fallen.
         self._ends: dict[tuple[float, float, float], float] = {}
         # Chernoff's bounds of all tilts, and that δ is at most 1.
@@ -194,7 +195,13 @@ class Smoothed:
         return np.asarray(0.5 * spread**2 + least > _TWO_MODES)
 
     def _best(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the best tilt τ, the exponent there, and τ times the deviation of tilted losses."""
+        """Return the best tilt τ, the exponent there, and τ times the deviation of tilted losses, and keep them."""
+        key = epsilon.tobytes()
+        if key not in self._found:
+            self._found = {key: self._look(epsilon)}
+        return self._found[key]
+
+    def _look(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         tilt = self.tilts.tilt
         exponent = self._exponent(epsilon)
         index = np.clip(np.argmin(exponent, axis=-1), 1, tilt.size - 2)
