@@ -73,12 +73,7 @@ class ConvolutionPlan:
 def plan_chunks(x: Vector, y: Vector, survey: Survey = IN_MEMORY) -> ConvolutionPlan | None:
     """ChunkPlan the convolution of two vectors by chunks, or tell by None that it is to be summed directly.
 
-    Parameters
-    ----------
-    x, y : Vector
-        Finite and non-negative, the first and the last element above 0.
-    survey : Survey, optional
-        What looks at the vectors.
+    They are finite and non-negative, and their first and last elements above 0. `survey` looks at them.
     """
     cut = _Cut(x, y, _CHUNKS[0], survey=survey)
     plan = flat_plan(cut.segments_x, cut.segments_y)

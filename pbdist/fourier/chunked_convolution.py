@@ -50,17 +50,8 @@ _FEWEST_COLUMNS = 8
 def convolve_blocks(chunks_x: Chunks, chunks_y: Chunks, plan: ChunkPlan) -> tuple[FloatArray, FloatArray]:
     """Add up the blocks of a plan.
 
-    Parameters
-    ----------
-    chunks_x, chunks_y : Chunks, shapes (P, c) and (Q, c)
-        The vectors. Pass the same object twice to save transforms.
-    plan : ChunkPlan
-        What to do.
-
-    Returns
-    -------
-    values, bound : ndarray, shape ((P + Q) c,)
-        Elementwise ``|values - exact| <= bound``, by the module's docstring.
+    Pass the same object twice to save transforms. Returns values and their bound, elementwise
+    ``|values - exact| <= bound``, by the module's docstring.
     """
     chunk = chunks_x.shape[1]
     same = chunks_x is chunks_y
@@ -122,15 +113,7 @@ def run_windows(run: Run) -> Windows:
 def widths(run: Run, windows: Windows, chunk: int, norms_x: FloatArray, norms_y: FloatArray) -> FloatArray:
     """Bound on the error of each of the run's blocks in units of its tilted output.
 
-    Parameters
-    ----------
-    run : Run
-    windows : list
-        What `run_windows` returned for it.
-    chunk : int
-        The length of a chunk.
-    norms_x, norms_y : ndarray
-        As `chunk_spectra` returns them, for the chunks that the run reaches.
+    The windows are those of `run_windows`, the norms those of `chunk_spectra`, for the chunks that the run reaches.
     """
     error = transform_error(2 * chunk)
     swing = abs(run.tilt) * (chunk - 1)
@@ -150,19 +133,8 @@ def widths(run: Run, windows: Windows, chunk: int, norms_x: FloatArray, norms_y:
 def block_sums(spectra_x: ComplexArray, spectra_y: ComplexArray, windows: Windows, *, symmetric: bool) -> ComplexArray:
     """Add up the products of the pairs of some blocks of a run, each frequency by itself.
 
-    Parameters
-    ----------
-    spectra_x, spectra_y : ndarray, shapes (p, f) and (q, f)
-        The spectra of the chunks that the run reaches, at all frequencies or at several of them, side by side.
-    windows : list
-        Those of the blocks.
-    symmetric : bool
-        Whether both vectors are the same.
-
-    Returns
-    -------
-    ndarray, shape (blocks, f)
-        A frequency has the same bits whatever other frequencies are passed with it.
+    The spectra are those of the chunks that the run reaches, at all frequencies or at several of them, side by side; a
+    frequency has the same bits whatever other ones are passed with it. Returns an array of shape (blocks, frequencies).
     """
     sums = np.empty((len(windows), spectra_x.shape[1]), dtype=np.complex128)
     most = max((of_x.stop - of_x.start for of_x, _ in windows), default=0)

@@ -139,10 +139,12 @@ def _taken(values: FloatArray, positions: IntArray) -> FloatArray:
     return np.where(inside, values[np.clip(positions, 0, values.size - 1)], -math.inf)
 
 
-def runs_of(segments_x: FloatArray, segments_y: FloatArray, segment: int, level: Level) -> list[Run] | None:
+def runs_of(
+    segments_x: FloatArray, segments_y: FloatArray, segment: int, level: Level, highest: FloatArray
+) -> list[Run] | None:
     """Choose tilts and the ranges of output segments that they serve, or tell by None that tilts do not serve."""
     want, relevant, spare = level.want, level.relevant, level.spare
-    tilts = np.clip(_candidates(max_plus(segments_x, segments_y), relevant), -_STEEPEST, _STEEPEST) / segment
+    tilts = np.clip(_candidates(highest, relevant), -_STEEPEST, _STEEPEST) / segment
     tilts = np.round(tilts / _UNIT) * _UNIT
     middle = (np.arange(max(segments_x.size, segments_y.size)) + 0.5) * segment
     level_x = (segments_x + tilts[:, None] * middle[: segments_x.size]).max(axis=1)
@@ -221,16 +223,16 @@ def _gap(segments: FloatArray) -> tuple[float, int]:
     return float(below[worst]), int(rest[min(1, rest.size - 1)])
 
 
-def _hull(positions: IntArray, heights: FloatArray) -> list[int]:
-    """Indices of the upper hull's corners."""
-    hull = [0]
-    for i in range(1, positions.size):
-        while len(hull) > 1 and (heights[i] - heights[hull[-1]]) * (positions[hull[-1]] - positions[hull[-2]]) >= (
-            heights[hull[-1]] - heights[hull[-2]]
-        ) * (positions[i] - positions[hull[-1]]):
-            hull.pop()
-        hull.append(i)
-    return hull
+def _hull(positions: IntArray, heights: FloatArray) -> IntArray:
+    """Indices of the upper hull's corners: whatever is not above the line between its neighbours is no corner."""
+    left = np.arange(positions.size)
+    while left.size > 2:
+        rises = np.diff(heights[left]) / np.diff(positions[left])
+        corner = np.concatenate(([True], rises[:-1] > rises[1:], [True]))
+        if corner.all():
+            break
+        left = left[corner]
+    return left
 
 
 def _candidates(highest: FloatArray, relevant: BoolArray) -> FloatArray:
@@ -243,7 +245,7 @@ def _candidates(highest: FloatArray, relevant: BoolArray) -> FloatArray:
     if positions.size == 0:
         return np.zeros(1)
     hull = _hull(positions, heights)
-    if len(hull) < 2:
+    if hull.size < 2:
         return np.zeros(1)
     slopes = -np.diff(heights[hull]) / np.diff(positions[hull])
     chosen = np.unique(np.append(slopes, 0.0))
@@ -278,21 +280,10 @@ _UNDERFLOW = 2.0**-500
 def convolve_by_tilts(
     x: FloatArray, y: FloatArray, needs: Needs, beside: tuple[FloatArray, FloatArray] | None = None
 ) -> tuple[FloatArray, FloatArray] | None:
-    """Convolve rows of non-negative vectors, or tell by None that tilts do not serve.
+    r"""Convolve rows of non-negative vectors, elementwise \|values - exact\| <= bound; None where tilts do not serve.
 
-    Parameters
-    ----------
-    x, y : ndarray, shapes (k, n) and (k, m)
-        Finite, no element above 2^300. The same object for squares.
-    needs : Needs
-        What must be known; the bounds hold in any case.
-    beside : (ndarray, ndarray), optional
-        Shapes (n,) and (m,): the result is to be added to their convolution, and need be known as part of that only.
-
-    Returns
-    -------
-    values, bound : ndarray, shape (k, n + m - 1)
-        Elementwise ``|values - exact| <= bound``.
+    `x` and `y` have the shapes (k, n) and (k, m), are finite, and have no element above 2^300; they are the same object
+    for squares. The result is to be added to the convolution of `beside`, and need be known as part of that only.
     """
     same = x is y
     size = x.shape[1] + y.shape[1] - 1
@@ -303,10 +294,11 @@ def convolve_by_tilts(
     first = _Stack(x, segments_of(x, segment), segment)
     second = first if same else _Stack(y, segments_of(y, segment), segment)
     larger = None if beside is None else max_plus(*(segments_of(each[None], segment) for each in beside))
-    level = needed(max_plus(first.segments, second.segments), larger, needs, segment)
+    highest = max_plus(first.segments, second.segments)
+    level = needed(highest, larger, needs, segment)
     careful = replace(level, spare=max(level.spare - _CARE, 0.0))
-    for attempt, how in ((_convolved, level), (_convolved, careful), (_by_parts, careful)):
-        found = attempt(first, second, how)
+    for how in (level, careful, None):
+        found = _by_parts(first, second, careful) if how is None else _convolved(first, second, how, highest)
         if found is not None and _known_well(*found, needs, level, segment):
             return found
     return None
@@ -314,17 +306,25 @@ def convolve_by_tilts(
 
 @np.errstate(over="ignore")
 def _known_well(values: FloatArray, bound: FloatArray, needs: Needs, level: Level, segment: int) -> bool:
-    """Whether the bounds add little to the masses beyond each element, in both directions."""
-    error, mass, allowance = bound.max(axis=0), values.max(axis=0), needs.allowance
-    half = np.clip((0.5 * needs.spacing) * (needs.first + np.arange(float(error.size))), -300.0, 300.0)
+    """Whether the bounds add little to the masses beyond each segment, in both directions."""
+    mass, error = (_summed(rows, segment) for rows in (values, bound))
+    allowance, places = needs.allowance, segment * (np.arange(float(mass.size)) + 0.5)
+    half = np.clip((0.5 * needs.spacing) * (needs.first + places), -300.0, 300.0)
     for weights, beyond, way in ((np.exp(half), level.above, -1), (np.exp(-half), level.below, 1)):
-        known = np.exp2(np.clip(np.append(beyond, beyond[-1]), -1000.0, 1000.0))
-        masses = np.cumsum((mass * weights)[::way])[::way] + np.repeat(known, segment)[: error.size]
+        known = np.exp2(np.clip(beyond, -1000.0, 1000.0))
+        known = np.append(known, np.full(mass.size, known[-1]))[: mass.size]
+        masses = np.cumsum((mass * weights)[::way])[::way] + known
         errors = np.cumsum((error * weights)[::way])[::way]
         most = np.minimum(_RARE_ENOUGH * allowance.rare * masses, _ENOUGH * allowance.added * np.max(masses))
-        if np.any(errors > most + allowance.floor):
+        if not np.all(errors <= most + allowance.floor):
             return False
     return True
+
+
+def _summed(rows: FloatArray, segment: int) -> FloatArray:
+    """Sum over each segment what is largest of all rows."""
+    result: FloatArray = np.add.reduceat(rows.max(axis=0), np.arange(0, rows.shape[1], segment))
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,7 +360,8 @@ def _by_parts(x: _Stack, y: _Stack, level: Level) -> tuple[FloatArray, FloatArra
         for j, (start_y, stop_y) in enumerate(parts_y[: i + 1] if same else parts_y):
             alone = same and i == j
             part_y = part_x if alone else y.part(start_y, stop_y)
-            found = _convolved(part_x, part_y, level.part(start_x + start_y, stop_x + stop_y - 1))
+            part = level.part(start_x + start_y, stop_x + stop_y - 1)
+            found = _convolved(part_x, part_y, part, max_plus(part_x.segments, part_y.segments))
             if found is None:
                 return None
             twice = 2.0 if same and not alone else 1.0
@@ -377,16 +378,15 @@ def _by_parts(x: _Stack, y: _Stack, level: Level) -> tuple[FloatArray, FloatArra
     return values, bound * (1.0 + 2.0**-40) + 2.0**-46 * np.abs(values)
 
 
-def _convolved(x: _Stack, y: _Stack, level: Level) -> tuple[FloatArray, FloatArray] | None:
+def _convolved(x: _Stack, y: _Stack, level: Level, highest: FloatArray) -> tuple[FloatArray, FloatArray] | None:
     """Convolve two stacks of rows where a few tilts serve all that is needed; with bounds of the errors."""
-    highest = max_plus(x.segments, y.segments)
     size_x, size_y = x.rows.shape[1], y.rows.shape[1]
     values = np.zeros((x.rows.shape[0], size_x + size_y - 1))
     bound = np.full(values.shape, np.inf)
     # Far below what lies beside it, or in another part, nothing need be known.
     telling = level.relevant & (highest >= level.want - BESIDE)
     if telling.any():
-        runs = runs_of(x.segments, y.segments, x.segment, replace(level, relevant=telling))
+        runs = runs_of(x.segments, y.segments, x.segment, replace(level, relevant=telling), highest)
         if runs is None:
             return None
         _run(x, y, runs, (values, bound))

@@ -41,16 +41,7 @@ class Vector(Protocol):
 class Chunks:
     """A vector in chunks: scaled by a power of two, without its towers, padded by zeros.
 
-    Parameters
-    ----------
-    vector : Vector
-        Finite and non-negative.
-    chunk : int
-        The length of a chunk.
-    exponent : int
-        The vector is multiplied by 2^-exponent.
-    towers : ndarray of int
-        The positions of elements that are taken as 0.
+    The vector is finite and non-negative; it is multiplied by 2^-exponent, and `towers` are elements taken as 0.
     """
 
     def __init__(self, vector: Vector, chunk: int, exponent: int, towers: IntArray) -> None:
@@ -99,12 +90,7 @@ def ranges(start: int, stop: int, step: int) -> Iterator[tuple[int, int]]:
 def tower_candidates(rows: FloatArray, start: int) -> tuple[int, IntArray]:
     """Return how many segments of some chunks are suspect, and the positions of their towers.
 
-    Parameters
-    ----------
-    rows : ndarray, shape (k, c)
-        Consecutive chunks of non-negative elements.
-    start : int
-        The position of the first element.
+    The rows are consecutive chunks of non-negative elements, the first of which is at position `start`.
     """
     segments = rows.reshape(rows.shape[0] * SEGMENTS, -1)
     none = np.zeros(0, dtype=np.int64)
@@ -267,14 +253,7 @@ def plan_blocks(
 ) -> ChunkPlan:
     """Choose a tilt and the pairs of chunks for every output block.
 
-    Parameters
-    ----------
-    segments_x, segments_y : ndarray
-        What `segment_maxima` returned for either vector.
-    chunk : int
-        The length of a chunk.
-    wanted : ndarray of bool, optional
-        Which blocks to compute; all of them by default.
+    The segments are those of `segment_maxima`; all blocks are computed unless `wanted` says which.
     """
     segment = chunk // SEGMENTS
     steepest = (

@@ -20,6 +20,7 @@ from pbdist.pld.transform_bounds import (
     MAX_FREQUENCIES,
     TransformRows,
     has_transforms,
+    seconds_of_sums,
 )
 from pbdist.types import Direction
 
@@ -28,12 +29,11 @@ from pbdist.types import Direction
 _SECONDS_PER_TILT, _SECONDS_PER_BIN, _SECONDS_PER_SAMPLED_BIN = 3.0e-3, 2.5e-7, 6.0e-7
 _SECONDS_PER_POSITION, _SECONDS_PER_FREQUENCY = 1.5e-7, 1.5e-8
 #: Of a ladder: a product, a position of it; climbs of a table, on the average.
-_SECONDS_PER_PRODUCT, _SECONDS_PER_LADDER_POSITION, _CLIMBS = 3.0e-3, 5.0e-7, 1.7
+_SECONDS_PER_PRODUCT, _SECONDS_PER_LADDER_POSITION, _CLIMBS = 1.5e-3, 2.5e-7, 1.7
 #: No ladder is quicker than this, seconds.
 _SOON = 0.02
-#: Of exact transforms: frequencies of a period and a ratio; seconds of a tilt, and of a frequency, and by how much more
-#: for each ε.
-_PER_PERIOD, _SECONDS_PER_GROUP, _SECONDS_PER_TERM, _PER_POINT = 1.4, 5e-3, 7e-7, 0.03
+#: Of exact transforms: frequencies of a period and a ratio.
+_PER_PERIOD = 1.4
 #: Of exact transforms: bytes of a frequency, with all that is computed for it; and least bytes.
 _BYTES_PER_FREQUENCY, _MIN_BYTES = 1500, 150_000_000
 #: Seconds for a point by parts of the losses; up to so many seconds no ladder is considered.
@@ -107,8 +107,7 @@ def _transform_cost(question: Question, transforms: TransformRows, row: int) -> 
             period = side.period(epsilon, group.log_delta, group.tilt, question.tolerance)
             number = _PER_PERIOD * period / transforms.first_ratio(side, epsilon, question.tolerance)
             if number <= MAX_FREQUENCIES:
-                points = 1.0 + _PER_POINT * epsilon.size
-                total += _SECONDS_PER_GROUP + _SECONDS_PER_TERM * number * points
+                total += seconds_of_sums(number, epsilon.size)
                 largest = max(largest, number)
     return total, largest, left
 

@@ -14,7 +14,7 @@ from pbdist.pld.closed_form import log_delta_above as log_above_one
 from pbdist.pld.closed_form import log_delta_below as log_below_one
 from pbdist.pld.cost import FEW_SECONDS, SECONDS_OF_PARTS, chosen_rows, frequency_cost, ladder_cost
 from pbdist.pld.fallback import Fallback, bounds_near_the_largest_loss
-from pbdist.pld.ladder import given_width_bounds, ladder_bounds
+from pbdist.pld.ladder import CLIMBS, given_width_bounds, ladder_bounds
 from pbdist.pld.many_rounds import bounds_below_floor, many_round_bounds
 from pbdist.pld.question import Question
 from pbdist.pld.state import LARGEST_READ
@@ -36,6 +36,8 @@ _PASSES, _LEAST, _MOST, _AIM = 3, 0.7, 1.0 / 16.0, 0.75
 _LONGEST, _LARGEST = 30.0, 2_000_000_000
 #: After so many lower bounds of 0 without an excuse no further one is looked at.
 _EXCUSES = 16
+#: Rows of which the ends are bounded first.
+_FEWEST_ROWS = 6
 #: How closely an excuse is looked at: tolerance where losses are irregular, and on a lattice; climbs; seconds at most.
 _EXCUSE_TOLERANCE, _EXCUSE_CLIMBS, _EXCUSE_SECONDS = (0.1, 1e-4), 2, 5.0
 #: Brackets beyond this are looked at once more, by what holds for every pair.
@@ -194,10 +196,10 @@ class _Table:
         lower = log_least_known(question.counts, question.rounds, question.epsilon)
         self.take(range(question.rounds.size), lower, np.zeros_like(self.log_upper))
 
-    def _rows_by_transforms(self, transforms: TransformRows, *, parts: bool) -> None:
-        """Bound the rows that miss by exact transforms."""
+    def _rows_by_transforms(self, transforms: TransformRows, rows: Sequence[int], *, parts: bool) -> None:
+        """Bound rows by exact transforms."""
         question = self.question
-        for row in self._missed_rows():
+        for row in rows:
             known = self.log_lower[:, row], self.log_upper[:, row]
             lower, upper = transforms.row(row, known, parts=parts)
             self.take([row], lower[:, None], upper[:, None])
@@ -208,7 +210,18 @@ class _Table:
     def _by_transforms(self) -> None:
         """Bound all by exact transforms, and what is left by parts of losses or by a ladder."""
         transforms = TransformRows(self.question)
-        self._rows_by_transforms(transforms, parts=False)
+        rows = sorted(self._missed_rows(), key=lambda row: int(self.question.rounds[row]))
+        # What the fewest and the most rounds take tells whether one climb of a ladder bounds all rows sooner.
+        ends = rows if len(rows) < _FEWEST_ROWS else [rows[0], rows[-1]]
+        self._rows_by_transforms(transforms, ends, parts=False)
+        left = [row for row in rows if row not in ends]
+        if left:
+            each = (transforms.seconds + SECONDS_OF_PARTS * transforms.left_to_parts) / len(ends)
+            asked = self.question.beside(float(self._judged_lower().min()))
+            if _not_too_long(asked, self._missed_rows(), each * len(left)):
+                self._ladder(asked, self._missed_rows(), climbs=1)
+            missed = self._missed_rows()
+            self._rows_by_transforms(transforms, [row for row in left if row in missed], parts=False)
         if not self._missed_rows():
             return
         # A δ that is little beside the known ones need not be bounded closely.
@@ -218,7 +231,7 @@ class _Table:
         ladder_first = seconds > FEW_SECONDS and _not_too_long(asked, self._missed_rows(), seconds)
         if ladder_first:
             self._ladder(asked, self._missed_rows())
-        self._rows_by_transforms(transforms, parts=True)
+        self._rows_by_transforms(transforms, self._missed_rows(), parts=True)
         rows = self._missed_rows()
         if rows and not ladder_first and _not_too_long(asked, rows):
             self._ladder(asked, rows)
@@ -266,7 +279,7 @@ class _Table:
         left = tuple(direction for direction, known in zip(Direction, met, strict=True) if not known)
         return question if question.symmetric or not left else replace(question, asked=left)
 
-    def _ladder(self, question: Question, rows: Sequence[int]) -> None:
+    def _ladder(self, question: Question, rows: Sequence[int], *, climbs: int = CLIMBS) -> None:
         if not rows:
             return
         # Beyond the largest ε that can be read δ is at most what it is there.
@@ -278,7 +291,7 @@ class _Table:
             epsilon=np.append(question.epsilon[within], [LARGEST_READ] if beyond.size else []),
             floor=max(question.floor, MIN_FLOOR),
         )
-        found = ladder_bounds(asked, rows)
+        found = ladder_bounds(asked, rows, climbs=climbs)
         if found is None:
             return
         shape = (2, len(rows), question.epsilon.size)

@@ -47,7 +47,7 @@ MAX_LEAVES = 1 << 40
 _MAX_IRREGULAR = 1 << 32
 
 #: How often a ladder is climbed for a table.
-_CLIMBS = 4
+CLIMBS = 4
 #: Different pairs of a round, and its leaves, at most.
 _MAX_PAIRS = 4096
 #: Positions of the first climb, at most; of each further one eight times as many.
@@ -80,7 +80,7 @@ def serves(question: Question) -> bool:
     return len(question.counts) <= _MAX_PAIRS and leaves <= most and question.largest <= LARGEST_READ
 
 
-def ladder_bounds(question: Question, rows: Sequence[int], *, climbs: int = _CLIMBS) -> LadderBounds | None:
+def ladder_bounds(question: Question, rows: Sequence[int], *, climbs: int = CLIMBS) -> LadderBounds | None:
     """Bound δ for the r of some rows and every ε, with at most `climbs` ladders; None where no ladder serves."""
     if not serves(question):
         return None

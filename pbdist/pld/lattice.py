@@ -67,6 +67,10 @@ class Dominating:
             u[row.first - first : row.first - first + row.size] += row.u
         return Dominating(self.spacing, first, u * (1.0 + 2.0 * _U))
 
+    def twice(self) -> "Dominating":
+        """Twice the masses, exactly."""
+        return replace(self, u=2.0 * self.u)
+
     @property
     def vectors(self) -> tuple[tuple[FloatArray, Rounding], ...]:
         """The vectors, and to which side each is rounded."""
@@ -196,6 +200,10 @@ class Exact:
             rows[0, part] += row.own * factor
             rows[1, part] += row.other / factor
         return Exact(self.spacing, first, self.label, rows[0] * (1.0 - rounding), rows[1] * (1.0 + rounding))
+
+    def twice(self) -> "Exact":
+        """Twice the masses, exactly."""
+        return replace(self, own=2.0 * self.own, other=2.0 * self.other)
 
     @property
     def vectors(self) -> tuple[tuple[FloatArray, Rounding], ...]:

@@ -343,8 +343,8 @@ _LEFT_OUT = 1e-20
 #: Degree of an interpolation. Width of the first panel; of later ones relative to where they begin and to the panel
 #: before; factor by which a panel that is too wide is narrowed.
 _DEGREE, _FIRST_PANEL, _GROWTH, _WIDER, _NARROWER = 24, 2.0, 0.8, 1.6, 0.7
-#: Up to so many frequencies are summed one by one.
-_FEW = 2000
+#: Up to so many frequencies are summed one by one, and once up to so many; the first ones together.
+_FEW, _ONCE, _FIRST_BLOCK = 1500, 6000, 64
 #: Ellipses that are tried.
 _ELLIPSES = np.array([1.8, 3.0, 5.5])
 #: Error of an interpolation relative to the sizes of all terms; half the narrowest panel.
@@ -419,16 +419,14 @@ class TransformLine:
         #: What every value is off by, but for interpolation and rounding.
         self._constant_error = (2.02 * quadrature + lost) * (1.0 + 1e-6)
         self._panels: list[_Panel] = []
+        #: Whether many frequencies were summed before: panels pay where more are.
+        self._asked = False
 
-    def log_largest(self, t: float) -> float:
-        r"""Return an upper bound on ln \|χ\| for all frequencies from t on, relative to e^{log_scale}."""
-        terms = float(np.dot(self._weight, np.exp(-t * self._every_turn))) * (1.0 + 1e-9) + self._constant_error
+    def log_largest(self, t: FloatArray | float) -> FloatArray:
+        r"""Return upper bounds on ln \|χ\| for all frequencies from each t on, relative to e^{log_scale}."""
+        terms = np.dot(np.exp(-np.multiply.outer(t, self._every_turn)), self._weight)
         # It is nowhere larger than at t = 0.
-        return min(math.log(terms), self._log_largest)
-
-    def log_fall(self, t: float) -> float:
-        r"""Return by how much ln \|χ\| is at least less than at t = 0, for all frequencies from t on; not a bound."""
-        return self.log_largest(t) - self._log_largest
+        return np.asarray(np.minimum(np.log(terms * (1.0 + 1e-9) + self._constant_error), self._log_largest))
 
     def logarithms(self, spacing: float, number: int) -> tuple[ComplexArray, FloatArray]:
         """Return ln χ at t = spacing × 0, 1, .. number - 1, but for its phase t ln(1 - q).
@@ -456,7 +454,8 @@ class TransformLine:
 
     def _values(self, spacing: float, number: int) -> tuple[ComplexArray, FloatArray]:
         t: FloatArray = spacing * np.arange(number).astype(np.float64)
-        if number <= _FEW:
+        if number <= _FEW or (number <= _ONCE and not self._asked):
+            self._asked |= number > _FEW
             return self._one_by_one(t)
         self._extend(float(t[-1]))
         where = np.searchsorted(np.array([panel.end for panel in self._panels[:-1]]), t)
@@ -483,7 +482,7 @@ class TransformLine:
         values, errors = np.empty(t.size, dtype=np.complex128), np.empty(t.size)
         first = 0
         while first < t.size:
-            last = min(max(2 * first, first + 16), t.size)
+            last = min(max(2 * first, first + _FIRST_BLOCK), t.size)
             present = self._present(float(t[first]), float(t[last - 1]))
             values[first:last] = present.constant + self._even_terms(t[first:last], ~present.fallen)
             errors[first:last] = (present.rounding + present.off) * 1.01
@@ -722,7 +721,7 @@ class Powers:
             self.exponents += power * line.log_scale_size
         # What lies beyond all frequencies.
         last = float(self._t[-1])
-        self._log_beyond = sum(number * count * line.log_largest(last) for line, _, count in lines)
+        self._log_beyond = float(sum(number * count * line.log_largest(last) for line, _, count in lines))
         self._scaled()
 
     def _scaled(self) -> None:
@@ -795,7 +794,7 @@ class Differences(Powers):
         # Values that small have lost digits by underflow, or replace such values.
         self._doubt += np.log1p((error + _FAINT * (1.0 + number)) / size)
         self._doubt[doubts > 300.0] = math.inf
-        self._log_beyond = log_most(line, part, number, float(self._t[-1])) - self._log_scale
+        self._log_beyond = float(log_most(line, part, number, float(self._t[-1]))) - self._log_scale
         super()._scaled()
 
 
@@ -847,10 +846,10 @@ def _one_less_power(part: ComplexArray, off: FloatArray, number: int) -> tuple[C
     return result, np.where(known & (doubt < 1.0) & (power.real < 600.0), error, np.inf)
 
 
-def log_most(line: TransformLine, part: TransformLine, number: int, t: float) -> float:
-    r"""Bound ln \|P^n - U^n\| from frequency t on: \|U\| <= \|P\| + \|V\|, and n factors differ by V."""
+def log_most(line: TransformLine, part: TransformLine, number: int, t: FloatArray | float) -> FloatArray:
+    r"""Bound ln \|P^n - U^n\| from frequencies t on: \|U\| <= \|P\| + \|V\|, and n factors differ by V."""
     log_part = part.log_largest(t) + part.log_scale
-    log_both = float(np.logaddexp(line.log_largest(t) + line.log_scale, log_part))
+    log_both = np.logaddexp(line.log_largest(t) + line.log_scale, log_part)
     several = math.log(number) + log_part + (number - 1) * log_both
-    slack = 16.0 * _U * number * (abs(log_both) + line.log_scale_size + part.log_scale_size) + 1e-12
-    return min(several, math.log(2.0) + number * log_both) + slack
+    slack = 16.0 * _U * number * (np.abs(log_both) + line.log_scale_size + part.log_scale_size) + 1e-12
+    return np.asarray(np.minimum(several, math.log(2.0) + number * log_both) + slack)

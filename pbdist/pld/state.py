@@ -163,28 +163,30 @@ def _outwards(lowest: float, highest: float, step: float) -> tuple[float, float]
 
 
 def _far_parts(kinds: Sequence[tuple[Masses[Any], Masses[Any], bool]], allowance: Allowance) -> list[Any]:
-    """Return f₁ * (f₂ + c₂') + c₁' * f₂ of each kind, None where no state has a far part."""
+    """Return f₁ * (f₂ + c₂') + c₁' * f₂ of each kind, f * (f + 2c') of a square; None where no state has a far part."""
     spacings = [masses.far.spacing for one, two, _ in kinds for masses in (one, two) if masses.far is not None]
     if not spacings:
         return [None] * len(kinds)
-    coarse = [(_as_coarse(one.core, spacings[0]), _as_coarse(two.core, spacings[0])) for one, two, _ in kinds]
+    square = all(one is two for one, two, _ in kinds)
+    first = [_as_coarse(one.core, spacings[0]) for one, _, _ in kinds]
+    second = first if square else [_as_coarse(two.core, spacings[0]) for _, two, _ in kinds]
     results: list[Any] = [None] * len(kinds)
-    beside = coarse[0]
+    beside = first[0], second[0]
     # Masses of all kinds have a far part, or none has.
     firsts = [one.far for one, _, _ in kinds if one.far is not None]
     seconds = [two.far for _, two, _ in kinds if two.far is not None]
     if firsts:
+        cores = [core.twice() for core in second] if square else second
         wholes = [
-            (core if two.far is None else two.far.joined(core))
-            for (_, two, _), (_, core) in zip(kinds, coarse, strict=True)
+            (core if two.far is None else two.far.joined(core)) for (_, two, _), core in zip(kinds, cores, strict=True)
         ]
         factors = [
             Factor(far, whole, mirrored) for far, whole, (_, _, mirrored) in zip(firsts, wholes, kinds, strict=True)
         ]
         results = list(convolved(factors, allowance, beside))
-    if seconds:
+    if seconds and not square:
         factors = [
-            Factor(core, far, mirrored) for far, (core, _), (_, _, mirrored) in zip(seconds, coarse, kinds, strict=True)
+            Factor(core, far, mirrored) for far, core, (_, _, mirrored) in zip(seconds, first, kinds, strict=True)
         ]
         more = convolved(factors, allowance, beside)
         results = [new if old is None else old.joined(new) for old, new in zip(results, more, strict=True)]

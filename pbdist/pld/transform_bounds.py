@@ -42,9 +42,10 @@ _AT_ONCE = 4
 _KEPT = 16
 #: The first look at tilts goes up to this times the deviation of one event.
 _FIRST_TILT = 60.0
-#: Periods that are tried, relative to 2 / tilt, the part of the tolerance that the others may take, and how
-#: many are looked at together.
-_PERIODS, _OF_PERIODS, _LOOKED_AT = np.geomspace(1.0, 3000.0, 60), 1e-3, 9
+#: The shortest and the longest period, relative to 2 / tilt, and the part of the tolerance that the others may take.
+_PERIODS, _OF_PERIODS = (1.0, 3000.0), 1e-3
+#: A frequency is looked for among so many, so many times.
+_TRIED, _NARROWED = 12, 3
 #: Near tilts at which rare large losses take over, tilted losses seem to be spread far more than they are.
 _STEEP = 30.0
 #: By so much, nats, the square of their deviations exceeds what is normal.
@@ -67,6 +68,9 @@ class Smoothed:
         self.left_out_bounds: SmoothedBounds | None = None
         #: ln E e^{τ loss} of all rounds at all tilts, about, and from above.
         self._log_moments, self._log_moments_upper = self._moments()
+        self._found: dict[bytes, tuple[FloatArray, FloatArray, FloatArray]] = {}
+        #: Frequencies at which terms have fallen.
+        self._ends: dict[tuple[float, float, float], float] = {}
         # Chernoff's bounds of all tilts, and that δ is at most 1.
         self._other = np.concatenate(([0.0], tilts.tilt))
         self._log_factors = np.concatenate(([0.0], self._log_moments_upper + tilts.log_largest))
@@ -97,42 +101,47 @@ class Smoothed:
 
     def nearly_all(self, epsilon: FloatArray) -> FloatArray:
         """Return lower bounds on ln δ: 1 - δ = E min(1, e^{ε-ℓ}) <= E e^{τ(ℓ-ε)} for -1 <= τ <= 0."""
-        exponent = self.number * (self.rounds.log_moment(_BELOW) + self.rounds.log_moment_error(_BELOW))
-        exponent = exponent - np.multiply.outer(epsilon, _BELOW)
+        exponent = self.number * _gentlest(self.rounds) - np.multiply.outer(epsilon, _BELOW)
         rest = np.exp(np.minimum(np.min(exponent, axis=-1) + 1e-9 * (1.0 + epsilon), 0.0))
         with np.errstate(divide="ignore"):
             return np.asarray(np.log1p(-np.maximum(rest, 1e-300)) * (1.0 + 8.0 * _U))
 
     def excess(self, epsilon: FloatArray, tilt: float) -> FloatArray:
         """By how much ln of Chernoff's bound is larger with this tilt than with the best one."""
-        tilts = self.tilts
-        exponent = self._exponent(epsilon)
-        own = np.array([np.interp(math.log(tilt), np.log(tilts.tilt), row) for row in exponent])
+        grid, exponent = self.tilts.tilt, self._exponent(epsilon)
+        place = min(max(int(np.searchsorted(grid, tilt)), 1), grid.size - 1)
+        share = min(max(math.log(tilt / grid[place - 1]) / math.log(grid[place] / grid[place - 1]), 0.0), 1.0)
+        own = (1.0 - share) * exponent[:, place - 1] + share * exponent[:, place]
         return np.asarray(own - np.min(exponent, axis=-1))
 
     def _exponent(self, epsilon: FloatArray) -> FloatArray:
         tilts = self.tilts
-        exponent = self._log_moments - np.log(tilts.tilt * (1.0 + tilts.tilt))
+        exponent = self._log_moments - tilts.log_kernel
         return np.asarray(exponent - np.multiply.outer(epsilon, tilts.tilt))
 
     def size(self, tilt: float, ratio: float, period: float, cut: float = _CUT) -> int:
         """Return the number of frequencies above which terms are less than the largest by so many nats."""
         variance = ratio**2 + self.number * self.rounds.variance
-        low, high = 0.0, math.sqrt(2.0 * cut / variance)
-        for _ in range(12):
-            middle = 0.5 * (low + high)
-            left = self.log_fall(tilt, middle)
-            low, high = (low, middle) if left - 0.5 * variance * middle**2 < -cut else (middle, high)
-        return math.ceil(high * period / (2.0 * math.pi)) + 2
+        key = tilt, variance, cut
+        if key not in self._ends:
+            low, high = 0.0, math.sqrt(2.0 * cut / variance)
+            for _ in range(_NARROWED):
+                tried = np.linspace(low, high, _TRIED + 1)[1:]
+                left = self.log_fall(tilt, tried) - 0.5 * variance * tried**2
+                found = min(int(np.argmax(left < -cut)) if left[-1] < -cut else _TRIED, _TRIED - 1)
+                low, high = (float(tried[found - 1]) if found else low), float(tried[found])
+            self._ends[key] = high
+        return math.ceil(self._ends[key] * period / (2.0 * math.pi)) + 2
 
-    def log_fall(self, tilt: float, t: float) -> float:
-        """By how much terms are less from frequency t on than at 0, but for Gaussian mechanisms; about."""
+    def log_fall(self, tilt: float, t: FloatArray) -> FloatArray:
+        """By how much terms are less from frequencies t on than at 0, but for Gaussian mechanisms; about."""
         lines = self.lines_at(tilt)
         if self.large is None:
-            return sum(self.number * count * line.log_fall(t) for line, _, count in lines)
+            falls = [self.number * count * (line.log_largest(t) - line.log_largest(0.0)) for line, _, count in lines]
+            return np.asarray(np.sum(falls, axis=0))
         [(line, _, count)], part = lines, self._large_line(tilt, self.large)
         number = self.number * count
-        return log_most(line, part, number, t) - log_most(line, part, number, 0.0)
+        return np.asarray(log_most(line, part, number, t) - log_most(line, part, number, 0.0))
 
     def powers(self, tilt: float, ratio: float, period: float, cut: float) -> Powers:
         """Return the powers of transforms at all frequencies that matter, with a mechanism of ratio s."""
@@ -186,7 +195,13 @@ class Smoothed:
         return np.asarray(0.5 * spread**2 + least > _TWO_MODES)
 
     def _best(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the best tilt τ, the exponent there, and τ times the deviation of tilted losses."""
+        """Return the best tilt τ, the exponent there, and τ times the deviation of tilted losses, and keep them."""
+        key = epsilon.tobytes()
+        if key not in self._found:
+            self._found = {key: self._look(epsilon)}
+        return self._found[key]
+
+    def _look(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         tilt = self.tilts.tilt
         exponent = self._exponent(epsilon)
         index = np.clip(np.argmin(exponent, axis=-1), 1, tilt.size - 2)
@@ -201,26 +216,18 @@ class Smoothed:
 
     def period(self, epsilon: FloatArray, log_delta: FloatArray, tilt: float, tolerance: float) -> float:
         """Return a period with which hardly anything is added by what lies one or more periods away."""
-        wanted = log_delta + tilt * epsilon + math.log(_OF_PERIODS * tolerance)
-        sides = []
+        wanted = (log_delta + tilt * epsilon + math.log(_OF_PERIODS * tolerance))[:, None]
+        least = 0.0
         for sign, chosen in ((1.0, self._other > tilt), (-1.0, self._other < tilt)):
             if not chosen.any():
-                return 2.0 / tilt * float(_PERIODS[-1])
+                least = math.inf
+                break
+            # Another tilt adds e^{factor - x} / (1 - e^-x), x = period · apart.
             apart = np.abs(self._other[chosen] - tilt)
-            sides.append((apart, self._log_factors[chosen] - np.multiply.outer(sign * epsilon, apart)))
-        first, last = 0, _PERIODS.size - 1
-        while first < last:
-            # Some at a time.
-            tried = np.unique(np.linspace(first, last, _LOOKED_AT).astype(np.int64))
-            added = np.full((tried.size, epsilon.size), -np.inf)
-            for apart, factors in sides:
-                turned = np.multiply.outer(2.0 / tilt * _PERIODS[tried], apart)
-                less = turned + np.log(-np.expm1(-turned))
-                added = np.maximum(added, np.min(factors - less[:, None, :], axis=-1))
-            enough = np.append(np.all(added[:-1] <= wanted, axis=1), True)
-            found = int(np.argmax(enough))
-            first, last = int(tried[found - 1]) + 1 if found else first, int(tried[found])
-        return 2.0 / tilt * float(_PERIODS[last])
+            factors = self._log_factors[chosen] - np.multiply.outer(sign * epsilon, apart)
+            least = max(least, float(np.max(np.min(np.logaddexp(0.0, factors - wanted) / apart, axis=-1))))
+        shortest, longest = _PERIODS
+        return 2.0 / tilt * min(max(0.5 * tilt * least, shortest), longest)
 
     def others(self, epsilon: FloatArray, tilt: float, period: float, ratio: float) -> FloatArray:
         """Bound ln Σ e^{τx} δ(x) over x = ε + m period, m not 0, by Chernoff's bound with other tilts."""
@@ -336,13 +343,19 @@ class Tilts:
             largest = min(3.0 * largest, most)
         return Tilts(*_moments(rounds, largest), lines={} if lines is None else lines)
 
-    @property
+    @cached_property
+    def log_kernel(self) -> FloatArray:
+        """Logarithms of τ (1 + τ)."""
+        return np.asarray(np.log(self.tilt * (1.0 + self.tilt)))
+
+    @cached_property
     def log_largest(self) -> FloatArray:
         """(1 - e^{ε-ℓ})_+ is at most this, exponentiated, times e^{τ(ℓ-ε)}."""
         result: FloatArray = self.tilt * np.log(self.tilt) - (1.0 + self.tilt) * np.log1p(self.tilt)
         return result
 
 
+@lru_cache(maxsize=_KEPT)
 def _tilts(largest: float) -> FloatArray:
     result: FloatArray = exactly(np.geomspace(_MIN_TILT, largest, _TILTS))
     return result
@@ -351,8 +364,14 @@ def _tilts(largest: float) -> FloatArray:
 @lru_cache(maxsize=_KEPT)
 def _steepest(rounds: Rounds, largest: float) -> tuple[FloatArray, FloatArray]:
     """Return the steepest tilts up to so much, and their moments of a round."""
-    tilt = _tilts(largest)[-4:]
+    tilt = _tilts(largest)[-4::3]
     return tilt, rounds.log_moment(tilt)
+
+
+@lru_cache(maxsize=_KEPT)
+def _gentlest(rounds: Rounds) -> FloatArray:
+    """Return upper bounds on the moments of a round at the tilts below 0."""
+    return rounds.log_moment(_BELOW) + rounds.log_moment_error(_BELOW)
 
 
 @lru_cache(maxsize=_KEPT)
@@ -571,8 +590,15 @@ _FEW_ENOUGH = 500
 MAX_FREQUENCIES, _TOO_MANY = 1 << 17, 1.1
 #: A bracket of more than this part of the one before is not tried again.
 _HOPELESS = 0.9
+#: Seconds of a tilt, and of a frequency, and by how much more for each ε.
+_SECONDS_PER_GROUP, _SECONDS_PER_TERM, _PER_POINT = 3e-3, 6e-7, 0.03
 #: ε up to so many times the least are cut alike where both parts matter, and what logarithms of sums may be off by.
 _TOGETHER, SUMMED = 1.5, 1e-12
+
+
+def seconds_of_sums(frequencies: float, points: int) -> float:
+    """Return about the seconds that the sums of one tilt take, on the machine of ``cost``."""
+    return _SECONDS_PER_GROUP + _SECONDS_PER_TERM * frequencies * (1.0 + _PER_POINT * points)
 
 
 def has_transforms(question: Question) -> bool:
@@ -634,6 +660,8 @@ class TransformRows:
         self._waiting: dict[int, list[DirectedRow]] = {}
         #: The smallest ratio that was used.
         self.width = math.inf
+        #: What has been computed takes about so many seconds.
+        self.seconds = 0.0
         #: Number of points that only parts of the losses will bound.
         self.left_to_parts = 0
         self.log_floor = math.log(question.floor) if question.floor > 0.0 else -math.inf
@@ -842,6 +870,7 @@ class TransformRows:
             used = ratio
             self.width = min(self.width, ratio)
             bounds = side.at(tilt, ratio, period, cut)
+            self.seconds += seconds_of_sums(side.size(tilt, ratio, period, cut), epsilon.size)
             lower, upper = bounds.bounds(epsilon)
             yield bounds, lower, upper
             judged = np.maximum(known, lower)

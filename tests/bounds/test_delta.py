@@ -1,6 +1,8 @@
 """`privacy_bounds`: what it returns, and what it refuses."""
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -282,3 +284,21 @@ def test_bad_input_is_named(arguments, field, came):
     assert came in text
     assert "\n" not in text
     assert len(text) < 300
+
+
+def test_a_first_answer_imports_little() -> None:
+    """A fresh process imports xarray and pandas only where a Dataset is built, and nothing that draws or stores."""
+    program = """
+import sys
+from pbdist.mechanisms import SubsampledGaussian
+from pbdist.table import bounds_table
+pair = SubsampledGaussian(2.0, 0.01)
+bounds_table([(pair, 1)], compositions=[100], epsilon=[1.0])
+assert not {"xarray", "pandas", "scipy.linalg"} & set(sys.modules)
+assert len(sys.modules) < 620, len(sys.modules)
+from pbdist import privacy_bounds
+privacy_bounds(pair, compositions=100, epsilon=1.0)
+assert not {"matplotlib", "zarr", "distributed", "bokeh", "scipy.stats", "scipy.optimize"} & set(sys.modules)
+assert len(sys.modules) < 1400, len(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

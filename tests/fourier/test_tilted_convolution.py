@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pbdist.fourier import Allowance, Needs, convolve_by_tilts
+from pbdist.fourier.tilts import _hull
 from pbdist.types import FloatArray
 from tests.strategies import examples
 
@@ -216,3 +217,15 @@ def test_rows_with_valleys_of_hundreds_of_bits_are_within_their_bounds() -> None
             # But for what is no full float.
             assert math.isinf(bound) or abs(Fraction(value) - true) <= Fraction(bound) + Fraction(2) ** -1070
     assert served >= 12
+
+
+def test_corners_of_a_hull_are_all_that_rises_above_it() -> None:
+    draw = np.random.default_rng(7)
+    for size in (1, 2, 3, 5, 40, 300):
+        places = np.sort(draw.choice(3 * size, size, replace=False))
+        for heights in (draw.normal(size=size), -((places - size) ** 2.0), draw.integers(-2, 2, size).astype(float)):
+            corners = _hull(places, heights)
+            assert corners[0] == 0
+            assert corners[-1] == size - 1
+            assert np.all(np.diff(np.diff(heights[corners]) / np.diff(places[corners])) < 0.0)
+            assert np.all(heights <= np.interp(places, places[corners], heights[corners]) + 1e-9)

@@ -4,11 +4,16 @@ import math
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from pbdist.fourier import Allowance
+from pbdist.mechanisms import SubsampledGaussian
 from pbdist.pld.choice import Limits
 from pbdist.pld.ladder import powers, product_of
 from pbdist.pld.leaf import Lattice
+from pbdist.pld.state import lower_deltas, product, upper_deltas
+from pbdist.types import Direction
 from tests.oracles.truth import ProductTruth
 from tests.pld.test_leaf import WIDEST, assert_brackets, leaf_of, random_histogram, random_lattice
 
@@ -88,3 +93,15 @@ def test_masses_that_rounding_made_meaningless_are_not_multiplied():
     }
     # Their squares would soon be no floats: what is left untold is bounded otherwise.
     assert [r for r, _ in powers(replace(state, exact=exact), [1, 64], limits)] == [1]
+
+
+def test_a_square_is_the_product_with_a_copy() -> None:
+    """A far part f beside a core c gives f * (f + 2c') in one sum, and f * (f + c') + c' * f in two."""
+    pair = SubsampledGaussian(1.0, 0.01)
+    state = leaf_of(pair, Lattice(1e-3, 16, (-32, 64), -32, 4096))
+    allowance = Allowance(1e-40, 1e-6, 1e-7)
+    square, apart = product(state, state, allowance), product(state, replace(state), allowance)
+    epsilon = np.array([0.01, 0.1, 1.0, 3.0])
+    for direction in Direction:
+        for read in (upper_deltas, lower_deltas):
+            np.testing.assert_allclose(read(square, epsilon, direction), read(apart, epsilon, direction), rtol=1e-5)

@@ -9,7 +9,10 @@ import mpmath
 import numpy as np
 import pytest
 
+from pbdist.arguments import Request
 from pbdist.mechanisms import ElementaryPair, Gaussian, Laplace, Reversed, SubsampledGaussian
+from pbdist.pld import engine, tight_bounds
+from pbdist.pld.ladder import LadderBounds, ladder_bounds
 from pbdist.pld.loss_transform import rounds_of
 from pbdist.pld.question import Question
 from pbdist.pld.transform_bounds import Smoothed, Tilts, TransformRows, guessed_epsilon, has_transforms
@@ -166,7 +169,7 @@ def test_nearly_certain_outcomes_and_the_trivial_bound() -> None:
 
 def test_transforms_that_are_not_known_tell_nothing_from_below() -> None:
     """Where rounding of so many rounds exceeds their transforms themselves."""
-    rounds, doubtful = 200_000_000_000, 0
+    rounds, doubtful = 1_000_000_000_000, 0
     for ratio in (0.5, 2.0, 8.0, 32.0):
         counts: dict[ElementaryPair, int] = {
             SubsampledGaussian(math.sqrt(rounds) / ratio, 1.0 - 2.0**-45): 4,
@@ -194,3 +197,27 @@ def test_a_guess_is_that_of_the_directions_asked_for() -> None:
     assert guesses[1] is not None
     assert guesses[1][0] < 0.1 * guesses[0][0]
     assert both == guesses[0]
+
+
+@pytest.mark.slow(reason="seven rows, and integrals of forty digits")
+def test_rows_that_a_ladder_bounds_sooner_agree_with_transforms(monkeypatch: pytest.MonkeyPatch) -> None:
+    climbed: list[list[int]] = []
+
+    def spy(question: Question, rows: list[int], *, climbs: int) -> LadderBounds | None:
+        climbed.append([int(r) for r in question.rounds[rows]])
+        return ladder_bounds(question, rows, climbs=climbs)
+
+    monkeypatch.setattr(engine, "ladder_bounds", spy)
+    counts: dict[ElementaryPair, int] = {SubsampledGaussian(1.2, 0.0026): 1}
+    rounds, epsilon = 2 ** np.arange(1, 9), np.linspace(0.05, 1.0, 20)
+    request = Request(tolerance=1e-3, floor=1e-12, joint_directions=True, strict=True)
+    table = tight_bounds(counts, rounds, epsilon, request)
+    assert len(climbed[0]) > 2
+    lower, upper = table.log_lower.max(axis=0), table.log_upper.max(axis=0)
+    for row in (0, 3, 7):
+        alone = tight_bounds(counts, rounds[row : row + 1], epsilon, request)
+        assert np.all(lower[row] <= alone.log_upper.max(axis=0)[0])
+        assert np.all(alone.log_lower.max(axis=0)[0] <= upper[row])
+    with mpmath.workdps(40):
+        truth = double((1.0 / 1.2, 0.0026), (1.0 / 1.2, 0.0026), float(epsilon[0]), Direction.A_TO_B)
+        assert lower[0, 0] <= mpmath.log(truth) <= upper[0, 0]
