@@ -28,7 +28,15 @@ _FEW_OUTCOMES = 64
 
 @mechanism
 class RandomizedResponse(BoundedPair):
-    """Randomized response: the answer is true with probability p (Meiser & Mohammadi 2018, section 5.5)."""
+    """Randomized response: the answer is true with probability p (Meiser & Mohammadi 2018, section 5.5).
+
+    Examples
+    --------
+    >>> from pbdist import RandomizedResponse, privacy_bounds
+    >>> found = privacy_bounds(RandomizedResponse(p=0.6), compositions=1, epsilon=0.0)
+    >>> round(found.delta_upper.item(), 6)  # p - (1 - p)
+    0.2
+    """
 
     aliases = ("rr",)
     does = "A yes-or-no question is answered truthfully with probability p, else with a lie."
@@ -99,6 +107,13 @@ class ApproximateDP(ScaledPair, BoundedPair):
 
     Kairouz, Oh & Viswanath 2015; Murtagh & Vadhan 2016, Lemma 3.2; Meiser & Mohammadi 2018, section 2.1. With
     probability δ the input is revealed, otherwise it is randomized response with odds e^ε.
+
+    Examples
+    --------
+    >>> from pbdist import ApproximateDP, epsilon_bounds
+    >>> found = epsilon_bounds(ApproximateDP(epsilon=0.1, delta=1e-8), compositions=100, delta=1e-5)
+    >>> round(found.epsilon_upper.item(), 3)  # basic composition gives 10
+    4.33
     """
 
     aliases = ("adp",)
@@ -163,6 +178,13 @@ class Histogram(ElementaryPair):
     Whole numbers of integer type are counts and are divided by their sum; floats are probabilities, which must sum to 1
     within 1e-9 and are then taken as the masses they are; δ is at most 1 all the same. Zeros are allowed on either
     side.
+
+    Examples
+    --------
+    >>> from pbdist import Histogram, privacy_bounds
+    >>> times = Histogram(p=[30, 50, 20], q=[20, 50, 30])  # how often each outcome was counted
+    >>> round(privacy_bounds(times, compositions=1, epsilon=0.0).delta_upper.item(), 6)
+    0.1
     """
 
     aliases = ("measured",)

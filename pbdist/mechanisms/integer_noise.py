@@ -98,6 +98,12 @@ class DiscreteLaplace(WholeNoise, ScaledPair, BoundedPair):
 
     P(N = k) is proportional to e^(-abs(k) / scale): Ghosh, Roughgarden & Sundararajan 2009 (the geometric mechanism).
     For sensitivity 1 the pair is that of randomized response with odds e^(1/scale).
+
+    Examples
+    --------
+    >>> from pbdist import DiscreteLaplace, epsilon_bounds
+    >>> round(epsilon_bounds(DiscreteLaplace(scale=40.0), compositions=100, delta=0.0).epsilon_upper.item(), 6)
+    2.5
     """
 
     aliases = ("geometric", "twosidedgeometric")
@@ -193,6 +199,16 @@ class DiscreteGaussian(WholeNoise, PairOfOutcomes):
 
     P(N = k) is proportional to e^(-k² / (2 scale²)): Canonne, Kamath & Steinke 2020, "The Discrete Gaussian for
     Differential Privacy".
+
+    Examples
+    --------
+    >>> from pbdist import DiscreteGaussian, Gaussian, epsilon_bounds
+    >>> whole, real = (
+    ...     epsilon_bounds(kind(scale=40.0), compositions=100, delta=1e-6).epsilon_upper.item()
+    ...     for kind in (DiscreteGaussian, Gaussian)
+    ... )
+    >>> abs(whole / real - 1) < 1e-3
+    True
     """
 
     noise_family = "DiscreteGaussian"

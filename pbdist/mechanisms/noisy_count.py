@@ -103,6 +103,14 @@ class NoisyCount(ElementaryPair):
 
     Under discrete noise nothing is left to round: the readings are max(0, X), X redrawn while negative, and the cut
     after the count is added.
+
+    Examples
+    --------
+    >>> from pbdist import Laplace, NoisyCount, privacy_bounds
+    >>> noise = NoisyCount(noise=Laplace(770.0), mean=13_000.0, shift=2)
+    >>> found = privacy_bounds(noise, compositions=8192, epsilon=0.7)
+    >>> bool(found.delta_lower.item() <= found.delta_upper.item() < 1.002 * found.delta_lower.item())
+    True
     """
 
     does = (

@@ -43,6 +43,13 @@ class Poisson(PairOfOutcomes):
 
     An output below the sensitivity occurs under A only and reveals the input. The sum of independent Poisson variables,
     as that of the noise of several servers, is one of the sum of their means.
+
+    Examples
+    --------
+    >>> from pbdist import Poisson, privacy_bounds
+    >>> found = privacy_bounds(Poisson(mean=4000.0), compositions=100, epsilon=1.0)
+    >>> bool(found.delta_lower.item() <= found.delta_upper.item() < 1.002 * found.delta_lower.item())
+    True
     """
 
     noise_family = "Poisson"

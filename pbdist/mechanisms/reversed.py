@@ -37,6 +37,13 @@ class Reversed(ElementaryPair):
     factor that moves against the others: where one input raises the first count and lowers the second one,
     A = A1 × B2 and B = B1 × A2, which is ``Product(first, Reversed(second))``. That product has in general another δ
     than A1 × A2 against B1 × B2, unless a factor is symmetric. The factors of a `Product` are reversed one by one.
+
+    Examples
+    --------
+    >>> from pbdist import Poisson, Product, Reversed
+    >>> moved = Product(Poisson(1000.0), Reversed(Poisson(1000.0)))  # from one count to the other
+    >>> len(moved.pairs)
+    2
     """
 
     does = "The roles of the two inputs are exchanged for this output: it falls where the others rise."

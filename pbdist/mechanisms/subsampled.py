@@ -32,6 +32,13 @@ class SubsampledGaussian(ScaledPair):
 
     Abadi et al. 2016; Meiser & Mohammadi 2018, section 5.4. The direction "A||B" is the one in which the individual is
     removed, "B||A" the one in which it is added.
+
+    Examples
+    --------
+    >>> from pbdist import SubsampledGaussian, epsilon_bounds
+    >>> found = epsilon_bounds(SubsampledGaussian(scale=1.0, rate=0.01), compositions=10_000, delta=1e-5)
+    >>> round(found.epsilon_lower.item(), 3), round(found.epsilon_upper.item(), 3)
+    (6.188, 6.188)
     """
 
     aliases = ("dp-sgd", "dpsgd", "dp_sgd", "poissonsampledgaussian")

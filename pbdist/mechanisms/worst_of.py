@@ -91,6 +91,14 @@ class WorstOf(Alternatives):
     InvalidInputError
         If there is no pair, something else than a pair, or not one bool for each pair; or if pairs are for different
         neighbours and ``neighbours`` does not say which are meant.
+
+    Examples
+    --------
+    >>> from pbdist import Gaussian, WorstOf, privacy_bounds
+    >>> either = WorstOf(Gaussian(20.0), Gaussian(30.0, 2.0))  # of two ways to differ
+    >>> found = [privacy_bounds(one, compositions=8, epsilon=1.0).delta_upper.item() for one in (either, *either.pairs)]
+    >>> found[0] == max(found[1:])
+    True
     """
 
     does = (
