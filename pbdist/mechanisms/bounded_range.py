@@ -130,6 +130,15 @@ def exponential_mechanism(eta: float) -> WorstOf:
     ------
     InvalidInputError
         If η is out of its range.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from pbdist import epsilon_bounds, exponential_mechanism
+    >>> with warnings.catch_warnings(action="ignore"):  # the bounds are those of two pairs
+    ...     found = epsilon_bounds(exponential_mechanism(0.5), compositions=100, delta=1e-6)
+    >>> bool(0.0 < found.epsilon_lower.item() < found.epsilon_upper.item() < 50.0)  # 50 by basic composition
+    True
     """
     worst = BoundedRange(eta)
     # Half of a float is exact.
@@ -159,6 +168,15 @@ def permute_and_flip(epsilon: float) -> WorstOf:
     ------
     InvalidInputError
         If ε is out of its range.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from pbdist import epsilon_bounds, permute_and_flip
+    >>> with warnings.catch_warnings(action="ignore"):  # the bounds are those of two pairs
+    ...     found = epsilon_bounds(permute_and_flip(0.5), compositions=200, delta=1e-6)
+    >>> round(found.epsilon_upper.item(), 2)
+    50.11
     """
     loss = checked_between("permute_and_flip", "epsilon", epsilon, low=_SMALLEST_ETA, high=_LARGEST_ETA)
     exact = 1 - Fraction(math.exp(-0.5 * loss)) * (1 + _ERROR_OF_EXP) / 2

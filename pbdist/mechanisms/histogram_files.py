@@ -90,7 +90,7 @@ class _Columns:
 def load_histograms(
     path: str | Path, other: str | Path | None = None, *, columns: Sequence[str] | None = None
 ) -> Histogram:
-    """Read a pair of histograms from one file, or from two files, one a side.
+    r"""Read a pair of histograms from one file, or from two files, one a side.
 
     Parameters
     ----------
@@ -132,6 +132,16 @@ def load_histograms(
 
     The bounds are those of the pair of these very frequencies. They say nothing certain of the distributions from which
     the counts were drawn: ``docs/measured-timing.md``.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from pbdist import load_histograms
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "times.csv")
+    ...     _ = path.write_text("bin,a,b\n1,3,2\n2,5,5\n3,2,3\n")
+    ...     load_histograms(path)
+    Histogram(p=(3, 5, 2), q=(2, 5, 3))
     """
     names = _column_names(columns, sides=1 if other is not None else 2)
     first = _read(Path(path), names)
