@@ -305,26 +305,19 @@ def convolve_by_tilts(
 
 
 @np.errstate(over="ignore")
+@np.errstate(over="ignore")
 def _known_well(values: FloatArray, bound: FloatArray, needs: Needs, level: Level, segment: int) -> bool:
-    """Whether the bounds add little to the masses beyond each segment, in both directions."""
-    mass, error = (_summed(rows, segment) for rows in (values, bound))
-    allowance, places = needs.allowance, segment * (np.arange(float(mass.size)) + 0.5)
-    half = np.clip((0.5 * needs.spacing) * (needs.first + places), -300.0, 300.0)
+    """Whether the bounds add little to the masses beyond each element, in both directions."""
+    error, mass, allowance = bound.max(axis=0), values.max(axis=0), needs.allowance
+    half = np.clip((0.5 * needs.spacing) * (needs.first + np.arange(float(error.size))), -300.0, 300.0)
     for weights, beyond, way in ((np.exp(half), level.above, -1), (np.exp(-half), level.below, 1)):
-        known = np.exp2(np.clip(beyond, -1000.0, 1000.0))
-        known = np.append(known, np.full(mass.size, known[-1]))[: mass.size]
-        masses = np.cumsum((mass * weights)[::way])[::way] + known
+        known = np.exp2(np.clip(np.append(beyond, beyond[-1]), -1000.0, 1000.0))
+        masses = np.cumsum((mass * weights)[::way])[::way] + np.repeat(known, segment)[: error.size]
         errors = np.cumsum((error * weights)[::way])[::way]
         most = np.minimum(_RARE_ENOUGH * allowance.rare * masses, _ENOUGH * allowance.added * np.max(masses))
-        if not np.all(errors <= most + allowance.floor):
+        if np.any(errors > most + allowance.floor):
             return False
     return True
-
-
-def _summed(rows: FloatArray, segment: int) -> FloatArray:
-    """Sum over each segment what is largest of all rows."""
-    result: FloatArray = np.add.reduceat(rows.max(axis=0), np.arange(0, rows.shape[1], segment))
-    return result
 
 
 @dataclass(frozen=True, eq=False)
