@@ -88,10 +88,10 @@ _OURS = """\
 ## An error of our own
 
 From 22 to 25 November 2026, in no release, `epsilon_bounds(.., direction="each")` gave the smaller direction the ε of
-the larger one after many rounds, where δ is [summed over few frequencies](pld.md). That lower bound was above the
-truth, by up to 3.64 against 2.64. The default `direction="both"`, δ of each direction, sizes, studies, stores and this
-page were right. A comparison of ε with δ of the same direction found it; `tests/bounds/test_each_direction.py` now
-makes it for every mechanism and engine.
+the larger one after many rounds, where δ is [summed over few frequencies](pld.md). That lower bound exceeded the truth:
+up to 3.64, where ε is 2.64. The default `direction="both"`, δ of each direction, sizes, studies, stores and this page
+were right. A comparison of ε with δ of the same direction found it; `tests/bounds/test_each_direction.py` now makes it
+for every mechanism and engine.
 """
 _AGAIN = """\
 ## Reproduce
