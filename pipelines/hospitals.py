@@ -49,8 +49,8 @@ writes it. Upper bounds are rounded upwards, and numbers in brackets are proved 
 
 ## The paper's numbers
 
-Each mechanism is the worst of those with its (ε, δ). Releases without a δ are evaluated at δ = 1e-9. No lower bound of
-these plans is known, since no change is declared to attain them.
+Each mechanism is taken as the worst one with its (ε, δ). Releases without a δ are evaluated at δ = 1e-9. No lower bound
+of these plans is known, since no change is declared to attain them.
 
 | example | touched by one change | paper | rule | plan | sequential |
 |---|---|---|---|---|---|
@@ -58,15 +58,15 @@ these plans is known, since no change is declared to attain them.
 _TAIL = """
 - *IV.2*: the paper adds up both districts' places, 1 + 2 L with L = 5. One record moves the place of its own district
   alone: 1 + L.
-- *IV.14*: a changed record touches two districts, or its own twice. A mechanism that is bounded ε-private covers the
-  second case itself; counts do not change at all.
-- *VI.8*: a changed record leaves at most 3 hospitals and enters at most 3: 6 of them, and never more than there are.
+- *IV.14*: a changed record touches two districts, or its own twice. In the second case a mechanism that is bounded
+  ε-private costs its own ε, and a count nothing.
+- *VI.8*: a changed record leaves at most 3 hospitals and enters at most 3, so it touches 6, or all if there are fewer.
 
 ## With noise
 
 The same releases with noisy counts, repeated r times: ε at δ = 1e-6. Here every change attains the plan, so that no
-better bound is possible. The rule is the sum of ε for Laplace noise, and Gaussian privacy, which is exact, for Gaussian
-noise. The data are in [hospitals-noise.csv](hospitals-noise.csv).
+better bound is possible. For Laplace noise the rule adds up ε; for Gaussian noise it is Gaussian privacy, which is
+exact. The data are in [hospitals-noise.csv](hospitals-noise.csv).
 
 ```{csv-table}
 :file: hospitals-noise.csv
@@ -77,11 +77,11 @@ noise. The data are in [hospitals-noise.csv](hospitals-noise.csv).
 ## Beside the rules for parameters
 
 A count with noise of scale 20 is released for each hospital; an ambulance belongs to at most three of them.
-[granularity-gains.csv](granularity-gains.csv), made by `python -m pipelines.granularity_gains`, has ε at δ = 1e-6
-after r releases, from the plan and by rules for the touched counts alone. *Sums*: the best of the sums of ε, of (ε, δ),
-and of advanced composition; *KOV*: the optimal composition of one (ε, δ) of a count; *zCDP*: both conversions; *GDP*: μ
-of each count. For Gaussian noise the Gaussian rule (Theorem VI.21) is exact, and the plan agrees with it. For Laplace
-noise the plan needs up to 1.1 % less than the best rule.
+[granularity-gains.csv](granularity-gains.csv), made by `python -m pipelines.granularity_gains`, has ε at δ = 1e-6 after
+r releases, from the plan and by rules for the touched counts alone. *Sums* is the best of the sums of ε, of (ε, δ), and
+of advanced composition; *KOV* is optimal composition from one (ε, δ) of each count; *zCDP* is the better of two
+conversions; *GDP* composes each count's μ. For Gaussian noise the Gaussian rule (Theorem VI.21) is exact, and the plan
+agrees with it. For Laplace noise the plan needs up to 1.1 % less than the best rule.
 
 ```{csv-table}
 :file: granularity-gains.csv

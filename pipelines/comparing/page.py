@@ -43,7 +43,7 @@ _FAULTS = """\
 
 - dp-accounting's `PLDAccountant` ignores the count of a randomized response event.
 - Its `RdpAccountant` accepts `REPLACE_ONE` for Gaussian and Laplace noise, and computes as if a record were added.
-- Its `RdpAccountant` takes divergences that rounding made negative for 0: no loss at all.
+- Its `RdpAccountant` replaces divergences that rounding made negative by 0, as if nothing were lost.
 - Its loss distributions do not bound the rounding of their Fourier transforms. Where δ is 1e-12 or less and rounds are
   many, its pessimistic ε is now above, now below the truth.
 - Its optimistic δ never falls below 1e-15 under composition, and is then above the truth.
@@ -65,13 +65,13 @@ An answer is a number with a claim: an *upper bound*, a *lower bound*, or an *es
 | **refuted** 0.93× | below our lower bound: no bound | above our upper bound: no bound | |
 | **too small**, **too large** | | | outside our bracket |
 | ? | in our bracket, which is wide: undecided | same | same |
-| says nothing | ∞, or δ = 1; a theorem: nothing up to 10^6 times our ε | 0 or less | |
+| says nothing | ∞, or δ = 1; of a theorem also an ε above 10^6 times ours | 0 or less | |
 | refused, left out | no number; the table gives the reason | same | same |
 | – | no such mechanism, or no such call | same | same |
 
-A refuted upper bound needs no trust in our upper bounds: δ at their ε is *larger* than they say. Theorems give ε by
-bisection and report its upper end, so 1 + 3e-4× may be the bisection's. The results hold for these versions only, and
-another processor may round a library's Fourier transforms otherwise. For speed see [benchmarks](benchmarks.md).
+To refute an upper bound, only our lower bound is needed: δ at their ε is *larger* than they say. Theorems give ε by
+bisection and report its upper end, which may cause an excess of up to 3e-4. The results hold for these versions only,
+and another processor may round a library's Fourier transforms otherwise. For speed see [benchmarks](benchmarks.md).
 
 *PLD* is dp-accounting's `PLDAccountant` with its defaults, or its loss distributions where it has no event; *other
 call* is in the table; *optimistic* has `pessimistic_estimate=False`, a lower bound; *RDP* is its `RdpAccountant`;
@@ -88,10 +88,10 @@ _OURS = """\
 ## An error of our own
 
 From 22 to 25 November 2026, in no release, `epsilon_bounds(.., direction="each")` gave the smaller direction the ε of
-the larger one where many rounds are read off a few frequencies: a lower bound above the truth, up to 3.64 where ε is
-2.64. The default `direction="both"`, δ of each direction, sizes, studies, stores and this page were right. A comparison
-of ε with δ of the same direction found it; `tests/bounds/test_each_direction.py` now makes it for every mechanism and
-engine.
+the larger one after many rounds, where δ is [summed over few frequencies](pld.md). That lower bound exceeded the truth:
+up to 3.64, where ε is 2.64. The default `direction="both"`, δ of each direction, sizes, studies, stores and this page
+were right. A comparison of ε with δ of the same direction found it; `tests/bounds/test_each_direction.py` now makes it
+for every mechanism and engine.
 """
 _AGAIN = """\
 ## Reproduce
@@ -274,7 +274,8 @@ def _counts(results: Sequence[Compared]) -> str:
 def _fairness(results: Sequence[Compared]) -> str:
     """Return where the libraries are right, and where we say little."""
     wide = [one.setting.name for one in results if one.upper > 1.01 * one.lower]
-    said = f"Our own bracket is wider than 1 % in {len(wide)} settings: {'; '.join(wide)}.\n"
+    number = "one setting" if len(wide) == 1 else f"{len(wide)} settings"
+    said = f"Our own bracket is wider than 1 % in {number}: {'; '.join(wide)}.\n"
     return "\n".join([_RIGHT, shown(f"{_PAGE}-counts.csv"), said])
 
 

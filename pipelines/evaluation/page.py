@@ -39,7 +39,7 @@ and an upper bound, rounded outwards. Where the paper can be read in several way
 * *shift-inside*: the difference stands inside the maximum, as in section 7.1;
 * *both counts*: a conversation shows how many dead drops are accessed once and how many twice;
 * *singles alone*: an observer sees only the former;
-* *one summed count*: section 7.1 literally adds both noises; here a real number, never cut at 0.
+* *one summed count*: taken literally, section 7.1 adds both noises; the sum is a real number, never cut at 0.
 
 The paper does not define the red dots of its figures. We take them to be the promise of Vuvuzela's authors: a round of
 conversations is (4/γ, e^((2 - μ)/γ))-private, one of dialing (2/γ, ½ e^((1 - μ)/γ))-private, composed by ε' = ε √(2 r
@@ -52,11 +52,11 @@ _FIGURES = """\
 ## Figures
 
 `python -m pipelines.figures figure-16a docs/figures` (or `all docs/figures`, some 12 minutes on one core) draws a
-figure with the extra `figures`, writes its points beside it as CSV, and stores the bounds in `data/figure-16a.zarr`,
-which is read the next time: delete it after a change. A band lies between the certified bounds. Over e^ε it holds
-between the points too; over r nothing is claimed there. Dotted curves are no bounds, and a green region is a target.
-The figures are defined in [pipelines/figures/paper.py](../pipelines/figures/paper.py), their captions in
-`captions.toml`. In the CSV files `, no bound` after a `kind` marks an approximation.
+figure (it needs the extra `figures`) and writes its points beside it as CSV. The bounds go into the store
+`data/figure-16a.zarr`, which the next call reads; delete it after a change. A band lies between the certified bounds.
+Over e^ε it holds between the points too; over r nothing is claimed there. Dotted curves are no bounds, and a green
+region is a target. The figures are defined in [pipelines/figures/paper.py](../pipelines/figures/paper.py), their
+captions in `captions.toml`. In the CSV files `, no bound` after a `kind` marks an approximation.
 """
 #: The files of `claims_table` and `findings_table`, beside the page.
 CLAIMS, FINDINGS = "evaluation-claims.csv", "evaluation-findings.csv"
