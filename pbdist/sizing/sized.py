@@ -11,7 +11,7 @@ from pbdist.mechanisms import Pair, at_least_as_noisy
 from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.sizing.counts import mean_below
 from pbdist.sizing.families import CountFamily, ScaleFamily, family_of, made
-from pbdist.sizing.target import Computed, Judge, ScannedPoint
+from pbdist.sizing.target import Certificate, Computed, Judge
 from pbdist.study import Target
 from pbdist.study.spec import exponential
 from pbdist.tables import Cell, Column, Sheet, Shown, head_of
@@ -42,8 +42,8 @@ class PrintedSize:
     refuted: PrintedNoise
 
 
-@dataclass(frozen=True)
-class SizedNoise:
+@dataclass(frozen=True, kw_only=True)
+class SizedNoise(Certificate):
     """The smallest noise of a family that meets a target, with its certificate; it prints as `pbdist size` does.
 
     The *certificate*: ``delta_upper <= delta`` for `mechanism`, and ``refuted_delta_lower > delta`` for
@@ -98,24 +98,13 @@ class SizedNoise:
         If the certificate does not hold: no such object can be made, whatever a search found.
     """
 
-    mechanism: Pair
-    scale: float
-    mean: float | None
     compositions: int
     epsilon: float
     delta: float
     tolerance: float
-    delta_upper: float
-    delta_lower: float
-    refuted_mechanism: Pair
-    refuted_scale: float
-    refuted_mean: float | None
-    refuted_delta_lower: float
     ordered: bool
-    scanned: tuple[ScannedPoint, ...] = field(repr=False)
-    expected_messages: float | None
     evaluations: int
-    within_tolerance: bool = True
+    expected_messages: float | None
     adjacency: Adjacency = Adjacency.AS_STATED
     mean_step: int = 0
     family: tuple[Any, Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
