@@ -127,7 +127,7 @@ def _print_sizes(options: Options, form: str) -> int:
     from pbdist.mechanisms import MECHANISMS
     from pbdist.sizing.comparison import answer_of
     from pbdist.sizing.families import noise_class
-    from pbdist.sizing.sized import SizedNoise, sized_sheet
+    from pbdist.sizing.sized import SizedNoise
     from pbdist.sizing.systems import find_system, load_systems, system_family
 
     targets = options.targets()
@@ -148,7 +148,7 @@ def _print_sizes(options: Options, form: str) -> int:
     if len(problems) == len(answers):
         raise problems[0]
     if form == "table" and len(answers) == 1 and isinstance(alone := answers[0].sized, SizedNoise):
-        print_sheet(sized_sheet(alone), form)
+        print_sheet(alone.sheet, form)
     else:
         what = options.family or f"system {options.system}"
         caption = " ".join([f"{what}: the smallest noise found", *(f"{name}={value}" for name, value in shown.items())])

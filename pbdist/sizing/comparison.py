@@ -15,7 +15,7 @@ from pbdist.sizing.target import checked_target
 from pbdist.study import Target
 from pbdist.study.spec import exponential
 from pbdist.suggestions import did_you_mean
-from pbdist.tables import Sheet
+from pbdist.tables import Printed, Sheet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +25,7 @@ Family = type[Pair] | CountFamily | Callable[[float], Pair]
 
 
 @dataclass(frozen=True)
-class SizedFamilies:
+class SizedFamilies(Printed):
     """The smallest noise of several families that meets a target, the cheapest first; it prints as the command does.
 
     Attributes
@@ -56,7 +56,7 @@ class SizedFamilies:
         frame: pd.DataFrame = answers_sheet("", self.answers, exactly=True).frame()
         return frame
 
-    @cached_property
+    @property
     def sheet(self) -> Sheet:
         """The printed table: the families with an answer as rows, and below them those without, with the reason."""
         caption = (
@@ -70,14 +70,6 @@ class SizedFamilies:
             names.setdefault(reason, []).append(name)
         without = [f"{'; '.join(names[reason])}: {reason}" for reason in sorted(names)]
         return replace(sheet, notes=(*sheet.notes, *(("Without an answer:", *without) if without else ())))
-
-    def __str__(self) -> str:
-        """Return what `pbdist size` prints."""
-        return str(self.sheet)
-
-    def _repr_html_(self) -> str:
-        """Return the same as a small table, for notebooks."""
-        return self.sheet._repr_html_()
 
 
 def size_families(

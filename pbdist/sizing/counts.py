@@ -64,16 +64,9 @@ def smallest_count(
 
     Notes
     -----
-    The search uses an estimate of δ that certified bounds correct where they are known. Proved are δ_upper <= target of
-    the answer, and δ_lower > target
-
-    - of (mean, scale) · (1 - tolerance), of discrete noise with the mean rounded down to one that there is;
-    - at seventeen scales from 0.28 to 3.6 times the answer's (within the limits), at the mean with which the noise
-      takes (1 - tolerance) of the answer's messages, or fewer where that mean is rounded down; scales at which a mean
-      of 0 takes more are left out.
-
-    A point of these that meets the target becomes the answer, and the search goes on. No order of these noises is
-    proved: nothing is claimed of noise between the points, nor of negative means.
+    The certificate is that of `pbdist.size`. The search uses an estimate of δ that certified bounds correct where they
+    are known. A point of the scan that meets the target becomes the answer, and the search goes on. Scales at which a
+    mean of 0 takes more messages than allowed are left out of the scan.
     """
     search = _CountSearch(family, judge, tolerance, limits)
     best = search.answer(search.best_of(stored))
@@ -326,25 +319,21 @@ class Surrogate:
         if node not in self._alone:
             scale = math.exp(_STEP * node)
             try:
-                mean = mean_below(8.0 * scale, self._family.mean_step)
-                value = self._bound([_uncut(factor) for factor in self._family.pair(mean, scale).factors])
+                pair = self._family.pair(mean_below(8.0 * scale, self._family.mean_step), scale)
+                table = bounds_table(
+                    [(Product(*map(_uncut, pair.factors)), 1)],
+                    compositions=self._target.compositions,
+                    epsilon=self._target.epsilon,
+                    tolerance=_TOLERANCE,
+                    strict=False,
+                    joint_directions=True,
+                )
+                value = float(table.log_delta_upper.max())
             except (PrecisionError, InvalidInputError):
                 # Losses that no lattice holds, or no such noise.
                 value = 0.0
             self._alone[node] = max(value, _LOWEST)
         return self._alone[node]
-
-    def _bound(self, factors: list[Pair]) -> float:
-        """Bound ln δ of noise that is not cut."""
-        table = bounds_table(
-            [(Product(*factors), 1)],
-            compositions=self._target.compositions,
-            epsilon=self._target.epsilon,
-            tolerance=_TOLERANCE,
-            strict=False,
-            joint_directions=True,
-        )
-        return float(table.log_delta_upper.max())
 
 
 def _uncut(factor: ElementaryPair) -> Pair:

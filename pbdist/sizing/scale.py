@@ -70,10 +70,8 @@ def smallest_scale(
 
     Notes
     -----
-    Proved are δ_upper <= target at the scale, and δ_lower > target at the refuted one, which is smaller by more than
-    the tolerance where the bounds do not decide any closer. Where the family's order is proved, no scale up to the
-    refuted one meets the target, as the refuted noise is a post-processing of less noise. Else the scales of the scan
-    are refuted, and nothing is claimed of those between them.
+    The certificate is that of `SizedNoise`: where the family's order is proved, no scale up to the refuted one meets
+    the target; else the scales of the scan are refuted, and nothing is claimed of those between them.
     """
     search = _Search(family, judge, tolerance, limits)
     start = search.start(stored)

@@ -179,23 +179,20 @@ class NoisyCounts:
 
     def family(self, noise: CountNoise, reading: str | None = None) -> CountFamily:
         """Return the worst-case pairs of one round by mean and scale of the system's noise, with its messages."""
-        chosen = self.readings[0] if reading is None else reading
+        chosen, whole = reading or self.readings[0], issubclass(noise, DiscreteLaplace | DiscreteGaussian)
 
         def pair(mean: float, scale: float) -> Pair:
             factors: list[ElementaryPair] = []
             for count in self.counts:
-                one = NoisyCount(noise(count.share * scale), _part(count.share, mean, noise), count.shift, chosen)
+                part = count.share * mean
+                if whole and abs(part - round(part)) <= 1e-12 * abs(part):
+                    # The mean of discrete noise, without the rounding of its share.
+                    part = float(round(part))
+                one = NoisyCount(noise(count.share * scale), part, count.shift, chosen)
                 factors.append(Reversed(one) if count.reversed else one)
             return factors[0] if len(factors) == 1 else Product(*factors)
 
         return CountFamily(pair, weights=tuple(count.messages for count in self.counts))
-
-
-def _part(share: float, mean: float, noise: CountNoise) -> float:
-    """Return that share of a mean; a whole number, of which the mean of discrete noise is one, without its rounding."""
-    part = share * mean
-    whole = issubclass(noise, DiscreteLaplace | DiscreteGaussian) and abs(part - round(part)) <= 1e-12 * abs(part)
-    return float(round(part)) if whole else part
 
 
 @dataclass(frozen=True)
@@ -388,7 +385,9 @@ def _observation(entry: Document) -> NoisyCounts | NoiseObservation:
             fields[one.name] = (Number, ...) if one.required else (Number | None, None)
     model = create_model(f"{kind}Observation", __config__=STRICT, **fields)
     found = model_at(entry, (), model, joint="of").model_dump(exclude={"kind"}, exclude_none=True)
-    observation = NoiseObservation(known[kind], tuple((name, _whole(value)) for name, value in found.items()))
+    # Mechanisms that count take whole numbers as integers.
+    numbers = ((name, int(value) if value.is_integer() else value) for name, value in found.items())
+    observation = NoiseObservation(known[kind], tuple(numbers))
     try:
         # An amount that is valid: an error is about the other parameters.
         observation.mechanism(observation.amount.examples[0])
@@ -456,8 +455,3 @@ def _citation(entry: Document, sources: Mapping[str, str]) -> str:
         near = did_you_mean(key, sources)
         entry.refuse(f"expected one of the sources {', '.join(sources)}, got {shown(key)}{near}")
     return sources[key]
-
-
-def _whole(value: float) -> float:
-    """Return a whole number as an integer, as mechanisms that count take it."""
-    return int(value) if value.is_integer() else value
