@@ -229,12 +229,19 @@ def family_of(family: Any, parameters: Mapping[str, Any]) -> ScaleFamily | Count
         raise InvalidInputError(f"{name}: a {'CountFamily' if joint else 'callable family'} takes no parameters")
     if isinstance(family, CountFamily):
         return family
-    return ScaleFamily(
-        name=getattr(family, "__name__", type(family).__name__),
-        make=lambda scale: _checked_pair(family(scale)),
-        ordered=False,
-        first=float,
-    )
+
+    def make(scale: float) -> Pair:
+        pair: Any = family(scale)
+        if not isinstance(pair, Pair):
+            raise InvalidInputError(f"family: expected a callable that returns mechanisms, got {shown(pair)}")
+        if not pair.attained_by_some:
+            raise InvalidInputError(
+                "family: expected mechanisms of which a lower bound can be known, got one whose pairs no change is"
+                " declared to attain: no smaller noise can be refuted"
+            )
+        return pair
+
+    return ScaleFamily(getattr(family, "__name__", type(family).__name__), make, ordered=False, first=float)
 
 
 def _of_class(kind: type, parameters: Mapping[str, Any]) -> ScaleFamily | CountFamily:
@@ -313,17 +320,6 @@ def _responses(kind: type, parameters: Mapping[str, Any]) -> ScaleFamily:
         return min(small / (1.0 + small), most)
 
     return ScaleFamily(kind.__name__, make, True, lambda deviation: lie_of(0.5 * deviation), lie_of, amount_of)
-
-
-def _checked_pair(pair: Any) -> Pair:
-    if not isinstance(pair, Pair):
-        raise InvalidInputError(f"family: expected a callable that returns mechanisms, got {shown(pair)}")
-    if not pair.attained_by_some:
-        raise InvalidInputError(
-            "family: expected mechanisms of which a lower bound can be known, got one whose pairs no change is declared"
-            " to attain: no smaller noise can be refuted"
-        )
-    return pair
 
 
 def is_positive(value: Any) -> bool:

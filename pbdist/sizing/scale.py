@@ -263,17 +263,15 @@ class _Search:
 
         Where bounds do not decide of the scale below the amount's, an amount smaller by part of a tolerance is taken.
         """
-        try:
-            return amount, self._certificate(amount)
-        except PrecisionError:
-            for part in _LESS:
-                other = amount * (1.0 - part * self.tolerance)
-                if other >= self.lowest and self._meets(self._look(other, math.inf)):
-                    try:
-                        return other, self._certificate(other)
-                    except PrecisionError:
-                        continue
-            raise
+        errors = []
+        for part in (0.0, *_LESS):
+            other = amount * (1.0 - part * self.tolerance)
+            if part == 0.0 or (other >= self.lowest and self._meets(self._look(other, math.inf))):
+                try:
+                    return other, self._certificate(other)
+                except PrecisionError as error:
+                    errors.append(error)
+        raise errors[0]
 
     def wider(self, amount: float, error: PrecisionError) -> Certificate:
         """Return the certificate of an amount with a refuted scale that is smaller by more than the tolerance.

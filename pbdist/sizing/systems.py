@@ -334,12 +334,11 @@ def system_names() -> list[str]:
 
 def find_system(systems: tuple[System, ...], name: str) -> System:
     """Return the system of that name; the error lists the names."""
-    for system in systems:
-        if system.name == name:
-            return system
-    known = [system.name for system in systems]
-    near = did_you_mean(name, known)
-    raise InvalidInputError(f"system: expected one of {', '.join(known)}, got {shown(name)}{near}")
+    known = {system.name: system for system in systems}
+    if name not in known:
+        near = did_you_mean(name, known)
+        raise InvalidInputError(f"system: expected one of {', '.join(known)}, got {shown(name)}{near}")
+    return known[name]
 
 
 def _systems(document: Document) -> tuple[System, ...]:
