@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-from pbdist.cli.interrupts import begins_anew
 from pbdist.cli.options import FORMAT, QUESTION, SYSTEM, SYSTEMS, strict
 from pbdist.cli.output import EXIT_CODES, print_json, print_sheet
 from pbdist.cli.parser import FOLDER, NUMBER, Option, Options, Word, command, flag, refuse
@@ -63,7 +62,7 @@ def _parameter_options(_: frozenset[str]) -> list[Option]:
     Option("--message-bytes N", "the size of a message, to compare families in bytes", NUMBER),
     *FORMAT,
     strict("the refuted noise is smaller by more than the tolerance"),
-    resumes=True,
+    resumes=lambda options: options.store,
     answers=True,
     example="size --family Gaussian --compositions 100 --epsilon 1 --delta 1e-6",
     exits=EXIT_CODES,
@@ -79,8 +78,6 @@ def size(options: Options) -> int:
     Of several --compositions, --epsilon and --delta all combinations are answered. Noise that meets the target is
     rounded up, and refuted noise down, and the bounds hold for the printed numbers; csv and json are unrounded.
     """
-    if options.store is None:
-        begins_anew()
     if options.family is None and options.system is None:
         refuse("--family", "expected a kind of mechanism, or --system, got none")
     several = options.family is not None and (options.family == "all" or "," in options.family)
