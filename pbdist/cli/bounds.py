@@ -79,10 +79,10 @@ def _bounds(options: Options, name: str) -> int:
     shared = {column_name(key): [_plain(one) for one in texts] for key, texts in words.items() if key not in varied}
     rounds, given = map(list, zip(*points, strict=True))
     given = [math.log(one) for one in given] if field == "exp_epsilon" else given
-    options.steps.projected = partial(_projected, options, pairs, given if name == "delta" else [1.0])
+    options.progress.projected = partial(_projected, options, pairs, given if name == "delta" else [1.0])
     parts = []
     for index, one in enumerate(pairs):
-        options.steps.count("mechanism", index, len(pairs))
+        options.progress.count("mechanism", index, len(pairs))
         bound = getattr(Accountant().add(one.pair), name)
         parts.append(bound(given, repeats=rounds, tolerance=options.tolerance, direction=options.direction))
     found = _joined(parts)

@@ -51,7 +51,7 @@ def field_of(parameter: click.Parameter | None) -> str:
 class Options(SimpleNamespace):
     """The options of a command by name, None where one is not given.
 
-    Of a command with `answers`, ``steps`` are the `Steps` that it prints.
+    Of a command with `answers`, ``progress`` are the `Steps` that it prints.
     """
 
     def given(self, *names: str) -> dict[str, Any]:
@@ -320,7 +320,7 @@ class Command(Spelt):
         try:
             if not self._answers:
                 return action(options)
-            with printed_warnings() as missed, sign_of_life() as options.steps:
+            with printed_warnings() as missed, sign_of_life() as options.progress:
                 code = action(options)
             return MISSED if options.strict and missed and not code else code
         except (InvalidInputError, OffGridError) as error:

@@ -104,7 +104,7 @@ def _print_families(options: Options, form: str) -> int:
     targets = options.targets()
     settings = options.given("tolerance", "adjacency")
     for index, (target, exp_epsilon) in enumerate(targets):
-        options.steps.count("target", index, len(targets))
+        options.progress.count("target", index, len(targets))
         parameters = options.given(*_parameters())
         one = compared(options.family, target, exp_epsilon, parameters, options.message_bytes, **settings)
         found += one.answers
@@ -139,7 +139,7 @@ def _print_sizes(options: Options, form: str) -> int:
     settings = options.given("tolerance", "scale_limits", "store", "adjacency")
     answers = []
     for index, (target, exp_epsilon) in enumerate(targets):
-        options.steps.count("target", index, len(targets))
+        options.progress.count("target", index, len(targets))
         answers.append(answer_of(family, target, exp_epsilon, **settings, **parameters))
     problems = [one.sized for one in answers if isinstance(one.sized, Exception)]
     if len(problems) == len(answers):
