@@ -9,6 +9,7 @@ import math
 import re
 import textwrap
 import unicodedata
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -58,6 +59,23 @@ class Column:
     printed: bool = True
     #: Whether all rows have the same value, which JSON then says once.
     shared: bool = False
+
+
+class Printed(ABC):
+    """Values that ``print`` and notebooks show as a sheet."""
+
+    @property
+    @abstractmethod
+    def sheet(self) -> "Sheet":
+        """The values as a table with notes, bounds rounded outwards."""
+
+    def __str__(self) -> str:
+        """Return the sheet as commands print it."""
+        return str(self.sheet)
+
+    def _repr_html_(self) -> str:
+        """Return the sheet as a small table, for notebooks."""
+        return self.sheet._repr_html_()
 
 
 @dataclass(frozen=True)

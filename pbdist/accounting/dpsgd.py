@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -20,7 +20,7 @@ from pbdist.mechanisms import Adjacency
 from pbdist.mechanisms.declaration import checked_integer
 from pbdist.results import EpsilonBounds
 from pbdist.rounding import exact, rounded_down, rounded_up
-from pbdist.tables import Sheet
+from pbdist.tables import Printed, Sheet
 from pbdist.types import JsonValue
 
 #: The assumptions of the bounds, and the runs that they do not hold for.
@@ -217,15 +217,10 @@ def _short(delta: float) -> str:
     return exact(delta) if len(exact(delta)) < 8 else rounded_up(delta, 4)
 
 
-class Answered(ABC):
+class Answered(Printed):
     """Answers as a table with notes, which ``print`` and notebooks show as the command does."""
 
     training: Training
-
-    @property
-    @abstractmethod
-    def sheet(self) -> Sheet:
-        """The answers, rounded outwards, their assumptions, and a sentence for a paper."""
 
     @property
     @abstractmethod
@@ -241,14 +236,6 @@ class Answered(ABC):
         """What all answers have in common, in the types of JSON."""
         given = {**self.training.given, "adjacency": self.training.adjacency.value}
         return {**given, "notes": list(self.training.notes), "sentence": self.sentence}
-
-    def __str__(self) -> str:
-        """Return the table with its notes, as the command prints it."""
-        return str(self.sheet)
-
-    def _repr_html_(self) -> str:
-        """Return the table with its notes, for notebooks."""
-        return self.sheet._repr_html_()
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,11 +5,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pbdist.cli.options import COMPOSITIONS, EPSILONS, FORMAT, direction, strict
 from pbdist.cli.output import BOUND_EXITS, NOT_FOUND, print_sheet
 from pbdist.cli.parser import FILE, NUMBER, Command, Option, Options, Word, command, flag, refuse
+
+if TYPE_CHECKING:
+    from pbdist.cli.families import NamedPair
 
 _PREFIX = "parameter_"
 #: Kinds that are listed beside a parameter, at most.
@@ -76,9 +79,10 @@ def _bounds(options: Options, name: str) -> int:
     shared = {column_name(key): [_plain(one) for one in texts] for key, texts in words.items() if key not in varied}
     rounds, given = map(list, zip(*points, strict=True))
     given = [math.log(one) for one in given] if field == "exp_epsilon" else given
+    options.progress.projected = partial(_projected, options, pairs, given if name == "delta" else [1.0])
     parts = []
     for index, one in enumerate(pairs):
-        options.count("mechanism", index, len(pairs))
+        options.progress.count("mechanism", index, len(pairs))
         bound = getattr(Accountant().add(one.pair), name)
         parts.append(bound(given, repeats=rounds, tolerance=options.tolerance, direction=options.direction))
     found = _joined(parts)
@@ -95,6 +99,20 @@ def _bounds(options: Options, name: str) -> int:
         notes = *sheet.notes, *_how_to_read(found, options, name, lower=pairs[0].pair.attained_by_some)
         print_sheet(replace(sheet, notes=notes), form)
     return NOT_FOUND if found.unknown.any() else 0
+
+
+def _projected(options: Options, pairs: "list[NamedPair]", epsilon: list[float]) -> float:
+    """Return how many seconds a study of the same bounds would take; for bounds on ε, δ at one ε stands."""
+    from pbdist.arguments import DEFAULT_TOLERANCE
+    from pbdist.study import StudySpec
+    from pbdist.study.columns import Cell
+    from pbdist.study.plan import cell_cost
+
+    cells = [Cell(options.family, one.pair, None) for one in pairs]
+    rounds, losses = (tuple(sorted(set(values))) for values in (options.compositions, epsilon))
+    tolerance = options.tolerance or DEFAULT_TOLERANCE
+    study = StudySpec("", cells, "tight", tolerance, None, rounds, losses, direction=options.direction)
+    return sum(cell_cost(study, cell).seconds for cell in cells)
 
 
 def _question(options: Options, name: str) -> tuple[str, list[float]]:

@@ -5,14 +5,14 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import log
 from threading import Event, Thread
 from typing import Any
 
 from pbdist.errors import PrecisionWarning, printable
-from pbdist.progress import Hearer, heard_by
+from pbdist.progress import heard_by
 from pbdist.tables import Sheet
 
 FAILED, WRONG, MISSED, NOT_FOUND = 1, 2, 3, 4
@@ -107,11 +107,13 @@ def warn(text: str) -> None:
     tell(f"pbdist: warning: {printable(text)}")
 
 
-class _Steps:
+class Steps:
     """How far a computation is: parts that the command counts, and steps that are reported within the present part."""
 
     def __init__(self) -> None:
         self.began = time.monotonic()
+        #: Returns how many seconds all of it will take, where that is known before any step is done.
+        self.projected: Callable[[], float] | None = None
         self._counted = self._heard = ""
         self._left: float | None = None
         #: Since when a quantity climbs, which one, from where, and how far it is.
@@ -141,19 +143,20 @@ class _Steps:
 
     def __str__(self) -> str:
         """Return one line."""
-        left = 0.0 if self._again and not self._counted else self._left or 0.0
-        about = f", about {max(left, 1.0):.0f} s left" if left > 0.0 else ""
-        return f"computing for {time.monotonic() - self.began:.0f} s{self._counted}{self._heard}{about}"
+        seconds, left = time.monotonic() - self.began, None if self._again and not self._counted else self._left
+        if left is None and self.projected is not None:
+            left = self.projected() - seconds
+        about = f", about {max(left, 1.0):.0f} s left" if left is not None and left > 0.0 else ""
+        return f"computing for {seconds:.0f} s{self._counted}{self._heard}{about}"
 
 
 @contextmanager
-def sign_of_life() -> Iterator[Hearer]:
+def sign_of_life() -> Iterator[Steps]:
     """Print on stderr how long a computation takes, its steps, and about how long it will take.
 
-    A terminal has one line, renewed each second. Elsewhere a line is added when the time has doubled. Yields a function
-    that notes parts of the command: it takes their name, how many are done, and how many there are.
+    A terminal has one line, renewed each second. Elsewhere a line is added when the time has doubled.
     """
-    steps, done, terminal = _Steps(), Event(), sys.stderr.isatty()
+    steps, done, terminal = Steps(), Event(), sys.stderr.isatty()
 
     def print_on() -> None:
         wait = _FIRST if terminal else _WITHOUT_TERMINAL
@@ -166,7 +169,7 @@ def sign_of_life() -> Iterator[Hearer]:
     printer.start()
     try:
         with heard_by(steps.hear):
-            yield steps.count
+            yield steps
     finally:
         done.set()
         printer.join()

@@ -51,7 +51,7 @@ def field_of(parameter: click.Parameter | None) -> str:
 class Options(SimpleNamespace):
     """The options of a command by name, None where one is not given.
 
-    Of a command with `answers`, ``count`` notes how many parts are done, as `sign_of_life` has it.
+    Of a command with `answers`, ``progress`` are the `Steps` that it prints.
     """
 
     def given(self, *names: str) -> dict[str, Any]:
@@ -238,9 +238,9 @@ class Spelt(click.Command):
 class Command(Spelt):
     """A command with an example, its exit codes, and options that exclude each other, by their names.
 
-    `late` returns options that take long to import, given the usage of the others. A command that `resumes` goes on
-    where it was interrupted when it is given again. One with `answers` prints its steps and warnings on stderr, and
-    with ``--strict`` wide answers have an exit code of their own.
+    `late` returns options that take long to import, given the usage of the others. `resumes` says whether a command
+    with these options goes on where it was interrupted when it is given again. One with `answers` prints its steps and
+    warnings on stderr, and with ``--strict`` wide answers have an exit code of their own.
     """
 
     def __init__(
@@ -251,7 +251,7 @@ class Command(Spelt):
         exits: str = "",
         exclusive: Sequence[Sequence[str]] = (),
         late: Callable[[frozenset[str]], list[Option]] | None = None,
-        resumes: bool = False,
+        resumes: Callable[[Options], object] = lambda _: False,
         answers: bool = False,
         **settings: Any,
     ) -> None:
@@ -315,12 +315,12 @@ class Command(Spelt):
         given = {name: list(value) if isinstance(value, tuple) else value for name, value in ctx.params.items()}
         options = Options(**{name: None if value == [] else value for name, value in given.items()})
         action: Any = self.callback
-        if not self._resumes:
+        if not self._resumes(options):
             begins_anew()
         try:
             if not self._answers:
                 return action(options)
-            with printed_warnings() as missed, sign_of_life() as options.count:
+            with printed_warnings() as missed, sign_of_life() as options.progress:
                 code = action(options)
             return MISSED if options.strict and missed and not code else code
         except (InvalidInputError, OffGridError) as error:

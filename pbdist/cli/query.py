@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from itertools import product
 from typing import Any
 
-from pbdist.cli.interrupts import begins_anew, in_good_order
+from pbdist.cli.interrupts import in_good_order
 from pbdist.cli.options import FACTOR, FORMAT, QUESTION, STORE, direction, strict
 from pbdist.cli.output import print_json, print_sheet
 from pbdist.cli.parser import NUMBER, Option, Options, command, flag, refuse
@@ -53,7 +53,7 @@ def noise_options(taken: frozenset[str]) -> list[Option]:
     exits=_EXITS,
     exclusive=[("epsilon", "exp_epsilon")],
     late=noise_options,
-    resumes=True,
+    resumes=lambda options: options.refine,
     answers=True,
 )
 def query(options: Options) -> int:
@@ -65,8 +65,6 @@ def query(options: Options) -> int:
     bounds proved from stored points, or not at all. A line on stderr names answers wider than the study's tolerance.
     Without a question, the contents of the store are listed.
     """
-    if not options.refine:
-        begins_anew()
     # With --refine it holds the store while it adds points.
     with in_good_order() if options.refine else nullcontext():
         return _answer(options, options.form)

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pbdist.cli.interrupts import begins_anew, in_good_order
+from pbdist.cli.interrupts import in_good_order
 from pbdist.cli.options import STORE, STUDY_OR_FILE, SYSTEM_OR_FILE, SYSTEMS, check_output
 from pbdist.cli.output import EXIT_CODES, FAILED, sign_of_life, tell, warn
 from pbdist.cli.parser import FOLDER, NUMBER, PATH, WHOLE, Argument, Number, Option, Options, choice, command, refuse
@@ -41,7 +41,8 @@ _REST = "missing beside the rest of a target"
     example="report data/quickstart.zarr -o report.html",
     exits=EXIT_CODES,
     exclusive=[("epsilon", "exp_epsilon")],
-    resumes=True,
+    # Nothing but sizes in a store is saved before the page.
+    resumes=lambda options: options.size_store,
 )
 def report(options: Options) -> int:
     """Write a page on a store or a system, to hand on.
@@ -55,9 +56,6 @@ def report(options: Options) -> int:
         options.refuse("study", "verify", problem="applies to a store only")
     else:
         options.refuse("systems", "tolerance", "size_store", problem="applies to --system only")
-    if options.size_store is None:
-        # Nothing but sizes in a store is saved before the page.
-        begins_anew()
     from pbdist.report.pages.files import check_place, format_of, report_files, write_whole
 
     kind = format_of(options.output, options.format)
@@ -120,7 +118,7 @@ def _of_system(options: Options) -> "Document":
     Option("--mechanism LABEL..", "with --export: only the mechanisms with these labels"),
     example="explore data/quickstart.zarr --export page.html",
     exits=EXIT_CODES,
-    resumes=True,
+    resumes=lambda options: options.export is None,
 )
 def explore(options: Options) -> int:
     """Show a store in a browser, or write it as one HTML file.
@@ -155,7 +153,6 @@ def explore(options: Options) -> int:
 
 
 def _export(options: Options) -> int:
-    begins_anew()
     if options.export.suffix != ".html":
         refuse("--export", f"expected a file name that ends in .html, got {options.export}")
     check_output("--export", options.export, options.store)

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-from pbdist.cli.interrupts import begins_anew
 from pbdist.cli.options import FORMAT, QUESTION, SYSTEM, SYSTEMS, strict
 from pbdist.cli.output import EXIT_CODES, print_json, print_sheet
 from pbdist.cli.parser import FOLDER, NUMBER, Option, Options, Word, command, flag, refuse
@@ -63,7 +62,7 @@ def _parameter_options(_: frozenset[str]) -> list[Option]:
     Option("--message-bytes N", "the size of a message, to compare families in bytes", NUMBER),
     *FORMAT,
     strict("the refuted noise is smaller by more than the tolerance"),
-    resumes=True,
+    resumes=lambda options: options.store,
     answers=True,
     example="size --family Gaussian --compositions 100 --epsilon 1 --delta 1e-6",
     exits=EXIT_CODES,
@@ -79,8 +78,6 @@ def size(options: Options) -> int:
     Of several --compositions, --epsilon and --delta all combinations are answered. Noise that meets the target is
     rounded up, and refuted noise down, and the bounds hold for the printed numbers; csv and json are unrounded.
     """
-    if options.store is None:
-        begins_anew()
     if options.family is None and options.system is None:
         refuse("--family", "expected a kind of mechanism, or --system, got none")
     several = options.family is not None and (options.family == "all" or "," in options.family)
@@ -107,7 +104,7 @@ def _print_families(options: Options, form: str) -> int:
     targets = options.targets()
     settings = options.given("tolerance", "adjacency")
     for index, (target, exp_epsilon) in enumerate(targets):
-        options.count("target", index, len(targets))
+        options.progress.count("target", index, len(targets))
         parameters = options.given(*_parameters())
         one = compared(options.family, target, exp_epsilon, parameters, options.message_bytes, **settings)
         found += one.answers
@@ -127,7 +124,7 @@ def _print_sizes(options: Options, form: str) -> int:
     from pbdist.mechanisms import MECHANISMS
     from pbdist.sizing.comparison import answer_of
     from pbdist.sizing.families import noise_class
-    from pbdist.sizing.sized import SizedNoise, sized_sheet
+    from pbdist.sizing.sized import SizedNoise
     from pbdist.sizing.systems import find_system, load_systems, system_family
 
     targets = options.targets()
@@ -142,13 +139,13 @@ def _print_sizes(options: Options, form: str) -> int:
     settings = options.given("tolerance", "scale_limits", "store", "adjacency")
     answers = []
     for index, (target, exp_epsilon) in enumerate(targets):
-        options.count("target", index, len(targets))
+        options.progress.count("target", index, len(targets))
         answers.append(answer_of(family, target, exp_epsilon, **settings, **parameters))
     problems = [one.sized for one in answers if isinstance(one.sized, Exception)]
     if len(problems) == len(answers):
         raise problems[0]
     if form == "table" and len(answers) == 1 and isinstance(alone := answers[0].sized, SizedNoise):
-        print_sheet(sized_sheet(alone), form)
+        print_sheet(alone.sheet, form)
     else:
         what = options.family or f"system {options.system}"
         caption = " ".join([f"{what}: the smallest noise found", *(f"{name}={value}" for name, value in shown.items())])

@@ -1,7 +1,7 @@
 """``pbdist status``, ``verify`` and ``export``: progress and checks of a store, and a copy for other programs."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pbdist.cli.interrupts import in_good_order
@@ -13,6 +13,7 @@ from pbdist.errors import StoreDamagedError, printable
 if TYPE_CHECKING:
     from pbdist.query.status import StoreStatus
     from pbdist.store import StoreCheck
+    from pbdist.verify.verification import Verification
 
 _MAX_PRINTED = 20
 
@@ -42,11 +43,16 @@ def status(options: Options) -> int:
         else:
             print(f"damaged: {error}")
         return FAILED
-    if options.json:
+    return _print(found, _lines(found), as_json=options.json)
+
+
+def _print(found: "StoreStatus | Verification", lines: Iterable[str], *, as_json: bool) -> int:
+    """Print what was found as JSON or in lines, and return the exit code."""
+    if as_json:
         print_json(found.as_json())
     else:
         # Causes and names of files stay on one line.
-        print(*map(printable, _lines(found)), sep="\n")
+        print(*map(printable, lines), sep="\n")
     return 0 if found.passed else FAILED
 
 
@@ -135,11 +141,7 @@ def verify(options: Options) -> int:
     cells = DEFAULT_CELLS if options.cells is None else options.cells
     with sign_of_life():
         found = verify_store(options.store, sample=options.sample, seed=options.seed, max_cells=cells)
-    if options.json:
-        print_json(found.as_json())
-    else:
-        print(*map(printable, found.lines()), sep="\n")
-    return 0 if found.passed else FAILED
+    return _print(found, found.lines(), as_json=options.json)
 
 
 @command(

@@ -109,7 +109,7 @@ def study_file(given: str) -> Path:
     Option("--log PATH", "append events, one JSON object a line", PATH),
     Option("--strict", "exit with code 3 if the tolerance is missed at a point of the study"),
     example="run quickstart",
-    resumes=True,
+    resumes=lambda _: True,
     exits=EXIT_CODES,
     exclusive=[("workers", "scheduler", "cluster", "serial")],
 )

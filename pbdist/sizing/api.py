@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,10 @@ from pbdist.query.settings import check_flag
 from pbdist.query.study import Study, open_study
 from pbdist.results import NOTHING_KNOWN, Bracket
 from pbdist.sizing.counts import smallest_count
-from pbdist.sizing.families import CountFamily, ScaleFamily, family_of, made
+from pbdist.sizing.families import CountFamily, ScaleFamily, family_of, is_positive, made
 from pbdist.sizing.scale import smallest_scale
 from pbdist.sizing.sized import SizedNoise
-from pbdist.sizing.target import Computed, Judge, Source, checked_target
+from pbdist.sizing.target import Certificate, Computed, Judge, Source, checked_target
 from pbdist.store import Place
 from pbdist.study import Target
 from pbdist.types import Adjacency
@@ -193,7 +192,9 @@ def size(
     check_flag("strict", strict)
     given = checked_adjacency(adjacency)
     target = checked_target(compositions, epsilon, exp_epsilon, delta)
-    part = _checked_tolerance(tolerance)
+    if not is_positive(tolerance) or not 1e-6 <= tolerance <= 0.5:
+        raise InvalidInputError(f"tolerance: expected a number from 1e-6 to 0.5, got {shown(tolerance)}")
+    part = float(tolerance)
     limits = _checked_limits(scale_limits)
     study = store if store is None or isinstance(store, Study) else open_study(store)
     source = Computed(target) if study is None else _StoredSource(study, target, Computed(target))
@@ -206,10 +207,8 @@ def size(
         raise InvalidInputError(
             f"adjacency: expected {stored}, as the study in the store states for these mechanisms, got {given}"
         )
-    if isinstance(sized_family, CountFamily):
-        answer = smallest_count(sized_family, judge, part, limits, known)
-    else:
-        answer = smallest_scale(sized_family, judge, part, limits, known)
+    search: Callable[..., Certificate] = smallest_count if sized_family.joint else smallest_scale
+    answer = search(sized_family, judge, part, limits, known)
     sized = SizedNoise(
         **vars(answer),
         **vars(target),
@@ -221,41 +220,27 @@ def size(
         mean_step=sized_family.mean_step,
         family=(family, parameters),
     )
-    warn_or_raise(_missed(sized), strict=strict)
+    if not sized.within_tolerance:
+        less = 1.0 - sized.refuted_scale / sized.scale
+        missed = (
+            f"tolerance: the refuted noise is smaller by {less:.3g}, not by {part:g}: δ <= {sized.delta!r} is"
+            f" met with scale {sized.scale!r} and missed with {sized.refuted_scale!r}; bounds on δ do not decide the"
+            " scales between"
+        )
+        warn_or_raise(missed, strict=strict)
     return sized
 
 
 def _checked_neighbours(mechanism: Pair | None, given: Adjacency) -> Adjacency:
     """Return the neighbours of a mechanism of the family; other ones than it states itself are refused."""
-    if mechanism is None:
-        return given
-    return stated(mechanism.adjacency, given, "adjacency", type(mechanism).__name__)
-
-
-def _missed(sized: SizedNoise) -> str | None:
-    """Return the warning of a refuted noise that is smaller by more than the tolerance; None for others."""
-    if sized.within_tolerance:
-        return None
-    less = 1.0 - sized.refuted_scale / sized.scale
-    return (
-        f"tolerance: the refuted noise is smaller by {less:.3g}, not by {sized.tolerance:g}: δ <= {sized.delta!r} is"
-        f" met with scale {sized.scale!r} and missed with {sized.refuted_scale!r}; bounds on δ do not decide the"
-        " scales between"
-    )
-
-
-def _checked_tolerance(tolerance: Any) -> float:
-    number = isinstance(tolerance, Real) and not isinstance(tolerance, bool)
-    if not number or not 1e-6 <= float(tolerance) <= 0.5:
-        raise InvalidInputError(f"tolerance: expected a number from 1e-6 to 0.5, got {shown(tolerance)}")
-    return float(tolerance)
+    return given if mechanism is None else stated(mechanism.adjacency, given, "adjacency", type(mechanism).__name__)
 
 
 def _checked_limits(limits: Any) -> tuple[float, float] | None:
     if limits is None:
         return None
     try:
-        low, high = (float(limit) for limit in limits)
+        low, high = map(float, limits)
     except (TypeError, ValueError):
         raise InvalidInputError(f"scale_limits: expected two numbers or None, got {shown(limits)}") from None
     if not 0.0 < low < high < math.inf:

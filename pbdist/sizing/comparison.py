@@ -1,9 +1,8 @@
 """`size_families`: the smallest noise of every family that meets a target, side by side, by its cost."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import groupby
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from pbdist.errors import InvalidInputError, PrecisionError, shown
@@ -16,7 +15,7 @@ from pbdist.sizing.target import checked_target
 from pbdist.study import Target
 from pbdist.study.spec import exponential
 from pbdist.suggestions import did_you_mean
-from pbdist.tables import Sheet
+from pbdist.tables import Printed, Sheet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +25,7 @@ Family = type[Pair] | CountFamily | Callable[[float], Pair]
 
 
 @dataclass(frozen=True)
-class SizedFamilies:
+class SizedFamilies(Printed):
     """The smallest noise of several families that meets a target, the cheapest first; it prints as the command does.
 
     Attributes
@@ -57,7 +56,7 @@ class SizedFamilies:
         frame: pd.DataFrame = answers_sheet("", self.answers, exactly=True).frame()
         return frame
 
-    @cached_property
+    @property
     def sheet(self) -> Sheet:
         """The printed table: the families with an answer as rows, and below them those without, with the reason."""
         caption = (
@@ -66,21 +65,11 @@ class SizedFamilies:
             " compositions"
         )
         sheet = answers_sheet(caption, [one for one in self.answers if isinstance(one.sized, SizedNoise)])
-        reasons = sorted(self.reasons.items(), key=lambda one: one[1])
-        without = [
-            f"{'; '.join(name for name, _ in names)}: {reason}"
-            for reason, names in groupby(reasons, key=lambda one: one[1])
-        ]
-        notes = [*sheet.notes, "Without an answer:", *without] if without else sheet.notes
-        return Sheet(sheet.columns, sheet.rows, sheet.caption, tuple(notes))
-
-    def __str__(self) -> str:
-        """Return what `pbdist size` prints."""
-        return str(self.sheet)
-
-    def _repr_html_(self) -> str:
-        """Return the same as a small table, for notebooks."""
-        return self.sheet._repr_html_()
+        names: dict[str, list[str]] = {}
+        for name, reason in self.reasons.items():
+            names.setdefault(reason, []).append(name)
+        without = [f"{'; '.join(names[reason])}: {reason}" for reason in sorted(names)]
+        return replace(sheet, notes=(*sheet.notes, *(("Without an answer:", *without) if without else ())))
 
 
 def size_families(
@@ -161,7 +150,9 @@ def compared(
         else:
             found = Answer(target, exp_epsilon, InvalidInputError(problem))
         answers.append(replace(found, family=name, message_bytes=message_bytes))
-    return SizedFamilies(target, tuple(sorted(answers, key=_costs(answers))))
+    sizes = [one.sized for one in answers if isinstance(one.sized, SizedNoise)]
+    cost = partial(_cost, by_messages=all(sized.expected_messages is not None for sized in sizes))
+    return SizedFamilies(target, tuple(sorted(answers, key=cost)))
 
 
 def answer_of(family: Family, target: Target, exp_epsilon: float | None, **settings: Any) -> Answer:
@@ -183,19 +174,12 @@ def family_names() -> list[str]:
     return [*sized_kinds(), "all"]
 
 
-def _costs(answers: Sequence[Answer]) -> Callable[[Answer], tuple[float, float]]:
-    """Return the sort key of answers: whether there is noise of a known cost, and that cost."""
-    found = [one.sized for one in answers if isinstance(one.sized, SizedNoise)]
-    messages = all(sized.expected_messages is not None for sized in found)
-
-    def cost(answer: Answer) -> tuple[float, float]:
-        if not isinstance(answer.sized, SizedNoise):
-            return (2.0, 0.0)
-        sized = answer.sized
-        known = sized.expected_messages if messages else noise_deviation(sized.mechanism)
-        return (1.0, 0.0) if known is None else (0.0, known)
-
-    return cost
+def _cost(answer: Answer, *, by_messages: bool) -> tuple[float, float]:
+    """Return the sort key of an answer: whether there is noise of a known cost, and that cost."""
+    if not isinstance(answer.sized, SizedNoise):
+        return 2.0, 0.0
+    known = answer.sized.expected_messages if by_messages else noise_deviation(answer.sized.mechanism)
+    return (1.0, 0.0) if known is None else (0.0, known)
 
 
 def _chosen(
@@ -223,8 +207,9 @@ def _taken(family: Family) -> set[str]:
     """Return the parameters that a family takes beside the sized one; other families than classes take none."""
     if not isinstance(family, type):
         return set()
-    sized = noise_parameter(family)
-    return {name for name in parameters_of(family) if sized is None or name != sized.name or family is NoisyCount}
+    return {
+        name for name, one in parameters_of(family).items() if one is not noise_parameter(family) or name == "noise"
+    }
 
 
 def _not_applying(family: Family, parameters: Mapping[str, Any]) -> str | None:

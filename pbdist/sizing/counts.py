@@ -64,16 +64,9 @@ def smallest_count(
 
     Notes
     -----
-    The search uses an estimate of δ that certified bounds correct where they are known. Proved are δ_upper <= target of
-    the answer, and δ_lower > target
-
-    - of (mean, scale) · (1 - tolerance), of discrete noise with the mean rounded down to one that there is;
-    - at seventeen scales from 0.28 to 3.6 times the answer's (within the limits), at the mean with which the noise
-      takes (1 - tolerance) of the answer's messages, or fewer where that mean is rounded down; scales at which a mean
-      of 0 takes more are left out.
-
-    A point of these that meets the target becomes the answer, and the search goes on. No order of these noises is
-    proved: nothing is claimed of noise between the points, nor of negative means.
+    The certificate is that of `pbdist.size`. The search uses an estimate of δ that certified bounds correct where they
+    are known. A point of the scan that meets the target becomes the answer, and the search goes on. Scales at which a
+    mean of 0 takes more messages than allowed are left out of the scan.
     """
     search = _CountSearch(family, judge, tolerance, limits)
     best = search.answer(search.best_of(stored))
@@ -143,7 +136,7 @@ class _CountSearch:
         """Return the certified answer, or else mean and scale of a better one."""
         part = 1.0 - self.tolerance
         below = (mean_below(mean * part, self.step), scale * part)
-        refuted = self.look(*below)
+        refuted = self._decided(*below)
         if self.judge.meets(refuted):
             if below[1] < self.limits[0]:
                 raise InvalidInputError(
@@ -152,40 +145,28 @@ class _CountSearch:
                     f" {self.judge.target}, and take fewer than mean {mean:.6g} and scale {scale:.6g}"
                 )
             return below
-        self._check_decided(refuted, *below)
         scanned = []
         fewer = part * self.family.messages(mean, scale)
-        for offset in _OFFSETS:
-            other = scale * math.exp(offset)
-            if not self.limits[0] <= other <= self.limits[1]:
-                continue
+        others = (scale * math.exp(offset) for offset in _OFFSETS)
+        for other in (one for one in others if self.limits[0] <= one <= self.limits[1]):
             mean_there = self._mean_of(fewer, other)
             if mean_there is None:
                 continue
-            found = self.look(mean_there, other)
+            found = self._decided(mean_there, other)
             if self.judge.meets(found):
                 return mean_there, other
-            self._check_decided(found, mean_there, other)
             pair, messages = self.family.pair(mean_there, other), self.family.messages(mean_there, other)
             scanned.append(ScannedPoint(pair, other, mean_there, found.lower, messages))
-        mechanism = self.family.pair(mean, scale)
-        bounds = self.judge.bounds(mechanism)
-        return Certificate(
-            scale=scale,
-            mechanism=mechanism,
-            delta_lower=bounds.lower,
-            delta_upper=bounds.upper,
-            refuted_scale=below[1],
-            refuted_mechanism=self.family.pair(*below),
-            refuted_delta_lower=refuted.lower,
-            scanned=tuple(sorted(scanned, key=lambda point: point.scale)),
-            mean=mean,
-            refuted_mean=below[0],
-        )
+        scanned.sort(key=lambda point: point.scale)
+        meets, less = (scale, self.family.pair(mean, scale)), (below[1], self.family.pair(*below))
+        return self.judge.certificate(*meets, *less, scanned=tuple(scanned), mean=mean, refuted_mean=below[0])
 
-    def _check_decided(self, found: Bracket, mean: float, scale: float) -> None:
+    def _decided(self, mean: float, scale: float) -> Bracket:
+        """Bound δ as `look` does; bounds that do not decide are an error."""
+        found = self.look(mean, scale)
         if not self.judge.decides(found):
             raise self.judge.undecided(self.family.pair(mean, scale), found)
+        return found
 
     def _estimated_best(self) -> tuple[float, float]:
         """Return mean and scale with the fewest messages by the estimate, on smaller and smaller grids of scales."""
@@ -338,25 +319,21 @@ class Surrogate:
         if node not in self._alone:
             scale = math.exp(_STEP * node)
             try:
-                mean = mean_below(8.0 * scale, self._family.mean_step)
-                value = self._bound([_uncut(factor) for factor in self._family.pair(mean, scale).factors])
+                pair = self._family.pair(mean_below(8.0 * scale, self._family.mean_step), scale)
+                table = bounds_table(
+                    [(Product(*map(_uncut, pair.factors)), 1)],
+                    compositions=self._target.compositions,
+                    epsilon=self._target.epsilon,
+                    tolerance=_TOLERANCE,
+                    strict=False,
+                    joint_directions=True,
+                )
+                value = float(table.log_delta_upper.max())
             except (PrecisionError, InvalidInputError):
                 # Losses that no lattice holds, or no such noise.
                 value = 0.0
             self._alone[node] = max(value, _LOWEST)
         return self._alone[node]
-
-    def _bound(self, factors: list[Pair]) -> float:
-        """Bound ln δ of noise that is not cut."""
-        table = bounds_table(
-            [(Product(*factors), 1)],
-            compositions=self._target.compositions,
-            epsilon=self._target.epsilon,
-            tolerance=_TOLERANCE,
-            strict=False,
-            joint_directions=True,
-        )
-        return float(table.log_delta_upper.max())
 
 
 def _uncut(factor: ElementaryPair) -> Pair:

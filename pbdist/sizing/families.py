@@ -2,7 +2,8 @@
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from numbers import Real
@@ -13,7 +14,6 @@ from pbdist.mechanisms import (
     MECHANISMS,
     DiscreteGaussian,
     DiscreteLaplace,
-    ElementaryPair,
     Gaussian,
     KaryRandomizedResponse,
     Laplace,
@@ -58,6 +58,14 @@ def made(make: Callable[..., Pair], *amounts: float) -> Pair | None:
         return None
 
 
+def _typical(make: Callable[..., Pair], known: Sequence[tuple[float, ...]]) -> tuple[tuple[float, ...], Pair]:
+    """Return the first amounts of which the family has a mechanism, and that mechanism; where none is, an error."""
+    for amounts in known[:-1]:
+        if (pair := made(make, *amounts)) is not None:
+            return amounts, pair
+    return known[-1], make(*known[-1])
+
+
 def noise_class(noise: Any, *others: type[Any]) -> type[Any]:
     """Return the class of a count's noise of that name, or the class itself; `others` are allowed too."""
     kind: Any = MECHANISMS.get(noise) if isinstance(noise, str) else noise
@@ -70,7 +78,7 @@ def noise_class(noise: Any, *others: type[Any]) -> type[Any]:
 
 
 #: Scales at which the other parameters of a family are checked; the last one raises their error.
-_TYPICAL = (1.0, 1e3, 1e-3, 1e6, 100.0)
+_TYPICAL = ((1.0,), (1e3,), (1e-3,), (1e6,), (100.0,))
 #: Means and scales at which a family of counts is checked. Of the first one many parts are whole.
 _TYPICAL_COUNTS = ((5040.0, 500.0), (1.0, 1.0), (1e4, 1e3), (1e2, 1e1))
 #: The most messages that the mean of a family of counts may go up by.
@@ -155,9 +163,9 @@ class CountFamily:
             raise InvalidInputError(
                 f"CountFamily.make: expected a callable from a mean and a scale, got {shown(self.make)}"
             )
-        if self.weights is None:
-            return
         weights: Any = self.weights
+        if weights is None:
+            return
         if not isinstance(weights, tuple | list) or not all(map(is_positive, weights)):
             raise InvalidInputError(
                 f"CountFamily.weights: expected finite numbers above 0, one for each count, got {shown(weights)}"
@@ -173,7 +181,7 @@ class CountFamily:
             If it is anything but noisy counts, or not as many as there are weights.
         """
         pair: Any = self.make(mean, scale)
-        if not isinstance(pair, Pair) or None in map(_count_of, pair.factors):
+        if not isinstance(pair, Pair) or not all(isinstance(one.inner, NoisyCount) for one in pair.factors):
             raise InvalidInputError(f"CountFamily.make: expected a NoisyCount or a Product of such, got {shown(pair)}")
         if self.weights is not None and len(self.weights) != len(pair.factors):
             raise InvalidInputError(
@@ -190,12 +198,7 @@ class CountFamily:
         InvalidInputError
             If the family is wrong at every mean and scale.
         """
-        for mean, scale in _TYPICAL_COUNTS[:-1]:
-            if (typical := made(self.pair, mean, scale)) is not None:
-                break
-        else:
-            mean, scale = _TYPICAL_COUNTS[-1]
-            typical = self.pair(mean, scale)
+        (_, scale), typical = _typical(self.pair, _TYPICAL_COUNTS)
         if all(isinstance(factor.inner.noise, AdditiveNoise) for factor in typical.factors):  # type: ignore[attr-defined]
             return 0
         for step in range(1, _MAX_STEP + 1):
@@ -207,11 +210,7 @@ class CountFamily:
 
     def messages(self, mean: float, scale: float) -> float:
         """Return how many messages the noise takes on average."""
-        counts = [_count_of(factor) for factor in self.pair(mean, scale).factors]
-        weights = self.weights or (1.0,) * len(counts)
-        return math.fsum(
-            weight * count.expected_count for weight, count in zip(weights, counts, strict=True) if count is not None
-        )
+        return expected_messages(self.pair(mean, scale), self.weights) or 0.0
 
 
 def family_of(family: Any, parameters: Mapping[str, Any]) -> ScaleFamily | CountFamily:
@@ -221,21 +220,28 @@ def family_of(family: Any, parameters: Mapping[str, Any]) -> ScaleFamily | Count
     """
     if isinstance(family, type):
         return _of_class(family, parameters)
-    if not callable(family) and not isinstance(family, CountFamily):
+    joint = isinstance(family, CountFamily)
+    if not callable(family) and not joint:
         raise InvalidInputError(
             f"family: expected a mechanism class or a callable from a scale to a mechanism, got {shown(family)}"
         )
-    if parameters:
-        what = "CountFamily" if isinstance(family, CountFamily) else "callable family"
-        raise InvalidInputError(f"{next(iter(parameters))}: a {what} takes no parameters")
+    for name in parameters:
+        raise InvalidInputError(f"{name}: a {'CountFamily' if joint else 'callable family'} takes no parameters")
     if isinstance(family, CountFamily):
         return family
-    return ScaleFamily(
-        name=getattr(family, "__name__", type(family).__name__),
-        make=lambda scale: _checked_pair(family(scale)),
-        ordered=False,
-        first=float,
-    )
+
+    def make(scale: float) -> Pair:
+        pair: Any = family(scale)
+        if not isinstance(pair, Pair):
+            raise InvalidInputError(f"family: expected a callable that returns mechanisms, got {shown(pair)}")
+        if not pair.attained_by_some:
+            raise InvalidInputError(
+                "family: expected mechanisms of which a lower bound can be known, got one whose pairs no change is"
+                " declared to attain: no smaller noise can be refuted"
+            )
+        return pair
+
+    return ScaleFamily(getattr(family, "__name__", type(family).__name__), make, ordered=False, first=float)
 
 
 def _of_class(kind: type, parameters: Mapping[str, Any]) -> ScaleFamily | CountFamily:
@@ -254,7 +260,7 @@ def _of_class(kind: type, parameters: Mapping[str, Any]) -> ScaleFamily | CountF
         pair: Pair = constructed(kind, **{**parameters, sized.name: scale})
         return pair
 
-    typical = next((pair for scale in _TYPICAL[:-1] if (pair := made(make, scale))), None) or make(_TYPICAL[-1])
+    _, typical = _typical(make, _TYPICAL)
     return ScaleFamily(
         name=kind.__name__,
         make=make,
@@ -316,37 +322,23 @@ def _responses(kind: type, parameters: Mapping[str, Any]) -> ScaleFamily:
     return ScaleFamily(kind.__name__, make, True, lambda deviation: lie_of(0.5 * deviation), lie_of, amount_of)
 
 
-def _checked_pair(pair: Any) -> Pair:
-    if not isinstance(pair, Pair):
-        raise InvalidInputError(f"family: expected a callable that returns mechanisms, got {shown(pair)}")
-    if not pair.attained_by_some:
-        raise InvalidInputError(
-            "family: expected mechanisms of which a lower bound can be known, got one whose pairs no change is declared"
-            " to attain: no smaller noise can be refuted"
-        )
-    return pair
-
-
 def is_positive(value: Any) -> bool:
     """Whether a value is a finite number above 0."""
     number: bool = isinstance(value, Real) and not isinstance(value, bool)
     return number and 0.0 < float(value) < math.inf
 
 
-def _count_of(factor: ElementaryPair) -> NoisyCount | None:
-    """Return the noisy count that a factor is, reversed or not; None if it is something else."""
-    return factor.inner if isinstance(factor.inner, NoisyCount) else None
+def expected_messages(pair: Pair, weights: Sequence[float] | None = None) -> float | None:
+    """Return how many messages the noise of a mechanism takes on average; None where it is no noise of messages.
 
-
-def expected_messages(pair: Pair) -> float | None:
-    """Return how many messages the noise of a mechanism takes on average; None where it is no noise of messages."""
-    total = 0.0
+    `weights` are the messages that each count is worth.
+    """
+    found = []
     for factor in pair.factors:
-        count = _count_of(factor)
-        if count is not None:
-            total += count.expected_count
+        if isinstance(factor.inner, NoisyCount):
+            found.append(factor.inner.expected_count)
         elif isinstance(factor, Poisson):
-            total += factor.mean
+            found.append(factor.mean)
         else:
             return None
-    return total
+    return math.fsum(map(operator.mul, weights or (1.0,) * len(found), found))

@@ -1,6 +1,7 @@
 """Find the smallest scale whose noise provably meets a target, and refute the scale smaller by a tolerance."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -69,10 +70,8 @@ def smallest_scale(
 
     Notes
     -----
-    Proved are δ_upper <= target at the scale, and δ_lower > target at the refuted one, which is smaller by more than
-    the tolerance where the bounds do not decide any closer. Where the family's order is proved, no scale up to the
-    refuted one meets the target, as the refuted noise is a post-processing of less noise. Else the scales of the scan
-    are refuted, and nothing is claimed of those between them.
+    The certificate is that of `SizedNoise`: where the family's order is proved, no scale up to the refuted one meets
+    the target; else the scales of the scan are refuted, and nothing is claimed of those between them.
     """
     search = _Search(family, judge, tolerance, limits)
     start = search.start(stored)
@@ -134,10 +133,7 @@ class _Search:
                 # It may be the very scale at which δ is the target's, and so may its half.
                 amount *= 1.0 + 0.1 * self.tolerance
             return min(max(amount, self.lowest), self.highest), None
-        low, high = 0, len(amounts)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self._meets(self._look(amounts[middle])) else (middle + 1, high)
+        low = bisect_left(amounts, True, key=lambda amount: self._meets(self._look(amount)))
         return amounts[min(low, len(amounts) - 1)], amounts[low - 1] if 0 < low < len(amounts) else None
 
     def bracket_in_order(self, amount: float, below: float | None) -> tuple[float, float]:
@@ -180,9 +176,8 @@ class _Search:
         """
         for doublings in sorted(range(-_DOUBLINGS, _DOUBLINGS + 1), key=lambda k: (abs(k), -k)):
             amount = start * 2.0**doublings
-            if self.given and not self.lowest <= amount <= self.highest:
-                continue
-            if not self._stalled(start, doublings) and self._meets(self._look(amount)):
+            inside = not self.given or self.lowest <= amount <= self.highest
+            if inside and not self._stalled(start, doublings) and self._meets(self._look(amount)):
                 return self.below(amount)
         for amount in (self.lowest, self.highest) if self.given else ():
             if self._meets(self._look(amount)):
@@ -268,17 +263,15 @@ class _Search:
 
         Where bounds do not decide of the scale below the amount's, an amount smaller by part of a tolerance is taken.
         """
-        try:
-            return amount, self._certificate(amount)
-        except PrecisionError:
-            for part in _LESS:
-                other = amount * (1.0 - part * self.tolerance)
-                if other >= self.lowest and self._meets(self._look(other, math.inf)):
-                    try:
-                        return other, self._certificate(other)
-                    except PrecisionError:
-                        continue
-            raise
+        errors = []
+        for part in (0.0, *_LESS):
+            other = amount * (1.0 - part * self.tolerance)
+            if part == 0.0 or (other >= self.lowest and self._meets(self._look(other, math.inf))):
+                try:
+                    return other, self._certificate(other)
+                except PrecisionError as error:
+                    errors.append(error)
+        raise errors[0]
 
     def wider(self, amount: float, error: PrecisionError) -> Certificate:
         """Return the certificate of an amount with a refuted scale that is smaller by more than the tolerance.
@@ -287,27 +280,28 @@ class _Search:
         """
         scale = self.family.scale_of(amount)
         lowest = self.family.scale_of(self.lowest) if self.given else scale / _SCAN_DEPTH
-        refuted: tuple[float, Pair, Bracket] | None = None
+        refuted: float | None = None
         near, part = scale * (1.0 - self.tolerance), self.tolerance
         while refuted is None:
             part *= 2.0
             other = max(scale * (1.0 - part), lowest) if part < 1.0 else lowest
             found = self._known_at(other)
-            if found is not None and self.judge.refutes(found[1]):
-                refuted = (other, *found)
-            elif found is None or other <= lowest or self.judge.meets(found[1]):
+            if found is not None and self.judge.refutes(found):
+                refuted = other
+            elif found is None or other <= lowest or self.judge.meets(found):
                 # A scale that meets the target lies below undecided ones: the search cannot go on there.
                 raise error
             else:
                 near = other
         for _ in range(_HALVINGS):
-            middle = 0.5 * (near + refuted[0])
+            middle = 0.5 * (near + refuted)
             found = self._known_at(middle)
-            if found is not None and self.judge.refutes(found[1]):
-                refuted = (middle, *found)
+            if found is not None and self.judge.refutes(found):
+                refuted = middle
             else:
                 near = middle
-        return self._proved(scale, *refuted, within=False)
+        make = self.family.make
+        return self.judge.certificate(scale, make(scale), refuted, make(refuted), within_tolerance=False)
 
     def scan(self, answer: Certificate) -> tuple[tuple[ScannedPoint, ...], float | None]:
         """Refute smaller scales one by one; return them, or an amount that meets the target after all.
@@ -430,10 +424,10 @@ class _Search:
             ratio = math.sqrt(ratio)
         raise self._none_meets()
 
-    def _known_at(self, scale: float) -> tuple[Pair, Bracket] | None:
-        """Return the mechanism of a scale and bounds as narrow as decides; None where there is no mechanism."""
+    def _known_at(self, scale: float) -> Bracket | None:
+        """Return bounds of the mechanism of a scale, as narrow as decides; None where there is no mechanism."""
         pair = made(self.family.make, scale)
-        return None if pair is None else (pair, self.judge.decided(pair))
+        return None if pair is None else self.judge.decided(pair)
 
     def _edge(self, amount: float) -> float:
         """Return the smallest amount of which both the amount and its scale are smaller by at most the tolerance."""
@@ -450,15 +444,8 @@ class _Search:
         below = self._decided(refuted, self._gap(self.family.amount_of(refuted_scale)))
         if not self.judge.decides(below):
             raise self.judge.undecided(refuted, below)
-        return None if self.judge.meets(below) else self._proved(scale, refuted_scale, refuted, below)
-
-    def _proved(
-        self, scale: float, refuted_scale: float, refuted: Pair, below: Bracket, *, within: bool = True
-    ) -> Certificate:
-        mechanism = self.family.make(scale)
-        bounds = self.judge.bounds(mechanism)
-        certified = scale, mechanism, bounds.lower, bounds.upper
-        return Certificate(*certified, refuted_scale, refuted, below.lower, within_tolerance=within)
+        meets = self.judge.meets(below)
+        return None if meets else self.judge.certificate(scale, self.family.make(scale), refuted_scale, refuted)
 
     def _gap(self, amount: float) -> float:
         """Estimate how far ln δ at an amount is from the target's; infinite where there is no estimate."""

@@ -11,13 +11,14 @@ from pbdist.mechanisms import Pair, at_least_as_noisy
 from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.sizing.counts import mean_below
 from pbdist.sizing.families import CountFamily, ScaleFamily, family_of, made
-from pbdist.sizing.target import Computed, Judge, ScannedPoint
+from pbdist.sizing.target import Certificate, Computed, Judge
 from pbdist.study import Target
 from pbdist.study.spec import exponential
-from pbdist.tables import Cell, Column, Sheet, Shown, head_of
+from pbdist.tables import Cell, Column, Printed, Sheet, Shown, head_of
 from pbdist.types import Adjacency, JsonValue
 
-_DIGITS, _PAGE = 6, 100
+#: Digits of printed noise, at least.
+_DIGITS = 6
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class PrintedSize:
     refuted: PrintedNoise
 
 
-@dataclass(frozen=True)
-class SizedNoise:
+@dataclass(frozen=True, kw_only=True)
+class SizedNoise(Certificate, Printed):
     """The smallest noise of a family that meets a target, with its certificate; it prints as `pbdist size` does.
 
     The *certificate*: ``delta_upper <= delta`` for `mechanism`, and ``refuted_delta_lower > delta`` for
@@ -98,24 +99,13 @@ class SizedNoise:
         If the certificate does not hold: no such object can be made, whatever a search found.
     """
 
-    mechanism: Pair
-    scale: float
-    mean: float | None
     compositions: int
     epsilon: float
     delta: float
     tolerance: float
-    delta_upper: float
-    delta_lower: float
-    refuted_mechanism: Pair
-    refuted_scale: float
-    refuted_mean: float | None
-    refuted_delta_lower: float
     ordered: bool
-    scanned: tuple[ScannedPoint, ...] = field(repr=False)
-    expected_messages: float | None
     evaluations: int
-    within_tolerance: bool = True
+    expected_messages: float | None
     adjacency: Adjacency = Adjacency.AS_STATED
     mean_step: int = 0
     family: tuple[Any, Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
@@ -192,38 +182,28 @@ class SizedNoise:
             bound = found.upper if meets else found.lower
         return PrintedNoise(short, short_scale, short_mean, bound)
 
-    def __str__(self) -> str:
-        """Return what `pbdist size` prints."""
-        return str(sized_sheet(self))
-
-    def _repr_html_(self) -> str:
-        """Return the same as a small table, for notebooks."""
-        return sized_sheet(self)._repr_html_()
-
-
-def sized_sheet(sized: SizedNoise) -> Sheet:
-    """Return the answer and the refuted noise as a sheet, with a sentence on the proof."""
-    meets, refuted = sized.printed.meets, sized.printed.refuted
-    messages = sized.printed.messages
-    columns = (
-        Column("verdict", "", number=False),
-        Column("scale", "scale"),
-        Column("mean", "mean", printed=meets.mean is not None),
-        Column("messages", "messages", printed=messages is not None),
-        Column("delta_lower", "δ lower"),
-        Column("delta_upper", "δ upper"),
-    )
-    shown = Shown("" if messages is None else rounded_up(messages), messages)
-    target = (
-        f"δ <= {exact(sized.delta)} at e^ε = {exponential(sized.epsilon):.6g} (ε = {sized.epsilon!r}) after"
-        f" {sized.compositions} compositions"
-    )
-    rows: tuple[tuple[Cell, ...], ...] = (
-        ("meets", meets.scale, meets.mean, shown, None, rounded_up(meets.bound)),
-        ("refuted", refuted.scale, refuted.mean, None, rounded_down(refuted.bound), None),
-    )
-    about = target, str(meets.mechanism), f"neighbours: {sized.adjacency.in_words}"
-    return Sheet(columns, rows, about, (_proved(sized) + _wide(sized),))
+    @property
+    def sheet(self) -> Sheet:
+        """The answer and the refuted noise, with a sentence on the proof."""
+        meets, messages, refuted = self.printed.meets, self.printed.messages, self.printed.refuted
+        columns = (
+            Column("verdict", "", number=False),
+            Column("scale", "scale"),
+            Column("mean", "mean", printed=meets.mean is not None),
+            Column("messages", "messages", printed=messages is not None),
+            Column("delta_lower", "δ lower"),
+            Column("delta_upper", "δ upper"),
+        )
+        target = (
+            f"δ <= {exact(self.delta)} at e^ε = {exponential(self.epsilon):.6g} (ε = {self.epsilon!r}) after"
+            f" {self.compositions} compositions"
+        )
+        rows: tuple[tuple[Cell, ...], ...] = (
+            ("meets", meets.scale, meets.mean, Shown(_up(messages), messages), None, rounded_up(meets.bound)),
+            ("refuted", refuted.scale, refuted.mean, None, rounded_down(refuted.bound), None),
+        )
+        about = target, str(meets.mechanism), f"neighbours: {self.adjacency.in_words}"
+        return Sheet(columns, rows, about, (_proved(self) + _wide(self),))
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,17 @@ expected value and the found one.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field, PlainValidator, create_model
 
 from pbdist.arguments import problem_of_either
-from pbdist.errors import InvalidInputError, StudyFileError, shown
+from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import (
     MECHANISMS,
     READINGS,
@@ -24,15 +25,16 @@ from pbdist.mechanisms import (
     Form,
     Laplace,
     NoisyCount,
+    Parameter,
     Product,
     Reversed,
     noise_parameter,
     parameters_of,
 )
 from pbdist.mechanisms.pair import Pair
-from pbdist.results import NOTHING_KNOWN, Bracket
+from pbdist.results import NOTHING_KNOWN, Bracket, Verdict
 from pbdist.sizing.api import size
-from pbdist.sizing.families import COUNT_NOISES, CountFamily, CountNoise, noise_class
+from pbdist.sizing.families import COUNT_NOISES, CountFamily, CountNoise
 from pbdist.sizing.sized import SizedNoise
 from pbdist.sizing.target import computed_bracket
 from pbdist.study import Target
@@ -49,7 +51,16 @@ def _text(value: JsonValue) -> str:
     return " ".join(value.split())
 
 
+def _named(value: JsonValue, known: Mapping[str, Any]) -> Any:
+    if not isinstance(value, str) or value not in known:
+        near = did_you_mean(value, known, other_kinds())
+        raise GridError(f"expected one of {', '.join(known)}, got {shown(value)}{near}")
+    return known[value]
+
+
 Text = Annotated[str, PlainValidator(_text)]
+Reading = Annotated[str, PlainValidator(partial(_named, known={name: name for name in READINGS}))]
+Noise = Annotated[Any, PlainValidator(partial(_named, known={kind.__name__: kind for kind in COUNT_NOISES}))]
 Natural = Annotated[int, Field(ge=1)]
 #: A list whose items are read one by one.
 SomeItems = Annotated[list[Any], Field(min_length=1)]
@@ -96,7 +107,7 @@ class CountsModel(BaseModel):
     model_config = STRICT
     kind: str
     counts: SomeItems
-    readings: list[Any] = list(READINGS)
+    readings: Annotated[list[Reading], Field(min_length=1)] = list(READINGS)
 
 
 class ObservedCount(BaseModel):
@@ -123,7 +134,7 @@ class SettingModel(OriginModel):
 class CountSettingModel(SettingModel):
     """Published noise on counts."""
 
-    noise: str
+    noise: Noise
     mean: Number
     scale: Number
 
@@ -134,41 +145,10 @@ class ServersSettingModel(SettingModel):
     servers: Natural
     messages: Positive
 
-
-def observed_kinds() -> dict[str, type[Pair]]:
-    """Return the kinds that have one amount of noise, and need no other parameters than numbers."""
-    found: dict[str, type[Pair]] = {}
-    for name, kind in MECHANISMS.items():
-        needed = [one for one in parameters_of(kind).values() if one.required]
-        if kind.in_studies and noise_parameter(kind) and all(one.domain.form is Form.NUMBER for one in needed):
-            found[name] = kind
-    return found
-
-
-def _amount_of(kind: type[Pair]) -> str:
-    """Return the name of the parameter that is the amount of noise."""
-    (name,) = (one.name for one in parameters_of(kind).values() if one.sized)
-    return name
-
-
-def _observation_model(kind: type[Pair]) -> type[BaseModel]:
-    """Return the model of an observation: the parameters of the mechanism but its amount of noise."""
-    fields: dict[str, Any] = {"kind": (str, ...)}
-    for one in parameters_of(kind).values():
-        if one.domain.form is Form.NUMBER and not one.sized:
-            fields[one.name] = (Number, ...) if one.required else (Number | None, None)
-    return create_model(f"{kind.__name__}Observation", __config__=STRICT, **fields)
-
-
-def _setting_model(observation: "NoisyCounts | NoiseObservation") -> type[SettingModel]:
-    """Return the model of published noise: the amount, or the servers that add messages."""
-    if isinstance(observation, NoisyCounts):
-        return CountSettingModel
-    amount = _amount_of(observation.kind)
-    if amount == "mean":
-        return ServersSettingModel
-    fields: dict[str, Any] = {amount: (Number, ...)}
-    return create_model(f"{observation.kind.__name__}Setting", __base__=SettingModel, **fields)
+    @property
+    def mean(self) -> float:
+        """The mean of all messages: a sum of independent Poisson numbers is one. Dishonest servers hide nothing."""
+        return self.servers * self.messages
 
 
 #: Tolerances of `judge`, one after the other until the bounds decide.
@@ -195,25 +175,24 @@ class NoisyCounts:
     #: The readings of "noise on a count" to size and judge, the protocol's own first.
     readings: tuple[str, ...]
 
+    setting_model: ClassVar = CountSettingModel
+
     def family(self, noise: CountNoise, reading: str | None = None) -> CountFamily:
         """Return the worst-case pairs of one round by mean and scale of the system's noise, with its messages."""
-        chosen = self.readings[0] if reading is None else reading
+        chosen, whole = reading or self.readings[0], issubclass(noise, DiscreteLaplace | DiscreteGaussian)
 
         def pair(mean: float, scale: float) -> Pair:
             factors: list[ElementaryPair] = []
             for count in self.counts:
-                one = NoisyCount(noise(count.share * scale), _part(count.share, mean, noise), count.shift, chosen)
+                part = count.share * mean
+                if whole and abs(part - round(part)) <= 1e-12 * abs(part):
+                    # The mean of discrete noise, without the rounding of its share.
+                    part = float(round(part))
+                one = NoisyCount(noise(count.share * scale), part, count.shift, chosen)
                 factors.append(Reversed(one) if count.reversed else one)
             return factors[0] if len(factors) == 1 else Product(*factors)
 
         return CountFamily(pair, weights=tuple(count.messages for count in self.counts))
-
-
-def _part(share: float, mean: float, noise: CountNoise) -> float:
-    """Return that share of a mean; a whole number, of which the mean of discrete noise is one, without its rounding."""
-    part = share * mean
-    whole = issubclass(noise, DiscreteLaplace | DiscreteGaussian) and abs(part - round(part)) <= 1e-12 * abs(part)
-    return float(round(part)) if whole else part
 
 
 @dataclass(frozen=True)
@@ -225,10 +204,24 @@ class NoiseObservation:
     #: The other arguments of its constructor, by name.
     parameters: tuple[tuple[str, float], ...]
 
+    @property
+    def amount(self) -> Parameter:
+        """The parameter that is the amount of noise."""
+        (amount,) = (one for one in parameters_of(self.kind).values() if one.sized)
+        return amount
+
+    @property
+    def setting_model(self) -> type[SettingModel]:
+        """The model of published noise: the amount, or the servers that add messages."""
+        if self.amount.name == "mean":
+            return ServersSettingModel
+        fields: dict[str, Any] = {self.amount.name: (Number, ...)}
+        return create_model(f"{self.kind.__name__}Setting", __base__=SettingModel, **fields)
+
     def mechanism(self, amount: float) -> Pair:
         """Return the pair with that amount of noise: a scale, the mean of a Poisson number, or the p of a response."""
         construct: Callable[..., Pair] = self.kind
-        return construct(**{_amount_of(self.kind): amount}, **dict(self.parameters))
+        return construct(**{self.amount.name: amount}, **dict(self.parameters))
 
 
 @dataclass(frozen=True)
@@ -277,7 +270,7 @@ def judge(mechanism: Pair, target: Target) -> Bracket:
     found = NOTHING_KNOWN
     for tolerance in _TOLERANCES:
         found = found.narrowed(computed_bracket(mechanism, target, tolerance))
-        if found.upper <= target.delta or found.lower > target.delta:
+        if found.verdict(target.delta) is not Verdict.UNDECIDED:
             break
     return found
 
@@ -341,12 +334,11 @@ def system_names() -> list[str]:
 
 def find_system(systems: tuple[System, ...], name: str) -> System:
     """Return the system of that name; the error lists the names."""
-    for system in systems:
-        if system.name == name:
-            return system
-    known = [system.name for system in systems]
-    near = did_you_mean(name, known)
-    raise InvalidInputError(f"system: expected one of {', '.join(known)}, got {shown(name)}{near}")
+    known = {system.name: system for system in systems}
+    if name not in known:
+        near = did_you_mean(name, known)
+        raise InvalidInputError(f"system: expected one of {', '.join(known)}, got {shown(name)}{near}")
+    return known[name]
 
 
 def _systems(document: Document) -> tuple[System, ...]:
@@ -361,13 +353,6 @@ def _systems(document: Document) -> tuple[System, ...]:
         return system
 
     return tuple(read_each(read, document.at("systems").items()))
-
-
-def _check_known(entry: Document, place: tuple[str | int, ...], value: str, known: Sequence[str]) -> None:
-    """Refuse a value that is none of the known ones, with the one that is likely meant."""
-    if value not in known:
-        near = did_you_mean(value, known, other_kinds())
-        entry.at(*place).refuse(f"expected one of {', '.join(known)}, got {shown(value)}{near}")
 
 
 def _system(entry: Document, sources: Mapping[str, str]) -> System:
@@ -388,29 +373,38 @@ def _observation(entry: Document) -> NoisyCounts | NoiseObservation:
     kind = entry.data.get("kind")
     if kind == "counts":
         return _noisy_counts(entry)
-    known = observed_kinds()
+    known = {name: one for name, one in MECHANISMS.items() if one.in_studies and _is_observed(one)}
     if kind not in known:
         near = did_you_mean(kind, ("counts", *known), other_kinds())
         expected = f"expected a kind among counts, {', '.join(known)}, got {shown(kind)}{near}"
         (entry.at("kind") if "kind" in entry.data else entry).refuse(expected)
-    found = model_at(entry, (), _observation_model(known[kind]), joint="of").model_dump(exclude_none=True)
-    observation = NoiseObservation(
-        known[kind], tuple((name, _whole(value)) for name, value in found.items() if name != "kind")
-    )
+    fields: dict[str, Any] = {"kind": (str, ...)}
+    for one in parameters_of(known[kind]).values():
+        if one.domain.form is Form.NUMBER and not one.sized:
+            fields[one.name] = (Number, ...) if one.required else (Number | None, None)
+    model = create_model(f"{kind}Observation", __config__=STRICT, **fields)
+    found = model_at(entry, (), model, joint="of").model_dump(exclude={"kind"}, exclude_none=True)
+    # Mechanisms that count take whole numbers as integers.
+    numbers = ((name, int(value) if value.is_integer() else value) for name, value in found.items())
+    observation = NoiseObservation(known[kind], tuple(numbers))
     try:
         # An amount that is valid: an error is about the other parameters.
-        observation.mechanism(parameters_of(known[kind])[_amount_of(known[kind])].examples[0])
+        observation.mechanism(observation.amount.examples[0])
     except InvalidInputError as error:
         entry.refuse(str(error))
     return observation
 
 
+def _is_observed(kind: type[Pair]) -> bool:
+    """Whether a kind has one amount of noise, and needs no other parameters than numbers."""
+    needed = (one for one in parameters_of(kind).values() if one.required)
+    return noise_parameter(kind) is not None and all(one.domain.form is Form.NUMBER for one in needed)
+
+
 def _noisy_counts(entry: Document) -> NoisyCounts:
     model = model_at(entry, (), CountsModel, joint="of")
-    for place, reading in enumerate(model.readings):
-        _check_known(entry, ("readings", place), reading, READINGS)
-    if not model.readings or len(set(model.readings)) < len(model.readings):
-        entry.at("readings").refuse(f"expected readings, each once, got {shown(model.readings)}")
+    if len(set(model.readings)) < len(model.readings):
+        entry.at("readings").refuse(f"expected each reading once, got {shown(model.readings)}")
     counts = (model_at(one, (), ObservedCount, joint="of") for one in entry.at("counts").items())
     return NoisyCounts(tuple(counts), tuple(model.readings))
 
@@ -418,26 +412,19 @@ def _noisy_counts(entry: Document) -> NoisyCounts:
 def _setting(
     entry: Document, observation: NoisyCounts | NoiseObservation, sources: Mapping[str, str]
 ) -> PublishedSetting:
-    model: Any = model_at(entry, (), _setting_model(observation), joint="of")
+    model: Any = model_at(entry, (), observation.setting_model, joint="of")
     origin = _origin(entry, model, sources)
+    noise = mean = scale = None
+    pairs: tuple[Pair, ...]
     try:
         if isinstance(observation, NoiseObservation):
-            # The sum of independent Poisson numbers is a Poisson number. Only honest servers hide anything: the file
-            # counts those alone.
-            servers = isinstance(model, ServersSettingModel)
-            pair = observation.mechanism(
-                model.servers * model.messages if servers else getattr(model, _amount_of(observation.kind))
-            )
-            return PublishedSetting(model.name, origin, None, None, None, model.compositions, (pair,))
-        _check_known(entry, ("noise",), model.noise, [kind.__name__ for kind in COUNT_NOISES])
-        noise = noise_class(model.noise)
-        families = (observation.family(noise, reading) for reading in observation.readings)
-        pairs = tuple(one.pair(model.mean, model.scale) for one in families)
-        return PublishedSetting(model.name, origin, noise, model.mean, model.scale, model.compositions, pairs)
-    except StudyFileError:
-        raise
+            pairs = (observation.mechanism(getattr(model, observation.amount.name)),)
+        else:
+            noise, mean, scale = model.noise, model.mean, model.scale
+            pairs = tuple(observation.family(noise, reading).pair(mean, scale) for reading in observation.readings)
     except InvalidInputError as error:
         entry.refuse(str(error))
+    return PublishedSetting(model.name, origin, noise, mean, scale, model.compositions, pairs)
 
 
 def _target(entry: Document, sources: Mapping[str, str]) -> SystemTarget:
@@ -445,7 +432,7 @@ def _target(entry: Document, sources: Mapping[str, str]) -> SystemTarget:
     problem = problem_of_either(epsilon=model.epsilon, exp_epsilon=model.exp_epsilon)
     if problem is not None:
         entry.refuse(problem)
-    epsilon = math.log(model.exp_epsilon) if model.epsilon is None and model.exp_epsilon else model.epsilon or 0.0
+    epsilon = model.epsilon or math.log(model.exp_epsilon or 1.0)
     origin = _origin(entry, model, sources)
     return SystemTarget(compositions=model.compositions, epsilon=epsilon, delta=model.delta, origin=origin)
 
@@ -467,8 +454,3 @@ def _citation(entry: Document, sources: Mapping[str, str]) -> str:
         near = did_you_mean(key, sources)
         entry.refuse(f"expected one of the sources {', '.join(sources)}, got {shown(key)}{near}")
     return sources[key]
-
-
-def _whole(value: float) -> float:
-    """Return a whole number as an integer, as mechanisms that count take it."""
-    return int(value) if value.is_integer() else value

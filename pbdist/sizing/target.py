@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from numbers import Real
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy import special
 
-from pbdist.arguments import check_either, checked_compositions, checked_delta, checked_epsilon
+from pbdist.arguments import check_either, checked_compositions, checked_delta, checked_epsilon, checked_numbers
 from pbdist.errors import InvalidInputError, PrecisionError, shown
 from pbdist.mechanisms import Pair
 from pbdist.results import NOTHING_KNOWN, Bracket
@@ -48,17 +47,13 @@ def gaussian_scale(target: Target) -> float:
 def checked_target(compositions: Any, epsilon: Any, exp_epsilon: Any, delta: Any) -> Target:
     """Return the target, its arguments checked; ε of an e^ε is its natural logarithm, rounded to the nearest float."""
     given = {"compositions": compositions, "epsilon": epsilon, "exp_epsilon": exp_epsilon, "delta": delta}
-    for field, value in given.items():
+    for name, value in given.items():
         if value is not None and np.ndim(value) != 0:
-            raise InvalidInputError(f"{field}: expected a single number, got {shown(value)}")
+            raise InvalidInputError(f"{name}: expected a single number, got {shown(value)}")
     check_either(epsilon=epsilon, exp_epsilon=exp_epsilon)
     if exp_epsilon is not None:
-        number = isinstance(exp_epsilon, Real) and not isinstance(exp_epsilon, bool)
-        if not number or not 1.0 <= float(exp_epsilon) < math.inf:
-            raise InvalidInputError(f"exp_epsilon: expected a finite number of at least 1, got {shown(exp_epsilon)}")
-        epsilon = math.log(float(exp_epsilon))
-    if isinstance(epsilon, bool) or isinstance(compositions, bool):
-        raise InvalidInputError("epsilon and compositions: expected numbers, got True or False")
+        expected = "a finite number of at least 1"
+        epsilon = math.log(checked_numbers("exp_epsilon", exp_epsilon, expected, lambda y: 1.0 <= y < math.inf)[0])
     return Target(
         compositions=int(checked_compositions(compositions)[0]),
         epsilon=float(checked_epsilon(epsilon)[0]),
@@ -143,6 +138,14 @@ class Judge:
                 break
         return found
 
+    def certificate(
+        self, scale: float, mechanism: Pair, refuted_scale: float, refuted: Pair, **others: Any
+    ) -> "Certificate":
+        """Return the certificate of a mechanism that is known to meet the target, and of one that is refuted."""
+        bounds, below = self.bounds(mechanism), self.bounds(refuted)
+        meets = scale, mechanism, bounds.lower, bounds.upper
+        return Certificate(*meets, refuted_scale, refuted, below.lower, **others)
+
     def undecided(self, pair: Pair, found: Bracket) -> PrecisionError:
         """Return the error of a mechanism whose bounds on δ lie on both sides of the target's."""
         return PrecisionError(
@@ -185,7 +188,7 @@ class Certificate:
     refuted_scale: float
     refuted_mechanism: Pair
     refuted_delta_lower: float
-    scanned: tuple[ScannedPoint, ...] = ()
+    scanned: tuple[ScannedPoint, ...] = field(default=(), repr=False)
     #: Whether the refuted noise is smaller by the tolerance, and not by more.
     within_tolerance: bool = True
     mean: float | None = None

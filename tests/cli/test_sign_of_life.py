@@ -1,14 +1,18 @@
 """A sign of life: after a while, with the steps and an estimate, on a terminal and elsewhere."""
 
 import io
+import re
 import sys
 import time
 from contextlib import suppress
 
 import pytest
 
+from pbdist import Accountant
+from pbdist.cli import main
 from pbdist.cli import output as module
 from pbdist.cli.output import sign_of_life, tell
+from pbdist.errors import InvalidInputError
 from pbdist.progress import report
 
 
@@ -51,7 +55,7 @@ def test_a_quick_one_is_not(monkeypatch: pytest.MonkeyPatch, stderr: io.StringIO
 def test_the_time_that_is_left_is_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-    steps = module._Steps()
+    steps = module.Steps()
     steps.hear("r =", 8, 64)
     now[0] = 104.0
     steps.hear("r =", 16, 64)
@@ -59,8 +63,11 @@ def test_the_time_that_is_left_is_estimated(monkeypatch: pytest.MonkeyPatch) -> 
     # What begins anew may do so any number of times.
     steps.hear("r =", 8, 64)
     assert str(steps) == "computing for 4 s: r = 8 of 64"
+    # Without an estimate by steps, the projection of all of it stands.
+    steps.projected = lambda: 34.0
+    assert str(steps) == "computing for 4 s: r = 8 of 64, about 30 s left"
     # Of several parts the whole is estimated, once one is done.
-    steps = module._Steps()
+    steps = module.Steps()
     steps.count("target", 0, 3)
     assert str(steps) == "computing for 0 s: target 1 of 3"
     now[0] = 114.0
@@ -74,3 +81,23 @@ def test_other_lines_are_written_over_it(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(sys, "stderr", stderr)
         tell("report: writing")
         assert stderr.getvalue() == f"{begin}report: writing\n"
+
+
+@pytest.mark.parametrize(
+    "question", [["delta", "--epsilon", "0.1", "1"], ["epsilon", "--delta", "1e-6"], ["delta", "--exp-epsilon", "2"]]
+)
+def test_bounds_are_projected_before_their_first_step(monkeypatch: pytest.MonkeyPatch, question: list[str]) -> None:
+    stderr = io.StringIO()
+
+    def wait_for_a_sign(*_: object, **__: object) -> None:
+        until = time.monotonic() + 20.0
+        while time.monotonic() < until and "left" not in stderr.getvalue():
+            time.sleep(0.005)
+        raise InvalidInputError("enough")
+
+    monkeypatch.setattr(sys, "stderr", stderr)
+    monkeypatch.setattr(module, "_WITHOUT_TERMINAL", 0.01)
+    monkeypatch.setattr(Accountant, question[0], wait_for_a_sign)
+    slow = ["--family", "RandomAllocation", "--scale", "2", "--steps", "50000", "100000", "--compositions", "100"]
+    assert main([*question, *slow, "--tolerance", "1e-6"]) == 2
+    assert re.search(r"computing for \d+ s: mechanism 1 of 2, about \d+ s left\n", stderr.getvalue())
