@@ -21,7 +21,6 @@ KINDS = {
     "compare": "settings at one r: the ratio of their δ, or the noise that each needs for the same δ",
     "tradeoff": "type II error over type I error (f-DP)",
     "losses": "the privacy loss distribution of a saved state",
-    "brackets": "upper / lower - 1 over r",
 }
 _EXITS = """\
 exit codes:

@@ -67,17 +67,18 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
         yield f"parts: {len(found.parts)}, the first one and its extensions"
         for part in found.parts:
             grid = f"{len(part.stored.study.compositions):,} r, {len(part.stored.study.epsilon):,} ε"
-            yield f"  {part.stored.part or 'first'}: {part.cells:,} cells, {grid}, {part.cells_missing:,} missing"
+            cells = part.counts
+            yield f"  {part.stored.part or 'first'}: {cells['all']:,} cells, {grid}, {cells['missing']:,} missing"
     for name in found.parts_missing:
         yield f"missing: {name}, a part of the store: put it back, or run the study again"
     # Extensions have the same cells again, at other r or ε.
-    what, points = "points (cell, r, ε)", found.points
-    if len(found.parts) == 1:
-        what, points = "cells", {"all": found.cells, "missing": found.cells_missing, "failed": found.cells_failed}
-    committed = points["all"] - points["missing"] - points["failed"]
-    counts = f"{points['missing']:,} missing, {points['failed']:,} failed"
-    yield f"{what}: {committed:,} of {points['all']:,} committed, {counts}"
-    yield f"batches: {found.batches - found.batches_missing:,} of {found.batches:,} committed"
+    what = "cells" if len(found.parts) == 1 else "points"
+    those, batches = found.counts[what], found.counts["batches"]
+    committed = those["all"] - those["missing"] - those["failed"]
+    lacking = f"{those['missing']:,} missing, {those['failed']:,} failed"
+    name = "points (cell, r, ε)" if what == "points" else what
+    yield f"{name}: {committed:,} of {those['all']:,} committed, {lacking}"
+    yield f"batches: {batches['all'] - batches['missing']:,} of {batches['all']:,} committed"
     if found.refinements:
         added = counted(found.refined_points, "point")
         yield f"added by queries: {added} in {counted(found.refinements, 'refinement')}"
@@ -88,17 +89,19 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
         if found.precision.unreadable:
             yield f"tolerance: not known of {found.precision.unreadable:,} cells, whose bounds cannot be read"
     yield f"driver: {found.driver or 'none at work'}"
-    of_parts = [(part, f" ({part.stored.part})" if part.stored.part else "") for part in found.parts]
-    failed = [f"failed: {part.setting(cell.cell)}{of}: {cell.cause}" for part, of in of_parts for cell in part.failed]
-    missing = []
-    for part, of in of_parts:
-        for batch in part.missing:
-            last = f" to {part.setting(batch.stop - 1)}" if batch.stop - batch.first > 1 else ""
-            missing.append(f"missing: batch {batch.batch}{of}, {part.setting(batch.first)}{last}")
+    failed = [f"failed: {one.setting}{_of(one.part)}: {one.cause}" for one in found.failed()]
+    missing = [
+        f"missing: batch {one.batch}{_of(one.part)}, {' to '.join(dict.fromkeys(one.settings))}"
+        for one in found.missing()
+    ]
     yield from _first("failed cells", failed)
     yield from _first("missing batches", missing)
     if found.check is not None:
         yield from _check_lines(found.check)
+
+
+def _of(part: str) -> str:
+    return f" ({part})" if part else ""
 
 
 def _check_lines(check: "StoreCheck") -> Iterator[str]:

@@ -30,8 +30,8 @@ _UNATTAINED = "not known of release plans that no change is declared to attain: 
 def bounds_of(parts: Parts) -> xr.Dataset:
     """Return the bounds of a study, loaded when they are used; those of an extended store at once.
 
-    Where they cannot be read: an `OSError`, `ValueError`, `RuntimeError` or `KeyError`. What no part has, and what is
-    not committed, is NaN. Where several parts have a cell, ``factor_used`` and ``loss_width`` are the smallest.
+    What no part has, and what is not committed, is NaN. Where several parts have a cell, ``factor_used`` and
+    ``loss_width`` are the smallest.
     """
     study = parts.spec
     sizes = (len(study.cells), len(Direction), len(study.compositions), len(study.epsilon))

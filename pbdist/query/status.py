@@ -1,8 +1,10 @@
 """How far a store is, what it holds (mechanisms, parameters, grids, gaps), and how close its bounds are."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -16,7 +18,7 @@ from pbdist.query.stored import Block, Parts, PointState
 from pbdist.query.study import Study
 from pbdist.results import Bracket, log_relative_width
 from pbdist.rounding import rounded_down, rounded_up
-from pbdist.store import StoreCheck, StoredStudy, check_store, holder, open_parts, place_at, read_refinements
+from pbdist.store import Progress, StoreCheck, StoredStudy, check_store, holder, open_parts, place_at, read_refinements
 from pbdist.store.layout import BOUNDS, STORE_FORMAT, WITHIN
 from pbdist.study import Cell, StudySpec
 from pbdist.study.columns import column_of, columns_of
@@ -83,26 +85,19 @@ def reached_precision(study: Parts, wanted: StudySpec | None = None, *, recorded
     StoreDamagedError
         The stored values cannot be read.
     """
-    if wanted is not None and wanted.digest == study.spec.digest:
-        wanted = None
     own = wanted or study.spec
-    if recorded and wanted is None:
-        return _recorded(study)
-    cells = set(own.cells)
-    rows = [row for row, cell in enumerate(study.spec.cells) if cell in cells]
-    return _total(_of_block(study.spec, block, own) for block in study.blocks(np.array(rows, dtype=np.int64)))
-
-
-def _recorded(study: Parts) -> Precision:
-    """Return the precision by the details of batches; only bounds that have missed the tolerance are read."""
+    if not recorded or own.digest != study.spec.digest:
+        cells = set(own.cells)
+        rows = [row for row, cell in enumerate(study.spec.cells) if cell in cells]
+        return _total(_of_block(study.spec, block, own) for block in study.blocks(np.array(rows, dtype=np.int64)))
     points = missed = unreadable = 0
     found = []
-    for stored, cells, judged, wide in study.recorded_points():
+    for stored, batch, judged, wide in study.recorded_points():
         points, missed = points + judged, missed + wide
-        if wide and not study.is_sound(stored, cells.start):
-            unreadable += len(cells)
+        if wide and not study.is_sound(stored, batch.start):
+            unreadable += len(batch)
         elif wide:
-            found.append(_of_block(stored.study, Parts((stored,)).read(np.array(cells)), stored.study))
+            found.append(_of_block(stored.study, Parts((stored,)).read(np.array(batch)), stored.study))
     return replace(_total(found), points=points, missed=missed, unreadable=unreadable)
 
 
@@ -180,47 +175,37 @@ def _precision_as_json(tolerance: float, precision: Precision) -> dict[str, Json
 
 
 class MissingBatch(NamedTuple):
-    """A batch that is not committed: its number, its first cell, and the one after its last."""
+    """A batch that is not committed: its part, its first cell, and the one after its last."""
 
+    part: str
     batch: int
     first: int
     stop: int
+    #: Those of its first and of its last cell.
+    settings: tuple[str, str]
 
 
 class FailedCell(NamedTuple):
     """A cell that could not be computed, and why, on one line."""
 
+    part: str
     cell: int
     cause: str
+    setting: str
 
 
 @dataclass(frozen=True)
 class PartStatus:
-    """How far one part of a store is: its batches that are not committed, and its cells that failed."""
+    """How far one part of a store is."""
 
     stored: StoredStudy
-    missing: tuple[MissingBatch, ...]
-    failed: tuple[FailedCell, ...]
-
-    @classmethod
-    def of(cls, stored: StoredStudy, sizes: Mapping[str, int]) -> "PartStatus":
-        """Return how far a part is, by a listing of the whole store: bytes of files by name."""
-        start = f"{stored.part}/" if stored.part else ""
-        own = {name.removeprefix(start): size for name, size in sizes.items() if name.startswith(start)}
-        progress = stored.progress(own)
-        cells = {index: stored.cells_of(index) for index in progress.missing}
-        missing = (MissingBatch(index, each.start, each.stop) for index, each in cells.items())
-        return cls(stored, tuple(missing), tuple(FailedCell(*each) for each in sorted(progress.failed.items())))
+    progress: Progress
 
     @property
-    def cells(self) -> int:
-        """The number of cells."""
-        return len(self.stored.study.cells)
-
-    @property
-    def cells_missing(self) -> int:
-        """The number of cells in missing batches."""
-        return sum(batch.stop - batch.first for batch in self.missing)
+    def counts(self) -> dict[str, int]:
+        """How many cells there are, and how many are missing or have failed."""
+        missing = sum(len(self.stored.cells_of(index)) for index in self.progress.missing)
+        return {"all": len(self.stored.study.cells), "missing": missing, "failed": len(self.progress.failed)}
 
     def setting(self, cell: int) -> str:
         """Return the setting of a cell as text, also of one that is damaged."""
@@ -251,43 +236,20 @@ class StoreStatus:
     #: How far the tolerance was reached in what is committed; None where the study has none.
     precision: Precision | None
 
-    @property
-    def cells(self) -> int:
-        """The number of cells of all parts."""
-        return sum(part.cells for part in self.parts)
-
-    @property
-    def cells_missing(self) -> int:
-        """The number of cells in missing batches."""
-        return sum(part.cells_missing for part in self.parts)
-
-    @property
-    def cells_failed(self) -> int:
-        """The number of cells that could not be computed."""
-        return sum(len(part.failed) for part in self.parts)
-
-    @property
-    def points(self) -> dict[str, int]:
-        """How many points (cell, r, ε) there are in all parts, computed, missing, and failed.
+    @cached_property
+    def counts(self) -> Mapping[str, Counter[str]]:
+        """How many cells, points (cell, r, ε) and batches all parts have, and how many are missing or have failed.
 
         Of a study that was extended by an ε these count what is there; its cells are in several parts.
         """
-        counts = np.zeros(4, dtype=object)
+        cells, points, batches = Counter[str](), Counter[str](), Counter[str]()
         for part in self.parts:
-            study, failed = part.stored.study, len(part.failed)
-            cells = np.array([part.cells, part.cells - part.cells_missing - failed, part.cells_missing, failed])
-            counts += cells * len(study.compositions) * len(study.epsilon)
-        return dict(zip(("all", "computed", "missing", "failed"), map(int, counts), strict=True))
-
-    @property
-    def batches(self) -> int:
-        """The number of batches of all parts."""
-        return sum(part.stored.batches for part in self.parts)
-
-    @property
-    def batches_missing(self) -> int:
-        """The number of batches that are not committed."""
-        return sum(len(part.missing) for part in self.parts)
+            study = part.stored.study
+            of_cell = len(study.compositions) * len(study.epsilon)
+            cells.update(part.counts)
+            points.update({name: count * of_cell for name, count in part.counts.items()})
+            batches.update({"all": part.stored.batches, "missing": len(part.progress.missing)})
+        return {"cells": cells, "points": points, "batches": batches}
 
     @property
     def parts_missing(self) -> tuple[str, ...]:
@@ -298,18 +260,33 @@ class StoreStatus:
     @property
     def complete(self) -> bool:
         """Whether every cell is committed, by the names of the files."""
-        return self.cells_missing == self.cells_failed == 0 and not self.parts_missing
+        cells = self.counts["cells"]
+        return cells["missing"] == cells["failed"] == 0 and not self.parts_missing
 
     @property
     def passed(self) -> bool:
         """Whether the store is complete and, where its files were read, each is what it was when it was written."""
         return self.complete and (self.check is None or self.check.healthy)
 
+    def missing(self) -> Iterator[MissingBatch]:
+        """Yield the batches that are not committed."""
+        for part in self.parts:
+            for index in part.progress.missing:
+                cells = part.stored.cells_of(index)
+                ends = part.setting(cells[0]), part.setting(cells[-1])
+                yield MissingBatch(part.stored.part, index, cells.start, cells.stop, ends)
+
+    def failed(self) -> Iterator[FailedCell]:
+        """Yield the cells that could not be computed."""
+        for part in self.parts:
+            for cell, cause in sorted(part.progress.failed.items()):
+                yield FailedCell(part.stored.part, cell, cause, part.setting(cell))
+
     def as_json(self) -> dict[str, JsonValue]:
         """Return everything in the types of JSON."""
-        first = self.parts[0].stored
-        committed = self.cells - self.cells_missing - self.cells_failed
-        tolerance, check = first.study.required_tolerance, self.check
+        first, check = self.parts[0].stored, self.check
+        cells, points, batches = self.counts.values()
+        tolerance = first.study.required_tolerance
         return {
             "store": self.store,
             "study": first.study.name,
@@ -318,10 +295,9 @@ class StoreStatus:
             "complete": self.complete,
             "healthy": None if check is None else check.healthy,
             "driver": self.driver,
-            "points": self.points,
-            "cells": {"all": self.cells, "committed": committed}
-            | {"missing": self.cells_missing, "failed": self.cells_failed},
-            "batches": {"all": self.batches, "missing": self.batches_missing},
+            "points": {"computed": points["all"] - points["missing"] - points["failed"], **points},
+            "cells": {"committed": cells["all"] - cells["missing"] - cells["failed"], **cells},
+            "batches": {**batches},
             "refinements": {"all": self.refinements, "points": self.refined_points},
             "precision": self.precision and tolerance and _precision_as_json(tolerance, self.precision),
             "files": self.files,
@@ -330,7 +306,7 @@ class StoreStatus:
                 {
                     "part": part.stored.part,
                     "digest": part.stored.head.digest,
-                    "cells": part.cells,
+                    "cells": len(part.stored.study.cells),
                     "compositions": len(part.stored.study.compositions),
                     "epsilon": len(part.stored.study.epsilon),
                     "batches": part.stored.batches,
@@ -338,19 +314,11 @@ class StoreStatus:
                 }
                 for part in self.parts
             ],
-            "parts_missing": list(self.parts_missing),
-            "failed": [
-                {"part": part.stored.part, **one._asdict(), "setting": part.setting(one.cell)}
-                for part in self.parts
-                for one in part.failed
-            ],
-            "missing": [
-                {"part": part.stored.part, **one._asdict(), "settings": [*map(part.setting, (one.first, one.stop - 1))]}
-                for part in self.parts
-                for one in part.missing
-            ],
+            "parts_missing": [*self.parts_missing],
+            "failed": [one._asdict() for one in self.failed()],
+            "missing": [one._asdict() for one in self.missing()],
             "damaged": [{"file": name, "problem": what} for name, what in (check.damaged if check else ())],
-            "strays": list(check.strays if check else ()),
+            "strays": [*(check.strays if check else ())],
         }
 
 
@@ -366,15 +334,21 @@ def store_status(where: str | Path, *, check: bool = False) -> StoreStatus:
     judged = parts[0].study.required_tolerance is not None
     return StoreStatus(
         store=place.url,
-        parts=tuple(PartStatus.of(stored, sizes) for stored in parts),
+        parts=tuple(PartStatus(stored, stored.progress(_files_of(sizes, stored.part))) for stored in parts),
         files=len(sizes),
         size=sum(sizes.values()),
         driver=holder(place),
         check=check_store(place) if check else None,
         refinements=len(refinements),
         refined_points=sum(one.points for one in refinements),
-        precision=_recorded(Parts(parts)) if judged else None,
+        precision=reached_precision(Parts(parts), recorded=True) if judged else None,
     )
+
+
+def _files_of(sizes: Mapping[str, int], part: str) -> Mapping[str, int]:
+    """Return the bytes of the files of a part by their names in it."""
+    start = f"{part}/" if part else ""
+    return {name.removeprefix(start): size for name, size in sizes.items() if name.startswith(start)}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from pbdist import arguments, results
-from pbdist.errors import InvalidInputError, OffGridError, StoreDamagedError, StoreUnreachableError, shown
+from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.mechanisms import Pair
 from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.mechanisms.pair import noise_order
@@ -29,7 +29,7 @@ from pbdist.store.layout import BOUNDS, COMPUTED, WITHIN
 from pbdist.study.columns import cell_columns, column_descriptions
 from pbdist.study.spec import exponential, missing_parts
 from pbdist.tables import HEADS
-from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Adjacency, BoolArray, Direction, FloatArray, IntArray
+from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, BoolArray, Direction, FloatArray, IntArray
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -199,16 +199,7 @@ class Study(Parts):
             The metadata or the coordinates in the store are not those of the study, or the values cannot be read.
         """
         # xarray takes half a second to import, and no look-up needs it.
-        dataset = import_module("pbdist.query.dataset")
-        try:
-            bounds: xr.Dataset = dataset.bounds_of(self.checked)
-        except (StoreUnreachableError, StoreDamagedError):
-            raise
-        except (OSError, ValueError, RuntimeError, KeyError) as error:
-            text = " ".join(str(error).split())[:200]
-            raise StoreDamagedError(
-                f"{self.where}: expected readable bounds, got: {text}: run the study again with --check"
-            ) from error
+        bounds: xr.Dataset = import_module("pbdist.query.dataset").bounds_of(self.checked)
         return bounds
 
     def contents(self) -> "StudyContents":
@@ -581,14 +572,6 @@ class Study(Parts):
             found = replace(found, within_tolerance=answers.frozen(np.ones(found.lower.shape, dtype=bool)))
         return self._curve(found, mechanism, noise, None)
 
-    def describe(self, mechanism: str | Pair, **noise: Any) -> str:
-        """Return the one setting that a mechanism, or a label with parameters, names, as text; errors as `delta`."""
-        return self.setting(mechanism, noise).cell.describe()
-
-    def neighbours(self, mechanism: str | Pair, **noise: Any) -> Adjacency:
-        """Return for which neighbours the bounds of one setting are, named as for `describe`; errors as there."""
-        return settings.neighbours_of_settings(self.spec, mechanism, [self.setting(mechanism, noise)])
-
     def setting(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> Setting:
         """Return the one setting that a mechanism, or a label with parameters, names."""
         _check_mechanism(mechanism, noise)
@@ -760,9 +743,10 @@ class Study(Parts):
             answers.warn_or_raise(missed, strict=strict, depth=4)
             found = replace(found, within_tolerance=within)
         label = mechanism if isinstance(mechanism, str) else type(mechanism).__name__
-        setting = np.array(self.describe(mechanism, **noise), dtype=object)
-        about = {"mechanism": label, "setting": setting, **found.asked}
-        return replace(found, adjacency=self.neighbours(mechanism, **noise), asked=about)
+        setting = self.setting(mechanism, noise)
+        about = {"mechanism": label, "setting": np.array(setting.cell.describe(), dtype=object), **found.asked}
+        adjacency = settings.neighbours_of_settings(self.spec, mechanism, [setting])
+        return replace(found, adjacency=adjacency, asked=about)
 
 
 def _cases(questions: Questions, closest: BoolArray) -> dict[str, BoolArray]:

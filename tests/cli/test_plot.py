@@ -42,7 +42,6 @@ def test_several_stores_in_one_plot(store, finished_store, tmp_path):
     file = tmp_path / "both.svg"
     other = str(finished_store(BRACKETED))
     assert main(["plot", "compare", store, other, "--compositions", "4", "-o", str(file)]) == 0
-    assert main(["plot", "brackets", other, "-o", str(file)]) == 0
 
 
 def test_without_matplotlib_the_extra_is_named(store, tmp_path, capsys, monkeypatch):

@@ -125,6 +125,6 @@ def test_curves_compute_what_is_missing(store_copy: Finished) -> None:
 
 
 def test_an_unknown_parameter_is_refused_also_after_other_questions(study: Study) -> None:
-    assert study.describe("Laplace", scale=3.0)
+    assert study.total_variation("Laplace", compositions=4, scale=3.0)
     with pytest.raises(InvalidInputError, match=r"colour: expected one of kind, .*, got an unknown parameter"):
-        study.describe("Laplace", scale=3.0, colour=1.0)
+        study.total_variation("Laplace", compositions=4, scale=3.0, colour=1.0)

@@ -56,7 +56,7 @@ def test_every_row_is_what_a_look_up_says(study: Study) -> None:
         assert (row.delta_lower, row.delta_upper) == (found.lower, found.upper)
         assert (row.log_delta_lower, row.log_delta_upper) == (found.log_lower, found.log_upper)
         assert row.within_tolerance == found.within_tolerance
-        assert row.setting == study.describe("Laplace", scale=row.scale)
+        assert row.setting == study.spec.cells[row.cell].describe()
         assert (row.exp_epsilon, row.direction) == (pytest.approx(math.exp(row.epsilon), rel=1e-15), "both")
     assert frame[frame.mechanism == "clipped"].iloc[0][["noise", "mean", "shift"]].tolist() == ["Laplace", 20.0, 1.0]
     assert frame[frame.mechanism == "Laplace"]["mean"].isna().all()

@@ -77,7 +77,6 @@ def test_a_statement_is_stored_and_read_back(tmp_path: Path, finished_store: Cal
     assert study.total_variation("Laplace", scale=3, compositions=1).adjacency is Adjacency.REPLACE_ONE
     assert study.renyi(Laplace(3.0), compositions=1, order=2.0).adjacency is Adjacency.REPLACE_ONE
     assert study.delta(SubsampledGaussian(2.0, 0.1), **asked).adjacency is Adjacency.ADD_OR_REMOVE
-    assert study.neighbours("Laplace", scale=2) is study.delta("Laplace", scale=2, **asked).adjacency
     assert "one record replaced" in study.delta("Laplace", scale=2, **asked)._repr_html_()
     assert study.bounds.adjacency == "Laplace: replace-one; SubsampledGaussian: add-or-remove"
     assert study.select(mechanism="Laplace", compositions=4).adjacency == "replace-one"

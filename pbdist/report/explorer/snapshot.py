@@ -15,13 +15,13 @@ from pbdist.errors import StoreDamagedError
 from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.query import open_study
 from pbdist.query.noise_choice import NoiseGroup, noise_groups
-from pbdist.query.settings import neighbours_words
+from pbdist.query.settings import column_array, neighbours_words
 from pbdist.query.status import StudyContents
 from pbdist.query.stored import BOTH, PointState
 from pbdist.report.pages.document import command
 from pbdist.rounding import exact
 from pbdist.store.layout import BOUNDS, WITHIN
-from pbdist.study.columns import column_names, column_of
+from pbdist.study.columns import column_names
 from pbdist.study.spec import exponential
 from pbdist.types import BoolArray, FloatArray, IntArray, JsonValue
 
@@ -90,10 +90,7 @@ class Snapshot:
     def columns(self) -> Mapping[str, Any]:
         """The columns that describe cells, as arrays with one value a cell; texts are Python's."""
         cells = self.study.spec.cells
-        return {
-            name: np.array(column_of(cells, name), dtype=object if is_text(name) else np.float64)
-            for name in (*column_names(cells), "pair")
-        }
+        return {name: column_array(self.study.spec, name) for name in (*column_names(cells), "pair")}
 
     @cached_property
     def groups(self) -> tuple[NoiseGroup, ...]:

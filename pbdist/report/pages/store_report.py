@@ -122,19 +122,17 @@ def _condition(
         title = "Stored bounds are proved wrong: rely on no number of this page"
         yield Notice(ALARM, title, _some(sample.describe() for sample in wrong))
     again = "Nothing on this page speaks of them. The same pbdist run computes them."
-    missing = [(part, batch) for part in status.parts for batch in part.missing]
-    failed = [(part, cell) for part in status.parts for cell in part.failed]
-    if status.cells_missing == status.cells:
+    cells, missing, failed = status.counts["cells"], [*status.missing()], [*status.failed()]
+    if cells["missing"] == cells["all"]:
         text = "No noise setting is computed yet: this page says what is planned, and no bound."
         yield Notice(ALARM, "This store is empty", (text,))
     elif missing:
-        title = f"This store is not complete: {status.cells_missing:,} of {status.cells:,} noise settings are missing"
-        ends = ([part.setting(batch.first), part.setting(batch.stop - 1)] for part, batch in missing)
-        items = _some(f"missing: {' to '.join(dict.fromkeys(both))}" for both in ends)
+        title = f"This store is not complete: {cells['missing']:,} of {cells['all']:,} noise settings are missing"
+        items = _some(f"missing: {' to '.join(dict.fromkeys(one.settings))}" for one in missing)
         yield Notice(ALARM, title, (again, *items))
     if failed:
-        title = f"{len(failed):,} of {status.cells:,} noise settings could not be computed"
-        causes = _some(f"failed: {part.setting(cell.cell)}: {cell.cause}" for part, cell in failed)
+        title = f"{len(failed):,} of {cells['all']:,} noise settings could not be computed"
+        causes = _some(f"failed: {one.setting}: {one.cause}" for one in failed)
         yield Notice(ALARM, title, ("Nothing on this page speaks of them.", *causes))
     if not (missing or failed or study.complete):
         text = f"An extension of this store was interrupted: some points are in no part of it. {again}"
@@ -194,9 +192,10 @@ def _provenance(status: StoreStatus) -> Table:
 def _integrity(status: StoreStatus, verification: Verification | None, name: str, *, sound: bool) -> Block:
     """Return what was checked, and what of the bounds was recomputed by other means; `sound` if nothing is wrong."""
     check = status.check
-    done = status.cells - status.cells_missing - status.cells_failed
-    left = f": {status.cells_missing:,} are missing, {status.cells_failed:,} have failed" if done < status.cells else ""
-    items = [f"{done:,} of {status.cells:,} noise settings are computed{left}."]
+    cells = status.counts["cells"]
+    done = cells["all"] - cells["missing"] - cells["failed"]
+    left = f": {cells['missing']:,} are missing, {cells['failed']:,} have failed" if done < cells["all"] else ""
+    items = [f"{done:,} of {cells['all']:,} noise settings are computed{left}."]
     if check is not None:
         each = f"{len(check.damaged):,} are damaged" if check.damaged else "each is what it was when it was written"
         items.append(f"All {status.files:,} files were read and compared with their checksums: {each}.")

@@ -1,6 +1,6 @@
 """Plots of Datasets and stores: xarray in, axes out."""
 
-from pbdist.report.plots.bounds import brackets, compositions, epsilon_delta
+from pbdist.report.plots.bounds import compositions, epsilon_delta
 from pbdist.report.plots.compare import compare
 from pbdist.report.plots.losses import losses
 from pbdist.report.plots.noise import noise
@@ -8,4 +8,4 @@ from pbdist.report.plots.tradeoff import tradeoff
 from pbdist.report.plots.training import training
 from pbdist.report.sheet import svg_of
 
-__all__ = ["brackets", "compare", "compositions", "epsilon_delta", "losses", "noise", "svg_of", "tradeoff", "training"]
+__all__ = ["compare", "compositions", "epsilon_delta", "losses", "noise", "svg_of", "tradeoff", "training"]

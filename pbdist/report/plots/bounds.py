@@ -1,27 +1,26 @@
-"""Plots of stored bounds: δ over ε, δ or ε over r, and how wide the bounds are."""
+"""Plots of stored bounds: δ over ε, and δ or ε over r."""
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
-from pbdist.errors import InvalidInputError, OffGridError, PrecisionWarning
+from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import checked_adjacency
 from pbdist.query.convex_delta import Curve as ConvexDelta
+from pbdist.query.study import BETWEEN
 from pbdist.report.plots import frame
 from pbdist.report.plots.frame import LN10, LOWEST, equal_to
 from pbdist.report.plots.selection import MAX_CURVES, Curve, Sources, StoredSetting, chosen, named, row_of
-from pbdist.results import log_relative_width
+from pbdist.results import DeltaBounds, EpsilonBounds
 from pbdist.study.fields import nearest_exponential, nearest_match
-from pbdist.types import COMPOSITIONS, DELTA, DIRECTION, FloatArray
+from pbdist.types import COMPOSITIONS, DELTA, DIRECTION, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_Answer = TypeVar("_Answer")
 #: An axis of ε is logarithmic if its values vary by more.
 _RATIO = 30.0
 #: Points at which a curve is drawn between stored ε: about so many of each kind, and so many between two at most.
@@ -234,9 +233,9 @@ def compositions(
         if exp_epsilon is not None:
             epsilon = math.log(exp_epsilon)
         elif epsilon is None and delta is None:
-            epsilon = middle_epsilon(settings)
+            epsilon = float(settings[0].epsilon[settings[0].epsilon.size // 2])
         curves = [
-            delta_over_rounds(one, epsilon, exp_epsilon) if epsilon is not None else _epsilon_over_rounds(one, delta)
+            _delta_over_rounds(one, epsilon, exp_epsilon) if epsilon is not None else _epsilon_over_rounds(one, delta)
             for one in settings
         ]
     at = next(
@@ -266,12 +265,7 @@ def compositions(
     return axes
 
 
-def middle_epsilon(settings: Sequence[StoredSetting]) -> float:
-    """Return the ε that is taken where none is given: the middle one of the first setting."""
-    return float(settings[0].epsilon[settings[0].epsilon.size // 2])
-
-
-def delta_over_rounds(setting: StoredSetting, epsilon: float, exp_epsilon: float | None = None) -> Curve:
+def _delta_over_rounds(setting: StoredSetting, epsilon: float, exp_epsilon: float | None = None) -> Curve:
     """Return the bounds on ln δ of a setting at one ε and all stored r; of a study also at an ε that is not stored."""
     stored, study = tuple(setting.epsilon.tolist()), setting.study
     index = nearest_match(stored, epsilon) if exp_epsilon is None else nearest_exponential(stored, exp_epsilon)
@@ -282,11 +276,9 @@ def delta_over_rounds(setting: StoredSetting, epsilon: float, exp_epsilon: float
         near = ", ".join(f"{value:.10g}" for value in stored[:12])
         raise InvalidInputError(f"epsilon: expected one of {near}, got {epsilon!r}: an opened study answers any ε")
 
-    def ask(r: int) -> tuple[float, float]:
-        found = study.delta(compositions=r, epsilon=epsilon, **setting.query)
-        return float(found.log_lower), float(found.log_upper)
-
-    return _over_rounds(setting, ask)
+    return _over_rounds(
+        setting, lambda r: study.delta(compositions=r, epsilon=epsilon, strict="silent", **setting.query)
+    )
 
 
 def _epsilon_over_rounds(setting: StoredSetting, delta: float | None) -> Curve:
@@ -295,36 +287,22 @@ def _epsilon_over_rounds(setting: StoredSetting, delta: float | None) -> Curve:
     if study is None:
         raise InvalidInputError("delta: expected an opened study, or the Dataset of epsilon_bounds, for ε at a δ")
 
-    def ask(r: int) -> tuple[float, float]:
-        found = study.epsilon(compositions=r, delta=delta, **setting.query)
-        return float(found.lower), float(found.upper)
-
-    return _over_rounds(setting, ask)
+    return _over_rounds(setting, lambda r: study.epsilon(compositions=r, delta=delta, strict="silent", **setting.query))
 
 
-def _over_rounds(setting: StoredSetting, ask: Callable[[int], tuple[float, float]]) -> Curve:
+def _over_rounds(setting: StoredSetting, ask: Callable[[IntArray], DeltaBounds | EpsilonBounds]) -> Curve:
     """Return the answers of a study at all r at which it has a point; others are gaps."""
     lower, upper = (np.full(setting.compositions.shape, np.nan) for _ in range(2))
+    there = ~np.isnan(setting.log_upper).all(axis=(0, 2))
     wide = 0
-    for row, r in enumerate(setting.compositions.tolist()):
-        if np.isnan(setting.log_upper[:, row]).all():
-            continue
-        answer, wider = answered(lambda: ask(int(r)))  # noqa: B023 -- called at once
-        if answer is not None:
-            lower[row], upper[row] = answer
-            wide += wider
+    if there.any():
+        found = ask(setting.compositions[there])
+        if isinstance(found, DeltaBounds):
+            lower[there], upper[there] = found.log_lower, found.log_upper
+        else:
+            lower[there], upper[there] = found.lower, found.upper
+        wide = 0 if found.why_wide is None else int(np.count_nonzero(found.why_wide == BETWEEN))
     return setting.curve(setting.compositions, lower, upper, wide=wide)
-
-
-def answered(ask: Callable[[], _Answer]) -> tuple[_Answer | None, bool]:
-    """Return the answer of a study, None where its points are missing; and whether it is wider than the tolerance."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", PrecisionWarning)
-        try:
-            found = ask()
-        except OffGridError:
-            return None, False
-    return found, any(issubclass(one.category, PrecisionWarning) for one in caught)
 
 
 def _of_epsilon_bounds(bounds: Sources, delta: float | None) -> tuple[list[Curve], float]:
@@ -345,68 +323,3 @@ def _of_epsilon_bounds(bounds: Sources, delta: float | None) -> tuple[list[Curve
         curves.append(Curve(columns, one[COMPOSITIONS].values, lower, upper, "", attained, adjacency))
     assert delta is not None  # noqa: S101 -- there is at least one source
     return curves, delta
-
-
-def brackets(
-    bounds: Sources,
-    *,
-    epsilon: float | None = None,
-    mechanism: str | None = None,
-    lowest: float = LOWEST,
-    axes: "Axes | None" = None,
-    **noise: Any,
-) -> "Axes":
-    """Draw the width of the brackets, upper / lower - 1 of δ, over r.
-
-    Parameters
-    ----------
-    bounds, mechanism, axes, **noise
-        As for `epsilon_delta`, and so are the errors.
-    epsilon
-        ε in nats; by default at each r the widest bracket of all stored ε.
-    lowest
-        A δ below which brackets do not count.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The vertical axis holds log10 of upper / lower - 1.
-    """
-    settings = chosen(bounds, mechanism=mechanism, noise=noise)
-    floor = math.log(lowest) if lowest else -np.inf
-    curves, widths, faint = [], [], 0
-    for setting in settings:
-        lower, upper = setting.log_lower.max(axis=0), setting.log_upper.max(axis=0)
-        if epsilon is not None:
-            found = delta_over_rounds(setting, epsilon)
-            lower, upper = found.lower[:, np.newaxis], found.upper[:, np.newaxis]
-        width = np.where(upper >= floor, log_relative_width(lower, upper), np.nan)
-        # The widest of those that are known.
-        widest = np.max(np.where(np.isnan(width), -np.inf, width), axis=1)
-        widths.append(np.where(np.isneginf(widest), np.nan, widest))
-        faint += int(np.all(upper < floor, axis=1).sum())
-        curves.append(setting.curve(setting.compositions, *(np.fmax.reduce(side, axis=1) for side in (lower, upper))))
-    axes, title, labels, notes = frame.begin(curves, axes)
-    notes += frame.setting_notes(labels, curves)
-    every = np.concatenate(widths)
-    if np.isnan(every).all():
-        why = "; ".join(notes) or f"no δ above {lowest:g}"
-        raise OffGridError(f"bounds: expected brackets to draw, got none: {why}")
-    for setting, width, label in zip(settings, widths, labels, strict=True):
-        place = np.log10(np.where((width > 0.0) & np.isfinite(width), width, np.nan))
-        axes.plot(setting.compositions, place, label=label or title or "brackets", **frame.style_of(axes), lw=0.7)
-    tolerances = {one.study.spec.required_tolerance for one in settings if one.study is not None}
-    for tolerance in sorted(filter(None, tolerances)):
-        words = f"tolerance {tolerance:g}"
-        axes.axhline(math.log10(tolerance), color="black", linewidth=1.0, linestyle="--", label=words)
-    frame.wide_axis(axes, np.concatenate([setting.compositions for setting in settings]), base=2)
-    frame.decimal_axis(axes)
-    for count, why in (
-        (int(np.isinf(every).sum()), "where the lower bound is 0"),
-        (int((every == 0.0).sum()), "where the bounds are equal"),
-        (faint, f"with δ below {lowest:g}"),
-    ):
-        notes += [f"{frame.counted(count, 'point')} not drawn, {why}"] if count else []
-    at = equal_to("ε", epsilon) if epsilon is not None else f"the widest of all ε with δ > {lowest:g}"
-    frame.finish(axes, title, at, x="r, rounds", y="upper / lower - 1, a ratio", notes=[*notes, frame.GUIDE])
-    return axes

@@ -1,26 +1,22 @@
 """Settings compared: the ratio of their δ, and the noise that each needs for the same δ."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError, OffGridError, shown
-from pbdist.mechanisms.columns import is_text, known_columns
-from pbdist.query.noise_choice import NoiseGroup, noise_groups
+from pbdist.query import noise_choices
 from pbdist.report.plots import frame
-from pbdist.report.plots.bounds import bounds_at, curves_of, delta_over_rounds, middle_epsilon
+from pbdist.report.plots.bounds import bounds_at, curves_of
 from pbdist.report.plots.frame import LN10, LOWEST, counted
-from pbdist.report.plots.selection import MAX_CURVES, Curve, Sources, StoredSetting, chosen, row_of
+from pbdist.report.plots.noise import over_amounts, picked
+from pbdist.report.plots.selection import MAX_CURVES, Curve, Sources, StoredSetting, chosen, named, opened
 from pbdist.types import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-#: Settings that are read for a comparison of noise.
-_MAX_SETTINGS = 4096
 
 
 def compare(
@@ -44,11 +40,12 @@ def compare(
     Parameters
     ----------
     bounds, mechanism, axes, **noise
-        As for `epsilon_delta`, and so are the errors; several sources by their names compare stores.
+        As for `epsilon_delta`, over noise as for `noise`, and so are the errors; several sources by their names compare
+        stores.
     over
         ``"epsilon"``, or ``"noise"``: a curve for all settings that differ in their amount of noise alone.
     compositions
-        A stored r; by default the largest one.
+        Over ε a stored r; by default the largest one.
     epsilon
         Over noise: ε in nats, by default the middle one.
     reference
@@ -67,13 +64,13 @@ def compare(
     name, value, other = ("epsilon", epsilon, "noise") if over == "epsilon" else ("reference", reference, "epsilon")
     if value is not None:
         raise InvalidInputError(f"{name}: belongs to over={other!r}; do not pass it with over={over!r}")
-    most = MAX_CURVES if over == "epsilon" else _MAX_SETTINGS
-    settings = chosen(bounds, mechanism=mechanism, noise=noise, most=most)
-    r = int(max(settings[0].compositions)) if compositions is None else compositions
     end = math.log(lowest) if lowest else -np.inf
-    if over == "epsilon":
-        return _ratios(settings, r, reference, end, axes)
-    return _noise_needed(settings, r, middle_epsilon(settings) if epsilon is None else epsilon, end, axes)
+    if over == "noise":
+        point = {"compositions": compositions, "epsilon": epsilon, "mechanism": mechanism}
+        return _noise_needed(bounds, point, noise, end, axes)
+    settings = chosen(bounds, mechanism=mechanism, noise=noise)
+    r = int(max(settings[0].compositions)) if compositions is None else compositions
+    return _ratios(settings, r, reference, end, axes)
 
 
 def _ratios(
@@ -128,20 +125,22 @@ def _ratios(
     return axes
 
 
-def _noise_needed(settings: Sequence[StoredSetting], r: int, epsilon: float, end: float, axes: "Axes | None") -> "Axes":
-    groups = _groups(settings)
-    several = len({setting.columns.get("study") for setting in settings}) > 1
-    curves, wide = [], []
-    for group, members in groups:
-        found = [_at(setting, r, epsilon) for setting in members]
-        wide += found
-        columns = {"mechanism": group.label, **group.fixed}
-        if several:
-            columns = {"study": members[0].columns["study"], **columns}
-        lower, upper = (np.concatenate([getattr(one, side) for one in found]) for side in ("lower", "upper"))
-        # A group has one reason for all of its gaps.
-        gap = next((one.gap for one in members if one.gap), "")
-        curves.append(Curve(columns, np.array(group.amounts), lower, upper, gap))
+def _noise_needed(
+    bounds: Sources, point: Mapping[str, Any], noise: Mapping[str, Any], end: float, axes: "Axes | None"
+) -> "Axes":
+    sources = [(name, opened(source)) for name, source in named(bounds)]
+    first = sources[0][1].spec
+    r = max(first.compositions) if point["compositions"] is None else point["compositions"]
+    epsilon = first.epsilon[len(first.epsilon) // 2] if point["epsilon"] is None else point["epsilon"]
+    groups = []
+    for name, study in sources:
+        # Its δ decides nothing here: all bounds are drawn.
+        found = noise_choices(study, compositions=r, epsilon=epsilon, delta=0.5, mechanism=point["mechanism"])
+        groups += [(name, choice) for choice in picked(found, noise, MAX_CURVES)]
+    frame.one_amount([choice.what for _, choice in groups])
+    if len(groups) > MAX_CURVES:
+        raise InvalidInputError(f"mechanism: expected at most {MAX_CURVES} curves in one plot, got {len(groups)}")
+    curves = [over_amounts(choice, **({"study": name} if name else {})) for name, choice in groups]
     axes, title, labels, notes = frame.begin(curves, axes)
     every = np.concatenate([side for one in curves for side in (one.lower, one.upper)])
     every = every[np.isfinite(every)]
@@ -158,29 +157,12 @@ def _noise_needed(settings: Sequence[StoredSetting], r: int, epsilon: float, end
     faint = int(sum((one.upper < ends[0]).sum() for one in curves))
     if faint:
         notes.append(f"of {faint:,} setting{'s' * (faint > 1)} δ is smaller than what is drawn")
-    notes += [*frame.wide_note(wide), *frame.setting_notes([""] * len(settings), settings)]
+    notes += frame.setting_notes(labels, curves)
     notes.append("thick: the least tabulated noise proved to meet a δ; thin: the most below it that is refuted")
     at = f"r = {r:,}", frame.equal_to("ε", epsilon)
-    what = groups[0][0].what
+    what = groups[0][1].what
     frame.finish(axes, title, *at, x="δ that is to be met, a probability", y=what, notes=notes, legend=True)
     return axes
-
-
-def _groups(settings: Sequence[StoredSetting]) -> list[tuple[NoiseGroup, list[StoredSetting]]]:
-    """Return settings that differ in their amount of noise alone, of one kind of amount."""
-    groups: list[tuple[NoiseGroup, list[StoredSetting]]] = []
-    for study in dict.fromkeys(setting.columns.get("study", "") for setting in settings):
-        members = [setting for setting in settings if setting.columns.get("study", "") == study]
-        columns: dict[str, list[Any]] = {
-            name: [setting.columns.get(name, "" if is_text(name) else math.nan) for setting in members]
-            for name in known_columns()
-        }
-        columns["pair"] = [setting.form for setting in members]
-        groups += [(group, [members[cell] for cell in group.cells]) for group in noise_groups(columns) if group.what]
-    frame.one_amount([group.what for group, _ in groups])
-    if len(groups) > MAX_CURVES:
-        raise InvalidInputError(f"mechanism: expected at most {MAX_CURVES} curves in one plot, got {len(groups)}")
-    return groups
 
 
 def _draw_stairs(axes: "Axes", curve: Curve, label: str, ends: tuple[float, float]) -> None:
@@ -208,11 +190,3 @@ def needed_noise(
     meets = np.min(np.where(met, amounts[:, np.newaxis], np.inf), axis=0)
     refuted = np.max(np.where(no & (amounts[:, np.newaxis] < meets), amounts[:, np.newaxis], -np.inf), axis=0)
     return np.where(np.isinf(meets), np.nan, meets), np.where(np.isinf(refuted), np.nan, refuted)
-
-
-def _at(setting: StoredSetting, r: int, epsilon: float) -> Curve:
-    """Return the bounds on ln δ of a setting at one point."""
-    row = row_of(setting.compositions.tolist(), r)
-    lower, upper = (values[:, row : row + 1] for values in (setting.log_lower, setting.log_upper))
-    rounds = setting.compositions[row : row + 1]
-    return delta_over_rounds(replace(setting, compositions=rounds, log_lower=lower, log_upper=upper), epsilon)

@@ -10,7 +10,7 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.query.settings import neighbours_words
-from pbdist.report.plots.selection import Curve, StoredSetting
+from pbdist.report.plots.selection import Curve
 from pbdist.report.sheet import COLOURS, LINES, MARKERS, new_sheet, plain, styled
 from pbdist.results import log_relative_width
 from pbdist.rounding import rounded_up
@@ -302,7 +302,7 @@ def gap_notes(missing: Iterable[tuple[BoolArray, str]]) -> list[str]:
     ]
 
 
-def setting_notes(labels: Sequence[str], curves: Sequence[Curve | StoredSetting]) -> list[str]:
+def setting_notes(labels: Sequence[str], curves: Sequence[Curve]) -> list[str]:
     """Return which settings have no lower bound, and for which neighbours they are; nothing where none says it."""
     without = [label for label, one in zip(labels, curves, strict=True) if not one.attained]
     notes = [NO_LOWER if len(without) == len(labels) else f"{'; '.join(without)}: {NO_LOWER}"] if without else []

@@ -1,6 +1,7 @@
 """The privacy loss distribution of a saved state, with its masses at both infinities."""
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from pbdist.report.plots.frame import LOWEST
 from pbdist.report.plots.selection import StoredSetting, chosen, opened
 from pbdist.report.sheet import COLOURS
 from pbdist.rounding import rounded_down, rounded_up
-from pbdist.store import open_parts, read_state
+from pbdist.store import read_state
 from pbdist.types import COMPOSITIONS, Direction, FloatArray
 
 if TYPE_CHECKING:
@@ -100,13 +101,10 @@ def losses(
 
 
 def _state(study: Study, setting: StoredSetting, r: int, direction: Direction) -> PairState | BucketState | None:
-    cell = study.spec.cells[setting.cell]
-    for stored in open_parts(study.where):
-        if r in stored.study.compositions and cell in stored.study.cells:
-            try:
-                return read_state(stored, list(stored.study.cells).index(cell), direction, r)
-            except FileNotFoundError:
-                continue
+    for stored, row in study.rows_of(setting.cell):
+        if r in stored.study.compositions:
+            with suppress(FileNotFoundError):
+                return read_state(stored, row, direction, r)
     return None
 
 

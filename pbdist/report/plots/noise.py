@@ -74,31 +74,41 @@ def noise(
         uppers = [one.upper for choice in found for one in choice.tried if 0.0 < one.upper < 1.0]
         delta = min(0.1, 10.0 ** round(math.log10(float(np.median(uppers))))) if uppers else 1e-5
         found = noise_choices(study, **point, delta=delta)
-    picked = _picked(found, noise)
+    choices = picked(found, noise, MAX_GROUPS)
     at = f"r = {r:,}, {equal_to('e^ε', exp_epsilon) if epsilon is None else equal_to('ε', epsilon)}"  # type: ignore[arg-type]
-    gaps = study.gaps([one.cell for choice in picked for one in choice.tried if one.verdict is Verdict.MISSING])
-    return draw_choices(picked, axes, delta=delta, at=at, lowest=lowest, gaps=gaps)
+    gaps = study.gaps([one.cell for choice in choices for one in choice.tried if one.verdict is Verdict.MISSING])
+    return draw_choices(choices, axes, delta=delta, at=at, lowest=lowest, gaps=gaps)
 
 
-def _picked(found: Sequence[NoiseChoice], noise: Mapping[str, Any]) -> list[NoiseChoice]:
-    """Return the groups that have an amount of noise, and the parameters given."""
-    picked = [choice for choice in found if choice.what]
-    if not picked:
+def picked(found: Sequence[NoiseChoice], noise: Mapping[str, Any], most: int) -> list[NoiseChoice]:
+    """Return the groups that have an amount of noise, and the parameters given: 1 to `most`, of one kind of amount."""
+    groups = [choice for choice in found if choice.what]
+    if not groups:
         labels = ", ".join(dict.fromkeys(choice.label for choice in found))
         raise InvalidInputError(f"mechanism: expected one with an amount of noise, got {labels}")
     for name, wanted in noise.items():
         values = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
-        known = ", ".join(dict.fromkeys(str(choice.fixed.get(name, "none")) for choice in picked))
-        picked = [choice for choice in picked if choice.fixed.get(name) in values]
-        if not picked:
+        known = ", ".join(dict.fromkeys(str(choice.fixed.get(name, "none")) for choice in groups))
+        groups = [choice for choice in groups if choice.fixed.get(name) in values]
+        if not groups:
             raise InvalidInputError(f"{name}: expected one of {known}, got {shown(wanted)}")
-    if len(picked) > MAX_GROUPS:
-        names = dict.fromkeys(["mechanism", *(name for one in picked for name in one.fixed)])
+    if len(groups) > most:
+        names = dict.fromkeys(["mechanism", *(name for one in groups for name in one.fixed)])
         raise InvalidInputError(
-            f"mechanism: expected at most {MAX_GROUPS} groups of settings in one plot, got {len(picked)}: choose by"
+            f"mechanism: expected at most {most} groups of settings in one plot, got {len(groups)}: choose by"
             f" {', '.join(names)}"
         )
-    return picked
+    return groups
+
+
+def over_amounts(choice: NoiseChoice, **columns: str) -> Curve:
+    """Return the bounds on ln δ of a group over its amounts of noise."""
+    amounts, lower, upper = (
+        np.array([getattr(one, name) for one in choice.tried]) for name in ("amount", "lower", "upper")
+    )
+    attained = not np.any(np.isnan(lower) & ~np.isnan(upper))
+    about = {**columns, "mechanism": choice.label, **choice.fixed}
+    return Curve(about, amounts, _log(lower), _log(upper), "", attained, choice.adjacency)
 
 
 def draw_choices(
@@ -116,14 +126,7 @@ def draw_choices(
     """
     frame.one_amount([choice.what for choice in choices])
     tried = [one for choice in choices for one in choice.tried]
-    curves = []
-    for choice in choices:
-        amounts, lower, upper = (
-            np.array([getattr(one, name) for one in choice.tried]) for name in ("amount", "lower", "upper")
-        )
-        columns = {"mechanism": choice.label, **choice.fixed}
-        attained = not np.any(np.isnan(lower) & ~np.isnan(upper))
-        curves.append(Curve(columns, amounts, _log(lower), _log(upper), "", attained, choice.adjacency))
+    curves = [over_amounts(choice) for choice in choices]
     axes, title, labels, _ = frame.begin(curves, axes)
     labels = labels if len(choices) > 1 else [""]
     for position, (choice, one, label) in enumerate(zip(choices, curves, labels, strict=True)):

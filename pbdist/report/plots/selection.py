@@ -3,17 +3,18 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import xarray as xr
 
-from pbdist.errors import InvalidInputError, OffGridError, StoreDamagedError, StoreUnreachableError, shown
+from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.mechanisms import Pair, pair_from_canonical
 from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.query import Study
+from pbdist.query.dataset import coordinates_of
 from pbdist.query.settings import cells_with, check_names, is_set, telling
 from pbdist.query.stored import NOT_COMPUTED
 from pbdist.store.layout import CELL
@@ -26,6 +27,7 @@ Sources: TypeAlias = xr.Dataset | Study | Mapping[str, xr.Dataset | Study]
 #: More curves cannot be distinguished.
 MAX_CURVES = 12
 _GRIDS = (DIRECTION, COMPOSITIONS, EPSILON)
+_BOUNDS = ("log_delta_lower", "log_delta_upper")
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,24 +171,25 @@ def _columns(dataset: xr.Dataset) -> dict[str, Any]:
 def _settings(
     source: Source, rows: IntArray, columns: Mapping[str, Any], name: str, direction: str
 ) -> Iterator[StoredSetting]:
-    study = source if isinstance(source, Study) else None
-    gaps = study.gaps(rows.tolist()) if study else {}
-    whole = source.bounds if isinstance(source, Study) else source
-    if direction == "each" and DIRECTION not in whole.dims:
+    study, gaps, full = None, {}, source
+    if isinstance(source, Study):
+        study, gaps = source, source.gaps(rows.tolist())
+        block, coordinates = source.checked.read(rows), coordinates_of(replace(source.spec, cells=()))
+        bounds = {name: ((CELL, *_GRIDS), block.values[name]) for name in _BOUNDS}
+        full = xr.Dataset(bounds, {one: coordinates[one] for one in _GRIDS})
+    elif DIRECTION not in source.dims and direction == "each":
         raise InvalidInputError("direction: expected bounds of both directions for 'each', got one of the larger")
-    full = whole.expand_dims([one for one in (CELL, *_GRIDS) if one not in whole.dims])
-    full = full[["log_delta_lower", "log_delta_upper"]].transpose(CELL, *_GRIDS)
-    # The Dataset of several parts has sound values alone; of one part a cell with a gap is not read.
-    unread = gaps if study and len(study.parts) == 1 else {}
-    for row in rows.tolist():
-        lower, upper = _values(full.isel({CELL: row}), missing=row in unread)
-        if direction == "both":
-            # NaN in either direction is NaN in the maximum.
-            lower, upper = (values.max(axis=0, keepdims=True) for values in (lower, upper))
+    else:
+        full = source.expand_dims([one for one in (CELL, *_GRIDS) if one not in source.dims])
+        full = full[[*_BOUNDS]].isel({CELL: rows}).transpose(CELL, *_GRIDS)
+    stored = [full[name].values.astype(np.float64) for name in _BOUNDS]
+    if direction == "both":
+        # NaN in either direction is NaN in the maximum.
+        stored = [values.max(axis=1, keepdims=True) for values in stored]
+    for row, lower, upper in zip(rows.tolist(), *stored, strict=True):
         form = str(columns["pair"][row])
         pair = pair_from_canonical(json.loads(form)) if form else None
-        if pair is not None and not pair.attained_by_some:
-            lower = np.full_like(lower, np.nan)
+        unattained = pair is not None and not pair.attained_by_some
         values = {name: columns[name][[row]].tolist()[0] for name in known_columns() if name in columns}
         yield StoredSetting(
             columns={
@@ -198,7 +201,7 @@ def _settings(
             directions=("both",) if direction == "both" else tuple(map(str, full[DIRECTION].values)),
             compositions=full[COMPOSITIONS].values,
             epsilon=full[EPSILON].values.astype(np.float64),
-            log_lower=lower,
+            log_lower=np.full_like(lower, np.nan) if unattained else lower,
             log_upper=upper,
             gap=gaps.get(row, NOT_COMPUTED if np.isnan(upper).any() else ""),
             study=study,
@@ -218,22 +221,6 @@ def _adjacency(source: Source, row: int, label: str, pair: Pair | None) -> Adjac
     if word in {one.value for one in Adjacency}:
         return Adjacency(word)
     return Adjacency.AS_STATED if pair is None else pair.adjacency
-
-
-def _values(one: xr.Dataset, *, missing: bool) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper bounds on ln δ of one cell over (direction, r, ε)."""
-    if missing:
-        nothing = np.full([one.sizes[name] for name in _GRIDS], np.nan)
-        return nothing, nothing
-    try:
-        lower, upper = (one[f"log_delta_{side}"].values.astype(np.float64) for side in ("lower", "upper"))
-    except StoreUnreachableError:
-        raise
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
-        text = " ".join(str(error).split())[:200]
-        problem = f"bounds: expected readable bounds, got: {text}: run the study again with --check"
-        raise StoreDamagedError(problem) from error
-    return lower, upper
 
 
 def row_of(stored: Sequence[int], r: int) -> int:

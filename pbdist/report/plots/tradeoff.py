@@ -9,7 +9,6 @@ import xarray as xr
 from pbdist.errors import InvalidInputError
 from pbdist.query import Study
 from pbdist.report.plots import frame
-from pbdist.report.plots.bounds import answered
 from pbdist.report.plots.selection import MAX_CURVES, Curve, Sources, StoredSetting, chosen, named, row_of
 from pbdist.rounding import rounded_up
 from pbdist.types import COMPOSITIONS, DIRECTION, FloatArray
@@ -96,12 +95,13 @@ def _of_study(study: Study, settings: Sequence[StoredSetting], wanted: list[int]
     for setting in settings:
         for r in wanted:
             row = row_of(setting.compositions.tolist(), r)
-            query = {"compositions": r, "type_one_error": _ALPHA, "direction": "each", **setting.query}
-            found, wide = None, False
+            lower, upper, wide = nothing, nothing, 0
             if not np.isnan(setting.log_upper[:, row]).all():
-                found, wide = answered(lambda: study.tradeoff(**query))  # noqa: B023 -- called at once
-            lower, upper = (nothing, nothing) if found is None else (found.lower, found.upper)
-            yield setting.curve(_ALPHA, lower, upper, wide=int(wide), compositions=r)
+                query = {"compositions": r, "type_one_error": _ALPHA, "direction": "each", **setting.query}
+                found = study.tradeoff(**query, strict="silent")
+                lower, upper = found.lower, found.upper
+                wide = int(found.within_tolerance is not None and not found.within_tolerance.all())
+            yield setting.curve(_ALPHA, lower, upper, wide=wide, compositions=r)
 
 
 def _of_dataset(dataset: xr.Dataset, columns: Mapping[str, str], wanted: list[int] | None) -> Iterator[Curve]:

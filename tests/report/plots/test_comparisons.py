@@ -1,4 +1,4 @@
-"""Settings compared by ratios of δ and by the noise that they need; the width of brackets over r."""
+"""Settings compared by ratios of δ and by the noise that they need."""
 
 import math
 
@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import pbdist
-from pbdist.errors import InvalidInputError, OffGridError
-from pbdist.report.plots import brackets, compare
+from pbdist.errors import InvalidInputError
+from pbdist.report.plots import compare
 from pbdist.report.plots.compare import needed_noise
-from pbdist.results import log_relative_width
 from tests.report.plots.pictures import BRACKETED, LN10, PLAN, curves, notes
 
 
@@ -98,27 +97,3 @@ def test_several_stores_are_told_by_their_names(study, finished_store):
     other = pbdist.open_study(finished_store(BRACKETED))
     axes = compare({"one": study, "two": other.bounds}, compositions=4)
     assert {label.split(",")[0] for label in curves(axes)} == {"one", "two"}
-
-
-def test_widths_are_upper_by_lower_less_one(finished_store):
-    study = pbdist.open_study(finished_store(BRACKETED))
-    epsilon = study.spec.epsilon[0]
-    axes = brackets(study, epsilon=epsilon, mechanism="Laplace")
-    stored = study.bounds.sel(mechanism="Laplace", scale=3.0, epsilon=epsilon).max("direction").squeeze("cell")
-    width = log_relative_width(stored.log_delta_lower.values, stored.log_delta_upper.values)
-    y = curves(axes)["scale 3"].get_ydata()
-    assert np.allclose(y[width > 0.0], np.log10(width[width > 0.0]), rtol=1e-15)
-    assert np.isnan(y[width == 0.0]).all()
-    assert curves(axes)["tolerance 0.01"].get_ydata()[0] == pytest.approx(-2.0)
-    assert axes.get_ylabel() == "upper / lower - 1, a ratio"
-    widest = brackets(study, mechanism="Laplace")
-    assert "the widest of all ε with δ > 1e-40" in widest.get_title(loc="left")
-    both = curves(widest)["scale 3"].get_ydata()
-    assert np.all(np.nan_to_num(both, nan=-99.0) >= np.nan_to_num(y, nan=-99.0))
-
-
-def test_without_a_lower_bound_there_is_no_bracket(finished_store):
-    study = pbdist.open_study(finished_store(PLAN))
-    with pytest.raises(OffGridError, match="no lower bound is known"):
-        brackets(study, mechanism="unknown")
-    assert any(line.startswith("unknown") for line in notes(brackets(study)))

@@ -6,13 +6,7 @@
 
   const groupOf = (cell) => {
     const place = index.place.get(cell)
-    let [low, high] = [0, index.offsets.length - 1]
-    while (high - low > 1) {
-      const middle = (low + high) >> 1
-      if (index.offsets[middle] <= place) low = middle
-      else high = middle
-    }
-    return low
+    return index.offsets.findLastIndex((start) => start <= place)
   }
   const groupsOf = (label) => index.labels.flatMap((one, group) => one === label ? [group] : [])
   const nameOf = (cell) => {
