@@ -219,10 +219,9 @@ def _refuse_combinations(entry: Document, values: reading.Values, grids: Grids, 
     """Refuse the combinations that a mechanism refuses, among the first ones, each at the values in their lists."""
     problems = Problems()
     for places in itertools.islice(itertools.product(*(range(len(listed)) for listed in grids.values())), _MAX_TRIED):
-        at = dict(values)
-        for name, place in zip(grids, places, strict=True):
-            if len(grids[name]) > 1 and name in values and isinstance(values[name].data, list):
-                at[name] = values[name].at(place)
+        chosen = {name: place for name, place in zip(grids, places, strict=True) if len(grids[name]) > 1}
+        listed = {name for name in chosen.keys() & values.keys() if isinstance(values[name].data, list)}
+        at = {**values, **{name: values[name].at(chosen[name]) for name in listed}}
         with problems.collected():
             try:
                 make([grids[name][place] for name, place in zip(grids, places, strict=True)])
