@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+import sys
 import threading
 import time
 import warnings
@@ -20,10 +21,12 @@ from typing import Any, Final
 
 import dask
 from dask.system import CPU_COUNT
+from dask.utils import parse_bytes
 from distributed import Client, LocalCluster, Nanny
 from distributed.core import Status
 from distributed.deploy.adaptive import Adaptive
 from distributed.deploy.spec import SpecCluster
+from distributed.worker_memory import parse_memory_limit
 
 from pbdist.errors import InvalidInputError, MissingDependencyError, PbdistError, shown
 from pbdist.run.events import one_line
@@ -51,25 +54,25 @@ class RunningScheduler:
 
     #: Seconds until the first worker must be there.
     start_timeout = 60.0
+    #: The memory of a worker thread is not known before there is a client.
+    expected_worker_bytes: int | None = None
 
     def __init__(self, address_or_file: str | Path) -> None:
         self._given = str(address_or_file)
         self.where = f"scheduler {self._given}"
 
     @contextmanager
-    def started(self) -> Iterator[None]:
-        """Start nothing: the workers are there."""
-        yield
-
-    def connect(self, seconds: float) -> Any:
-        """Return a new client, within some seconds; an `InvalidInputError` says why there is none."""
+    def connected(self, seconds: float) -> Iterator[Any]:
+        """Connect a client, within some seconds; an `InvalidInputError` says why there is none."""
         address = self._address()
         try:
-            return Client(address, timeout=seconds)
+            client: Any = Client(address, timeout=seconds)
         except (OSError, ValueError, TypeError, RuntimeError) as error:
             cause = _cause(error)
             hint = ": certificates come from Dask's configuration, distributed.comm.tls" * ("TLS" in cause)
             raise InvalidInputError(f"--scheduler: no scheduler answers at {self._given}: {cause}{hint}") from error
+        with client:
+            yield client
 
     def problems(self) -> tuple[Sequence[str], bool]:
         """Return why workers are missing, and whether no more can come."""
@@ -119,10 +122,25 @@ class Cluster:
         self.start_timeout = start_timeout
         self.where = "this machine" if self._is_local else make.__name__
 
+    @property
+    def expected_worker_bytes(self) -> int | None:
+        """The memory that a worker thread will have; None where it is not known before the start."""
+        options = self._options
+        with suppress(ValueError, TypeError, AttributeError, ZeroDivisionError):
+            if self._is_local:
+                threads = options.get("threads_per_worker", 1)
+                limit = options.get("memory_limit", "auto"), 1, options.get("n_workers") or CPU_COUNT // threads
+                memory = parse_memory_limit(*limit, logger=logging.getLogger())
+                return None if memory is None else int(memory // threads)
+            if {"memory", "cores"} <= options.keys():
+                return int(parse_bytes(options["memory"]) // options["cores"])
+        return None
+
     @contextmanager
-    def started(self) -> Iterator[None]:
-        """Start the cluster, without waiting for its workers, and end it with the block."""
+    def connected(self, seconds: float) -> Iterator[Any]:
+        """Start the cluster, without waiting for its workers, connect a client, and end both with the block."""
         if self._is_local:
+            _check_main_guard()
             _check_machine()
         try:
             self._cluster = start_sheltered(self._start, _close)
@@ -131,14 +149,11 @@ class Cluster:
         except Exception as error:  # whatever the client of a batch system raises
             raise self._explained(error) from error
         try:
-            yield
+            with Client(self._cluster, timeout=seconds) as client:
+                yield client
         finally:
             _close(self._cluster)
             self._cluster = None
-
-    def connect(self, seconds: float) -> Any:
-        """Return a new client, within some seconds."""
-        return Client(self._cluster, timeout=seconds)
 
     def problems(self) -> tuple[Sequence[str], bool]:
         """Return why jobs could not be submitted, each cause once, and whether no job could be."""
@@ -415,6 +430,21 @@ def _environment(variables: Mapping[str, str | None]) -> Iterator[None]:
         for name in variables:
             os.environ.pop(name, None)
         os.environ.update(before)
+
+
+def _check_main_guard() -> None:
+    """Refuse a script without ``if __name__ == "__main__":``: each worker would run it again."""
+    main = sys.modules["__main__"]
+    path, forks = (
+        getattr(main, "__file__", None),
+        dask.config.get("distributed.worker.multiprocessing-method") == "fork",
+    )
+    # Python's own way to run a package is not run again.
+    if forks or path is None or not Path(path).is_file() or getattr(main.__spec__, "name", "").endswith("__main__"):
+        return
+    if b"__main__" not in Path(path).read_bytes():
+        remedy = 'put what it calls below if __name__ == "__main__":, or compute with a SerialExecutor'
+        raise InvalidInputError(f"workers: each worker would run {path} again: {remedy}")
 
 
 def _check_machine() -> None:

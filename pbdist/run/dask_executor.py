@@ -107,7 +107,10 @@ class DaskExecutor(Executor):
 
     @property
     def worker_bytes(self) -> int | None:
-        """The smallest memory limit of a worker thread: threads of a worker share its memory."""
+        """The smallest memory limit of a worker thread, as far as it is known before the workers start."""
+        if self._client is None:
+            return self._source.expected_worker_bytes
+        # Threads of a worker share its memory.
         limits = [
             int(worker["memory_limit"]) // max(1, int(worker.get("nthreads", 1)))
             for worker in _workers_of(self._client).values()
@@ -121,8 +124,7 @@ class DaskExecutor(Executor):
         for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
             logging.getLogger(name).setLevel(logging.CRITICAL)
         with ExitStack() as stack:
-            stack.enter_context(self._source.started())
-            self._client = stack.enter_context(self._source.connect(_CONNECT_SECONDS))
+            self._client = stack.enter_context(self._source.connected(_CONNECT_SECONDS))
             self._wait_for_worker()
             for worker, problem in unfit_workers(self._client).items():
                 raise InvalidInputError(f"workers: {problem} on {worker}")

@@ -134,6 +134,8 @@ class BatchFailed:
     part: str
     batch: int
     cells: int
+    #: Its part of `RunStarted.seconds`.
+    projected_seconds: float
     cause: str
 
 

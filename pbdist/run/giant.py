@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -23,6 +24,7 @@ from pbdist.run.events import TASK, Executor, Failure
 from pbdist.run.task import Receipt, ScratchError, Task, cell_bounds, run_task
 from pbdist.store import LocalPlace, ObjectPlace, Place
 from pbdist.study import Cell, StudySpec
+from pbdist.study.plan import size
 from pbdist.table import BoundsTable
 
 #: What a worker's process takes before it computes anything.
@@ -157,8 +159,23 @@ def _second(function: Callable[[Item], Result], numbered: tuple[int, Item]) -> R
 
 def layout_of(study: StudySpec, worker_bytes: int) -> Layout:
     """Return sizes of blocks and tasks that fit into a worker's memory; an error with both figures where none fit."""
-    buckets = 2 * half_width_of(DEFAULT_BUCKETS if study.buckets is None else study.buckets)
-    return layout_within(buckets, int(worker_bytes * _USABLE) - BASE_BYTES)
+    return layout_within(_buckets(study), int(worker_bytes * _USABLE) - BASE_BYTES)
+
+
+def check_room(study: StudySpec, store: Place, worker_bytes: int) -> None:
+    """Refuse giant cells whose blocks workers, or the disk of the store, have no room for."""
+    layout_of(study, worker_bytes)
+    if isinstance(store, LocalPlace):
+        # The ladder, a result, its partner and two squared lists; spectra of both vectors, sums and their finer cuts.
+        needed = 8 * (_buckets(study) + 1) * (4 * (study.compositions[-1].bit_length() + 4) + 4 + 4 + 8)
+        folder = next(path for path in (Path(store.url), *Path(store.url).absolute().parents) if path.is_dir())
+        if (free := shutil.disk_usage(folder).free) < needed:
+            room = f"need {size(needed)} on the disk of the store, and {size(free)} are free in {folder}"
+            raise InvalidInputError(f"buckets: cells that no worker's memory holds {room}")
+
+
+def _buckets(study: StudySpec) -> int:
+    return 2 * half_width_of(DEFAULT_BUCKETS if study.buckets is None else study.buckets)
 
 
 def _encoded(array: npt.NDArray[Any]) -> tuple[bytes, memoryview]:

@@ -75,8 +75,6 @@ class ProgressDisplay:
         self._done = self._failed = self._written = 0
         #: Projected seconds on one core of what was left at the start, and of the batches of it that are done.
         self._projected = self._projected_done = 0.0
-        #: The mean of what was left, for a cell.
-        self._cell_seconds = 0.0
         self._causes: set[str] = set()
 
     def __enter__(self) -> Self:
@@ -107,8 +105,7 @@ class ProgressDisplay:
                 self._fail(1, event.cause, f"{event.setting}: {event.cause}")
             case BatchFailed():
                 self._fail(event.cells, event.cause, event.cause)
-                # Its own share of the projection is not known.
-                self._projected -= self._cell_seconds * event.cells
+                self._projected -= event.projected_seconds
                 self._advance(event.cells)
             case RunFinished():
                 self._finish(event)
@@ -122,7 +119,7 @@ class ProgressDisplay:
         left = f"{counted(self._left, 'cell')} in {counted(event.batches, 'batch', 'batches')}"
         on = "one core" if event.parallelism == 1 else f"{event.parallelism} workers"
         self._print(f"to compute: {left}, projected: {duration(event.elapsed_seconds)} on {on}")
-        self._projected, self._cell_seconds = event.seconds, event.seconds / self._left
+        self._projected = event.seconds
         self._began = self._printed = time.monotonic()
         self._progress.update(self._task, visible=True, total=event.cells, completed=event.cells_before)
 

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -137,7 +137,7 @@ def run_study(
         run = _Run(parts, listen, told_every)
         if left:
             seconds = sum(batch.seconds for _, _, batches in left for batch in batches)
-            limit = workers.start([plan for _, plan, _ in left], seconds)
+            limit = workers.start([plan for _, plan, _ in left], place, seconds)
             blocks, whole = list[Left](), list[Left]()
             for part, plan, batches in left:
                 fits = plan.study.method != "buckets" or limit is None or plan.worker_bytes <= limit
@@ -153,12 +153,12 @@ def _parts(place: Place, request: Request, workers: "_Workers", planner: Planner
     if not is_there(place):
         plan = planner.plan(request.study)
         # Workers come first: if none start, no empty store is left behind.
-        workers.start([plan], plan.seconds)
+        workers.start([plan], place, plan.seconds)
         return (create_or_open(place, plan),)
     parts = restore(place, request.study, planner.plan)
     plans = [planner.plan(missing) for missing in request.missing([part.study for part in parts])]
     if plans:
-        workers.start(plans, sum(plan.seconds for plan in plans))
+        workers.start(plans, place, sum(plan.seconds for plan in plans))
     return extend(parts, plans)
 
 
@@ -184,38 +184,36 @@ def _uncommitted(part: StoredStudy, planner: Planner, *, check: bool) -> tuple[S
     return part, plan, [batch for batch in plan.batches if batch.index in again]
 
 
+@dataclass
 class _Workers:
-    """The executor, started when it is needed, and refused if its workers have less memory than the plans project.
+    """The executor, started when it is needed, and refused if its workers have less memory than the plans project."""
 
-    What is projected to take at most `serial_seconds` is computed in this process instead: starting workers takes
-    longer.
-    """
+    stack: ExitStack
+    to_start: Executor | None
+    listener: Listener
+    told_every: float
+    #: What is projected to take no longer is computed in this process: starting workers takes longer.
+    serial_seconds: float
+    #: What computes.
+    executor: Executor = field(default_factory=SerialExecutor)
 
-    def __init__(
-        self, stack: ExitStack, executor: Executor, listener: Listener, told_every: float, serial_seconds: float
-    ) -> None:
-        self._stack, self._listener = stack, listener
-        self._told_every, self._serial_seconds = told_every, serial_seconds
-        self._to_start: Executor | None = executor
-        #: What computes.
-        self.executor: Executor = SerialExecutor()
-
-    def start(self, plans: Sequence[Plan], seconds: float) -> int | None:
+    def start(self, plans: Sequence[Plan], place: Place, seconds: float) -> int | None:
         """Start the workers for what takes so long, and return the memory in bytes that one may use, None for any."""
-        if self._to_start is not None and seconds <= self._serial_seconds:
+        if self.to_start is not None and seconds <= self.serial_seconds:
             self.executor = SerialExecutor(f"this process, as {duration(seconds)} of work are projected")
-        elif self._to_start is not None:
+        elif self.to_start is not None:
+            _check_room(plans, place, self.to_start.worker_bytes)
             began = time.monotonic()
 
             def wait() -> None:
                 seconds = round(time.monotonic() - began)
-                self._listener(Notice(f"waiting for workers for {duration(seconds)}"))
+                self.listener(Notice(f"waiting for workers for {duration(seconds)}"))
 
-            with regularly(self._told_every, wait):
-                self._to_start.__enter__()
-            self.executor, self._to_start = self._to_start, None
-            self._stack.push(self._leave)
-        _check_memory(plans, self.executor.worker_bytes)
+            with regularly(self.told_every, wait):
+                self.to_start.__enter__()
+            self.executor, self.to_start = self.to_start, None
+            self.stack.push(self._leave)
+        _check_room(plans, place, self.executor.worker_bytes)
         return self.executor.worker_bytes
 
     def _leave(self, *error: Any) -> None:
@@ -223,18 +221,18 @@ class _Workers:
         try:
             self.executor.__exit__(*error)
         except Exception as problem:  # noqa: BLE001 -- whatever it is, the results are in the store
-            self._listener(Notice(f"workers that did not stop: {one_line(problem)}"))
+            self.listener(Notice(f"workers that did not stop: {one_line(problem)}"))
 
 
-def _check_memory(plans: Sequence[Plan], limit: int | None) -> None:
-    """Refuse plans whose cells need more memory than a worker has, and cannot be computed in blocks."""
+def _check_room(plans: Sequence[Plan], place: Place, limit: int | None) -> None:
+    """Refuse plans whose cells need more memory than a worker has, and cannot be computed in blocks beside a store."""
     for plan in plans:
         if limit is None or plan.worker_bytes <= limit:
             continue
         if plan.study.method != "buckets":
             needed = f"a worker needs {size(plan.worker_bytes)} and may use {size(limit)}"
             raise InvalidInputError(f"memory: {needed}: start fewer workers, or allow a larger tolerance")
-        giant.layout_of(plan.study, limit)
+        giant.check_room(plan.study, place, limit)
 
 
 class _Run:
@@ -369,7 +367,7 @@ class _Run:
             return
         self._done += batch.stop - batch.start
         self._failed.update({(part, cell): cause for cell in range(batch.start, batch.stop)})
-        self._listener(BatchFailed(part, batch.index, batch.stop - batch.start, cause))
+        self._listener(BatchFailed(part, batch.index, batch.stop - batch.start, batch.seconds, cause))
 
     def _end(self, cause: str) -> None:
         """End the run: nothing more can be computed or written."""

@@ -75,7 +75,11 @@ def run_task(task: Task, *, pause: float, bounds: CellBounds = cell_bounds) -> t
     """
     with CellWatch(task.head.part, pause) as watch:
         if task.probed is not None:
-            _probe(task, task.probed, watch)
+            (batch,), (cells,) = task.batches, task.cells
+            cell = cells[task.probed - batch.start]
+            # An exception is raised again when its batch is computed.
+            with suppress(Exception), watch.at(batch, task.probed, cell):
+                cell_bounds(task.head.settings, cell)
             return ()
         found: list[Receipt | Failure] = []
         for item in zip(task.batches, task.cells, strict=True):
@@ -132,12 +136,3 @@ def _run_batch(task: Task, bounds: CellBounds, watch: CellWatch, item: tuple[Bat
 
 class ScratchError(OSError):
     """The blocks of a giant cell cannot be read or written."""
-
-
-def _probe(task: Task, number: int, watch: CellWatch) -> None:
-    """Compute a cell without using the result."""
-    (batch,), (cells,) = task.batches, task.cells
-    cell = cells[number - batch.start]
-    # An exception is raised again when its batch is computed.
-    with suppress(Exception), watch.at(batch, number, cell):
-        cell_bounds(task.head.settings, cell)

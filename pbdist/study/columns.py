@@ -307,13 +307,6 @@ class CellTable(Sequence[Cell]):
             found.update(dict(zip(values, np.bincount(codes).tolist(), strict=False)))
         return {label: count for label, count in found.items() if count}
 
-    @property
-    def examples(self) -> Iterable[Pair]:
-        """A pair of each kind, and all pairs of the kinds that `depends_on_values`."""
-        for block in self.blocks:
-            few = block.kind is not None and not declared.depends_on_values(block.kind)
-            yield from (block.taken(slice(1)) if few else block).pairs()
-
 
 def repeated_cells(cells: CellTable) -> Iterator[tuple[int, Cell, int]]:
     """Yield the first repeated cell of each block: the number of the block, the cell, and the block that has it first.
@@ -356,14 +349,16 @@ def column_names(cells: Sequence[Cell]) -> tuple[str, ...]:
 def column_descriptions(cells: Sequence[Cell]) -> dict[str, str]:
     """Return the same columns, and what each holds; few cells are made."""
     found: dict[str, set[str]] = {}
-    for pair in CellTable.of(cells).examples:
-        kind = type(pair)
-        if declared.depends_on_values(kind):
-            form = pair.canonical()
-            for name in {kind.__name__, *(factor["mechanism"] for factor in declared.factors_of(form))}:
-                found.setdefault(name, set()).update(declared.row_of(form))
-        elif kind.__name__ not in found:
-            found[kind.__name__] = declared.columns_of_kind(kind)
+    for block in CellTable.of(cells).blocks:
+        few = block.kind is not None and not declared.depends_on_values(block.kind)
+        for pair in (block.taken(slice(1)) if few else block).pairs():
+            kind = type(pair)
+            if declared.depends_on_values(kind):
+                form = pair.canonical()
+                for name in {kind.__name__, *(factor["mechanism"] for factor in declared.factors_of(form))}:
+                    found.setdefault(name, set()).update(declared.row_of(form))
+            elif kind.__name__ not in found:
+                found[kind.__name__] = declared.columns_of_kind(kind)
     return declared.described_columns(found)
 
 

@@ -35,8 +35,6 @@ _EXPECTED: Mapping[str, str] = {
     "greater_than_equal": "a number of at least {ge:g}",
     "less_than": "a number below {lt:g}",
     "less_than_equal": "a number of at most {le:.10g}",
-    "multiple_of": "a multiple of {multiple_of}",
-    "finite_number": "a finite number",
     "float_type": "a number",
     "int_type": "a whole number",
     "bool_type": "true or false",

@@ -128,7 +128,7 @@ def half_made() -> Iterator[None]:
 )
 def test_what_is_wrong_with_a_class_and_its_options(tmp_path: Path, text: str, line: int, words: str) -> None:
     path = write_study(tmp_path, text, "cluster.yaml")
-    with pytest.raises(StudyFileError) as caught, load_cluster(path).started():
+    with pytest.raises(StudyFileError) as caught, load_cluster(path).connected(20):
         pass
     told = str(caught.value)
     assert told.startswith(f"{path}:{line}: ")
@@ -161,9 +161,29 @@ def test_asyncssh_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "asyncssh", None)
     with (
         pytest.raises(MissingDependencyError, match=r"pip install 'pbdist\[ssh\]'"),
-        Cluster(SSHCluster, options_of("ssh")).started(),
+        Cluster(SSHCluster, options_of("ssh")).connected(20),
     ):
         pass
+
+
+def test_the_memory_of_a_worker_is_known_before_it_starts() -> None:
+    assert local_cluster(2, "400MiB").expected_worker_bytes == 400 * 2**20
+    (one, four) = (local_cluster(count).expected_worker_bytes for count in (1, 4))
+    assert one is not None
+    assert four is not None
+    assert one // 4 - 1 <= four <= one // 4 + 1
+    assert local_cluster(1, "a lot").expected_worker_bytes is None
+    assert load_cluster(CLUSTER / "slurm.yaml").expected_worker_bytes == 2 * 2**30
+    assert load_cluster(CLUSTER / "kubernetes.yaml").expected_worker_bytes is None
+    assert DaskExecutor(scheduler="tcp://127.0.0.1:1").worker_bytes is None
+
+
+def test_too_little_memory_is_refused_before_workers_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DaskExecutor, "__enter__", lambda _: pytest.fail("workers were started"))
+    study, executor = load_study(write_study(tmp_path)), DaskExecutor(local_cluster(1, "1MiB"))
+    with pytest.raises(InvalidInputError, match=r"^buckets: 400 buckets in blocks need .* MiB for each task"):
+        run_study(study, tmp_path / "s.zarr", executor, lambda _: None)
+    assert not (tmp_path / "s.zarr").exists()
 
 
 def worker_environment() -> dict[str, str]:
@@ -182,6 +202,7 @@ def test_workers_of_this_machine_have_one_thread_and_no_port_elsewhere(monkeypat
     with DaskExecutor(local_cluster(1)) as executor:
         assert executor.workers == "1 worker on this machine"
         assert str(executor.dashboard).startswith("http://127.0.0.1:")
+        assert executor.worker_bytes == executor._source.expected_worker_bytes
         (environment,) = executor._client.run(worker_environment).values()
         (worker,) = executor._client.run(os.getpid).values()
         assert listening(psutil.Process()) == listening(psutil.Process(worker)) == {"127.0.0.1"}
@@ -198,7 +219,7 @@ def _busy_for_ever() -> None:
 def test_the_end_of_workers_is_neither_waited_for_nor_told(caplog: pytest.LogCaptureFixture) -> None:
     """As on a machine so busy that they do not end in the seconds that Dask gives them."""
     before, cluster = multiprocessing.active_children(), local_cluster(2)
-    with cluster.started(), cluster.connect(20) as client:
+    with cluster.connected(20) as client:
         futures = [client.submit(_busy_for_ever, pure=False) for _ in range(2)]
         while sum(len(keys) for keys in client.processing().values()) < 2:
             time.sleep(0.05)
@@ -328,7 +349,7 @@ def test_a_file_that_has_no_address_is_refused_in_one_line(tmp_path: Path, conte
     file = tmp_path / "scheduler.json"
     file.write_text(content)
     with pytest.raises(InvalidInputError, match=rf"^--scheduler: (no scheduler answers at )?{file}.+: .+$"):
-        RunningScheduler(file).connect(1.0)
+        RunningScheduler(file).connected(1.0).__enter__()
 
 
 @pytest.mark.nightly
@@ -463,6 +484,20 @@ def test_who_calls_it_from_python_gets_the_interrupt_and_keeps_the_handlers(tmp_
     assert process.returncode == 0, errors
     assert told == "interrupted\n"
     assert "KeyboardInterrupt" not in errors
+
+
+@pytest.mark.slow
+def test_a_script_without_a_main_guard_is_refused_in_one_line(tmp_path: Path) -> None:
+    write_study(tmp_path, LIGHT)
+    call = 'run_study(load_study(Path("study.yaml")), "s.zarr", DaskExecutor(local_cluster(1)), lambda _: None)\n'
+    done = program(tmp_path, LIBRARY.partition("if __name__")[0] + f"def main():\n    {call}\nmain()\n")
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("pbdist.errors.InvalidInputError: workers: each worker would run ")
+    assert 'program.py again: put what it calls below if __name__ == "__main__":' in last
+    assert done.stderr.count("Traceback") == 1
+    guarded = program(tmp_path, LIBRARY.partition("if __name__")[0] + f'if __name__ == "__main__":\n    {call}')
+    assert guarded.returncode == 0, guarded.stderr
 
 
 @pytest.mark.slow

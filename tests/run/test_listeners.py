@@ -113,7 +113,7 @@ def test_failures_are_counted_and_each_cause_is_told_once(watched: Watched) -> N
         show(CellFailed("", 1, "Laplace(scale=3)", "ValueError: no", "Traceback .."))
         watched.finished(1010.0, 10, 10.0, failed=2)
         watched.now = 1020.0
-        show(BatchFailed("", 1, 10, "OSError: No space left"))
+        show(BatchFailed("", 1, 10, 10.0, "OSError: No space left"))
     assert watched.lines[2:] == [
         "failed: Laplace(scale=2): ValueError: no",
         "10 of 100 cells, 1 cells/s, about 90 s left, 2 failed, 1 MiB",
@@ -220,7 +220,7 @@ def test_every_event_is_a_line_with_all_its_fields_and_the_time(tmp_path: Path) 
     batch = BatchFinished("", 0, 2, 4, ("a", "b"), 1.0, 0.5, 0.75, 100, 1, "worker")
     before = datetime.now(UTC)
     with RunLog(path) as log:
-        for count, event in enumerate((STARTED, FAILED, batch, BatchFailed("", 1, 2, "no"), FINISHED), start=1):
+        for count, event in enumerate((STARTED, FAILED, batch, BatchFailed("", 1, 2, 1.0, "no"), FINISHED), start=1):
             log(event)
             # Whoever reads it meanwhile sees the line.
             assert len(lines_of(path)) == count

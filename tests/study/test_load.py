@@ -450,3 +450,14 @@ def test_geometric_grids_are_rounded_from_many_digits() -> None:
     # The smallest and the largest float, and a million values.
     assert numbers({"geomspace": [5e-324, 1.7e308, 3]}) == (5e-324, 2.91547594742265e-08, 1.7e308)
     assert numbers({"geomspace": [1e-300, 1e300, 1_000_000]})[333_333::333_333] == (1e-100, 1e100, 1e300)
+
+
+def test_all_combinations_of_a_grid_that_a_mechanism_refuses_are_named(tmp_path: Path) -> None:
+    entry = "  - kind: FixedBatchGaussian\n    scale: [1, 2]\n    examples: [100, 10]\n"
+    entry += "    batch:\n      - 5\n      - 20\n      - 50\n"
+    with pytest.raises(StudyFileError) as caught:
+        load_study(write_study(tmp_path, f"{HEAD}mechanisms:\n{entry}{TAIL}"))
+    assert [(problem.line, problem.field) for problem in caught.value.problems] == [
+        (9, "mechanisms[0].batch[1]"),
+        (10, "mechanisms[0].batch[2]"),
+    ]
