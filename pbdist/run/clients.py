@@ -28,7 +28,7 @@ from distributed.deploy.adaptive import Adaptive
 from distributed.deploy.spec import SpecCluster
 from distributed.worker_memory import parse_memory_limit
 
-from pbdist.errors import InvalidInputError, MissingDependencyError, PbdistError, shown
+from pbdist.errors import InvalidInputError, MissingDependencyError, PbdistError, StudyFileError, shown
 from pbdist.run.events import one_line
 from pbdist.study.document import Document, read_document
 from pbdist.study.fields import check_keys, values_of
@@ -255,7 +255,9 @@ def _cluster_of(document: Document) -> Cluster:
     data = document.data
     if not isinstance(data, dict):
         raise document.error((), f"expected a mapping with the key class, got {shown(data)}")
-    check_keys(document, values_of(document), _KEYS, ("class",)).refuse()
+    if problems := check_keys(document, values_of(document), _KEYS, ("class",)).found:
+        # Another kind of file has many unknown keys: one is enough.
+        raise StudyFileError.of(problems[:1])
     for key in ("options", "adapt"):
         if not isinstance(data.get(key, {}), dict):
             document.at(key).refuse(f"expected a mapping, got {shown(data[key])}")
