@@ -203,8 +203,8 @@ def checked_neighbours(components: Any, adjacency: Any) -> Neighbours:
     own = adjacency_together(pairs, "mechanism")
     parts = [one for pair in pairs for one in ((pair,) if pair.is_worst_of_several else pair.factors)]
     named = next((type(one).__name__ for one in parts if one.adjacency.definite), "the pair")
-    told = pairs[0].removal if len(pairs) == 1 else Product(*pairs).removal
-    return Neighbours(stated(own, given, "adjacency", named), told)
+    removal = pairs[0].removal if len(pairs) == 1 else Product(*pairs).removal
+    return Neighbours(stated(own, given, "adjacency", named), removal)
 
 
 def check_totals(components: Sequence[tuple[Pair, int]], rounds: IntArray) -> None:

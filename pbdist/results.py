@@ -16,7 +16,7 @@ from pbdist.types import Adjacency, BoolArray, Direction, FloatArray, IntArray, 
 NO_LOWER = "no lower bound is known"
 ENCLOSED = "the worst case lies between two pairs"
 #: From this many nats between two logarithms on, upper / lower counts as infinite.
-_ENDLESS = 700.0
+_INFINITE_GAP = 700.0
 
 
 class Verdict(Enum):
@@ -54,7 +54,7 @@ def log_relative_width(log_lower: Any, log_upper: Any) -> FloatArray:
     lower, upper = np.asarray(log_lower, dtype=np.float64), np.asarray(log_upper, dtype=np.float64)
     # Of equal bounds, which may both be of 0, it is 0.
     gap = np.subtract(upper, lower, out=np.zeros(np.broadcast(lower, upper).shape), where=~(upper <= lower))
-    return np.where(gap >= _ENDLESS, np.inf, np.expm1(np.minimum(gap, _ENDLESS)))
+    return np.where(gap >= _INFINITE_GAP, np.inf, np.expm1(np.minimum(gap, _INFINITE_GAP)))
 
 
 @dataclass(frozen=True)
@@ -124,15 +124,15 @@ class _Answers:
     #: The columns of the bounds by the names of the fields.
     _names: ClassVar[Mapping[str, str]] = {"lower": "lower", "upper": "upper"}
     #: The arguments of the questions by name: arrays of the shape of the answers, or one text or number that all share.
-    asked: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
+    question: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
 
     def sheet(self) -> Sheet:
         """Return the questions and their answers as a table, a row for each, or for each direction of each."""
         found: Any = self
-        asked = {name: value() if callable(value) else value for name, value in self.asked.items()}
-        settings = asked.pop("setting", None)
-        fixed = {name: value for name, value in asked.items() if isinstance(value, str | int | float)}
-        varying = {name: np.asarray(value) for name, value in asked.items() if name not in fixed}
+        question = {name: value() if callable(value) else value for name, value in self.question.items()}
+        settings = question.pop("setting", None)
+        fixed = {name: value for name, value in question.items() if isinstance(value, str | int | float)}
+        varying = {name: np.asarray(value) for name, value in question.items() if name not in fixed}
         shape, size = np.shape(self.lower), int(np.size(self.lower))
         each = len(shape) > max((value.ndim for value in varying.values()), default=len(shape))
 
@@ -149,8 +149,8 @@ class _Answers:
             rows.append([one.value for one in Direction] * (size // len(Direction)))
         bounds = {name: flat(getattr(found, source)) for source, name in self._names.items()}
         within, why = (flat(getattr(found, name, None)) for name in ("within_tolerance", "why_wide"))
-        instead = flat(self._instead())
-        marks = [_mark(text, told) for text, told in zip(why, instead, strict=True)]
+        instead = flat(self._substitutes())
+        marks = [_reason_cell(text, told) for text, told in zip(why, instead, strict=True)]
         columns = (
             *(Column(name, name, number=False, printed=False, shared=True) for name in fixed),
             *([] if settings is None else [Column("setting", "setting", number=False, printed=False)]),
@@ -162,7 +162,7 @@ class _Answers:
             Column("adjacency", "neighbours", number=False, printed=False, shared=True),
         )
         told = [
-            [_bound(name, one, text) for one, text in zip(values, instead, strict=True)]
+            [_bound_cell(name, one, text) for one, text in zip(values, instead, strict=True)]
             for name, values in bounds.items()
         ]
         neighbours = [found.adjacency.value] * size
@@ -191,18 +191,18 @@ class _Answers:
         """Return the table as a DataFrame of pandas, unrounded: it writes Parquet, and to_xarray() netCDF and zarr."""
         return self.sheet().frame()
 
-    def _instead(self) -> Any:
+    def _substitutes(self) -> Any:
         """Return what stands in place of both bounds of each answer that is none; empty text for others."""
         return ""
 
 
-def _mark(why: str | None, instead: str) -> Shown:
+def _reason_cell(why: str | None, instead: str) -> Shown:
     """Return why an answer is wide, as it is printed: what has no lower bound is told below the table."""
     told = f"because {why}" if instead == NOT_FOUND else f"wide: {why}"
     return Shown(told if why not in ("", None, NO_LOWER) else "", why or None)
 
 
-def _bound(name: str, value: float, instead: str) -> Shown:
+def _bound_cell(name: str, value: float, instead: str) -> Shown:
     """Return a bound, or what stands in its place: a lower bound above 0 is told whatever the upper one is."""
     lower, whole = name.endswith("lower"), name.startswith("compositions")
     if instead and not (instead != NONE_MEETS and lower and value > 0.0):
@@ -256,7 +256,7 @@ class DeltaBounds(_Answers):
         """Where no bound was found: 0 and 1 hold for every δ."""
         return np.asarray((self.lower == 0.0) & (self.upper >= 1.0))
 
-    def _instead(self) -> Any:
+    def _substitutes(self) -> Any:
         return np.where(self.unknown, NOT_FOUND, "")
 
     def bracket(self, *index: int) -> Bracket:
@@ -317,7 +317,7 @@ class EpsilonBounds(_Answers):
         """Where no ε was found that meets δ, though there may be one."""
         return np.asarray(np.isinf(self.upper) & (self.lower < LARGEST_EPSILON))
 
-    def _instead(self) -> Any:
+    def _substitutes(self) -> Any:
         return np.where(self.unknown, NOT_FOUND, np.where(np.isinf(self.upper), NONE_MEETS, ""))
 
 

@@ -22,10 +22,10 @@ from pbdist.arguments import (
     checked_tolerance,
 )
 from pbdist.buckets import BucketState, Work, bucket_bounds
-from pbdist.enclosures import delta_bounds, enclosed_epsilon_table, states_to_keep
+from pbdist.enclosures import compute_enclosed_states, delta_bounds, enclosed_epsilon_table
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import Pair, choices_of, factor_counts, reveals_nothing
-from pbdist.pld import EpsilonTable, PairState, epsilon_table, kept_states, tight_bounds
+from pbdist.pld import EpsilonTable, PairState, compute_states, epsilon_table, tight_bounds
 from pbdist.pld.engine import MIN_FLOOR, TRIVIAL_WIDTH, delta_above, delta_below, log_above, log_below
 from pbdist.results import log_relative_width
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
@@ -248,12 +248,12 @@ def _tight_table(
     enclosed = any(pair.enclosed for pair in counts)
     states: dict[tuple[Direction, int], PairState] = {}
     known: tuple[FloatArray, FloatArray] | None = None
-    kept_width = math.inf
+    saved_width = math.inf
     if keep_states:
-        keep = states_to_keep if enclosed else kept_states
-        kept = keep(counts, rounds, losses, tolerance=request.tolerance, floor=max(request.floor, MIN_FLOOR))
-        states = {(direction, r): state for r, state in kept.states.items() for direction in Direction}
-        known, kept_width = (log_below(kept.lower), log_above(kept.upper)), kept.spacing
+        solve_states = compute_enclosed_states if enclosed else compute_states
+        saved = solve_states(counts, rounds, losses, tolerance=request.tolerance, floor=max(request.floor, MIN_FLOOR))
+        states = {(direction, r): state for r, state in saved.states.items() for direction in Direction}
+        known, saved_width = (log_below(saved.lower), log_above(saved.upper)), saved.spacing
     solve = delta_bounds if enclosed else tight_bounds
     found = solve(counts, rounds, losses, replace(request, strict=request.strict and not trivial), known=known)
     if trivial:
@@ -262,7 +262,7 @@ def _tight_table(
         compositions=rounds,
         epsilon=losses,
         method="tight",
-        loss_width=kept_width if request.width is None and kept_width < math.inf else found.width,
+        loss_width=saved_width if request.width is None and saved_width < math.inf else found.width,
         half_width=None,
         delta_lower=delta_below(found.log_lower),
         delta_upper=np.minimum(delta_above(found.log_upper), 1.0),

@@ -79,9 +79,9 @@ def tradeoff_bounds(
     """
     check_direction(direction)
     components = components_of(mechanism)
-    told = checked_neighbours(components, None)
+    neighbours = checked_neighbours(components, None)
     table = tradeoff_table(components, compositions=compositions, type_one_error=type_one_error, tolerance=tolerance)
-    return _curve_dataset("type_two_error", table, TYPE_ONE_ERROR, told, direction=direction, tolerance=tolerance)
+    return _curve_dataset("type_two_error", table, TYPE_ONE_ERROR, neighbours, direction=direction, tolerance=tolerance)
 
 
 def total_variation_bounds(
@@ -124,9 +124,9 @@ def total_variation_bounds(
     """
     check_direction(direction)
     components = components_of(mechanism)
-    told = checked_neighbours(components, None)
+    neighbours = checked_neighbours(components, None)
     table = total_variation_table(components, compositions=compositions, tolerance=tolerance)
-    return _curve_dataset("total_variation", table, None, told, direction=direction, tolerance=tolerance)
+    return _curve_dataset("total_variation", table, None, neighbours, direction=direction, tolerance=tolerance)
 
 
 def renyi_bounds(
@@ -189,9 +189,9 @@ def renyi_bounds(
     """
     check_direction(direction)
     components = components_of(mechanism)
-    told = checked_neighbours(components, None)
+    neighbours = checked_neighbours(components, None)
     table = renyi_table(components, compositions=compositions, order=order, tolerance=tolerance)
-    return _curve_dataset("renyi", table, ORDER, told, direction=direction, tolerance=tolerance)
+    return _curve_dataset("renyi", table, ORDER, neighbours, direction=direction, tolerance=tolerance)
 
 
 def _curve_dataset(

@@ -164,7 +164,7 @@ def privacy_bounds(
         },
     )
     if WITHIN in found:
-        _tell(_missed(found, DEFAULT_TOLERANCE if tolerance is None else float(tolerance)), strict=strict)
+        _warn_or_raise(_missed(found, DEFAULT_TOLERANCE if tolerance is None else float(tolerance)), strict=strict)
     return found
 
 
@@ -241,7 +241,7 @@ def epsilon_bounds(
     )
     aimed = DEFAULT_TOLERANCE if tolerance is None else float(tolerance)
     within, why, missed = epsilon_within(found, aimed, _pairs(components))
-    _tell(missed, strict=strict)
+    _warn_or_raise(missed, strict=strict)
     return bounds_dataset(
         {
             "epsilon_lower": Variable(found.lower, "certified lower bound on ε in nats"),
@@ -274,7 +274,7 @@ def _missed(found: "xr.Dataset", tolerance: float) -> str | None:
     return delta_missed(points, bounds, found[WITHIN].values, found[WHY].values, tolerance)
 
 
-def _tell(missed: str | None, *, strict: bool) -> None:
+def _warn_or_raise(missed: str | None, *, strict: bool) -> None:
     """Warn of bounds that miss the tolerance, or raise the error of it."""
     if missed is None:
         return
@@ -413,11 +413,11 @@ def delta_missed(
         f" {int(np.count_nonzero(~within))} of {within.size} points, most at r = {int(points[0][worst[-2]])},"
         f" ε = {float(points[1][worst[-1]]):g}: δ is between"
         f" {rounded_down(lower[worst])} and {rounded_up(upper[worst])}"
-        f"{_because(str(why[worst]))}"
+        f"{_reason(str(why[worst]))}"
     )
 
 
-def _because(why: str) -> str:
+def _reason(why: str) -> str:
     return f"; {why}" if why not in ("", _NOT_FOUND) else ""
 
 
@@ -445,6 +445,6 @@ def epsilon_within(
             f"tolerance: expected epsilon_upper / epsilon_lower - 1 <= {tolerance:g}, got {ratio[worst]:.3g} at"
             f" r = {int(found.compositions[worst[1]])}, δ = {float(found.delta[worst[2]]):g}:"
             f" ε is between {rounded_down(lower[worst])} and {rounded_up(upper[worst])}"
-            f"{_because(str(why[worst]))}"
+            f"{_reason(str(why[worst]))}"
         ),
     )

@@ -188,10 +188,10 @@ def _events(state: PairState, direction: Direction) -> tuple[FloatArray, FloatAr
     masses = state.exact[direction]
     own, other, label = [np.array([masses.infinite[0]])], [np.array([masses.infinite[1]])], [np.zeros(1)]
     for row in masses.rows:
-        told = row.labels >= _MIN_LABEL
-        own.append(row.own[told])
-        other.append(row.other[told])
-        label.append(row.labels[told])
+        chosen = row.labels >= _MIN_LABEL
+        own.append(row.own[chosen])
+        other.append(row.other[chosen])
+        label.append(row.labels[chosen])
     a, b, half = np.concatenate(own), np.concatenate(other), 0.5 * np.concatenate(label)
     there = a > 2.0 * _UNDERFLOW
     a, b, half = a[there] - _UNDERFLOW, b[there] + _UNDERFLOW, half[there]

@@ -113,13 +113,13 @@ class SupportCurve:
         exp rounds by 2u at most. c(k y) lies between c(y) and k c(y), since c is concave, does not fall and c(0) = 0:
         a node that is off by 4u costs a factor of 1 ± 4u. The other roundings are five at most.
         """
-        kept = epsilon <= LARGEST_READ
-        epsilon = epsilon[kept]
+        readable = epsilon <= LARGEST_READ
+        epsilon = epsilon[readable]
         forwards = 0 if test is Direction.A_TO_B else 1
         null = wholes[test]
         alternative = wholes[test.opposite]
         own, other = (
-            np.stack((delta_lower[i][kept], _uncapped(delta_upper[i][kept], whole)))
+            np.stack((delta_lower[i][readable], _uncapped(delta_upper[i][readable], whole)))
             for i, whole in ((1 - forwards, alternative), (forwards, null))
         )
         down, up = 1.0 - 16.0 * UNIT_ROUNDOFF, 1.0 + 16.0 * UNIT_ROUNDOFF
@@ -267,8 +267,8 @@ def _sorted_events(state: PairState, direction: Direction) -> tuple[FloatArray, 
         own.append(a)
         other.append(b)
     a, b = np.concatenate(own), np.concatenate(other)
-    told = a > 0.0
-    a, b = a[told], b[told]
+    present = a > 0.0
+    a, b = a[present], b[present]
     with np.errstate(divide="ignore", over="ignore"):
         order = np.argsort(-(a / b), kind="stable")
     return a[order], b[order]
@@ -297,20 +297,22 @@ def _rejecting(state: PairState, direction: Direction, alpha: FloatArray, altern
 
 def _accepting(state: PairState, direction: Direction, alpha: FloatArray, null: Wholes) -> FloatArray:
     """Type II errors of tests that accept at some of the events of (A, B)."""
-    kept, missed = _sorted_events(state, direction)
-    keeps, misses = _sums(kept, -1.0), _sums(missed, 1.0)
+    accepted, missed = _sorted_events(state, direction)
+    accepts, misses = _sums(accepted, -1.0), _sums(missed, 1.0)
     needed = np.maximum(null.total_upper - alpha, 0.0) + 4.0 * UNIT_ROUNDOFF * (null.total_upper + alpha)
-    last = np.searchsorted(keeps, needed, side="left")
+    last = np.searchsorted(accepts, needed, side="left")
     found = np.full(alpha.shape, np.inf)
-    possible = last < keeps.size
+    possible = last < accepts.size
     index = last[possible]
     before = np.maximum(index - 1, 0)
-    if kept.size:
+    if accepted.size:
         share = (
-            (needed[possible] - keeps[before]) / kept[np.minimum(before, kept.size - 1)] * (1.0 + 8.0 * UNIT_ROUNDOFF)
+            (needed[possible] - accepts[before])
+            / accepted[np.minimum(before, accepted.size - 1)]
+            * (1.0 + 8.0 * UNIT_ROUNDOFF)
         )
         share = np.where(index > 0, np.clip(share, 0.0, 1.0), 0.0)
-        found[possible] = (misses[before] + share * missed[np.minimum(before, kept.size - 1)]) * (
+        found[possible] = (misses[before] + share * missed[np.minimum(before, accepted.size - 1)]) * (
             1.0 + 8.0 * UNIT_ROUNDOFF
         )
     # In `_rejecting`, and in `needed` here, rounding allows for more than this.

@@ -21,7 +21,7 @@ from pbdist.arguments import (
 from pbdist.curves.tradeoff import SupportCurve, Wholes, state_tradeoff, wholes_of
 from pbdist.errors import PrecisionError
 from pbdist.mechanisms import ElementaryPair, Pair, factor_counts
-from pbdist.pld import LARGEST_READ, kept_states
+from pbdist.pld import LARGEST_READ, compute_states
 from pbdist.pld.closed_form import gaussian_ratio
 from pbdist.pld.loss_profile import loss_profile
 from pbdist.rounding import rounded_up
@@ -29,11 +29,11 @@ from pbdist.table import bounds_table
 from pbdist.types import Direction, FloatArray, IntArray
 
 #: ε of the first look at a curve, and the parts into which an interval is cut that is not yet fine enough.
-_FIRST_LOOK, _CUTS = 33, 6
+_FIRST_POINTS, _CUTS = 33, 6
 #: How often intervals are cut in a row without bringing the bounds a third closer.
-_PATIENCE = 5
+_MAX_IDLE = 5
 #: Parts of the tolerance that states are first asked for, and then.
-_FINER = (1.0, 0.1)
+_STATE_FRACTIONS = (1.0, 0.1)
 #: Tilts at which a reach is looked for, and the smallest one, nats.
 _TILTS: FloatArray = np.geomspace(1e-4, 1e4, 65)
 _SMALLEST_REACH = 1e-12
@@ -131,14 +131,14 @@ def _by_states(
     found: dict[int, tuple[FloatArray, FloatArray]] = {}
     if gaussian_ratio(counts) is not None:
         return found
-    for finer in _FINER:
+    for finer in _STATE_FRACTIONS:
         wanted = np.array([r for r in np.unique(rounds).tolist() if r not in found])
         if not wanted.size:
             break
         # δ is at most 1, so that its absolute error is at most its relative error.
         aim, floor = max(0.5 * finer * tolerance, 1e-9), 0.05 * finer * tolerance
         reach = _rough_reach(counts, int(wanted[-1]), floor)
-        for r, state in kept_states(counts, wanted, np.array([reach]), tolerance=aim, floor=floor).states.items():
+        for r, state in compute_states(counts, wanted, np.array([reach]), tolerance=aim, floor=floor).states.items():
             wholes = wholes_of(parts, r)
             lower, upper = zip(*(state_tradeoff(state, test, alpha, wholes) for test in Direction), strict=True)
             if max(float(np.max(high - low)) for low, high in zip(lower, upper, strict=True)) <= tolerance:
@@ -171,9 +171,9 @@ class _Search:
     def bounds(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds, shape (2, K) each."""
         self._look(np.zeros(1))
-        self._look(np.linspace(0.0, self._reach(), _FIRST_LOOK)[1:])
+        self._look(np.linspace(0.0, self._reach(), _FIRST_POINTS)[1:])
         worst, idle = math.inf, 0
-        while idle < _PATIENCE:
+        while idle < _MAX_IDLE:
             curves = [
                 SupportCurve.from_deltas(self._epsilon, test, self._lower, self._upper, self._wholes)
                 for test in Direction

@@ -13,11 +13,11 @@ from pbdist.enclosures.gaussian_ratio import GaussianRatio
 from pbdist.enclosures.spacings import chosen_plan
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import ElementaryPair, Enclosure, Gaussian, RandomAllocation, Reversed
-from pbdist.pld import EpsilonTable, KeptStates, TightBounds, epsilon_table, kept_states, tight_bounds
+from pbdist.pld import EpsilonTable, SavedStates, TightBounds, compute_states, epsilon_table, tight_bounds
 from pbdist.types import FloatArray, IntArray
 
 #: Enclosures that are kept from one call to the next.
-_KEPT = 4
+_CACHED = 4
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def _standing_for(pair: ElementaryPair, fineness: Fineness) -> ElementaryPair:
     raise InvalidInputError(f"mechanism: expected one that can be enclosed, got {shown(pair)}")
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED)
 def _allocation(pair: RandomAllocation, fineness: Fineness) -> ElementaryPair:
     if pair.steps == 1:
         return Gaussian(pair.scale, pair.sensitivity)
@@ -80,29 +80,29 @@ def _allocation(pair: RandomAllocation, fineness: Fineness) -> ElementaryPair:
 
 
 #: After so many finer enclosures that bring nothing no more are tried.
-_IDLE = 2
+_MAX_IDLE = 2
 #: Enclosures that are tried; resolutions, relative to what the tolerance takes: of the first one, at most, of all.
-_ATTEMPTS, _RESOLUTION, _FIRST, _FINEST = 5, 2.5, 80.0, 10000.0
+_MAX_ATTEMPTS, _RESOLUTION_FACTOR, _FIRST_RESOLUTION, _MAX_RESOLUTION = 5, 2.5, 80.0, 10000.0
 #: About by how much, times the square of the resolution, bounds are apart by the enclosure alone.
-_APART = 1.0
+_ENCLOSURE_WIDTH = 1.0
 #: Where between its bounds ln δ mostly is: splits add about 4/3 of the variance that cells take away.
 USUAL_PART = 0.43
 #: The first resolution where a δ is to be decided by bounds that narrow, relative to 1 / √tolerance: likely to do.
-_OF_DECIDING = 1.2
+_DECISION_RESOLUTION = 1.2
 #: Part of the tolerance that a finer enclosure aims at, and by what factors it is finer.
-_AIM, _LEAST, _MOST = 0.6, 1.3, 24.0
+_TARGET_FRACTION, _MIN_REFINEMENT, _MAX_REFINEMENT = 0.6, 1.3, 24.0
 #: Part of the tolerance that lost mass may take of the smallest δ, which is first taken to be no smaller than this.
-_OF_LOST, _USUAL_DELTA = 0.03, 1e-10
+_LOST_FRACTION, _FIRST_DELTA = 0.03, 1e-10
 #: Part of the δ that matters from which on a δ is told as well.
-_TOLD = 0.5
+_JUDGED_FRACTION = 0.5
 #: Part of it below which bounds need not be close.
-_BELOW = 0.02
+_FLOOR_FRACTION = 0.02
 #: No mass smaller than this is told from none.
 _MIN_LOST = 1e-130
 
 
 @dataclass(frozen=True)
-class Asked:
+class Question:
     """What bounds are for."""
 
     #: Relative width that is aimed at.
@@ -112,12 +112,12 @@ class Asked:
     #: Enclosed pairs in all rounds.
     leaves: int
     #: A δ from which δ need only be told.
-    decides: float | None = None
+    decision_delta: float | None = None
 
     def fineness(self, resolution: float, delta: float) -> Fineness:
         """The fineness for a δ of that size."""
         matters = max(max(delta, self.floor) / self.leaves, _MIN_LOST)
-        return Fineness(resolution, max(_OF_LOST * self.tolerance * matters, _MIN_LOST), matters)
+        return Fineness(resolution, max(_LOST_FRACTION * self.tolerance * matters, _MIN_LOST), matters)
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Found:
 
 def refined(
     counts: Mapping[ElementaryPair, int],
-    asked: Asked,
+    question: Question,
     solve: Callable[[Mapping[ElementaryPair, int], Aim, Found | None], Found],
 ) -> tuple[Mapping[ElementaryPair, int], Found]:
     """Let bounds be computed with finer and finer enclosures; return the last ones, and the bounds.
@@ -153,7 +153,7 @@ def refined(
     ----------
     counts : mapping of ElementaryPair to int
         What one round consists of.
-    asked : Asked
+    question : Question
     solve : callable
         Computes bounds from enclosures, as closely as the aim says, with the best ones so far, which it keeps where
         they are better.
@@ -163,20 +163,26 @@ def refined(
     (mapping of ElementaryPair to int, Found)
         The enclosures with which bounds met the tolerance, or the finest ones.
     """
-    wanted = _RESOLUTION / math.sqrt(asked.tolerance)
-    first = _FIRST if asked.decides is None else max(_FIRST, _OF_DECIDING / math.sqrt(asked.tolerance))
-    fineness = asked.fineness(min(wanted, first, _FINEST), asked.decides or _USUAL_DELTA)
+    wanted = _RESOLUTION_FACTOR / math.sqrt(question.tolerance)
+    first = (
+        _FIRST_RESOLUTION
+        if question.decision_delta is None
+        else max(_FIRST_RESOLUTION, _DECISION_RESOLUTION / math.sqrt(question.tolerance))
+    )
+    fineness = question.fineness(min(wanted, first, _MAX_RESOLUTION), question.decision_delta or _FIRST_DELTA)
     found: Found | None = None
     attempt = idle = 0
     while True:
         attempt += 1
         enclosures = enclosed_counts(counts, fineness)
-        tolerance = max(asked.tolerance, 2.0 * _APART / fineness.resolution**2)
+        tolerance = max(question.tolerance, 2.0 * _ENCLOSURE_WIDTH / fineness.resolution**2)
         before = found
-        found = solve(enclosures, Aim(tolerance, max(asked.floor, _BELOW * fineness.matters * asked.leaves)), found)
-        finer = _finer(fineness, found, asked)
+        found = solve(
+            enclosures, Aim(tolerance, max(question.floor, _FLOOR_FRACTION * fineness.matters * question.leaves)), found
+        )
+        finer = _finer(fineness, found, question)
         idle = 0 if before is None or _gains(before, found) else idle + 1
-        if finer == fineness or attempt == _ATTEMPTS or idle == _IDLE:
+        if finer == fineness or attempt == _MAX_ATTEMPTS or idle == _MAX_IDLE:
             return enclosures, found
         fineness = finer
 
@@ -187,32 +193,36 @@ def _gains(before: Found, found: Found) -> bool:
     return bool((unknown < np.isinf(before.width)).any() or (found.width[known] < before.width[known]).any())
 
 
-def kept_fineness(asked: Asked) -> Fineness:
+def saved_state_fineness(question: Question) -> Fineness:
     """Return the fineness for states that are to be kept, whose bounds are looked at everywhere."""
-    return asked.fineness(min(2.0 * _RESOLUTION / math.sqrt(asked.tolerance), _FINEST), asked.floor)
+    return question.fineness(
+        min(2.0 * _RESOLUTION_FACTOR / math.sqrt(question.tolerance), _MAX_RESOLUTION), question.floor
+    )
 
 
-def _finer(fineness: Fineness, found: Found, asked: Asked) -> Fineness:
+def _finer(fineness: Fineness, found: Found, question: Question) -> Fineness:
     """Return a fineness with which bounds may be closer; the same where they are close, or none is finer."""
-    missed = found.width > asked.tolerance
+    missed = found.width > question.tolerance
     if not missed.any():
         return fineness
     smallest = float(np.min(found.delta[missed]))
     # Where much is lost, or too small a δ matters, that is why bounds are apart.
-    told = missed & np.isfinite(found.width) & (found.delta >= _TOLD * asked.leaves * fineness.matters)
+    judged = missed & np.isfinite(found.width) & (found.delta >= _JUDGED_FRACTION * question.leaves * fineness.matters)
     resolution = fineness.resolution
-    if told.any() or asked.fineness(resolution, smallest).matters >= fineness.matters:
-        widest = float(np.max(found.width[told], initial=_APART / resolution**2))
-        factor = min(max(math.sqrt(widest / (_AIM * asked.tolerance)), _LEAST), _MOST)
-        resolution = min(resolution * factor, _FINEST)
-    finer = asked.fineness(resolution, smallest)
-    return fineness if resolution == fineness.resolution and finer.matters > _TOLD * fineness.matters else finer
+    if judged.any() or question.fineness(resolution, smallest).matters >= fineness.matters:
+        widest = float(np.max(found.width[judged], initial=_ENCLOSURE_WIDTH / resolution**2))
+        factor = min(max(math.sqrt(widest / (_TARGET_FRACTION * question.tolerance)), _MIN_REFINEMENT), _MAX_REFINEMENT)
+        resolution = min(resolution * factor, _MAX_RESOLUTION)
+    finer = question.fineness(resolution, smallest)
+    return (
+        fineness if resolution == fineness.resolution and finer.matters > _JUDGED_FRACTION * fineness.matters else finer
+    )
 
 
 #: Bounds are to be this part of the distance apart at which they would just tell a δ, were it where it mostly is.
 _TELLING = 1.0
 #: Where bounds through enclosures are relatively wider than this, simpler ones are looked at.
-_WIDE = 0.05
+_WIDE_BRACKET = 0.05
 
 
 def delta_bounds(
@@ -227,10 +237,12 @@ def delta_bounds(
 
     Of enclosures the bounds of all that were tried are kept, and the width is the smallest one.
     """
-    asked = _asked(counts, rounds, request.tolerance, request.floor, request.decision_delta)
+    question = _question_of(counts, rounds, request.tolerance, request.floor, request.decision_delta)
     if request.given_width:
         # No tolerance is aimed at: the enclosure is as fine as is likely to be enough.
-        return tight_bounds(enclosed_counts(counts, kept_fineness(asked)), rounds, epsilon, request, known=known)
+        return tight_bounds(
+            enclosed_counts(counts, saved_state_fineness(question)), rounds, epsilon, request, known=known
+        )
     coarse = replace(request, strict=False, accept_unimprovable=False)
     widths: list[float] = []
 
@@ -239,10 +251,10 @@ def delta_bounds(
         aimed = replace(coarse, tolerance=aim.tolerance, floor=aim.floor)
         found = tight_bounds(enclosures, rounds, epsilon, aimed, known=best)
         widths.append(found.width)
-        return _looked_at(found, asked, joint_directions=request.joint_directions)
+        return _looked_at(found, question, joint_directions=request.joint_directions)
 
-    enclosures, best = refined(counts, asked, solve)
-    if (best.width > _WIDE).any():
+    enclosures, best = refined(counts, question, solve)
+    if (best.width > _WIDE_BRACKET).any():
         above = tight_bounds(gaussian_counts(counts, above=True), rounds, epsilon, coarse)
         below = tight_bounds(gaussian_counts(counts, above=False), rounds, epsilon, coarse)
         best = replace(
@@ -255,41 +267,41 @@ def delta_bounds(
     return replace(found, width=min(widths))
 
 
-def _asked(
+def _question_of(
     counts: Mapping[ElementaryPair, int],
     rounds: IntArray,
     tolerance: float,
     floor: float,
-    decides: float | None = None,
-) -> Asked:
+    decision_delta: float | None = None,
+) -> Question:
     leaves = int(np.max(rounds)) * sum(count for pair, count in counts.items() if pair.enclosed)
-    return Asked(tolerance, floor, leaves, decides)
+    return Question(tolerance, floor, leaves, decision_delta)
 
 
-def _looked_at(found: TightBounds, asked: Asked, *, joint_directions: bool) -> Found:
+def _looked_at(found: TightBounds, question: Question, *, joint_directions: bool) -> Found:
     """Tell how far apart bounds are, where they are to be close."""
     lower, upper = found.log_lower, found.log_upper
     if joint_directions:
         lower = np.broadcast_to(np.max(lower, axis=0), lower.shape)
-    log_floor = math.log(asked.floor) if asked.floor > 0.0 else -math.inf
+    log_floor = math.log(question.floor) if question.floor > 0.0 else -math.inf
     met = (upper <= lower) | (upper <= log_floor)
     with np.errstate(invalid="ignore", over="ignore"):
         gap = np.where(met, 0.0, np.expm1(np.minimum(upper - lower, 700.0)))
         gap = np.where(np.isnan(gap), np.inf, gap)
-        if asked.decides is not None:
-            weight = _decided(lower, upper, asked)
+        if question.decision_delta is not None:
+            weight = _decided(lower, upper, question)
             gap = np.where(weight > 0.0, gap * weight, 0.0)
     return Found(found.log_lower, found.log_upper, np.asarray(gap), np.exp(lower))
 
 
-def _decided(lower: FloatArray, upper: FloatArray, asked: Asked) -> FloatArray:
+def _decided(lower: FloatArray, upper: FloatArray, question: Question) -> FloatArray:
     """Weigh distances: 0 where bounds tell on which side of a δ the larger direction lies, else what it takes."""
-    goal = math.log(asked.decides or 1.0)
+    goal = math.log(question.decision_delta or 1.0)
     low, high = np.max(lower, axis=0), np.max(upper, axis=0)
     with np.errstate(invalid="ignore"):
         above = low + USUAL_PART * (high - low) - goal
-        needed = np.maximum(_TELLING * np.maximum(above / USUAL_PART, -above / (1.0 - USUAL_PART)), asked.tolerance)
-    weight = np.where((high <= goal) | (low > goal), 0.0, asked.tolerance / needed)
+        needed = np.maximum(_TELLING * np.maximum(above / USUAL_PART, -above / (1.0 - USUAL_PART)), question.tolerance)
+    weight = np.where((high <= goal) | (low > goal), 0.0, question.tolerance / needed)
     return np.asarray(np.broadcast_to(weight, lower.shape))
 
 
@@ -304,7 +316,7 @@ def enclosed_epsilon_table(
     """Bound ε for every r and δ; all is that of `epsilon_table`."""
     if not delta.all():
         return _with_pure(counts, rounds, delta, tolerance=tolerance, joint_directions=joint_directions)
-    asked = _asked(counts, rounds, tolerance, float(np.min(delta)))
+    question = _question_of(counts, rounds, tolerance, float(np.min(delta)))
 
     def solve(enclosures: Mapping[ElementaryPair, int], aim: Aim, before: Found | None) -> Found:
         found = epsilon_table(enclosures, rounds, delta, tolerance=aim.tolerance, joint_directions=joint_directions)
@@ -316,8 +328,8 @@ def enclosed_epsilon_table(
         apart = np.where(np.isnan(apart), np.inf, apart)
         return Found(lower, upper, apart, delta + np.zeros(lower.shape))
 
-    _, best = refined(counts, asked, solve)
-    if (best.width > _WIDE).any():
+    _, best = refined(counts, question, solve)
+    if (best.width > _WIDE_BRACKET).any():
         above = epsilon_table(
             gaussian_counts(counts, above=True), rounds, delta, tolerance=tolerance, joint_directions=joint_directions
         )
@@ -350,9 +362,9 @@ def _with_pure(
     return EpsilonTable(rounds, delta, lower, upper)
 
 
-def states_to_keep(
+def compute_enclosed_states(
     counts: Mapping[ElementaryPair, int], rounds: IntArray, epsilon: FloatArray, *, tolerance: float, floor: float
-) -> KeptStates:
-    """Return states to be kept; all is that of `kept_states`. Enclosures are as fine as is likely to be enough."""
-    enclosed = enclosed_counts(counts, kept_fineness(_asked(counts, rounds, tolerance, floor)))
-    return kept_states(enclosed, rounds, epsilon, tolerance=tolerance, floor=floor)
+) -> SavedStates:
+    """Return states to be kept; all is that of `compute_states`. Enclosures are as fine as is likely to be enough."""
+    enclosed = enclosed_counts(counts, saved_state_fineness(_question_of(counts, rounds, tolerance, floor)))
+    return compute_states(enclosed, rounds, epsilon, tolerance=tolerance, floor=floor)

@@ -73,10 +73,12 @@ def table_cost(question: Question, *, width: float | None, positions: int | None
         return Cost(0.0, 0)
     if has_transforms(question):
         transforms = TransformRows(question)
-        told = [_transform_cost(question, transforms, row) for row in rows]
-        frequencies = max((number for _, number, _ in told), default=0.0)
-        total = Cost(sum(seconds for seconds, _, _ in told), round(_BYTES_PER_FREQUENCY * frequencies) + _MIN_BYTES)
-        parts = SECONDS_OF_PARTS * sum(left for _, _, left in told)
+        projected = [_transform_cost(question, transforms, row) for row in rows]
+        frequencies = max((number for _, number, _ in projected), default=0.0)
+        total = Cost(
+            sum(seconds for seconds, _, _ in projected), round(_BYTES_PER_FREQUENCY * frequencies) + _MIN_BYTES
+        )
+        parts = SECONDS_OF_PARTS * sum(left for _, _, left in projected)
         by_ladder = ladder_cost(question, rows) if parts > FEW_SECONDS else Cost(math.inf, 0)
         # A ladder bounds many points as quickly as one.
         return total + (by_ladder if 0.0 < by_ladder.seconds < parts else Cost(parts, _MIN_BYTES))

@@ -165,8 +165,8 @@ def _tilted(
         factor = np.exp(np.minimum(rate * losses - peak, 705.0)) * (1.0 + up * slack)
         # What is no full float is at least something from above, and nothing from below.
         least = np.where(up > 0.0, _SMALLEST, 0.0)
-        kept = np.where(values < np.where(up > 0.0, _SMALLEST, 1e-290), np.where(values > 0.0, least, 0.0), values)
-        parts.append(Part(rows, start - first, stride, kept * factor))
+        masses = np.where(values < np.where(up > 0.0, _SMALLEST, 1e-290), np.where(values > 0.0, least, 0.0), values)
+        parts.append(Part(rows, start - first, stride, masses * factor))
     total = _totals(parts, len(halves))
     # Weights that underflow do not matter for a total far above underflow.
     if not np.all(np.isfinite(total)) or not np.all(total > 1e-100):
@@ -246,10 +246,10 @@ def few_frequencies(
         length, extended = good_length(length), False
         if length > _LONGEST_OF_EVERY:
             return None
-    kept = (length // 2, np.zeros(1)) if every else _kept(factors, moments, length, outside)
-    if kept is None:
+    cutoff = (length // 2, np.zeros(1)) if every else _cutoff(factors, moments, length, outside)
+    if cutoff is None:
         return None
-    highest, left_out = kept
+    highest, left_out = cutoff
     unit = EXTENDED_ROUNDOFF if extended else UNIT_ROUNDOFF
     # Reduced before it is multiplied: no product is beyond int64.
     turns = np.multiply.outer(np.array([start % length for start in starts]), np.arange(highest + 1))
@@ -393,7 +393,7 @@ def _gathered(values: Sequence[FloatArray], factors: Sequence[tuple[TiltedLeaf, 
     return total
 
 
-def _kept(
+def _cutoff(
     factors: Sequence[tuple[TiltedLeaf, int]], moments: Sequence[_Moments], length: int, outside: float
 ) -> tuple[int, FloatArray] | None:
     """Return the highest frequency that is kept, and the sum of |product| / (j s) over those left out, by rows."""
@@ -407,13 +407,19 @@ def _kept(
     highest = math.ceil(math.sqrt(math.log(8.0 / outside) / rate) / step)
     enough = math.log(0.25 * outside / (2.0 + math.log(length)))
     # Where fourth moments are of no use, the frequency is sought from which on nothing is left.
-    told = (highest + 1) * step <= near
-    found = _far(factors, moments, near if told else min(highest * step, math.pi), enough, looks=_LOOKS if told else 1)
+    sufficient = (highest + 1) * step <= near
+    found = _far(
+        factors,
+        moments,
+        near if sufficient else min(highest * step, math.pi),
+        enough,
+        looks=_LOOKS if sufficient else 1,
+    )
     if found is None:
         return None
     end, far = found
     left_out = np.exp(far) * (2.0 + math.log(length))
-    if told and end <= near:
+    if sufficient and end <= near:
         following = rate * step * step
         close = math.exp(-following * (highest + 1.0) ** 2) / -math.expm1(-following * (2.0 * highest + 3.0))
         left_out = left_out + close / (highest + 1.0)

@@ -103,10 +103,10 @@ class LossProfile:
         with np.errstate(over="ignore", under="ignore"):
             a, b = np.exp(self.log_a), np.exp(np.minimum(self.log_a - self.loss, 700.0))
         above, below = np.cumsum(a[::-1])[::-1], np.cumsum(b)
-        kept = (above > lost) & (below > lost)
-        if kept.all() or not kept.any():
+        present = (above > lost) & (below > lost)
+        if present.all() or not present.any():
             return self
-        first, last = int(np.argmax(kept)), kept.size - int(np.argmax(kept[::-1]))
+        first, last = int(np.argmax(present)), present.size - int(np.argmax(present[::-1]))
         part = slice(first, last)
         return replace(
             self,
@@ -202,8 +202,8 @@ def _joined(
     own_a = np.logaddexp.reduceat(log_a, first)
     own_b = np.logaddexp.reduceat(log_a - loss, first)
     # Equal losses stay the atom they are.
-    alike = lower[first] == upper[last]
-    return np.where(alike, loss[first], own_a - own_b), lower[first], upper[last], own_a
+    equal = lower[first] == upper[last]
+    return np.where(equal, loss[first], own_a - own_b), lower[first], upper[last], own_a
 
 
 def _heaviest(atoms: FloatArray, masses: FloatArray) -> float:
@@ -239,7 +239,7 @@ class SaddlePoints:
     exponent: FloatArray
     log_delta: FloatArray
     #: Whether the losses reach that far.
-    told: FloatArray
+    reached_by_losses: FloatArray
 
     @property
     def excess(self) -> FloatArray:
@@ -253,12 +253,12 @@ class SaddlePoints:
 
         Of what lies below the floor, it need only be proved.
         """
-        if not self.told.any():
+        if not self.reached_by_losses.any():
             return 0.0
         tilt, variance = self.tilt, self.variance
         allowed = np.maximum(tolerance, _OF_FLOOR * (math.log(floor) - self.log_delta))
         sharp = 0.5 * (tilt * (tilt + 1.0) + 1.0 / variance + 1.0 / np.sqrt(variance)) / allowed
-        return float(np.max(sharp[self.told.astype(bool)]))
+        return float(np.max(sharp[self.reached_by_losses.astype(bool)]))
 
 
 class Exponents:

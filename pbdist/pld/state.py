@@ -141,14 +141,14 @@ def product(first: PairState, second: PairState, allowance: Allowance) -> PairSt
     step = max((row.spacing for row in first.dominating.rows + second.dominating.rows), default=0.0)
     step = step if any(masses.far is not None for masses in (first.dominating, second.dominating)) else 0.0
     return PairState(
-        _told(results[0]),
+        _meaningful(results[0]),
         dict(zip(first.exact, results[1:], strict=True)),
         shift,
         *_outwards(first.lowest + second.lowest, first.highest + second.highest, 2.0 * step),
     )
 
 
-def _told(masses: Masses[Dominating]) -> Masses[Dominating]:
+def _meaningful(masses: Masses[Dominating]) -> Masses[Dominating]:
     """Replace a pair of which nothing is known any more by one that reveals everything and so dominates any."""
     if all(float(np.max(row.u)) <= _HOPELESS for row in masses.rows):
         return masses
@@ -242,10 +242,10 @@ def _within(masses: Masses[Row], window: Window, *rounding: float) -> Masses[Row
     rows: list[Row] = []
     infinite = masses.infinite
     for row in masses.rows:
-        kept, *more = row.cut(*window.positions(row.spacing))
+        inner, *more = row.cut(*window.positions(row.spacing))
         if any(more):
             infinite = ((infinite[0] + more[0]) * rounding[0], (infinite[1] + more[1]) * rounding[1])
-        rows.append(kept.trimmed())
+        rows.append(inner.trimmed())
     return Masses(rows[0], rows[1] if len(rows) > 1 else None, infinite)
 
 
@@ -283,9 +283,9 @@ def confined(state: PairState, window: Window, spacing: float) -> PairState:
 
 
 def _confined(masses: Masses[Row], window: Window, spacing: float) -> Masses[Row]:
-    kept, outer = masses.core.beyond(*window.positions(masses.core.spacing))
+    inner, outer = masses.core.beyond(*window.positions(masses.core.spacing))
     far = _as_coarse(outer, spacing)
-    return Masses(kept.trimmed(), far if masses.far is None else masses.far.joined(far), masses.infinite)
+    return Masses(inner.trimmed(), far if masses.far is None else masses.far.joined(far), masses.infinite)
 
 
 def upper_deltas(state: PairState, epsilon: FloatArray, direction: Direction) -> FloatArray:

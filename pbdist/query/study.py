@@ -685,7 +685,7 @@ class Study(Parts):
             return texts[questions.setting].reshape(given.shape)
 
         adjacency = settings.neighbours_of_settings(self.spec, given.mechanism, questions.settings)
-        return kind(**found, adjacency=adjacency, asked={"setting": in_words, **given.columns})
+        return kind(**found, adjacency=adjacency, question={"setting": in_words, **given.columns})
 
     def _refuse_unbounded(self, questions: Questions, bounded: BoolArray, epsilon: FloatArray | None) -> None:
         """Raise the error of the first question without an upper bound, if there is one."""
@@ -761,8 +761,8 @@ class Study(Parts):
             found = replace(found, within_tolerance=within)
         label = mechanism if isinstance(mechanism, str) else type(mechanism).__name__
         setting = np.array(self.describe(mechanism, **noise), dtype=object)
-        about = {"mechanism": label, "setting": setting, **found.asked}
-        return replace(found, adjacency=self.neighbours(mechanism, **noise), asked=about)
+        about = {"mechanism": label, "setting": setting, **found.question}
+        return replace(found, adjacency=self.neighbours(mechanism, **noise), question=about)
 
 
 def _cases(questions: Questions, closest: BoolArray) -> dict[str, BoolArray]:
