@@ -38,23 +38,9 @@ def checked_orders(order: Any) -> FloatArray:
 
 
 def renyi_table(components: Sequence[tuple[Pair, int]], *, compositions: Any, order: Any, tolerance: Any) -> CurveTable:
-    """Bound the Rényi divergence for every r and order asked for.
+    """Bound the Rényi divergence for every r and order.
 
-    Parameters
-    ----------
-    components : sequence of (Pair, int)
-        What one round consists of.
-    compositions : array_like of int, shape (R,)
-    order : array_like of float, shape (K,)
-    tolerance : float
-        Largest upper / lower - 1.
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
-    PrecisionError
-        If the tolerance is not reached.
+    `tolerance` is the largest upper / lower - 1; a missed one raises a `PrecisionError`.
     """
     parts = checked_components(components)
     rounds = checked_compositions(compositions)
@@ -87,16 +73,8 @@ _MIN_LABEL = -1.0
 def state_renyi_bounds(state: BucketState, orders: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Bound D_α(A‖B) of the pair that a bucket list was built from: section 10 of docs/theory.md.
 
-    Parameters
-    ----------
-    state : BucketState
-    orders : ndarray, shape (K,)
-        α >= 1, of `pbdist.curves.renyi.checked_orders`.
-
-    Returns
-    -------
-    lower, upper : ndarray, shape (K,)
-        Nats. The upper bound is infinite where the bucket ∞ may hold anything of P_A.
+    `orders` are those of `checked_orders`; bounds are in nats, shape (K,). The upper bound is infinite where the bucket
+    ∞ may hold anything of P_A.
     """
     bounds = [_bounds(state, alpha) for alpha in orders.tolist()]
     return np.array([lower for lower, _ in bounds]), np.array([upper for _, upper in bounds])
@@ -155,20 +133,9 @@ def pair_state_renyi_bounds(
 ) -> tuple[FloatArray, FloatArray]:
     """Bound D_α(A‖B), or D_α(B‖A), of the pair that a state was built from: section 10 of docs/theory.md.
 
-    Parameters
-    ----------
-    state : PairState
-        With exact rows of both directions.
-    orders : ndarray, shape (K,)
-        α >= 1, of `pbdist.curves.renyi.checked_orders`.
-    direction : Direction
-    wholes : mapping
-        Of `pbdist.curves.tradeoff.wholes_of`, for the rounds of the state.
-
-    Returns
-    -------
-    lower, upper : ndarray, shape (K,)
-        Nats. The upper bound is infinite where anything may reveal the first of the two.
+    The state has exact rows of both directions; `orders` are those of `checked_orders`, and `wholes` those of
+    `wholes_of` for the rounds of the state. Bounds are in nats, shape (K,); the upper one is infinite where anything
+    may reveal the first of the two.
     """
     own, other = _events(state, direction)
     above = LogMasses(own, np.full_like(own, np.inf), np.full_like(own, -np.inf), other)

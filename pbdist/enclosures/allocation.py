@@ -224,7 +224,7 @@ def _usual(level: Level, stage: Stage, unit: float) -> Level | None:
 _MIN_MASS = 1e-280
 #: An event of which a mass is known worse than this, relatively, is left out.
 _MAX_DOUBT = 0.3
-#: What is told as the error of losses that are names alone, nats.
+#: The declared error of losses that are mere labels, nats.
 _LABEL_ERROR = 1e-12
 
 

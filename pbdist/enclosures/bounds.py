@@ -1,4 +1,4 @@
-"""Bounds of rounds with pairs that are known through enclosures alone: what `pbdist.pld` offers for other ones."""
+"""Bounds of rounds with enclosed pairs: the counterparts of the functions of `pbdist.pld`."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -16,17 +16,17 @@ from pbdist.mechanisms import ElementaryPair, Enclosure, Gaussian, RandomAllocat
 from pbdist.pld import EpsilonTable, SavedStates, TightBounds, compute_states, epsilon_table, tight_bounds
 from pbdist.types import FloatArray, IntArray
 
-#: Enclosures that are kept from one call to the next.
+#: Cached enclosures.
 _CACHED = 4
 
 
 @dataclass(frozen=True)
 class Fineness:
-    """How closely an enclosure encloses."""
+    """The precision of an enclosure."""
 
     #: Points in a standard deviation, about. The relative distance of both δ falls as its square.
     resolution: float
-    #: Mass of one pair that may become infinite above, and be left out below.
+    #: Mass of one pair that may become infinite above and be left out below.
     lost: float
     #: The smallest δ of one pair that matters.
     matters: float
@@ -38,7 +38,7 @@ def any_enclosed(counts: Mapping[ElementaryPair, int]) -> bool:
 
 
 def enclosed_counts(counts: Mapping[ElementaryPair, int], fineness: Fineness) -> dict[ElementaryPair, int]:
-    """Return the pairs of a round, those without masses of their own replaced by enclosures."""
+    """Return the pairs of a round with enclosures in place of enclosed pairs."""
     result: dict[ElementaryPair, int] = {}
     for pair, count in counts.items():
         standing = _standing_for(pair, fineness) if pair.enclosed else pair
@@ -47,9 +47,9 @@ def enclosed_counts(counts: Mapping[ElementaryPair, int], fineness: Fineness) ->
 
 
 def gaussian_counts(counts: Mapping[ElementaryPair, int], *, above: bool) -> dict[ElementaryPair, int]:
-    """Return the pairs of a round, those that are enclosed replaced by Gaussian noise (Theorem 48).
+    """Return the pairs of a round with Gaussian noise in place of enclosed pairs (Theorem 48).
 
-    It dominates them with `above`, else they dominate it: wide, but known for every amount of noise.
+    With `above` it dominates them, else they dominate it: wide, but known for every amount of noise.
     """
     result: dict[ElementaryPair, int] = {}
     for pair, count in counts.items():
@@ -79,39 +79,39 @@ def _allocation(pair: RandomAllocation, fineness: Fineness) -> ElementaryPair:
     )
 
 
-#: After so many finer enclosures that bring nothing no more are tried.
+#: Finer enclosures without an improvement after which no more are tried.
 _MAX_IDLE = 2
-#: Enclosures that are tried; resolutions, relative to what the tolerance takes: of the first one, at most, of all.
+#: Enclosures tried at most; the resolution times √tolerance; the largest first resolution, and the largest one.
 _MAX_ATTEMPTS, _RESOLUTION_FACTOR, _FIRST_RESOLUTION, _MAX_RESOLUTION = 5, 2.5, 80.0, 10000.0
-#: About by how much, times the square of the resolution, bounds are apart by the enclosure alone.
+#: About the relative distance of bounds by the enclosure alone, times the square of the resolution.
 _ENCLOSURE_WIDTH = 1.0
-#: Where between its bounds ln δ mostly is: splits add about 4/3 of the variance that cells take away.
+#: The usual place of ln δ between its bounds: splits add about 4/3 of the variance that cells take away.
 USUAL_PART = 0.43
-#: The first resolution where a δ is to be decided by bounds that narrow, relative to 1 / √tolerance: likely to do.
+#: The first resolution times √tolerance for a decision on a δ: likely to be sufficient.
 _DECISION_RESOLUTION = 1.2
-#: Part of the tolerance that a finer enclosure aims at, and by what factors it is finer.
+#: Fraction of the tolerance that a finer enclosure aims at, and limits of its refinement.
 _TARGET_FRACTION, _MIN_REFINEMENT, _MAX_REFINEMENT = 0.6, 1.3, 24.0
-#: Part of the tolerance that lost mass may take of the smallest δ, which is first taken to be no smaller than this.
+#: Lost mass relative to the tolerance and the smallest δ, and the first guess of that δ.
 _LOST_FRACTION, _FIRST_DELTA = 0.03, 1e-10
-#: Part of the δ that matters from which on a δ is told as well.
+#: Bounds on a δ above this fraction of the smallest δ that matters are judged.
 _JUDGED_FRACTION = 0.5
-#: Part of it below which bounds need not be close.
+#: Below this fraction of it bounds need not be close.
 _FLOOR_FRACTION = 0.02
-#: No mass smaller than this is told from none.
+#: Smaller masses count as 0.
 _MIN_LOST = 1e-130
 
 
 @dataclass(frozen=True)
 class Question:
-    """What bounds are for."""
+    """The required precision of bounds through enclosures."""
 
-    #: Relative width that is aimed at.
+    #: The required relative width.
     tolerance: float
-    #: A δ below which none is aimed at.
+    #: Below this δ no width is required.
     floor: float
     #: Enclosed pairs in all rounds.
     leaves: int
-    #: A δ from which δ need only be told.
+    #: A δ: bounds may be wide if they show on which side of it δ lies.
     decision_delta: float | None = None
 
     def fineness(self, resolution: float, delta: float) -> Fineness:
@@ -122,7 +122,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Aim:
-    """What bounds through an enclosure can be expected to reach: no more need be aimed at."""
+    """The precision that bounds through one enclosure can reach."""
 
     #: Relative width.
     tolerance: float
@@ -132,11 +132,11 @@ class Aim:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Bounds, whatever of, of one shape."""
+    """Bounds on δ or ε; arrays of one shape."""
 
     lower: FloatArray
     upper: FloatArray
-    #: Their relative distance, 0 where nothing closer is aimed at, infinite where nothing is known from below.
+    #: Their relative distance; 0 where no closer bounds are required, infinite without a lower bound.
     width: FloatArray
     #: δ at each, from below.
     delta: FloatArray
@@ -147,21 +147,9 @@ def refined(
     question: Question,
     solve: Callable[[Mapping[ElementaryPair, int], Aim, Found | None], Found],
 ) -> tuple[Mapping[ElementaryPair, int], Found]:
-    """Let bounds be computed with finer and finer enclosures; return the last ones, and the bounds.
+    """Compute bounds with finer and finer enclosures, until they meet the tolerance; return the last ones of both.
 
-    Parameters
-    ----------
-    counts : mapping of ElementaryPair to int
-        What one round consists of.
-    question : Question
-    solve : callable
-        Computes bounds from enclosures, as closely as the aim says, with the best ones so far, which it keeps where
-        they are better.
-
-    Returns
-    -------
-    (mapping of ElementaryPair to int, Found)
-        The enclosures with which bounds met the tolerance, or the finest ones.
+    `solve` computes bounds from enclosures to the precision of the aim, no worse than the best ones so far.
     """
     wanted = _RESOLUTION_FACTOR / math.sqrt(question.tolerance)
     first = (
@@ -188,25 +176,25 @@ def refined(
 
 
 def _gains(before: Found, found: Found) -> bool:
-    """Whether bounds of which nothing is known have become fewer, or known ones closer."""
+    """Whether unknown bounds have become fewer, or known ones closer."""
     unknown, known = np.isinf(found.width), np.isfinite(found.width)
     return bool((unknown < np.isinf(before.width)).any() or (found.width[known] < before.width[known]).any())
 
 
 def saved_state_fineness(question: Question) -> Fineness:
-    """Return the fineness for states that are to be kept, whose bounds are looked at everywhere."""
+    """Return the fineness for saved states, whose bounds are read everywhere."""
     return question.fineness(
         min(2.0 * _RESOLUTION_FACTOR / math.sqrt(question.tolerance), _MAX_RESOLUTION), question.floor
     )
 
 
 def _finer(fineness: Fineness, found: Found, question: Question) -> Fineness:
-    """Return a fineness with which bounds may be closer; the same where they are close, or none is finer."""
+    """Return a fineness for closer bounds; the same one if they are close, or no finer one helps."""
     missed = found.width > question.tolerance
     if not missed.any():
         return fineness
     smallest = float(np.min(found.delta[missed]))
-    # Where much is lost, or too small a δ matters, that is why bounds are apart.
+    # Bounds on a δ of which much is lost, or that is too small to matter, are apart for that reason.
     judged = missed & np.isfinite(found.width) & (found.delta >= _JUDGED_FRACTION * question.leaves * fineness.matters)
     resolution = fineness.resolution
     if judged.any() or question.fineness(resolution, smallest).matters >= fineness.matters:
@@ -219,9 +207,7 @@ def _finer(fineness: Fineness, found: Found, question: Question) -> Fineness:
     )
 
 
-#: Bounds are to be this part of the distance apart at which they would just tell a δ, were it where it mostly is.
-_TELLING = 1.0
-#: Where bounds through enclosures are relatively wider than this, simpler ones are looked at.
+#: Relative width of bounds through enclosures beyond which Gaussian bounds are computed too.
 _WIDE_BRACKET = 0.05
 
 
@@ -233,13 +219,13 @@ def delta_bounds(
     *,
     known: tuple[FloatArray, FloatArray] | None,
 ) -> TightBounds:
-    """Bound δ for every r and ε; all is that of `tight_bounds`.
+    """Bound δ for every r and ε, as `tight_bounds` does.
 
-    Of enclosures the bounds of all that were tried are kept, and the width is the smallest one.
+    The bounds are the best ones of all enclosures, and the width is the smallest one.
     """
     question = _question_of(counts, rounds, request.tolerance, request.floor, request.decision_delta)
     if request.given_width:
-        # No tolerance is aimed at: the enclosure is as fine as is likely to be enough.
+        # Without a tolerance the enclosure is as fine as is likely to be sufficient.
         return tight_bounds(
             enclosed_counts(counts, saved_state_fineness(question)), rounds, epsilon, request, known=known
         )
@@ -262,7 +248,7 @@ def delta_bounds(
         )
     if request.decision_delta is not None and not (best.width > request.tolerance).any():
         return TightBounds(best.lower, best.upper, min(widths))
-    # What meets the tolerance is known, and is not computed again; each point that misses it is refused, or looked at.
+    # Points that meet the tolerance are not computed again; the others are refused, or shown to be unimprovable.
     found = tight_bounds(enclosures, rounds, epsilon, request, known=(best.lower, best.upper))
     return replace(found, width=min(widths))
 
@@ -279,7 +265,7 @@ def _question_of(
 
 
 def _looked_at(found: TightBounds, question: Question, *, joint_directions: bool) -> Found:
-    """Tell how far apart bounds are, where they are to be close."""
+    """Measure the distance of bounds where they are required to be close."""
     lower, upper = found.log_lower, found.log_upper
     if joint_directions:
         lower = np.broadcast_to(np.max(lower, axis=0), lower.shape)
@@ -295,12 +281,12 @@ def _looked_at(found: TightBounds, question: Question, *, joint_directions: bool
 
 
 def _decided(lower: FloatArray, upper: FloatArray, question: Question) -> FloatArray:
-    """Weigh distances: 0 where bounds tell on which side of a δ the larger direction lies, else what it takes."""
+    """Weigh distances: 0 if bounds show on which side of a δ the larger direction lies, else by what is missing."""
     goal = math.log(question.decision_delta or 1.0)
     low, high = np.max(lower, axis=0), np.max(upper, axis=0)
     with np.errstate(invalid="ignore"):
         above = low + USUAL_PART * (high - low) - goal
-        needed = np.maximum(_TELLING * np.maximum(above / USUAL_PART, -above / (1.0 - USUAL_PART)), question.tolerance)
+        needed = np.maximum(np.maximum(above / USUAL_PART, -above / (1.0 - USUAL_PART)), question.tolerance)
     weight = np.where((high <= goal) | (low > goal), 0.0, question.tolerance / needed)
     return np.asarray(np.broadcast_to(weight, lower.shape))
 
@@ -313,7 +299,7 @@ def enclosed_epsilon_table(
     tolerance: float,
     joint_directions: bool,
 ) -> EpsilonTable:
-    """Bound ε for every r and δ; all is that of `epsilon_table`."""
+    """Bound ε for every r and δ, as `epsilon_table` does."""
     if not delta.all():
         return _with_pure(counts, rounds, delta, tolerance=tolerance, joint_directions=joint_directions)
     question = _question_of(counts, rounds, tolerance, float(np.min(delta)))
@@ -330,11 +316,15 @@ def enclosed_epsilon_table(
 
     _, best = refined(counts, question, solve)
     if (best.width > _WIDE_BRACKET).any():
-        above = epsilon_table(
-            gaussian_counts(counts, above=True), rounds, delta, tolerance=tolerance, joint_directions=joint_directions
-        )
-        below = epsilon_table(
-            gaussian_counts(counts, above=False), rounds, delta, tolerance=tolerance, joint_directions=joint_directions
+        above, below = (
+            epsilon_table(
+                gaussian_counts(counts, above=side),
+                rounds,
+                delta,
+                tolerance=tolerance,
+                joint_directions=joint_directions,
+            )
+            for side in (True, False)
         )
         return EpsilonTable(rounds, delta, np.maximum(best.lower, below.lower), np.minimum(best.upper, above.upper))
     return EpsilonTable(rounds, delta, best.lower, best.upper)
@@ -365,6 +355,6 @@ def _with_pure(
 def compute_enclosed_states(
     counts: Mapping[ElementaryPair, int], rounds: IntArray, epsilon: FloatArray, *, tolerance: float, floor: float
 ) -> SavedStates:
-    """Return states to be kept; all is that of `compute_states`. Enclosures are as fine as is likely to be enough."""
+    """Return the states of `compute_states`, through enclosures as fine as is likely to be sufficient."""
     enclosed = enclosed_counts(counts, saved_state_fineness(_question_of(counts, rounds, tolerance, floor)))
     return compute_states(enclosed, rounds, epsilon, tolerance=tolerance, floor=floor)

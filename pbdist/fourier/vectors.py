@@ -173,7 +173,7 @@ _FLAT_BITS = 12.0
 _NEGLECTED_BITS = 64.0
 #: An output this many bits below the largest one does not influence the choice.
 _IRRELEVANT_BITS = 1000.0
-#: A tilt will do if an output is at most this many bits below its block's products: few where the output is within so
+#: A tilt is sufficient if an output is at most this many bits below its products: few where the output is within so
 #: many bits of the largest, since their errors add up over many compositions, more elsewhere, ..
 _BULK_BITS = 40.0
 _ENOUGH_IN_BULK, _ENOUGH = 5.0, 12.0

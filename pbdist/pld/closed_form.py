@@ -304,7 +304,7 @@ def _loss_error(pair: ElementaryPair, epsilon: FloatArray, direction: Direction)
 
 #: Quotients of at least that are full floats.
 _FAINT = 1e-290
-#: Digits of e^ε: an ε next to a loss is told apart from it.
+#: Digits of e^ε: enough to distinguish an ε from a loss next to it.
 _DIGITS = 60
 #: Outcomes of all rounds joint_directions, at most, and different pairs.
 _MAX_OUTCOMES, _MAX_PAIRS = 2048, 8
@@ -316,14 +316,7 @@ _Outcomes = Sequence[tuple[int, int]]
 
 
 class FewOutcomes:
-    """All outcomes of some rounds.
-
-    Parameters
-    ----------
-    outcomes : sequence of (int, int)
-        P_A and P_B, each times its denominator.
-    denominators : (int, int)
-    """
+    """All outcomes of some rounds. `outcomes` are P_A and P_B, each times its denominator."""
 
     def __init__(self, outcomes: _Outcomes, denominators: tuple[int, int]) -> None:
         of_a, of_b = denominators

@@ -44,7 +44,7 @@ _BYTES_PER_POSITION, _BYTES_PER_LEAF_POSITION = 600, 500
 
 @dataclass(frozen=True)
 class Cost:
-    """What something takes."""
+    """Time and memory of a computation."""
 
     #: On one core.
     seconds: float
@@ -63,7 +63,7 @@ class Cost:
 
 
 def table_cost(question: Question, *, width: float | None, positions: int | None, keep_states: bool) -> Cost:
-    """Return what a table takes; with a spacing or a number of positions given, or states to be kept, by a ladder."""
+    """Return the cost of a table; with a given spacing or number of positions, or with saved states, by a ladder."""
     rows = list(range(question.rounds.size))
     if width is not None or positions is not None:
         return _given_cost(question, width, positions)

@@ -29,18 +29,17 @@ _SMALLEST_NORMAL = 2.3e-308
 
 #: Width for pairs without any loss, nats.
 TRIVIAL_WIDTH = 1e-6
-#: Passes of few frequencies at most, how much finer the next one is at least and at most, and what it aims at.
+#: Passes of few frequencies at most, the least and the greatest refinement of the next one, and its target fraction.
 _MAX_PASSES, _MIN_REFINEMENT, _MAX_REFINEMENT, _TARGET_FRACTION = 3, 0.7, 1.0 / 16.0, 0.75
-#: Projected seconds and bytes of a ladder that need not be climbed, at most: where bounds by transforms are too wide,
-#: or for an excuse.
+#: Limits on the projected seconds and bytes of an optional ladder.
 _MAX_OPTIONAL_SECONDS, _MAX_OPTIONAL_BYTES = 30.0, 2_000_000_000
-#: After so many lower bounds of 0 without an excuse no further one is looked at.
+#: After this many lower bounds of 0 that could be improved no further one is checked.
 _MAX_IMPROVABLE = 16
 #: Rows of which the ends are bounded first.
 _MIN_ROWS = 6
-#: How closely an excuse is looked at: tolerance where losses are irregular, and on a lattice; climbs; seconds at most.
+#: The check that no better bound is possible: tolerance for irregular losses and on a lattice; climbs; seconds at most.
 _CHECK_TOLERANCE, _CHECK_CLIMBS, _MAX_CHECK_SECONDS = (0.1, 1e-4), 2, 5.0
-#: Brackets beyond this are looked at once more, by what holds for every pair.
+#: Brackets beyond this are bounded again by `Fallback`.
 _WIDE_BRACKET = 0.05
 #: No ladder looks deeper.
 MIN_FLOOR = 1e-130
@@ -72,24 +71,8 @@ def tight_bounds(
 ) -> TightBounds:
     """Bound δ for every r and ε.
 
-    Parameters
-    ----------
-    counts : mapping of ElementaryPair to int
-        What one round consists of.
-    rounds : ndarray of int64, shape (R,)
-    epsilon : ndarray, shape (E,)
-        Nats.
-    request : Request
-        How closely.
-    known : (ndarray, ndarray), optional
-        Logarithms of lower and upper bounds that are known already, shape (2, R, E).
-
-    Raises
-    ------
-    PrecisionError
-        If the tolerance is not reached, and the request is strict.
-    InvalidInputError
-        If the losses need more positions than are allowed.
+    `counts` are the pairs of one round; `known` are logarithms of lower and upper bounds, shape (2, R, E). A
+    `PrecisionError` is raised if a strict request is missed, or if the losses need too many positions.
     """
     question = Question(counts, rounds, epsilon, request.tolerance, request.floor, request.joint_directions)
     if request.given_width:
@@ -211,7 +194,7 @@ class _Table:
         """Bound all by exact transforms, and what is left by parts of losses or by a ladder."""
         transforms = TransformRows(self.question)
         rows = sorted(self._missed_rows(), key=lambda row: int(self.question.rounds[row]))
-        # What the fewest and the most rounds take tells whether one climb of a ladder bounds all rows sooner.
+        # The time for the fewest and the most rounds decides whether one climb of a ladder is quicker for all rows.
         ends = rows if len(rows) < _MIN_ROWS else [rows[0], rows[-1]]
         self._rows_by_transforms(transforms, ends, parts=False)
         left = [row for row in rows if row not in ends]
@@ -257,7 +240,7 @@ class _Table:
             wanted, before = again, widths
 
     def _fall_back(self, row: int) -> None:
-        """Bound what is still wide by what holds for every pair."""
+        """Bound points with wide brackets by `Fallback`."""
         question = self.question
         wide = self._brackets()[:, row] > max(_WIDE_BRACKET, question.tolerance)
         shape = (2, 1, question.epsilon.size)
@@ -274,7 +257,7 @@ class _Table:
         self.take([row], lower, upper)
 
     def _narrowed(self, question: Question) -> Question:
-        """Ask for one direction alone where the other one is known: as where its losses have a bound."""
+        """Request one direction alone if the other one meets the tolerance, as where its losses have a bound."""
         met = np.all(self._brackets() <= self.question.tolerance, axis=(1, 2)).tolist()
         left = tuple(direction for direction, known in zip(Direction, met, strict=True) if not known)
         return question if question.symmetric or not left else replace(question, requested=left)
@@ -306,7 +289,7 @@ class _Table:
         self.take(range(self.question.rounds.size), np.full_like(log_upper, -np.inf), log_upper)
 
     def take(self, rows: Sequence[int], log_lower: FloatArray, log_upper: FloatArray) -> None:
-        """Keep what is better than before, and what follows from it: δ does not rise with ε."""
+        """Keep the better bounds, and their consequences: δ does not rise with ε."""
         chosen = list(rows)
         order = np.argsort(self.question.epsilon, kind="stable")
         lower = np.maximum(self.log_lower[:, chosen], log_lower)[..., order]
@@ -350,17 +333,17 @@ class _Table:
                     met[1] = met[0]
                     break
                 met[tuple(at)] = self._unimprovable(*at)
-                # Where many have no excuse, no more are looked for.
+                # If many can be improved, no more are checked.
                 looks -= not met[tuple(at)]
         if self.question.joint_directions:
             met = np.broadcast_to(met.all(axis=0), met.shape)
         return np.array(met)
 
     def check(self) -> None:
-        """Refuse a table of which a point misses the tolerance without an excuse."""
+        """Refuse a table if a point misses the tolerance although better bounds are possible."""
         brackets = self._brackets()
         missed = np.argwhere(~(brackets <= self.question.tolerance)).tolist()
-        # The first one without an excuse is the worst.
+        # The first one that can be improved is the worst.
         for at in sorted(missed, key=lambda at: float(brackets[tuple(at)]), reverse=True):
             if not self._unimprovable(*at):
                 self._refuse(*at)
@@ -402,8 +385,8 @@ class _Table:
             f" {self._brackets()[at]:.3g} at r = {int(question.rounds[row])},"
             f" ε = {float(question.epsilon[column]):g} (ln δ between"
             f" {rounded_down(self._judged_lower()[at])} and {rounded_up(self.log_upper[at])})"
-            f" with loss buckets of {width:.3g} nats; allow a larger tolerance, or give"
-            " `factor`, with which none is asked for"
+            f" with loss buckets of {width:.3g} nats; allow a larger tolerance, or pass"
+            " `factor` instead of a tolerance"
         )
 
 

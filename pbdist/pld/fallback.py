@@ -76,12 +76,7 @@ class _Moment:
 class Fallback:
     """Bounds on δ and ε of one direction after a number of rounds, by single pairs' moments and events.
 
-    Parameters
-    ----------
-    question : Question
-        Its pictures only tell where to look.
-    rounds : int
-    direction : Direction
+    The question's profiles only guide the search.
     """
 
     def __init__(self, question: Question, rounds: int, direction: Direction) -> None:
@@ -120,7 +115,7 @@ class Fallback:
         return max(min(best, self._by_moments(log_delta, tilt)), 0.0)
 
     def _by_moments(self, log_delta: float, tilt: float) -> float:
-        """Return the least ε of some tilts, sought from one on by steps that grow where they help."""
+        """Minimize ε over tilts, from one tilt on, by steps that grow while they help."""
         found, step, sign = self._moment(tilt).epsilon(log_delta), _FIRST_STEP, 1.0
         for _ in range(_MAX_STEPS):
             if step < _MIN_STEP or len(self._moments) * max(self._slow, 1) >= _MAX_MOMENTS:
@@ -454,7 +449,7 @@ def bounds_near_the_largest_loss(question: Question) -> FloatArray:
 def largest_loss_of(pair: ElementaryPair, profile: LossProfile, direction: Direction) -> float:
     """Return an upper bound on all losses of a pair in a direction, nats; infinite where none is found.
 
-    `profile` only tells where to look. Of an enclosure nothing is told: its masses are those of the dominated pair.
+    `profile` only guides the search. An enclosure has no such bound: its masses are those of the dominated pair.
     """
     declared = pair.loss_bound(direction)
     if declared is not None:

@@ -12,7 +12,7 @@ over them (`frequency_delta`). The frequencies that are left out are bounded:
   its second derivative is at most E D² s²: a transform of a few times the leaf's length bounds it everywhere.
 
 (Theorem 17 in ``docs/pld.md``.) Where these bounds are too large, as for few leaves, lattices and the heaviest tails,
-no frequencies are returned, unless every frequency of a short window is asked for: then nothing is left out.
+no frequencies are returned, unless every frequency of a short window is requested: then nothing is left out.
 """
 
 import math
@@ -396,7 +396,7 @@ def _gathered(values: Sequence[FloatArray], factors: Sequence[tuple[TiltedLeaf, 
 def _cutoff(
     factors: Sequence[tuple[TiltedLeaf, int]], moments: Sequence[_Moments], length: int, outside: float
 ) -> tuple[int, FloatArray] | None:
-    """Return the highest frequency that is kept, and the sum of |product| / (j s) over those left out, by rows."""
+    """Return the highest frequency of the sum, and the sum of |product| / (j s) over those left out, by rows."""
     second = _gathered([each.second for each in moments], factors)
     fourth = _gathered([each.fourth for each in moments], factors)
     if not (np.all(second > 0.0) and np.all(np.isfinite(fourth)) and np.all(fourth > 0.0)) or length > _LONGEST:
@@ -406,7 +406,7 @@ def _cutoff(
     step = 2.0 * math.pi / length
     highest = math.ceil(math.sqrt(math.log(8.0 / outside) / rate) / step)
     enough = math.log(0.25 * outside / (2.0 + math.log(length)))
-    # Where fourth moments are of no use, the frequency is sought from which on nothing is left.
+    # If fourth moments do not suffice, search for the frequency from which on nothing is left.
     sufficient = (highest + 1) * step <= near
     found = _far(
         factors,

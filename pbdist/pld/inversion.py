@@ -33,44 +33,43 @@ from pbdist.pld.transform_bounds import guessed_epsilon, has_transforms, transfo
 from pbdist.results import LARGEST_EPSILON
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
-#: Part of the tolerance that is aimed at; for many pairs, whose engines are slow, so many times as much.
+#: Fraction of the tolerance aimed at, and a factor on it for many pairs, whose engines are slow.
 _AIM_FRACTION, _MANY_PAIRS_FACTOR = 0.1, 6.0
-#: Passes at most, by how much the spacing shrinks at least and at most, and the part of the aim that it aims at.
+#: Passes at most; the least and the greatest refinement of the spacing; and the fraction of the aim for the next pass.
 _MAX_PASSES, _MIN_REFINEMENT, _MAX_REFINEMENT, _TARGET_FRACTION = 4, 0.7, 0.05, 0.5
-#: ε of one look between two ε, looks at most, and the part of the aim at which looks end.
+#: Points of one search between two ε, searches at most, and the fraction of the aim at which searches end.
 _SEARCH_POINTS, _MAX_SEARCHES, _FINAL_RESOLUTION = 17, 16, 0.002
-#: How closely ends are looked for at first, relatively, and then relative to the bracket that there is.
+#: Relative resolution of the first search for an end, and that of later ones relative to the bracket.
 _FIRST_RESOLUTION, _BRACKET_RESOLUTION = 1e-2, 1e-4
-#: How closely a lower bound is read, relatively, where no upper bound is known.
+#: Relative resolution of a lower bound without an upper one.
 _ONE_SIDED_RESOLUTION = 1e-4
-#: No ladder looks for a smaller δ; pictures for a smaller one leave nothing out.
+#: Smallest δ of a ladder; profiles for a δ below the second number leave nothing out.
 _MIN_LADDER_DELTA, _TINY_DELTA = 1e-120, 1e-280
-#: Brackets of δ, relative, that passes aim at.
+#: Limits of the relative brackets of δ that passes aim at.
 _MIN_TOLERANCE, _MAX_TOLERANCE = 2e-6, 1e-2
-#: Largest ε of each rough look.
+#: Largest ε of each rough search.
 _SEARCH_LIMITS = (4.0, 256.0, 1e5, LARGEST_EPSILON)
 #: More different pairs than this are composed on a ladder only where nothing else bounds ε.
 _MANY_PAIRS = 64
-#: No floor is smaller.
+#: The smallest floor.
 _MIN_FLOOR = 5e-324
-#: About how many δ are read for one ε.
+#: Approximate number of δ that are read for one ε.
 _READINGS_PER_EPSILON = 300
-#: How much coarser lattices are tried where there would be too many frequencies.
+#: Coarsenings of the lattice that are tried while there are too many frequencies.
 _COARSENINGS = (1.0, 4.0, 16.0, 64.0)
-#: A direction whose guess is larger by this factor is looked at by itself.
+#: Directions whose guesses differ by this factor are bounded one by one.
 _DOMINANCE_RATIO = 1.1
-#: How far from the guess is read, as a factor; where nothing is known from below there; and off exact transforms.
+#: Distance from the guess up to which δ is read, as a factor: first, next to the guess, and by exact transforms.
 _READ_RATIO, _CLOSE_READ_RATIO, _FAR_READ_RATIO = 1.25, 1.01, 16.0
-#: Where no upper bound is seen, a guess that has moved by a smaller factor shows none either.
+#: Without an upper bound, a guess that moves by a smaller factor ends the search.
 _STALLED_RATIO = 1.0015
-#: A bracket that is relatively so narrow is improved upon; where transforms give it no ladder is climbed that takes
-#: longer, seconds.
+#: Relative width of a bracket that later engines improve; with transforms, the longest ladder for that, seconds.
 _IMPROVABLE_WIDTH, _MAX_LADDER_SECONDS = 0.25, 5.0
-#: Part of the bracket before at which a ladder is not made finer.
+#: A ladder is not refined if the bracket is more than this part of the one before.
 _STALLED_FRACTION = 0.9
-#: How far, relatively, one end moves at least towards a crossing that is looked for.
+#: Least relative move of an end towards a crossing.
 _MIN_MOVE = 1e-3
-#: Nats by which δ falls from the guess to the ends of the nearest look.
+#: Nats by which ln δ differs between the guess and the ends of the nearest search.
 _LOG_DELTA_FALL = 4.0
 
 #: Logarithms of a lower and of an upper bound on the larger δ of some directions at every ε.
@@ -103,17 +102,8 @@ def epsilon_table(
 ) -> EpsilonTable:
     """Bound ε for every r and δ.
 
-    Parameters
-    ----------
-    counts : mapping of ElementaryPair to int
-        What one round consists of.
-    rounds : ndarray of int64, shape (R,)
-    delta : ndarray, shape (D,)
-        δ, at least 0 and below 1.
-    tolerance : float
-        ``upper / lower - 1`` that is aimed at.
-    joint_directions : bool, optional
-        Whether one ε is sought for both directions, with which the larger δ is met; it is returned for both.
+    `counts` are the pairs of one round; δ is at least 0 and below 1; `tolerance` is the ``upper / lower - 1`` aimed at.
+    With `joint_directions` both directions have the bounds on the ε with which the larger δ is met.
     """
     shape = (2, rounds.size, delta.size)
     lower, upper = np.zeros(shape), np.full(shape, np.inf)
@@ -219,7 +209,7 @@ class _Search:
         return self._low, self._high
 
     def settled(self) -> bool:
-        """Look at closed forms, few outcomes, revealed masses and transforms; whether more would be in vain."""
+        """Try closed forms, few outcomes, revealed masses and transforms; return whether the search is over."""
         ratio = gaussian_ratio(self._counts)
         if ratio is not None:
             self._by_closed_form(ratio)
@@ -247,7 +237,7 @@ class _Search:
         return lower[inverse], upper[inverse]
 
     def by_engines(self) -> None:
-        """Look at few frequencies, ladders and all frequencies, until ε is known as well as is wanted."""
+        """Try few frequencies, ladders and all frequencies, until the tolerance is met."""
         guess, slope = self.guess
         guess = min(max(guess, self._low), self._high)
         many = len(self._counts) > _MANY_PAIRS
@@ -266,7 +256,7 @@ class _Search:
             self._by_ladder(guess, slope)
 
     def _near_enough(self, question: Question) -> bool:
-        """Whether transforms have come so near that a ladder is not worth its time."""
+        """Whether transforms are so close that a ladder is not worth its time."""
         return (
             self.within(_IMPROVABLE_WIDTH)
             and has_transforms(question)
@@ -274,7 +264,7 @@ class _Search:
         )
 
     def _from_nothing(self, engine: Callable[[], object]) -> None:
-        """Let an engine start from nothing where a wide bracket would end its search before it sees closer."""
+        """Start an engine without a bracket if a wide one would end its search too early."""
         known = self.bracket
         if not self.within(_IMPROVABLE_WIDTH):
             self._low, self._high = 0.0, math.inf
@@ -374,7 +364,7 @@ class _Search:
         self._read(reader, 0.0, LARGEST_EPSILON)
 
     def _by_transforms(self) -> bool:
-        """Read ε off exact transforms, where all pairs have one; whether it is known as well as is wanted."""
+        """Read ε off exact transforms, if all pairs have one; return whether the tolerance is met."""
         question = self._question(1.0, -1.0)
         if not has_transforms(question):
             return False
@@ -391,7 +381,7 @@ class _Search:
         *,
         farther: float = 1.0,
     ) -> bool:
-        """Read around ever better guesses, with ever finer bounds; whether ε is known as well as is wanted.
+        """Read around better and better guesses, with finer and finer bounds; return whether the tolerance is met.
 
         Where a crossing is not found near the guess it is looked for as many times `farther` away.
         """
@@ -463,7 +453,7 @@ class _Search:
 
             self._read(reader, 0.0, largest)
             low, high = self._low, self._high
-            # A bracket that a finer ladder leaves nearly as wide is kept wide by other things than its spacing.
+            # A bracket that hardly shrinks with a finer ladder is not wide because of its spacing.
             if (
                 self._done
                 or (low, high) == before

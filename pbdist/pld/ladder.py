@@ -52,13 +52,13 @@ CLIMBS = 4
 _MAX_PAIRS = 4096
 #: Positions of the first climb, at most; of each further one eight times as many.
 _FIRST_POSITIONS = 1 << 18
-#: By how much the spacing shrinks at least and at most.
+#: The least and the greatest refinement of the spacing.
 _MIN_REFINEMENT, _MAX_REFINEMENT = 0.75, 0.1
-#: No far part need be finer than for such a bracket.
+#: The smallest tolerance for the far part.
 _MIN_TOLERANCE = 1e-9
-#: A bracket that is no smaller than this part of the one before will not become small.
+#: A bracket of more than this part of the one before is given up.
 _STALLED_FRACTION = 0.85
-#: Part of the tolerance that is aimed at, when it was missed.
+#: Fraction of the tolerance aimed at after a miss.
 _TARGET_FRACTION = 0.7
 
 
@@ -115,7 +115,7 @@ def ladder_bounds(question: Question, rows: Sequence[int], *, climbs: int = CLIM
             before = math.inf
         elif question.lattice > 0.0:
             break
-        # What has not become better will not.
+        # A bracket that did not improve is given up.
         hopeful = (brackets > tolerance) & (brackets < _STALLED_FRACTION * before)
         if not hopeful.any():
             break
@@ -404,14 +404,14 @@ def given_width_bounds(
 def positions_needed(question: Question, *, width: float | None, positions: int | None) -> tuple[int, float]:
     """Return the number of positions of all leaves, and about that of the largest product.
 
-    A `PrecisionError` tells of more than are allowed.
+    More than the limits raise a `PrecisionError`.
     """
     spacing, lattices = _lattices(question, width, positions)
     sizes = [lattice.high - lattice.low for lattice in lattices]
     if max(sizes) > _MAX_LEAF_SIZE:
         raise PrecisionError(
-            f"factor: expected one with which a round's losses take at most {_MAX_LEAF_SIZE} buckets, got"
-            f" {max(sizes)} of {spacing:g} nats"
+            f"factor: a round's losses would take {max(sizes)} buckets of {spacing:g} nats, more than"
+            f" {_MAX_LEAF_SIZE}; pass a larger factor"
         )
     largest = min(question.largest, LARGEST_READ) + _MARGIN
     deviation = math.sqrt(question.top * max(question.exponents(Direction.A_TO_B).usual_variance, 0.0))
@@ -424,8 +424,8 @@ def positions_needed(question: Question, *, width: float | None, positions: int 
     )
     if whole > _MAX_SIZE:
         raise PrecisionError(
-            f"compositions: expected so few, or a factor so large, that they take at most {_MAX_SIZE} buckets, got"
-            f" {whole:.3g} of {spacing:g} nats"
+            f"compositions: they would take {whole:.3g} buckets of {spacing:g} nats, more than {_MAX_SIZE};"
+            " pass fewer compositions or a larger factor"
         )
     return sum(sizes), whole
 

@@ -49,7 +49,7 @@ class Dominating:
     def coarser(self) -> "Dominating":
         """The masses on every second position: an atom between two of them is split to both.
 
-        Both parts of u are u / (2 cosh(h/2)): then a and b are kept, and the pair is a post-processing of the new one.
+        Both parts of u are u / (2 cosh(h/2)): a and b are preserved, and the pair is a post-processing of the new one.
         """
         share = (1.0 + (8.0 + self.spacing) * _U) / (2.0 * math.cosh(0.5 * self.spacing))
         odd = self.first & 1
@@ -286,7 +286,7 @@ class Factor:
 def convolved(
     factors: Sequence[Factor], allowance: Allowance, beside: tuple[Dominating, Dominating] | None = None
 ) -> list[Dominating | Exact]:
-    """Convolve rows that look alike, all at once, each rounded to its side.
+    """Convolve rows of the same form at once, each rounded to its side.
 
     `allowance` is what rounding may add before more care is taken. Where the product of `beside` is far larger, the
     result need not be known well.

@@ -34,7 +34,7 @@ FEWEST_LEAVES = 128
 _ROUNDING, _EXTENDED_ROUNDING = 1.5e-13, 1e-16
 #: Logarithm of a tenth of the tolerance relative to what rounding costs, below which it costs too much for certain.
 _COSTLY = -2.3
-#: Rows whose spacings are alike within this factor share their leaves.
+#: Rows whose spacings differ by at most this factor share their leaves.
 _MAX_SPACING_RATIO = 4.0
 #: A direction whose δ seems to be smaller by so many nats need only be shown to be smaller.
 _DOMINATED_GAP = 0.3
@@ -86,7 +86,7 @@ def many_round_bounds(
 def point_reader(
     question: Question, finer: float, *, every: bool = False
 ) -> Callable[[FloatArray], tuple[FloatArray, FloatArray]] | None:
-    """Return a function that bounds the larger ln δ of the directions asked for near the question's only ε.
+    """Return a function that bounds the larger ln δ of the requested directions near the question's only ε.
 
     None where few frequencies do not serve, or with `every` where all would be too many.
     """

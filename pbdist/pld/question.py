@@ -1,4 +1,4 @@
-"""The question that a table of bounds answers, with rough pictures of a round's losses. Nothing here is a bound."""
+"""The question that a table of bounds answers, with rough profiles of a round's losses. Nothing here is a bound."""
 
 import math
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _SHOWN_FRACTION = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """What is computed once for all questions about the same pairs, number of rounds and δ."""
+    """Caches shared by all questions about the same pairs, number of rounds and δ."""
 
     #: Profiles of pairs, by the losses up to which they are seen and the deviations beyond.
     profiles: dict[tuple[ElementaryPair, float, float, float], LossProfile] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Question:
     floor: float
     #: Whether the larger direction alone is to meet the tolerance.
     joint_directions: bool
-    #: The directions that are asked for; by default both.
+    #: The requested directions; by default both.
     requested: tuple[Direction, ...] = tuple(Direction)
     #: Whether profiles also show losses that are too rare to matter.
     whole: bool = False
@@ -81,7 +81,7 @@ class Question:
 
     @property
     def directions(self) -> tuple[Direction, ...]:
-        """The directions that are asked for and differ."""
+        """The requested directions that differ."""
         return self.requested[: 1 if self.symmetric else 2]
 
     @cached_property

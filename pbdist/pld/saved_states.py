@@ -1,4 +1,4 @@
-"""States to be kept: one for each number of rounds, close enough at every ε up to the largest one asked for.
+"""Saved states: one for each number of rounds, precise enough at every ε up to the largest requested one.
 
 Choices cost precision or bytes, never validity: bounds are read from the states as they are.
 """
@@ -16,35 +16,35 @@ from pbdist.pld.question import Question
 from pbdist.pld.state import LARGEST_READ, PairState, coarser_core, lower_deltas, upper_deltas
 from pbdist.types import Direction, FloatArray, IntArray
 
-#: How often a ladder is climbed, and different pairs of a round at most.
+#: Limits on the climbs of a ladder, and on the different pairs of a round.
 _MAX_CLIMBS, _MAX_PAIRS = 5, 64
-#: By how much the spacing shrinks at least and at most, and where a bracket will not become small.
+#: The least and the greatest refinement of the spacing; a bracket that falls by less than the third number is given up.
 _MIN_REFINEMENT, _MAX_REFINEMENT, _STALLED_FRACTION = 0.75, 0.1, 0.85
-#: Part of the tolerance that is aimed at where brackets are looked at, as they are wider between.
+#: Fraction of the tolerance aimed at where brackets are checked, as they are wider between.
 _TARGET_FRACTION = 0.8
-#: Each step between ε asked for is parted into so many; about so many ε in all are looked at.
+#: Subdivisions of each step between requested ε; and the approximate number of ε that are checked.
 _STEP_POINTS, _MAX_POINTS = 4, 400
-#: ε up to the end of each direction's δ that are looked at, up to which part of it, and how often that is halved.
+#: Checked ε up to the end of each direction's δ, up to which part of it, and steps of the search for that end.
 _END_POINTS, _END_FRACTION, _END_SEARCHES = 48, 0.98, 5
-#: Brackets so many times too wide of the smaller direction are left as they are.
+#: Brackets of the smaller direction that are wider by this factor are given up.
 _MAX_WIDTH_RATIO = 10.0
-#: Its multiples, modulo 1, fill an interval evenly.
+#: Multiples of it, modulo 1, fill an interval evenly.
 _GOLDEN = 0.6180339887498949
-#: No state is made coarser than twice this, nats.
+#: A state of a larger spacing is not coarsened, nats.
 _MAX_SPACING = 0.5
-#: No far part need be finer than for such a bracket.
+#: The smallest tolerance for the far part.
 _MIN_TOLERANCE = 1e-9
-#: The bracket of a lower bound of 0, and the part of all that so few of them are left as they are.
+#: The bracket of a lower bound of 0, and the share of all points below which such brackets are given up.
 _INFINITE_BRACKET, _NEGLIGIBLE_SHARE = 1e300, 0.01
-#: Positions of a leaf from which on no finer one is tried.
+#: No leaf with more positions is tried.
 _MAX_POSITIONS = 1 << 19
-#: No ladder looks deeper.
+#: The smallest floor of a ladder.
 _MIN_FLOOR = 1e-130
 
 
 @dataclass(frozen=True, eq=False)
 class SavedStates:
-    """States, and their bounds at the ε asked for."""
+    """States, and their bounds at the requested ε."""
 
     #: By the number of rounds, with exact rows of both directions.
     states: dict[int, PairState]
@@ -58,18 +58,9 @@ class SavedStates:
 def compute_states(
     counts: Mapping[ElementaryPair, int], rounds: IntArray, epsilon: FloatArray, *, tolerance: float, floor: float
 ) -> SavedStates:
-    """Climb until δ is known at every ε up to the largest one, in both directions, or no finer lattice helps.
+    """Climb until the tolerance is met at every ε up to the largest one, in both directions, or no finer lattice helps.
 
-    Parameters
-    ----------
-    counts, rounds, epsilon, tolerance, floor
-        As of `Question`; the tolerance counts between these ε too.
-
-    Returns
-    -------
-    SavedStates
-        Without a state of rounds that no ladder serves: of more leaves or pairs than it takes, or of losses that are
-        hardly known.
+    There is no state of rounds that no ladder serves: of too many leaves or pairs, or of losses that are hardly known.
     """
     shape = (2, rounds.size, epsilon.size)
     lower, upper = np.zeros(shape), np.ones(shape)
@@ -94,7 +85,7 @@ def _directions_of(state: PairState) -> tuple[tuple[Direction, ...], ...]:
 
 
 def _checked_epsilon(epsilon: FloatArray) -> FloatArray:
-    """The ε at which brackets are looked at, increasing: 0, those asked for, and some between."""
+    """The ε at which brackets are checked, increasing: 0, the requested ones, and some between."""
     ends = np.unique(np.append(np.minimum(epsilon, LARGEST_READ), 0.0))
     parts = min(_STEP_POINTS, max(_MAX_POINTS // ends.size, 1)) if ends.size > 1 else 1
     number = np.arange((parts - 1) * (ends.size - 1), dtype=np.float64).reshape(ends.size - 1, parts - 1)
@@ -159,7 +150,7 @@ class _Climb:
             missed: dict[int, float] = {}
             for r, state in climbed(self._counts, chosen, wanted, directions):
                 brackets = self._take(r, state, each=climb == 0)
-                # What has not become better will not.
+                # A bracket that did not improve is given up.
                 hopeful = brackets[(brackets > self._aim) & (brackets < _STALLED_FRACTION * before.get(r, math.inf))]
                 if np.count_nonzero(brackets >= _INFINITE_BRACKET) <= _NEGLIGIBLE_SHARE * brackets.size:
                     # Next to the largest loss there is.
@@ -186,7 +177,7 @@ class _Climb:
         score = float(np.sum(np.minimum(brackets, _MAX_WIDTH_RATIO * self._aim)))
         if old is not None:
             better = score < old.score
-            # All of it is certified.
+            # Both are certified.
             lower, upper = np.maximum(lower, old.lower), np.minimum(upper, old.upper)
             state, score = (state, score) if better else (old.state, old.score)
         if old is None or state is not old.state:
@@ -209,7 +200,7 @@ class _Climb:
         return state
 
     def _shared(self, state: PairState) -> PairState:
-        """Have both directions share their events, where they are alike."""
+        """Have both directions share their events if the pairs are symmetric."""
         if not self._symmetric:
             return state
         return replace(state, exact=dict.fromkeys(Direction, state.exact[Direction.A_TO_B]))

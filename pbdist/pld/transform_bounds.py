@@ -38,7 +38,7 @@ _CUT = 36.0
 _TILTS, _MIN_TILT, _MAX_TILT, _MAX_SHIFT = 161, 1e-3, 1e6, 400.0
 #: They are computed in so many parts.
 _TILT_PARTS = 4
-#: Moments of so many rounds are kept for further questions.
+#: Cached moments of rounds.
 _CACHED = 16
 #: The first look at tilts goes up to this times the deviation of one event.
 _FIRST_TILT = 60.0
@@ -163,7 +163,7 @@ class Smoothed:
         return result
 
     def lines_at(self, tilt: float) -> list[tuple[TransformLine, bool, int]]:
-        """Return the transforms on the line of a tilt, kept for further numbers of rounds."""
+        """Return the transforms on the line of a tilt, shared by all numbers of rounds."""
         lines = self.tilts.lines
         if tilt not in lines:
             lines[tilt] = [
@@ -195,7 +195,7 @@ class Smoothed:
         return np.asarray(0.5 * spread**2 + least > _TWO_MODES)
 
     def _best(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the best tilt τ, the exponent there, and τ times the deviation of tilted losses, and keep them."""
+        """Return the best tilt τ, the exponent there, and τ times the deviation of tilted losses; cached."""
         key = epsilon.tobytes()
         if key not in self._found:
             self._found = {key: self._look(epsilon)}
@@ -393,8 +393,8 @@ def exactly(tilt: Any) -> Any:
 
 #: Width of the cut, in deviations; cuts lie at multiples of the second.
 _BLUR, _STEPS = 0.1, 0.05
-#: Parts, large losses and usual ones, and their cuts, relative to ε, in the order in which they are tried: large losses
-#: are the more alike the higher the cut is, usual ones the lower it is.
+#: Parts, large losses and usual ones, and their cuts, relative to ε, in the order in which they are tried: a higher
+#: cut makes large losses more uniform, a lower one the usual ones.
 _LARGE, _USUAL = 0, 1
 _FRACTIONS = (
     *((_LARGE, fraction) for fraction in (0.93, 0.85, 0.65, 0.45)),
@@ -595,7 +595,7 @@ MAX_FREQUENCIES, _EXCESS_FACTOR = 1 << 17, 1.1
 _STALLED_FRACTION = 0.9
 #: Seconds of a tilt, and of a frequency, and by how much more for each ε.
 _SECONDS_PER_GROUP, _SECONDS_PER_TERM, _PER_POINT = 3e-3, 6e-7, 0.03
-#: ε up to so many times the least are cut alike where both parts matter, and what logarithms of sums may be off by.
+#: ε up to this multiple of the least one share a cut if both parts matter; and the error of logarithms of sums.
 _JOINT_RATIO, SUMMED = 1.5, 1e-12
 
 
@@ -856,7 +856,7 @@ class TransformRows:
     def _finer(
         self, side: Smoothed, group: Group, tilt: float, known: FloatArray, spare: FloatArray
     ) -> Iterator[tuple[SmoothedBounds, FloatArray, FloatArray]]:
-        """Yield ever better bounds, until they meet or will not."""
+        """Yield better and better bounds, until they meet the tolerance or stop improving."""
         question = self._question
         epsilon, tolerance = question.epsilon[group.columns], question.tolerance
         ratio = self.first_ratio(side, epsilon, max(tolerance, _OF_SPARE * float(np.min(spare))))
@@ -908,7 +908,7 @@ _Reader = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
 def transform_reader(question: Question, finer: float) -> _Reader | None:
-    """Return a function that bounds the larger ln δ of the directions asked for, closest near the only point.
+    """Return a function that bounds the larger ln δ of the requested directions, closest near the only point.
 
     `finer` is that of `TransformRows`. None where too many frequencies were needed.
     """
@@ -973,7 +973,7 @@ def _from_above(side: Smoothed, epsilon: FloatArray) -> tuple[FloatArray, FloatA
 
 
 def guessed_epsilon(question: Question, delta: float, largest: float) -> tuple[float, float] | None:
-    """Return about the ε that meets δ in the directions asked for, and the slope of ln δ; None beyond `largest`."""
+    """Return about the ε that meets δ in the requested directions, and the slope of ln δ; None beyond `largest`."""
     number, wanted = int(question.rounds[0]), math.log(delta)
     best = 0.0, -1.0
     for direction in question.directions:
