@@ -130,7 +130,7 @@ def test_gaussian_against_the_closed_form() -> None:
 def test_curves_of_states_and_of_deltas_agree(pair: Pair, rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = {"compositions": rounds, "type_one_error": ERRORS, "tolerance": 1e-3}
     found = tradeoff_table([(pair, 1)], **arguments)
-    monkeypatch.setattr("pbdist.curves.tradeoff_table._FINER", ())
+    monkeypatch.setattr("pbdist.curves.tradeoff_table._STATE_FRACTIONS", ())
     other = tradeoff_table([(pair, 1)], **arguments)
     assert np.all(found.lower <= other.upper)
     assert np.all(other.lower <= found.upper)
