@@ -1,4 +1,7 @@
-"""Check the arguments of public functions before anything is computed; a refusal names the argument."""
+"""Check the arguments of public functions before any computation.
+
+Every function here raises an `InvalidInputError` that names the argument.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -12,14 +15,14 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import Pair, Product, adjacency_together, checked_adjacency, stated
 from pbdist.types import Adjacency, Direction, FloatArray, IntArray
 
-#: What is taken where nothing is asked for.
+#: Defaults of `buckets` and `tolerance`.
 DEFAULT_BUCKETS, DEFAULT_TOLERANCE = 100_000, 1e-3
-#: δ from which on bounds are to meet a tolerance, if nobody says otherwise: below 2^-128.
+#: Default of `floor`, the δ below which the tolerance need not be met: below 2^-128.
 DEFAULT_FLOOR = 1e-40
-#: A tolerance below this asks for more than float64 can certify.
+#: The smallest tolerance that float64 can certify.
 SMALLEST_TOLERANCE = 1e-9
 
-#: Whether the larger of the two directions is told, or each.
+#: Values of `direction`: the larger of the two directions, or each.
 DIRECTIONS = ("both", "each")
 
 #: Largest number of buckets: beyond this no worker's memory is enough.
@@ -28,23 +31,14 @@ MAX_BUCKETS = 2**30
 MAX_COMPOSITIONS = 2**62
 #: Up to this number of compositions no sum of a histogram's masses differs from 1 by a factor of e.
 _FEW_COMPOSITIONS = 10**8
-#: Largest loss asked for, nats: the square of a larger one overflows.
+#: The largest ε, nats: the square of a larger one overflows.
 MAX_EPSILON = 1e150
 
 
 def half_width_of(buckets: Any) -> int:
     """Return the half width n of the grid with at least that many finite buckets.
 
-    Parameters
-    ----------
-    buckets : int
-        Even and above 0. A grid has 2n buckets of finite width, i = -n+1 .. n, with n even: n is half of `buckets`, or
-        one more where that is odd.
-
-    Raises
-    ------
-    InvalidInputError
-        If `buckets` is not an even whole number above 0.
+    A grid has 2n buckets of finite width, i = -n+1 .. n, with n even: n is half of `buckets`, plus 1 if that is odd.
     """
     whole = isinstance(buckets, Integral) and not isinstance(buckets, bool)
     if not whole or not 0 < int(buckets) <= MAX_BUCKETS or int(buckets) % 2:
@@ -57,42 +51,35 @@ def half_width_of(buckets: Any) -> int:
 
 @dataclass(frozen=True)
 class Request:
-    """How closely bounds on δ are asked for, by the tight method."""
+    """The requested precision of bounds on δ by the tight method."""
 
     #: Largest upper / lower - 1 aimed at, where neither `width` nor `buckets` is given.
     tolerance: float = DEFAULT_TOLERANCE
-    #: Where an upper bound is at most that, no tolerance is to be met.
+    #: Where the upper bound is at most this, the tolerance need not be met.
     floor: float = 0.0
-    #: Loss width of one round, nats: nothing is chosen or refined then.
+    #: Loss width of one round, nats, instead of a tolerance.
     width: float | None = None
-    #: Number of positions of one round, about: the width follows from it, and nothing is refined.
+    #: Approximate number of positions of one round, instead of a tolerance: it determines the width.
     buckets: int | None = None
-    #: Whether a tolerance that is not reached is an error.
+    #: Whether a missed tolerance is an error.
     strict: bool = True
-    #: Whether the larger of the two directions alone is to meet the tolerance: the bounds of the other one then only
-    #: need to show that it is the smaller one.
+    #: Whether only the larger of the two directions must meet the tolerance; the bounds of the other one then only
+    #: show that it is smaller.
     joint_directions: bool = False
-    #: Whether to look closer where a lower bound is 0, before the tolerance counts as missed: no better one may be
-    #: possible, as at the largest loss.
+    #: Whether a lower bound of 0 meets the tolerance where no better bound is possible, as at the largest loss.
     accept_unimprovable: bool = False
-    #: Where bounds tell on which side of this δ the larger direction lies, no closer ones are aimed at; only pairs
-    #: that are known through enclosures make use of it.
+    #: Bounds that show on which side of this δ the larger direction lies need not be closer; used for enclosed pairs
+    #: only.
     decision_delta: float | None = None
 
     @property
     def given_width(self) -> bool:
-        """Whether the loss width is given, and no tolerance is aimed at."""
+        """Whether a loss width is given instead of a tolerance."""
         return self.width is not None or self.buckets is not None
 
 
 def checked_tolerance(tolerance: Any) -> float:
-    """Return the tolerance of the tight method, `DEFAULT_TOLERANCE` for None.
-
-    Raises
-    ------
-    InvalidInputError
-        If it is anything else than a number in its range.
-    """
+    """Return the tolerance of the tight method, `DEFAULT_TOLERANCE` for None."""
     if tolerance is None:
         return DEFAULT_TOLERANCE
     number = isinstance(tolerance, Real) and not isinstance(tolerance, bool)
@@ -104,13 +91,7 @@ def checked_tolerance(tolerance: Any) -> float:
 
 
 def checked_buckets(buckets: Any, width: float | None) -> int | None:
-    """Return the number of buckets of the tight method; `width` is that of a factor that was checked.
-
-    Raises
-    ------
-    InvalidInputError
-        If it is no even number in its range, or a factor is given, too.
-    """
+    """Return the number of buckets of the tight method; `width` is that of a factor that was checked."""
     if buckets is not None:
         half_width_of(buckets)
         if width is not None:
@@ -119,13 +100,7 @@ def checked_buckets(buckets: Any, width: float | None) -> int | None:
 
 
 def checked_floor(floor: Any, default: float) -> float:
-    """Return δ from which on bounds are to meet a tolerance.
-
-    Raises
-    ------
-    InvalidInputError
-        If it is no number from 0 to below 1.
-    """
+    """Return the δ below which the tolerance need not be met."""
     if floor is None:
         return default
     number = isinstance(floor, Real) and not isinstance(floor, bool)
@@ -137,13 +112,8 @@ def checked_floor(floor: Any, default: float) -> float:
 def checked_components(components: Any, *, worst_of: bool = False) -> list[tuple[Pair, int]]:
     """Return the pairs of a round and how often each occurs; with `worst_of` it may be the worst of several, alone.
 
-    What is known through one pair above it and one that it attains may be in a sequence too. The worst of one pair that
-    is attained is that pair.
-
-    Raises
-    ------
-    InvalidInputError
-        If it is anything else, or two pairs are for different neighbours.
+    A pair that is known through an enclosing pair and an attained one may be in a sequence too. The worst of a single
+    attained pair is that pair.
     """
     parts: list[tuple[Pair, int]] = []
     for position, item in enumerate(components):
@@ -163,10 +133,12 @@ def checked_components(components: Any, *, worst_of: bool = False) -> list[tuple
         raise InvalidInputError("mechanism: expected at least one pair, got none")
     if not worst_of and any(pair.is_worst_of_several for pair, _ in parts):
         raise InvalidInputError(
-            "mechanism: expected one worst-case pair, got the worst of several: ask for each of its pairs"
+            "mechanism: expected one worst-case pair, got the worst of several; bound each of its pairs by itself"
         )
     if len(parts) > 1 and any(pair.enclosing_pairs is None for pair, _ in parts):
-        raise InvalidInputError("mechanism: expected the worst of several pairs alone, got it in a sequence")
+        raise InvalidInputError(
+            "mechanism: expected the worst of several pairs alone; it cannot be composed with other mechanisms"
+        )
     if len(parts) > 1:
         adjacency_together([pair for pair, _ in parts], "mechanism")
     return parts
@@ -174,14 +146,14 @@ def checked_components(components: Any, *, worst_of: bool = False) -> list[tuple
 
 @dataclass(frozen=True)
 class Neighbours:
-    """For which neighbours bounds are, and which of the two directions a removal is, if one is known to be."""
+    """The neighbours of bounds, and the direction that is a removal, if it is known."""
 
     adjacency: Adjacency
     removal: Direction | None
 
     @property
     def directions(self) -> str | None:
-        """What the two directions compare, in words; None where they are not known to be a removal and an addition."""
+        """The meaning of the two directions; None unless they are a removal and an addition."""
         if self.removal is None:
             return None
         away, back = ("zeroed out", "put back") if self.adjacency is Adjacency.ZERO_OUT else ("removed", "added")
@@ -189,34 +161,20 @@ class Neighbours:
 
 
 def checked_neighbours(components: Any, adjacency: Any) -> Neighbours:
-    """Return for which neighbours the bounds of a round are: what its pairs say, or else what is given.
-
-    Raises
-    ------
-    InvalidInputError
-        If the pairs are none, or are for different neighbours, or say otherwise than what is given.
-    """
+    """Return the neighbours of a round: those of its pairs, or else the given ones."""
     given = checked_adjacency(adjacency)
     checked_components(components, worst_of=True)
-    # As they were given: the worst of one pair may say of itself what the pair does not.
+    # The given pairs: the worst of one pair may define its neighbours where the pair does not.
     pairs: list[Pair] = [pair for pair, _ in components]
     own = adjacency_together(pairs, "mechanism")
     parts = [one for pair in pairs for one in ((pair,) if pair.is_worst_of_several else pair.factors)]
     named = next((type(one).__name__ for one in parts if one.adjacency.definite), "the pair")
-    told = pairs[0].removal if len(pairs) == 1 else Product(*pairs).removal
-    return Neighbours(stated(own, given, "adjacency", named), told)
+    removal = pairs[0].removal if len(pairs) == 1 else Product(*pairs).removal
+    return Neighbours(stated(own, given, "adjacency", named), removal)
 
 
 def check_totals(components: Sequence[tuple[Pair, int]], rounds: IntArray) -> None:
-    """Refuse so many compositions of histograms whose masses do not sum to 1 that nothing is left of them.
-
-    Such masses are taken as they are, and those of r compositions sum to their sum to the power of r.
-
-    Raises
-    ------
-    InvalidInputError
-        If that differs from 1 by a factor of e or more.
-    """
+    """Refuse r compositions of a histogram whose masses M do not sum to 1 if M^r differs from 1 by a factor of e."""
     most = int(rounds.max())
     for pair, count in components:
         for factor in pair.factors:
@@ -230,40 +188,23 @@ def check_totals(components: Sequence[tuple[Pair, int]], rounds: IntArray) -> No
 
 
 def checked_compositions(compositions: Any) -> IntArray:
-    """Return numbers of rounds, shape (R,).
-
-    Raises
-    ------
-    InvalidInputError
-        If it is anything else.
-    """
+    """Return numbers of rounds, shape (R,)."""
+    expected = "compositions: expected whole numbers of at least 1 and at most 2^62, got"
     try:
         values = np.atleast_1d(np.asarray(compositions))
     except ValueError:
-        raise InvalidInputError(
-            f"compositions: expected whole numbers of at least 1 and at most 2^62, got {shown(compositions)}"
-        ) from None
+        raise InvalidInputError(f"{expected} {shown(compositions)}") from None
     whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and bool(np.all(values == np.floor(values))))
     if values.ndim != 1 or values.size == 0 or not whole:
-        raise InvalidInputError(
-            f"compositions: expected whole numbers of at least 1 and at most 2^62, got {shown(compositions)}"
-        )
+        raise InvalidInputError(f"{expected} {shown(compositions)}")
     for value in values.tolist():
         if not 1 <= value <= MAX_COMPOSITIONS:
-            raise InvalidInputError(
-                f"compositions: expected whole numbers of at least 1 and at most 2^62, got {shown(value)}"
-            )
+            raise InvalidInputError(f"{expected} {shown(value)}")
     return values.astype(np.int64)
 
 
 def checked_numbers(field: str, given: Any, expected: str, allowed: Callable[[float], bool]) -> FloatArray:
-    """Return numbers that are all allowed, shape (K,); `expected` says in words which are.
-
-    Raises
-    ------
-    InvalidInputError
-        If it is anything else.
-    """
+    """Return numbers that are all allowed, shape (K,); `expected` says in words which are."""
     values = _vector(given)
     if values is None or values.ndim != 1 or values.size == 0:
         raise InvalidInputError(f"{field}: expected {expected}, got {shown(given)}")
@@ -283,13 +224,7 @@ def _vector(given: Any) -> FloatArray | None:
 
 
 def checked_epsilon(epsilon: Any) -> FloatArray:
-    """Return losses from 0 to `MAX_EPSILON`, nats, shape (E,).
-
-    Raises
-    ------
-    InvalidInputError
-        If it is anything else.
-    """
+    """Return losses from 0 to `MAX_EPSILON`, nats, shape (E,)."""
     values = _vector(epsilon)
     if values is None:
         raise InvalidInputError(f"epsilon: expected numbers of at least 0, got {shown(epsilon)}")
@@ -304,26 +239,14 @@ def checked_epsilon(epsilon: Any) -> FloatArray:
 
 
 def checked_delta(delta: Any, *, zero: bool = False) -> FloatArray:
-    """Return numbers above 0 and below 1, shape (D,); with `zero` also 0, which is pure differential privacy.
-
-    Raises
-    ------
-    InvalidInputError
-        If it is anything else.
-    """
+    """Return numbers above 0 and below 1, shape (D,); with `zero` also 0, which is pure differential privacy."""
     if zero:
         return checked_numbers("delta", delta, "numbers from 0 to below 1", lambda value: 0.0 <= value < 1.0)
     return checked_numbers("delta", delta, "numbers above 0 and below 1", lambda value: 0.0 < value < 1.0)
 
 
 def checked_factor(factor: Any) -> float:
-    """Return a finite factor above 1.
-
-    Raises
-    ------
-    InvalidInputError
-        If it is anything else.
-    """
+    """Return a finite factor above 1."""
     number = isinstance(factor, Real) and not isinstance(factor, bool)
     try:
         value = float(factor) if number else math.nan
@@ -335,13 +258,7 @@ def checked_factor(factor: Any) -> float:
 
 
 def components_of(mechanism: Any) -> list[tuple[Pair, int]]:
-    """Return a pair, or a sequence of (pair, count), as a list; what is in the list is checked later.
-
-    Raises
-    ------
-    InvalidInputError
-        If it is neither.
-    """
+    """Return a pair, or a sequence of (pair, count), as a list; `checked_components` checks its items."""
     if isinstance(mechanism, Pair):
         return [(mechanism, 1)]
     if isinstance(mechanism, str) or not isinstance(mechanism, Iterable):
@@ -352,31 +269,31 @@ def components_of(mechanism: Any) -> list[tuple[Pair, int]]:
 
 
 def check_choice(field: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Refuse what is not one of some words."""
+    """Refuse a value that is not one of the choices."""
     if not isinstance(value, str) or value not in choices:
         raise InvalidInputError(f"{field}: expected one of {', '.join(choices)}, got {shown(value)}")
 
 
 def check_direction(direction: Any) -> None:
-    """Refuse what is neither "both" nor "each"."""
+    """Refuse a direction other than "both" and "each"."""
     check_choice("direction", direction, DIRECTIONS)
 
 
 def check_strict(strict: Any) -> None:
-    """Refuse what is neither True nor False."""
+    """Refuse a value other than True and False."""
     if not isinstance(strict, bool):
         raise InvalidInputError(f"strict: expected True or False, got {shown(strict)}")
 
 
 def problem_of_either(**given: Any) -> str | None:
-    """Return what is wrong where not exactly one of two arguments is given, as text; None where one is."""
+    """Return an error text unless exactly one of two arguments is given."""
     count = sum(value is not None for value in given.values())
     got = "neither" if count == 0 else "both"
     return None if count == 1 else f"expected exactly one of {' and '.join(given)}, got {got}"
 
 
 def check_either(**given: Any) -> None:
-    """Refuse two arguments of which not exactly one is given, under the name of the first."""
+    """Require exactly one of two arguments; the error is that of the first."""
     problem = problem_of_either(**given)
     if problem is not None:
         raise InvalidInputError(f"{next(iter(given))}: {problem}")

@@ -1,4 +1,4 @@
-"""Lower and upper bounds together: how wide they are, and what they say of a target."""
+"""Pairs of lower and upper bounds: their width, and the verdict on a target."""
 
 import math
 from collections.abc import Mapping
@@ -12,15 +12,15 @@ from pbdist.rounding import rounded_down, rounded_up
 from pbdist.tables import Column, Sheet, Shown, head_of
 from pbdist.types import Adjacency, BoolArray, Direction, FloatArray, IntArray, TextArray
 
-#: Why an answer is wide though no tolerance was missed (`DeltaBounds.why_wide`): nothing closer is to be had.
+#: Why bounds are wide although no tolerance was missed (`DeltaBounds.why_wide`): no closer bounds exist.
 NO_LOWER = "no lower bound is known"
 ENCLOSED = "the worst case lies between two pairs"
 #: From this many nats between two logarithms on, upper / lower counts as infinite.
-_ENDLESS = 700.0
+_INFINITE_GAP = 700.0
 
 
 class Verdict(Enum):
-    """What the bounds say about δ <= target."""
+    """The verdict of the bounds on δ <= target."""
 
     MEETS = "meets"
     REFUTED = "refuted"
@@ -54,7 +54,7 @@ def log_relative_width(log_lower: Any, log_upper: Any) -> FloatArray:
     lower, upper = np.asarray(log_lower, dtype=np.float64), np.asarray(log_upper, dtype=np.float64)
     # Of equal bounds, which may both be of 0, it is 0.
     gap = np.subtract(upper, lower, out=np.zeros(np.broadcast(lower, upper).shape), where=~(upper <= lower))
-    return np.where(gap >= _ENDLESS, np.inf, np.expm1(np.minimum(gap, _ENDLESS)))
+    return np.where(gap >= _INFINITE_GAP, np.inf, np.expm1(np.minimum(gap, _INFINITE_GAP)))
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Bracket:
         return self.log_between(0.5)
 
     def log_between(self, part: float) -> float:
-        """Return the logarithm that far, as a part, from the lower bound to the upper one; an estimate, no bound."""
+        """Interpolate between the logarithms: 0 is the lower bound, 1 the upper one; an estimate, no bound."""
         if self.log_lower == -math.inf:
             return self.log_upper
         return (1.0 - part) * self.log_lower + part * self.log_upper
@@ -101,38 +101,37 @@ class Bracket:
         return verdict_of(self.lower, self.upper, target)
 
 
-#: What holds for every δ.
+#: Bounds that hold for every δ.
 NOTHING_KNOWN = Bracket(0.0, 1.0, -math.inf, 0.0)
 
 
-#: From this ε on nothing is looked for: a lower bound of as much means that no ε meets δ.
+#: The largest ε of a search: a lower bound this large means that no ε meets δ.
 LARGEST_EPSILON = 1e9
 
 
-#: What is printed in place of a bound that nobody knows, that was not found, or that does not exist; and why there is
-#: no lower one.
+#: Text in place of a bound that is not known, was not found, or does not exist; and why there is no lower bound.
 NOT_KNOWN, NOT_FOUND, NONE_MEETS = "not known", "no bound found", "no ε meets δ"
 UNATTAINED = "no lower bound is known: no change is declared to attain the pairs that dominate it"
 
 
 @dataclass(frozen=True, eq=False)
 class _Answers:
-    """Bounds on some quantity, with the questions that they answer; printed as one table, a row for each."""
+    """Bounds on a quantity, with the questions that they answer; printed as a table with a row for each."""
 
     lower: Any
     upper: Any
     #: The columns of the bounds by the names of the fields.
     _names: ClassVar[Mapping[str, str]] = {"lower": "lower", "upper": "upper"}
-    #: The arguments of the questions by name: arrays of the shape of the answers, or one text or number that all share.
-    asked: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
+    #: The arguments by name: arrays of the shape of the answers, or one text or number shared by all.
+    question: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
 
     def sheet(self) -> Sheet:
         """Return the questions and their answers as a table, a row for each, or for each direction of each."""
         found: Any = self
-        asked = {name: value() if callable(value) else value for name, value in self.asked.items()}
-        settings = asked.pop("setting", None)
-        fixed = {name: value for name, value in asked.items() if isinstance(value, str | int | float)}
-        varying = {name: np.asarray(value) for name, value in asked.items() if name not in fixed}
+        question = {name: value() if callable(value) else value for name, value in self.question.items()}
+        settings = question.pop("setting", None)
+        fixed = {name: value for name, value in question.items() if isinstance(value, str | int | float)}
+        varying = {name: np.asarray(value) for name, value in question.items() if name not in fixed}
         shape, size = np.shape(self.lower), int(np.size(self.lower))
         each = len(shape) > max((value.ndim for value in varying.values()), default=len(shape))
 
@@ -149,8 +148,8 @@ class _Answers:
             rows.append([one.value for one in Direction] * (size // len(Direction)))
         bounds = {name: flat(getattr(found, source)) for source, name in self._names.items()}
         within, why = (flat(getattr(found, name, None)) for name in ("within_tolerance", "why_wide"))
-        instead = flat(self._instead())
-        marks = [_mark(text, told) for text, told in zip(why, instead, strict=True)]
+        substitutes = flat(self._substitutes())
+        reasons = [_reason_cell(reason, text) for reason, text in zip(why, substitutes, strict=True)]
         columns = (
             *(Column(name, name, number=False, printed=False, shared=True) for name in fixed),
             *([] if settings is None else [Column("setting", "setting", number=False, printed=False)]),
@@ -158,11 +157,11 @@ class _Answers:
             *([Column("direction", "direction", number=False)] if each else []),
             *(Column(name, head_of(name)) for name in bounds),
             Column("within_tolerance", "within", number=False, printed=False),
-            Column("why_wide", "", number=False, printed=any(mark.text for mark in marks)),
+            Column("why_wide", "", number=False, printed=any(reason.text for reason in reasons)),
             Column("adjacency", "neighbours", number=False, printed=False, shared=True),
         )
-        told = [
-            [_bound(name, one, text) for one, text in zip(values, instead, strict=True)]
+        cells = [
+            [_bound_cell(name, one, text) for one, text in zip(values, substitutes, strict=True)]
             for name, values in bounds.items()
         ]
         neighbours = [found.adjacency.value] * size
@@ -174,7 +173,7 @@ class _Answers:
         unattained = NO_LOWER in why or any(math.isnan(one) for one in next(iter(bounds.values())))
         return Sheet(
             columns,
-            tuple(zip(*texts, *rows, *told, within, marks, neighbours, strict=True)),
+            tuple(zip(*texts, *rows, *cells, within, reasons, neighbours, strict=True)),
             (*([caption] if caption else []), f"neighbours: {found.adjacency.in_words}"),
             (UNATTAINED,) if unattained else (),
         )
@@ -191,22 +190,22 @@ class _Answers:
         """Return the table as a DataFrame of pandas, unrounded: it writes Parquet, and to_xarray() netCDF and zarr."""
         return self.sheet().frame()
 
-    def _instead(self) -> Any:
-        """Return what stands in place of both bounds of each answer that is none; empty text for others."""
+    def _substitutes(self) -> Any:
+        """Return the text printed in place of both bounds where there are none; empty text elsewhere."""
         return ""
 
 
-def _mark(why: str | None, instead: str) -> Shown:
-    """Return why an answer is wide, as it is printed: what has no lower bound is told below the table."""
-    told = f"because {why}" if instead == NOT_FOUND else f"wide: {why}"
-    return Shown(told if why not in ("", None, NO_LOWER) else "", why or None)
+def _reason_cell(why: str | None, substitute: str) -> Shown:
+    """Return the printed reason for wide bounds; a missing lower bound is explained below the table."""
+    text = f"because {why}" if substitute == NOT_FOUND else f"wide: {why}"
+    return Shown(text if why not in ("", None, NO_LOWER) else "", why or None)
 
 
-def _bound(name: str, value: float, instead: str) -> Shown:
-    """Return a bound, or what stands in its place: a lower bound above 0 is told whatever the upper one is."""
+def _bound_cell(name: str, value: float, substitute: str) -> Shown:
+    """Return a bound or its substitute; a lower bound above 0 is printed whatever the upper one is."""
     lower, whole = name.endswith("lower"), name.startswith("compositions")
-    if instead and not (instead != NONE_MEETS and lower and value > 0.0):
-        text = instead
+    if substitute and not (substitute != NONE_MEETS and lower and value > 0.0):
+        text = substitute
     elif math.isnan(value) or (whole and math.isinf(value)):
         text = NOT_KNOWN
     else:
@@ -221,20 +220,27 @@ class DeltaBounds(_Answers):
     Attributes
     ----------
     lower, upper, log_lower, log_upper
-        Of the shape to which the arguments of the query broadcast; with ``direction="each"`` a leading axis of A||B
-        and B||A. The logarithm of 0 is -inf. Lower bounds that are not known, as of a release plan that no change is
-        declared to attain, are NaN.
+        Of the shape to which the arguments broadcast; with ``direction="each"`` a leading axis of A||B and B||A. The
+        logarithm of 0 is -inf. Unknown lower bounds, as for a release plan without a declared worst change, are NaN.
     within_tolerance
-        Of the same shape: whether upper / lower - 1 is at most the study's tolerance, or the upper bound at most its
-        floor, or the study knows that no closer bounds can be computed. None where the study has no tolerance.
+        Of the same shape: whether upper / lower - 1 is at most the study's tolerance, the upper bound is at most its
+        floor, or no closer bounds can be computed. None if the study has no tolerance.
     why_wide
         Of the same shape: why the bounds are not within the tolerance, such as ``between stored points``, which
-        ``refine=True`` mends; empty text where they are. Of a mechanism without one exact worst case it also tells why
-        bounds are as close as can be and yet apart: ``the worst case lies between two pairs``, or ``no lower bound is
-        known``. None where the study has no tolerance.
+        ``refine=True`` mends; empty text where they are. For a mechanism without one exact worst case also why the
+        closest bounds are apart: ``the worst case lies between two pairs`` or ``no lower bound is known``. None if
+        the study has no tolerance.
     adjacency
-        For which neighbours they are: `pbdist.mechanisms.Adjacency`. Of a mechanism that says itself that a record is
-        added or removed, such as `pbdist.SubsampledGaussian`, A||B is the removal; of a reversed one, the addition.
+        The neighbours: `pbdist.mechanisms.Adjacency`. If the mechanism itself adds or removes a record, as
+        `pbdist.SubsampledGaussian` does, A||B is the removal; if it is reversed, the addition.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pbdist.results import DeltaBounds
+    >>> bounds = DeltaBounds(np.array(1e-6), np.array(2e-6), np.log(1e-6), np.log(2e-6))
+    >>> bounds.bracket().verdict(1e-5).value
+    'meets'
     """
 
     lower: FloatArray
@@ -253,10 +259,10 @@ class DeltaBounds(_Answers):
 
     @property
     def unknown(self) -> BoolArray:
-        """Where no bound was found: 0 and 1 hold for every δ."""
+        """Where no bound was found: 0 and 1 are bounds on every δ."""
         return np.asarray((self.lower == 0.0) & (self.upper >= 1.0))
 
-    def _instead(self) -> Any:
+    def _substitutes(self) -> Any:
         return np.where(self.unknown, NOT_FOUND, "")
 
     def bracket(self, *index: int) -> Bracket:
@@ -272,12 +278,11 @@ class CurveBounds(_Answers):
     Attributes
     ----------
     lower, upper
-        Of the shape to which the arguments of the query broadcast; with ``direction="each"`` a leading axis of A||B
-        and B||A.
+        Of the shape to which the arguments broadcast; with ``direction="each"`` a leading axis of A||B and B||A.
     within_tolerance
-        Of the same shape: whether they are as close as the tolerance asks. None where there is no tolerance.
+        Of the same shape: whether the bounds meet the tolerance; None without a tolerance.
     adjacency
-        For which neighbours they are, as in `DeltaBounds`.
+        The neighbours, as in `DeltaBounds`.
     """
 
     lower: FloatArray
@@ -293,16 +298,16 @@ class EpsilonBounds(_Answers):
     Attributes
     ----------
     lower
-        Just below it the lower bound on δ exceeds the δ given, or it is 0.
+        Just below this ε the lower bound on δ exceeds the given δ; 0 if it never does.
     upper
-        There the upper bound on δ is at most the δ given; infinite where no upper bound in the store is.
+        At this ε the upper bound on δ is at most the given δ; infinite if no upper bound in the store is.
     within_tolerance
-        Whether upper / lower - 1 is at most the study's tolerance, or no closer bounds can be computed; None where the
-        study has none.
+        Whether upper / lower - 1 is at most the study's tolerance, or no closer bounds can be computed; None if the
+        study has no tolerance.
     why_wide
-        Why it is not, or why bounds are apart all the same, as in `DeltaBounds`.
+        Why the bounds are apart, as in `DeltaBounds`.
     adjacency
-        For which neighbours they are, as in `DeltaBounds`.
+        The neighbours, as in `DeltaBounds`.
     """
 
     lower: FloatArray
@@ -314,30 +319,29 @@ class EpsilonBounds(_Answers):
 
     @property
     def unknown(self) -> BoolArray:
-        """Where no ε was found that meets δ, though there may be one."""
+        """Where no ε that meets δ was found, although one may exist."""
         return np.asarray(np.isinf(self.upper) & (self.lower < LARGEST_EPSILON))
 
-    def _instead(self) -> Any:
+    def _substitutes(self) -> Any:
         return np.where(self.unknown, NOT_FOUND, np.where(np.isinf(self.upper), NONE_MEETS, ""))
 
 
 @dataclass(frozen=True, eq=False)
 class CompositionBounds(_Answers):
-    """How many rounds are allowed; read-only.
+    """Certified bounds on the number of rounds that meet a target; read-only.
 
     Attributes
     ----------
     lower
-        So many provably are: the largest stored r whose upper bound is at most δ, or 0.
+        This many rounds meet the target: the largest stored r whose upper bound is at most δ, or 0.
     upper
-        More are provably not: one less than the smallest stored r whose lower bound exceeds δ; infinite where none
-        does.
+        More rounds do not: one less than the smallest stored r whose lower bound exceeds δ; infinite if none does.
     within_tolerance
-        Whether upper / lower - 1 is at most the study's tolerance; None where the study has none.
+        Whether upper / lower - 1 is at most the study's tolerance; None if the study has no tolerance.
     why_wide
-        Why it is not, as in `DeltaBounds`.
+        Why the bounds are apart, as in `DeltaBounds`.
     adjacency
-        For which neighbours they are, as in `DeltaBounds`.
+        The neighbours, as in `DeltaBounds`.
     """
 
     lower: IntArray

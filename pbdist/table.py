@@ -22,15 +22,15 @@ from pbdist.arguments import (
     checked_tolerance,
 )
 from pbdist.buckets import BucketState, Work, bucket_bounds
-from pbdist.enclosures import delta_bounds, enclosed_epsilon_table, states_to_keep
+from pbdist.enclosures import compute_enclosed_states, delta_bounds, enclosed_epsilon_table
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import Pair, choices_of, factor_counts, reveals_nothing
-from pbdist.pld import EpsilonTable, PairState, epsilon_table, kept_states, tight_bounds
+from pbdist.pld import EpsilonTable, PairState, compute_states, epsilon_table, tight_bounds
 from pbdist.pld.engine import MIN_FLOOR, TRIVIAL_WIDTH, delta_above, delta_below, log_above, log_below
 from pbdist.results import log_relative_width
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
-#: What one round consists of, and what bounds δ of it.
+#: The pairs of one round with their counts, and a function that bounds its δ.
 _Parts = Sequence[tuple[Pair, int]]
 _Solve = Callable[[_Parts], "BoundsTable"]
 #: The ways to compute bounds.
@@ -89,56 +89,20 @@ def bounds_table(
     decision_delta: float | None = None,
     work: Work | None = None,
 ) -> BoundsTable:
-    """Compute bounds for every r and ε asked for.
+    """Bound δ for every r and ε.
 
-    Parameters
-    ----------
-    components : sequence of (Pair, int)
-        What one round consists of: each pair, and how often it occurs in a round.
-    compositions : array_like of int, shape (R,)
-        Numbers of rounds, at least 1.
-    epsilon : array_like of float, shape (E,)
-        ε >= 0, nats.
-    method : {"tight", "buckets"}, optional
-        "tight" (`pbdist.pld`) or the method of Meiser & Mohammadi 2018.
-    tolerance : float, optional
-        With "tight": largest upper / lower - 1, by default 1e-3.
-    buckets : int, optional
-        Number of finite buckets, even. With "buckets" by default 100,000; with "tight" it takes the place of the
-        tolerance: the leaf has about so many.
-    factor : float, optional
-        Bucket factor f > 1 of one round. With "buckets" by default chosen from the pairs and the largest r; with
-        "tight" it takes the place of the tolerance, and the grid does not evolve.
-    keep_states : bool, optional
-        Whether to return the states too: with "tight" such as tell δ about as closely at every ε up to the largest.
-    strict : bool, optional
-        With "tight": whether a tolerance that is not reached is an error.
-    joint_directions : bool, optional
-        With "tight": whether the larger of the two directions alone is to meet the tolerance.
-    floor : float, optional
-        With "tight": where an upper bound is at most that, no tolerance is to be met; `DEFAULT_FLOOR` by default.
-    accept_unimprovable : bool, optional
-        With "tight": whether to look closer where a lower bound is 0, before a tolerance counts as missed.
-    decision_delta : float, optional
-        With "tight": a δ. Where bounds tell on which side of it the larger direction's δ lies, they may be left as wide
-        as they are; only pairs that are known through enclosures are.
-    work : Work, optional
-        With "buckets": how the states are held and computed; by default in the memory of this process. Kept states are
-        returned whole.
+    The arguments are those of `pbdist.privacy_bounds`, and
 
-    Returns
-    -------
-    BoundsTable
-        Every δ is at most 1. Where A and B are the same distribution δ is 0, exactly, for P_A = P_B leaves nothing of
-        Σ max(0, P_A - e^ε P_B). Where no neighbouring inputs follow a pair, such as `BoundedRange`, the lower bounds
-        are 0; those of the pair itself judge the tolerance.
+    - `keep_states`: whether to return the states too. With "tight" they bound δ about as closely at every ε up to the
+      largest one;
+    - `joint_directions`: whether only the larger of the two directions must meet the tolerance of "tight";
+    - `accept_unimprovable`, `decision_delta`: as in `Request`, with "tight";
+    - `work`: with "buckets", how the states are held and computed; by default in the memory of this process. States
+      are returned whole.
 
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
-    PrecisionError
-        If `strict` and the tolerance is not reached.
+    Every δ is at most 1. Where A and B are the same distribution δ is 0, exactly, for P_A = P_B leaves nothing of
+    Σ max(0, P_A - e^ε P_B). Where no neighbouring inputs follow a pair, such as `BoundedRange`, the lower bounds are 0;
+    those of the pair itself judge the tolerance. A missed tolerance raises a `PrecisionError` if `strict`.
     """
     rounds = checked_compositions(compositions)
     losses = checked_epsilon(epsilon)
@@ -162,7 +126,7 @@ def bounds_table(
         solve: _Solve = partial(_tight_table, rounds=rounds, losses=losses, request=request, keep_states=keep_states)
     else:
         if tolerance is not None:
-            raise InvalidInputError(f"tolerance: expected none with method buckets, got {shown(tolerance)}")
+            raise InvalidInputError("tolerance: privacy buckets have no tolerance; pass buckets instead")
         request = Request()
         solve = partial(
             _bucket_table,
@@ -182,8 +146,8 @@ def bounds_table(
         return table if attained else _judged(table, request)
     if keep_states or method != "tight":
         raise InvalidInputError(
-            "mechanism: expected one worst-case pair with privacy buckets and where states are kept,"
-            " got the worst of several"
+            "mechanism: privacy buckets and saved states need one worst-case pair, got the worst of several;"
+            " bound each of its pairs by itself"
         )
     tables = [(_attained(one, solve(one)), there) for one, there in choices]
     worst = worst_table(tables, joint_directions=joint_directions)
@@ -191,10 +155,10 @@ def bounds_table(
 
 
 def _refuse_contradiction(lower: FloatArray, upper: FloatArray) -> None:
-    """Refuse bounds of which the lower one is the larger: masses or moments of a user's pair are wrong."""
+    """Refuse lower bounds above upper ones: the masses or moments of a user's pair are wrong."""
     if (lower > upper).any():
         raise InvalidInputError(
-            "mechanism: expected masses and moments of one pair of distributions, got such that contradict each other"
+            "mechanism: the lower bound exceeds the upper bound; masses and moments of the pair contradict each other"
         )
 
 
@@ -248,12 +212,12 @@ def _tight_table(
     enclosed = any(pair.enclosed for pair in counts)
     states: dict[tuple[Direction, int], PairState] = {}
     known: tuple[FloatArray, FloatArray] | None = None
-    kept_width = math.inf
+    saved_width = math.inf
     if keep_states:
-        keep = states_to_keep if enclosed else kept_states
-        kept = keep(counts, rounds, losses, tolerance=request.tolerance, floor=max(request.floor, MIN_FLOOR))
-        states = {(direction, r): state for r, state in kept.states.items() for direction in Direction}
-        known, kept_width = (log_below(kept.lower), log_above(kept.upper)), kept.spacing
+        solve_states = compute_enclosed_states if enclosed else compute_states
+        saved = solve_states(counts, rounds, losses, tolerance=request.tolerance, floor=max(request.floor, MIN_FLOOR))
+        states = {(direction, r): state for r, state in saved.states.items() for direction in Direction}
+        known, saved_width = (log_below(saved.lower), log_above(saved.upper)), saved.spacing
     solve = delta_bounds if enclosed else tight_bounds
     found = solve(counts, rounds, losses, replace(request, strict=request.strict and not trivial), known=known)
     if trivial:
@@ -262,7 +226,7 @@ def _tight_table(
         compositions=rounds,
         epsilon=losses,
         method="tight",
-        loss_width=kept_width if request.width is None and kept_width < math.inf else found.width,
+        loss_width=saved_width if request.width is None and saved_width < math.inf else found.width,
         half_width=None,
         delta_lower=delta_below(found.log_lower),
         delta_upper=np.minimum(delta_above(found.log_upper), 1.0),
@@ -290,14 +254,9 @@ def epsilon_table_of(
     tolerance: Any,
     joint_directions: bool = False,
 ) -> EpsilonTable:
-    """Bound ε for every r and δ asked for; parameters as for `bounds_table`, δ at least 0 and below 1.
+    """Bound ε for every r and δ; parameters as for `bounds_table`, δ at least 0 and below 1.
 
-    With `joint_directions` one ε is sought with which both directions meet δ: the bounds of both are those of that.
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
+    With `joint_directions` both directions have the bounds on the smallest ε with which both meet δ.
     """
     rounds = checked_compositions(compositions)
     wanted = checked_delta(delta, zero=True)

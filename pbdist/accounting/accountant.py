@@ -427,7 +427,7 @@ class Accountant:
         question.report(missed)
         at = (0 if direction == "both" else slice(None), *question.places)
         lower, upper, met, why = (_frozen(each[at]) for each in (table.lower, table.upper, within, why))
-        return EpsilonBounds(lower, upper, met, why, self.adjacency, asked=_columns(repeats=repeats, delta=delta))
+        return EpsilonBounds(lower, upper, met, why, self.adjacency, question=_columns(repeats=repeats, delta=delta))
 
     def delta(
         self,
@@ -471,7 +471,7 @@ class Accountant:
         at = (..., *question.places)
         lower, upper, log_lower, log_upper, met, why = (_frozen(each[at]) for each in (*bounds, within, why))
         given = _columns(repeats=repeats, epsilon=epsilon)
-        return DeltaBounds(lower, upper, log_lower, log_upper, met, why, self.adjacency, asked=given)
+        return DeltaBounds(lower, upper, log_lower, log_upper, met, why, self.adjacency, question=given)
 
     def to_document(self) -> dict[str, JsonValue]:
         """Return the history as JSON values; `from_document` is the inverse."""

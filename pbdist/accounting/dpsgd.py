@@ -286,8 +286,8 @@ class DpsgdEpsilon(Answered):
         """Return the bounds with their points, all in one axis, after that of the directions if any."""
         shape = (2, -1) if self.epsilon.lower.ndim > 2 else (-1,)
         arrays = {name: each.reshape(shape) for name, each in vars(self.epsilon).items() if hasattr(each, "reshape")}
-        asked = {"mechanism": "DP-SGD", **given, **self.training.columns(delta=self.training.delta)}
-        return replace(self.epsilon, **arrays, asked=asked).sheet()
+        question = {"mechanism": "DP-SGD", **given, **self.training.columns(delta=self.training.delta)}
+        return replace(self.epsilon, **arrays, question=question).sheet()
 
     def over_time(self, moments: int = 24) -> "DpsgdEpsilon":
         """Return ε at about so many moments of the run, as evenly as steps allow, and at the end of each phase."""
@@ -386,7 +386,7 @@ def _bounded(training: Training, **settings: Any) -> DpsgdEpsilon:
         array.setflags(write=False)
     # Of the shape of the answers, so that no moment is taken for a direction.
     steps, delta = np.meshgrid(np.array(training.steps, dtype=object), training.delta, indexing="ij")
-    return DpsgdEpsilon(training, replace(found[0], **arrays, asked={"steps": steps, "delta": delta}))
+    return DpsgdEpsilon(training, replace(found[0], **arrays, question={"steps": steps, "delta": delta}))
 
 
 def _pairs_of(run: Sequence[TrainingPhase]) -> EventPairs:

@@ -1,1 +1,1 @@
-"""Bounds without a store: what is asked at once for one mechanism."""
+"""Bounds of one mechanism without a store."""

@@ -79,9 +79,9 @@ def tradeoff_bounds(
     """
     check_direction(direction)
     components = components_of(mechanism)
-    told = checked_neighbours(components, None)
+    neighbours = checked_neighbours(components, None)
     table = tradeoff_table(components, compositions=compositions, type_one_error=type_one_error, tolerance=tolerance)
-    return _curve_dataset("type_two_error", table, TYPE_ONE_ERROR, told, direction=direction, tolerance=tolerance)
+    return _curve_dataset("type_two_error", table, TYPE_ONE_ERROR, neighbours, direction=direction, tolerance=tolerance)
 
 
 def total_variation_bounds(
@@ -124,9 +124,9 @@ def total_variation_bounds(
     """
     check_direction(direction)
     components = components_of(mechanism)
-    told = checked_neighbours(components, None)
+    neighbours = checked_neighbours(components, None)
     table = total_variation_table(components, compositions=compositions, tolerance=tolerance)
-    return _curve_dataset("total_variation", table, None, told, direction=direction, tolerance=tolerance)
+    return _curve_dataset("total_variation", table, None, neighbours, direction=direction, tolerance=tolerance)
 
 
 def renyi_bounds(
@@ -146,7 +146,7 @@ def renyi_bounds(
     order : float or array_like of float
         Orders α: 1, the Kullback-Leibler divergence, or from 1.000001 to 1e6.
     tolerance : float, optional
-        Largest ``renyi_upper / renyi_lower - 1``; divergences of one round below 1e-24 are not told from 0.
+        Largest ``renyi_upper / renyi_lower - 1``; divergences of one round below 1e-24 count as 0.
     direction : {"both", "each"}, optional
         ``"both"``: the larger of the two directions. ``"each"``: both, along a leading dimension ``direction``.
 
@@ -154,7 +154,7 @@ def renyi_bounds(
     -------
     xarray.Dataset
         ``renyi_lower <= D_α <= renyi_upper``, nats, over (``compositions``, ``order``), rounded outwards; both
-        infinite where one input shows what the other cannot.
+        infinite where one input has outputs that the other cannot have.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def renyi_bounds(
       1, of sampling rates so small that the divergence is near 1e-24;
     - with tolerances near the smallest, where a grid has no more than a million losses.
 
-    One order that fails fails the call; the others are answered when asked for without it.
+    One order that fails makes the call fail; call again without it for the others.
 
     Examples
     --------
@@ -189,9 +189,9 @@ def renyi_bounds(
     """
     check_direction(direction)
     components = components_of(mechanism)
-    told = checked_neighbours(components, None)
+    neighbours = checked_neighbours(components, None)
     table = renyi_table(components, compositions=compositions, order=order, tolerance=tolerance)
-    return _curve_dataset("renyi", table, ORDER, told, direction=direction, tolerance=tolerance)
+    return _curve_dataset("renyi", table, ORDER, neighbours, direction=direction, tolerance=tolerance)
 
 
 def _curve_dataset(

@@ -82,18 +82,18 @@ def privacy_bounds(
         With ``"tight"``: where the upper bound on δ is at most that, the tolerance need not be met; 1e-40 by default,
         which is below 2^-128. 0 asks for it at any δ, and takes longer.
     strict : bool, optional
-        Whether a tolerance that is missed is an error. By default the bounds are returned, with a warning.
+        Whether a missed tolerance is an error. By default the bounds are returned, with a warning.
     adjacency : {"add-or-remove", "add-or-remove-group", "replace-one", "zero-out"}, optional
-        For which neighbours the parameters of the mechanism, such as its sensitivity, are stated. A pair that says
-        itself for which it is, such as `SubsampledGaussian`, needs no word, and no other one is allowed.
+        The neighbours assumed by the parameters of the mechanism, such as its sensitivity. A pair with neighbours of
+        its own, such as `SubsampledGaussian`, needs none, and allows no other ones.
 
     Returns
     -------
     xarray.Dataset
         ``delta_lower <= δ <= delta_upper`` and their natural logarithms ``log_delta_lower``, ``log_delta_upper`` over
         (``compositions``, ``epsilon``), rounded outwards. A bound of 0 has the logarithm -inf. No upper bound is above
-        1, and equal distributions have δ = 0, exactly. Where a tolerance is aimed at, ``within_tolerance`` tells for
-        each point whether it is met, or the upper bound is at most `floor`, or no better is to be had, as at the
+        1, and equal distributions have δ = 0, exactly. Where a tolerance is aimed at, ``within_tolerance`` shows for
+        each point whether it is met, the upper bound is at most `floor`, or no better bound is possible, as at the
         largest loss, where δ is 0 and an ε lower by a part in 10^6 has a δ beyond the upper bound. The attribute
         ``adjacency`` says for which neighbours the bounds are: `pbdist.mechanisms.Adjacency`.
 
@@ -102,7 +102,7 @@ def privacy_bounds(
     InvalidInputError
         If a parameter is out of its range; before any computation.
     PrecisionError
-        If `strict`, and the tolerance is missed; the text says what was reached, and what it would take.
+        If `strict`, and the tolerance is missed; the text names the reached precision and the remedy.
 
     Warns
     -----
@@ -116,7 +116,7 @@ def privacy_bounds(
     each is one.
 
     With ``"tight"``, rounds of untruncated Gaussian noise alone are read off in closed form, unless `buckets` or
-    `factor` is given; the loss width that is told is then that of a grid with about such a bracket.
+    `factor` is given; `loss_width` is then that of a grid with about such bounds.
 
     Examples
     --------
@@ -147,9 +147,10 @@ def privacy_bounds(
     if method == "tight" and buckets is None and factor is None:
         within = np.ones(table.log_delta_lower.shape, bool) if table.within is None else table.within
         variables[WITHIN] = Variable(within, _WITHIN_NAME, "", np.all)
+        pairs = [pair for pair, _ in components]
         closest = within if table.closest is None else table.closest
         unknown = (table.delta_lower == 0.0) & (table.delta_upper >= 1.0)
-        variables[WHY] = Variable(why_wide(_pairs(components), within, closest, unknown), _WHY_NAME, "", _some_text)
+        variables[WHY] = Variable(why_wide(pairs, within, closest, unknown), _WHY_NAME, "", _some_text)
     found = bounds_dataset(
         variables,
         table.compositions,
@@ -164,7 +165,11 @@ def privacy_bounds(
         },
     )
     if WITHIN in found:
-        _tell(_missed(found, DEFAULT_TOLERANCE if tolerance is None else float(tolerance)), strict=strict)
+        bounds = [found[name].values for name in _LONG_NAMES]
+        aimed = DEFAULT_TOLERANCE if tolerance is None else float(tolerance)
+        points = table.compositions, table.epsilon
+        missed = delta_missed(points, bounds, found[WITHIN].values, found[WHY].values, aimed)
+        _warn_or_raise(missed, strict=strict)
     return found
 
 
@@ -190,12 +195,12 @@ def epsilon_bounds(
         δ, from 0 to below 1; 0 is pure differential privacy.
     tolerance : float, optional
         ``epsilon_upper / epsilon_lower - 1`` that is aimed at, 1e-3 by default. Where it is missed the bounds hold all
-        the same, and a warning tells so.
+        the same, with a warning.
     direction : {"both", "each"}, optional
         ``"both"``: ε with which both directions are met, the larger of the two. ``"each"``: both, along a leading
         dimension ``direction``.
     strict : bool, optional
-        Whether a tolerance that is missed is an error.
+        Whether a missed tolerance is an error.
     adjacency : {"add-or-remove", "add-or-remove-group", "replace-one", "zero-out"}, optional
         As of `privacy_bounds`.
 
@@ -203,9 +208,9 @@ def epsilon_bounds(
     -------
     xarray.Dataset
         ``epsilon_lower <= ε <= epsilon_upper``, nats, over (``compositions``, ``delta``). At ``epsilon_upper`` the
-        upper bound on δ is at most the δ asked for; just below ``epsilon_lower`` no proof can succeed, for there the
+        upper bound on δ is at most the given δ; just below ``epsilon_lower`` no proof can succeed, for there the
         lower bound exceeds it. ``epsilon_upper`` is infinite where no ε is known to meet δ, as for a δ below the mass
-        of the events that reveal the input. ``within_tolerance`` tells for each point whether the tolerance is met.
+        of the events that reveal the input. ``within_tolerance`` shows for each point whether the tolerance is met.
         That no ε meets δ is not a miss, where it is proved up to ε = 1e9. The attribute ``adjacency`` says for which
         neighbours the bounds are.
 
@@ -240,8 +245,8 @@ def epsilon_bounds(
         joint_directions=direction == "both",
     )
     aimed = DEFAULT_TOLERANCE if tolerance is None else float(tolerance)
-    within, why, missed = epsilon_within(found, aimed, _pairs(components))
-    _tell(missed, strict=strict)
+    within, why, missed = epsilon_within(found, aimed, [pair for pair, _ in components])
+    _warn_or_raise(missed, strict=strict)
     return bounds_dataset(
         {
             "epsilon_lower": Variable(found.lower, "certified lower bound on ε in nats"),
@@ -257,49 +262,31 @@ def epsilon_bounds(
     )
 
 
-def _pairs(components: Iterable[tuple[Pair, int]]) -> list[Pair]:
-    return [pair for pair, _ in components]
-
-
 def _some_text(values: Any, axis: int) -> Any:
     """Return of two directions' texts the first that is not empty."""
     first, second = np.moveaxis(values, axis, 0)
     return np.where(first == "", second, first)
 
 
-def _missed(found: "xr.Dataset", tolerance: float) -> str | None:
-    """Return a sentence on the widest bracket of those that miss the tolerance, if there are any."""
-    points = found[COMPOSITIONS].values, found[EPSILON].values
-    bounds = [found[name].values for name in _LONG_NAMES]
-    return delta_missed(points, bounds, found[WITHIN].values, found[WHY].values, tolerance)
-
-
-def _tell(missed: str | None, *, strict: bool) -> None:
+def _warn_or_raise(missed: str | None, *, strict: bool) -> None:
     """Warn of bounds that miss the tolerance, or raise the error of it."""
     if missed is None:
         return
     if strict:
         raise PrecisionError(missed)
-    # Of who called the function that calls this one.
+    # The warning is attributed to the caller of the public function.
     warnings.warn(missed, PrecisionWarning, stacklevel=3)
 
 
 @dataclass(frozen=True, eq=False)
 class Variable:
-    """One array over both directions, all r and, if there is one, the last axis.
+    """One array over both directions, all r and, if there is one, the last axis."""
 
-    Attributes
-    ----------
-    values : ndarray, shape (2, R, K) or (2, R)
-        First axis: A||B, B||A.
-    long_name, units : str
-    worse : callable
-        Reduces the directions to the worse of the two, along ``axis``.
-    """
-
+    #: First axis: A||B, B||A. Shape (2, R, K) or (2, R).
     values: Any
     long_name: str
     units: str = "1"
+    #: Reduces the directions to the worse of the two, along ``axis``.
     worse: Callable[..., Any] = np.max
 
 
@@ -357,7 +344,7 @@ def bounds_dataset(
     )
 
 
-#: Why bounds are wide where no property of the mechanism keeps them apart; and why there is none.
+#: Reasons for wide bounds of which no property of the mechanism is the cause; and for missing ones.
 _NOT_FOUND, _UNKNOWN = "closer bounds were not found", "no bound that is known holds so far out"
 
 
@@ -373,7 +360,7 @@ def _no_closer(pairs: Iterable[Pair]) -> str:
 def why_wide(pairs: Iterable[Pair], within: BoolArray, closest: BoolArray, unknown: BoolArray) -> TextArray:
     """Return why bounds are wider than the tolerance, of the shape of `within`; empty text where they are not.
 
-    `closest` tells where those of the pairs are as close as they were to be, `unknown` where nothing is known.
+    `closest` marks bounds of the pairs that meet the tolerance, `unknown` points without bounds.
     """
     pairs = list(pairs)
     why = np.where(closest, _no_closer(pairs) or _NOT_FOUND, _NOT_FOUND)
@@ -390,17 +377,8 @@ def delta_missed(
 ) -> str | None:
     """Return in a sentence how many bounds on δ miss the tolerance, and which are the widest; None for none.
 
-    Parameters
-    ----------
-    points : (ndarray, ndarray)
-        Numbers of compositions, shape (R,), and ε, shape (E,).
-    bounds : sequence of four ndarray, shape (.., R, E)
-        Lower and upper bounds on δ, and on its logarithm.
-    within : ndarray of bool, shape (.., R, E)
-        Which do not miss it.
-    why : ndarray of str, shape (.., R, E)
-        Of `why_wide`.
-    tolerance : float
+    `points` are the compositions and ε; `bounds` the lower and upper bounds on δ and on its logarithm; `why` are the
+    reasons of `why_wide`. All but the points have the shape (.., R, E).
     """
     if within.all():
         return None
@@ -413,11 +391,11 @@ def delta_missed(
         f" {int(np.count_nonzero(~within))} of {within.size} points, most at r = {int(points[0][worst[-2]])},"
         f" ε = {float(points[1][worst[-1]]):g}: δ is between"
         f" {rounded_down(lower[worst])} and {rounded_up(upper[worst])}"
-        f"{_because(str(why[worst]))}"
+        f"{_reason(str(why[worst]))}"
     )
 
 
-def _because(why: str) -> str:
+def _reason(why: str) -> str:
     return f"; {why}" if why not in ("", _NOT_FOUND) else ""
 
 
@@ -430,7 +408,7 @@ def epsilon_within(
     """
     lower, upper = found.lower, found.upper
     ratio = relative_width(lower, upper)
-    # No ε up to the largest one meets δ: nothing is left to be told.
+    # No ε up to the largest one meets δ: the answer is complete.
     ratio[(lower >= LARGEST_EPSILON) & np.isinf(upper)] = 0.0
     worst = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
     within = np.asarray(ratio <= tolerance)
@@ -445,6 +423,6 @@ def epsilon_within(
             f"tolerance: expected epsilon_upper / epsilon_lower - 1 <= {tolerance:g}, got {ratio[worst]:.3g} at"
             f" r = {int(found.compositions[worst[1]])}, δ = {float(found.delta[worst[2]]):g}:"
             f" ε is between {rounded_down(lower[worst])} and {rounded_up(upper[worst])}"
-            f"{_because(str(why[worst]))}"
+            f"{_reason(str(why[worst]))}"
         ),
     )

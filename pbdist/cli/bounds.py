@@ -91,11 +91,11 @@ def _bounds(options: Options, name: str) -> int:
 
         parameters = {key: one[0] if len(one) == 1 else one for key, one in shared.items()}
         tolerance = DEFAULT_TOLERANCE if options.tolerance is None else options.tolerance
-        sheet = replace(found, asked={"mechanism": options.family, **columns}).sheet()
+        sheet = replace(found, question={"mechanism": options.family, **columns}).sheet()
         print(sheet.json({"parameters": parameters, "tolerance": tolerance}), end="")
     else:
         texts = {key: one[0] if len(one) == 1 else " ".join(map(str, one)) for key, one in shared.items()}
-        sheet = replace(found, asked={"mechanism": options.family, **texts, **columns}).sheet()
+        sheet = replace(found, question={"mechanism": options.family, **texts, **columns}).sheet()
         notes = *sheet.notes, *_how_to_read(found, options, name, lower=pairs[0].pair.attained_by_some)
         print_sheet(replace(sheet, notes=notes), form)
     return NOT_FOUND if found.unknown.any() else 0

@@ -38,23 +38,9 @@ def checked_orders(order: Any) -> FloatArray:
 
 
 def renyi_table(components: Sequence[tuple[Pair, int]], *, compositions: Any, order: Any, tolerance: Any) -> CurveTable:
-    """Bound the Rényi divergence for every r and order asked for.
+    """Bound the Rényi divergence for every r and order.
 
-    Parameters
-    ----------
-    components : sequence of (Pair, int)
-        What one round consists of.
-    compositions : array_like of int, shape (R,)
-    order : array_like of float, shape (K,)
-    tolerance : float
-        Largest upper / lower - 1.
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
-    PrecisionError
-        If the tolerance is not reached.
+    `tolerance` is the largest upper / lower - 1; a missed one raises a `PrecisionError`.
     """
     parts = checked_components(components)
     rounds = checked_compositions(compositions)
@@ -87,16 +73,8 @@ _MIN_LABEL = -1.0
 def state_renyi_bounds(state: BucketState, orders: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Bound D_α(A‖B) of the pair that a bucket list was built from: section 10 of docs/theory.md.
 
-    Parameters
-    ----------
-    state : BucketState
-    orders : ndarray, shape (K,)
-        α >= 1, of `pbdist.curves.renyi.checked_orders`.
-
-    Returns
-    -------
-    lower, upper : ndarray, shape (K,)
-        Nats. The upper bound is infinite where the bucket ∞ may hold anything of P_A.
+    `orders` are those of `checked_orders`; bounds are in nats, shape (K,). The upper bound is infinite where the bucket
+    ∞ may hold anything of P_A.
     """
     bounds = [_bounds(state, alpha) for alpha in orders.tolist()]
     return np.array([lower for lower, _ in bounds]), np.array([upper for _, upper in bounds])
@@ -155,20 +133,9 @@ def pair_state_renyi_bounds(
 ) -> tuple[FloatArray, FloatArray]:
     """Bound D_α(A‖B), or D_α(B‖A), of the pair that a state was built from: section 10 of docs/theory.md.
 
-    Parameters
-    ----------
-    state : PairState
-        With exact rows of both directions.
-    orders : ndarray, shape (K,)
-        α >= 1, of `pbdist.curves.renyi.checked_orders`.
-    direction : Direction
-    wholes : mapping
-        Of `pbdist.curves.tradeoff.wholes_of`, for the rounds of the state.
-
-    Returns
-    -------
-    lower, upper : ndarray, shape (K,)
-        Nats. The upper bound is infinite where anything may reveal the first of the two.
+    The state has exact rows of both directions; `orders` are those of `checked_orders`, and `wholes` those of
+    `wholes_of` for the rounds of the state. Bounds are in nats, shape (K,); the upper one is infinite where anything
+    may reveal the first of the two.
     """
     own, other = _events(state, direction)
     above = LogMasses(own, np.full_like(own, np.inf), np.full_like(own, -np.inf), other)
@@ -188,10 +155,10 @@ def _events(state: PairState, direction: Direction) -> tuple[FloatArray, FloatAr
     masses = state.exact[direction]
     own, other, label = [np.array([masses.infinite[0]])], [np.array([masses.infinite[1]])], [np.zeros(1)]
     for row in masses.rows:
-        told = row.labels >= _MIN_LABEL
-        own.append(row.own[told])
-        other.append(row.other[told])
-        label.append(row.labels[told])
+        chosen = row.labels >= _MIN_LABEL
+        own.append(row.own[chosen])
+        other.append(row.other[chosen])
+        label.append(row.labels[chosen])
     a, b, half = np.concatenate(own), np.concatenate(other), 0.5 * np.concatenate(label)
     there = a > 2.0 * _UNDERFLOW
     a, b, half = a[there] - _UNDERFLOW, b[there] + _UNDERFLOW, half[there]

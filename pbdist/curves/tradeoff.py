@@ -1,6 +1,6 @@
 """Trade-off curves: the smallest type II error of a test of A against B, at each type I error.
 
-From bounds on δ at finitely many ε (`SupportCurve`), and read off a kept state (`state_tradeoff`). Section 10 of
+From bounds on δ at finitely many ε (`SupportCurve`), and read off a saved state (`state_tradeoff`). Section 10 of
 docs/theory.md proves both, with c(y) = T_B - Σ max(0, P_B - y P_A) and β(α) = sup_{y>=0} c(y) - y α (Dong, Roth & Su
 2022, Proposition 6); T_A, T_B are the masses of everything, 1 but for a histogram.
 """
@@ -8,7 +8,6 @@ docs/theory.md proves both, with c(y) = T_B - Σ max(0, P_B - y P_A) and β(α) 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
@@ -43,12 +42,12 @@ def wholes_of(components: Sequence[tuple[Pair, int]], compositions: int) -> dict
     only known to lie between 0 and everything.
     """
     found = {}
-    for direction in Direction:
+    for axis, direction in enumerate(Direction):
         log_total, log_rest = [0.0], [0.0, 0.0]
         for pair, count in components:
             for factor in pair.factors:
                 times = float(count) * float(compositions)
-                log_total.append(times * math.log1p(float(mass_excess(factor, direction))))
+                log_total.append(times * math.log1p(float(factor.mass_excess[axis])))
                 lower, upper = _alone(factor, direction)
                 log_rest[0] += times * math.log1p(-min(lower, 1.0)) if lower < 1.0 else -math.inf
                 log_rest[1] += times * math.log1p(-upper) if upper < 1.0 else -math.inf
@@ -61,11 +60,6 @@ def wholes_of(components: Sequence[tuple[Pair, int]], compositions: int) -> dict
             alone = (-math.expm1(log_rest[0]) * (1.0 - terms), -math.expm1(log_rest[1]) * (1.0 + terms))
             found[direction] = Wholes(1.0, 1.0, min(alone[0], 1.0), min(alone[1], 1.0))
     return found
-
-
-def mass_excess(factor: ElementaryPair, direction: Direction) -> Fraction:
-    """Return by how much the masses of P_A (under A||B) or of P_B (under B||A) exceed 1, exactly."""
-    return factor.mass_excess[list(Direction).index(direction)]
 
 
 def _alone(factor: ElementaryPair, direction: Direction) -> tuple[float, float]:
@@ -99,27 +93,19 @@ class SupportCurve:
     ) -> "SupportCurve":
         """Make the curve of a test of one distribution against the other.
 
-        Parameters
-        ----------
-        epsilon : ndarray, shape (E,)
-            Increasing, nats, at least one of them at most `LARGEST_READ`; what is larger is left out.
-        test : Direction
-            A||B: the type I error is made under A, the type II error under B.
-        delta_lower, delta_upper : ndarray, shape (2, E)
-            Certified bounds on δ, first axis A||B, B||A.
-        wholes : dict
-            Of `wholes_of`.
+        The ε increase, and at least one of them is at most `LARGEST_READ`; larger ones are left out. In the test A||B
+        the type I error is made under A, the type II error under B. The bounds on δ have the first axis A||B, B||A.
 
         exp rounds by 2u at most. c(k y) lies between c(y) and k c(y), since c is concave, does not fall and c(0) = 0:
         a node that is off by 4u costs a factor of 1 ± 4u. The other roundings are five at most.
         """
-        kept = epsilon <= LARGEST_READ
-        epsilon = epsilon[kept]
+        readable = epsilon <= LARGEST_READ
+        epsilon = epsilon[readable]
         forwards = 0 if test is Direction.A_TO_B else 1
         null = wholes[test]
         alternative = wholes[test.opposite]
         own, other = (
-            np.stack((delta_lower[i][kept], _uncapped(delta_upper[i][kept], whole)))
+            np.stack((delta_lower[i][readable], _uncapped(delta_upper[i][readable], whole)))
             for i, whole in ((1 - forwards, alternative), (forwards, null))
         )
         down, up = 1.0 - 16.0 * UNIT_ROUNDOFF, 1.0 + 16.0 * UNIT_ROUNDOFF
@@ -208,20 +194,8 @@ def state_tradeoff(
 ) -> tuple[FloatArray, FloatArray]:
     """Bound the smallest type II error at each type I error.
 
-    Parameters
-    ----------
-    state : PairState
-        With exact rows of both directions.
-    test : Direction
-        A||B: the type I error is made under A, the type II error under B.
-    alpha : ndarray, shape (K,)
-        From 0 to 1.
-    wholes : mapping
-        Of `wholes_of`, for the rounds of the state.
-
-    Returns
-    -------
-    lower, upper : ndarray, shape (K,)
+    The state has exact rows of both directions. In the test A||B the type I error is made under A, the type II error
+    under B. `wholes` are those of `wholes_of` for the rounds of the state.
     """
     epsilon = _corners(state, test, alpha)
     lower, upper = (
@@ -267,8 +241,8 @@ def _sorted_events(state: PairState, direction: Direction) -> tuple[FloatArray, 
         own.append(a)
         other.append(b)
     a, b = np.concatenate(own), np.concatenate(other)
-    told = a > 0.0
-    a, b = a[told], b[told]
+    present = a > 0.0
+    a, b = a[present], b[present]
     with np.errstate(divide="ignore", over="ignore"):
         order = np.argsort(-(a / b), kind="stable")
     return a[order], b[order]
@@ -297,20 +271,22 @@ def _rejecting(state: PairState, direction: Direction, alpha: FloatArray, altern
 
 def _accepting(state: PairState, direction: Direction, alpha: FloatArray, null: Wholes) -> FloatArray:
     """Type II errors of tests that accept at some of the events of (A, B)."""
-    kept, missed = _sorted_events(state, direction)
-    keeps, misses = _sums(kept, -1.0), _sums(missed, 1.0)
+    accepted, missed = _sorted_events(state, direction)
+    accepts, misses = _sums(accepted, -1.0), _sums(missed, 1.0)
     needed = np.maximum(null.total_upper - alpha, 0.0) + 4.0 * UNIT_ROUNDOFF * (null.total_upper + alpha)
-    last = np.searchsorted(keeps, needed, side="left")
+    last = np.searchsorted(accepts, needed, side="left")
     found = np.full(alpha.shape, np.inf)
-    possible = last < keeps.size
+    possible = last < accepts.size
     index = last[possible]
     before = np.maximum(index - 1, 0)
-    if kept.size:
+    if accepted.size:
         share = (
-            (needed[possible] - keeps[before]) / kept[np.minimum(before, kept.size - 1)] * (1.0 + 8.0 * UNIT_ROUNDOFF)
+            (needed[possible] - accepts[before])
+            / accepted[np.minimum(before, accepted.size - 1)]
+            * (1.0 + 8.0 * UNIT_ROUNDOFF)
         )
         share = np.where(index > 0, np.clip(share, 0.0, 1.0), 0.0)
-        found[possible] = (misses[before] + share * missed[np.minimum(before, kept.size - 1)]) * (
+        found[possible] = (misses[before] + share * missed[np.minimum(before, accepted.size - 1)]) * (
             1.0 + 8.0 * UNIT_ROUNDOFF
         )
     # In `_rejecting`, and in `needed` here, rounding allows for more than this.

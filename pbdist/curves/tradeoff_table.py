@@ -1,7 +1,7 @@
 """Trade-off curves and total variation of a mechanism.
 
-A curve is read off a kept state. Where no state tells it closely enough, and for untruncated Gaussian noise, whose δ
-is a closed form, δ is bounded at more and more ε, chosen where the curve needs them.
+A curve is read off a saved state. If no state is precise enough, and for untruncated Gaussian noise, whose δ is a
+closed form, δ is bounded at more and more ε, chosen where the curve needs them.
 """
 
 import math
@@ -21,7 +21,7 @@ from pbdist.arguments import (
 from pbdist.curves.tradeoff import SupportCurve, Wholes, state_tradeoff, wholes_of
 from pbdist.errors import PrecisionError
 from pbdist.mechanisms import ElementaryPair, Pair, factor_counts
-from pbdist.pld import LARGEST_READ, kept_states
+from pbdist.pld import LARGEST_READ, compute_states
 from pbdist.pld.closed_form import gaussian_ratio
 from pbdist.pld.loss_profile import loss_profile
 from pbdist.rounding import rounded_up
@@ -29,11 +29,11 @@ from pbdist.table import bounds_table
 from pbdist.types import Direction, FloatArray, IntArray
 
 #: ε of the first look at a curve, and the parts into which an interval is cut that is not yet fine enough.
-_FIRST_LOOK, _CUTS = 33, 6
+_FIRST_POINTS, _CUTS = 33, 6
 #: How often intervals are cut in a row without bringing the bounds a third closer.
-_PATIENCE = 5
-#: Parts of the tolerance that states are first asked for, and then.
-_FINER = (1.0, 0.1)
+_MAX_IDLE = 5
+#: Fractions of the tolerance for which states are computed, one after the other.
+_STATE_FRACTIONS = (1.0, 0.1)
 #: Tilts at which a reach is looked for, and the smallest one, nats.
 _TILTS: FloatArray = np.geomspace(1e-4, 1e4, 65)
 _SMALLEST_REACH = 1e-12
@@ -60,24 +60,9 @@ def checked_errors(type_one_error: Any) -> FloatArray:
 def tradeoff_table(
     components: Sequence[tuple[Pair, int]], *, compositions: Any, type_one_error: Any, tolerance: Any
 ) -> CurveTable:
-    """Bound the type II error for every r and type I error asked for.
+    """Bound the type II error for every r and type I error.
 
-    Parameters
-    ----------
-    components : sequence of (Pair, int)
-        What one round consists of.
-    compositions : array_like of int, shape (R,)
-    type_one_error : array_like of float, shape (K,)
-        From 0 to 1.
-    tolerance : float
-        Largest upper - lower.
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
-    PrecisionError
-        If the tolerance is not reached.
+    `tolerance` is the largest upper - lower; a missed one raises a `PrecisionError`.
     """
     parts = checked_components(components)
     rounds = checked_compositions(compositions)
@@ -94,15 +79,7 @@ def tradeoff_table(
 def total_variation_table(
     components: Sequence[tuple[Pair, int]], *, compositions: Any, tolerance: float | None
 ) -> CurveTable:
-    """Bound the total variation distance, δ at ε = 0, for every r asked for.
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
-    PrecisionError
-        If the tolerance cannot be reached.
-    """
+    """Bound the total variation distance, δ at ε = 0, for every r; a missed tolerance raises a `PrecisionError`."""
     table = bounds_table(components, compositions=compositions, epsilon=0.0, tolerance=tolerance)
     parts = checked_components(components)
     lower, upper = np.array(table.delta_lower), np.array(table.delta_upper)
@@ -131,14 +108,14 @@ def _by_states(
     found: dict[int, tuple[FloatArray, FloatArray]] = {}
     if gaussian_ratio(counts) is not None:
         return found
-    for finer in _FINER:
+    for finer in _STATE_FRACTIONS:
         wanted = np.array([r for r in np.unique(rounds).tolist() if r not in found])
         if not wanted.size:
             break
         # δ is at most 1, so that its absolute error is at most its relative error.
         aim, floor = max(0.5 * finer * tolerance, 1e-9), 0.05 * finer * tolerance
         reach = _rough_reach(counts, int(wanted[-1]), floor)
-        for r, state in kept_states(counts, wanted, np.array([reach]), tolerance=aim, floor=floor).states.items():
+        for r, state in compute_states(counts, wanted, np.array([reach]), tolerance=aim, floor=floor).states.items():
             wholes = wholes_of(parts, r)
             lower, upper = zip(*(state_tradeoff(state, test, alpha, wholes) for test in Direction), strict=True)
             if max(float(np.max(high - low)) for low, high in zip(lower, upper, strict=True)) <= tolerance:
@@ -171,9 +148,9 @@ class _Search:
     def bounds(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds, shape (2, K) each."""
         self._look(np.zeros(1))
-        self._look(np.linspace(0.0, self._reach(), _FIRST_LOOK)[1:])
+        self._look(np.linspace(0.0, self._reach(), _FIRST_POINTS)[1:])
         worst, idle = math.inf, 0
-        while idle < _PATIENCE:
+        while idle < _MAX_IDLE:
             curves = [
                 SupportCurve.from_deltas(self._epsilon, test, self._lower, self._upper, self._wholes)
                 for test in Direction
@@ -192,13 +169,12 @@ class _Search:
             self._look(np.concatenate(wanted))
         raise PrecisionError(
             f"tolerance: the trade-off curve after {self._compositions} compositions is known to"
-            f" {rounded_up(worst, 3)} at worst,"
-            f" {self._tolerance:.3g} was asked for"
-            + (f": allow {1.1 * worst:.2g}" if 1.1 * worst <= 1.0 else ": losses above 600 nats decide there")
+            f" {rounded_up(worst, 3)} at worst, which misses the tolerance {self._tolerance:.3g}"
+            + (f"; allow {1.1 * worst:.2g}" if 1.1 * worst <= 1.0 else ", because losses above 600 nats matter")
         )
 
     def _reach(self) -> float:
-        """Return an ε beyond which δ tells no more than the events that reveal the input do.
+        """Return an ε beyond which δ is about the mass of the events that reveal the input.
 
         Only the choice of the nodes depends on it, no bound does.
         """

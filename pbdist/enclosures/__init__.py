@@ -4,18 +4,18 @@ from pbdist.enclosures.bounds import (
     USUAL_PART,
     Fineness,
     any_enclosed,
+    compute_enclosed_states,
     delta_bounds,
     enclosed_counts,
     enclosed_epsilon_table,
-    states_to_keep,
 )
 
 __all__ = [
     "USUAL_PART",
     "Fineness",
     "any_enclosed",
+    "compute_enclosed_states",
     "delta_bounds",
     "enclosed_counts",
     "enclosed_epsilon_table",
-    "states_to_keep",
 ]

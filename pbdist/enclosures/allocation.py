@@ -138,15 +138,15 @@ def _dominating_product(x: Dominating, y: Dominating, plan: Plan) -> Dominating:
     count = x.count + y.count
     infinite = (x.count * x.infinite * y.total + y.count * y.infinite * x.total) / count * (1.0 + 16.0 * _U)
     stage = plan.stage(count)
-    kept: list[Level | None] = []
+    remaining: list[Level | None] = []
     for level in product(x.levels, y.levels, split_to_both, plan.budget(count)):
         inside, gone = _cut(_from_above(level), stage.top, plan.unit, count)
         infinite = (infinite + gone) * (1.0 + 4.0 * _U)
         rare, usual = _below(inside, stage)
         if rare is not None and stage.bottom is not None:
-            kept.append(_from_above(split_to_both(rare, stage.bottom[0] - rare.exponent)))
-        kept.append(usual)
-    levels = _arranged(gathered(kept), stage, plan.unit, split_to_both)
+            remaining.append(_from_above(split_to_both(rare, stage.bottom[0] - rare.exponent)))
+        remaining.append(usual)
+    levels = _arranged(gathered(remaining), stage, plan.unit, split_to_both)
     return Dominating(tuple(_from_above(level) for level in levels), infinite, count, max(x.shift, y.shift))
 
 
@@ -209,8 +209,8 @@ def _dominated_product(x: Dominated, y: Dominated, plan: Plan) -> Dominated:
         own = gathered([*first, *second])
     rows = []
     for levels in (own, other):
-        kept = [_usual(level, stage, plan.unit) for level in levels]
-        rows.append(_arranged(gathered(kept), stage, plan.unit, merged_in_halves))
+        remaining = [_usual(level, stage, plan.unit) for level in levels]
+        rows.append(_arranged(gathered(remaining), stage, plan.unit, merged_in_halves))
     return Dominated(rows[0], rows[1], count)
 
 
@@ -221,11 +221,11 @@ def _usual(level: Level, stage: Stage, unit: float) -> Level | None:
 
 
 #: A mass below this has no reliable loss.
-_FAINT = 1e-280
+_MIN_MASS = 1e-280
 #: An event of which a mass is known worse than this, relatively, is left out.
-_UNKNOWN = 0.3
-#: What is told as the error of losses that are names alone, nats.
-_OF_NAMES = 1e-12
+_MAX_DOUBT = 0.3
+#: The declared error of losses that are mere labels, nats.
+_LABEL_ERROR = 1e-12
 
 
 def dominating_pair(total: Dominating, unit: float) -> FinitePair:
@@ -234,9 +234,9 @@ def dominating_pair(total: Dominating, unit: float) -> FinitePair:
     # P_A of an event may be larger by the shift, which its loss then is off by.
     b = b * (1.0 + 2.0 * total.shift + 4.0 * _U)
     a = b * (sums / total.count)
-    reliable = (a > _FAINT) & (b > _FAINT)
+    reliable = (a > _MIN_MASS) & (b > _MIN_MASS)
     # Any event can be had from one that only A has and one that only B has.
-    only_a = total.infinite * (1.0 + 2.0 * total.shift) + _sum_above(a, ~reliable) + _FAINT
+    only_a = total.infinite * (1.0 + 2.0 * total.shift) + _sum_above(a, ~reliable) + _MIN_MASS
     only_b = _sum_above(b, ~reliable)
     loss = np.log(sums[reliable] / total.count)
     order = np.argsort(loss, kind="stable")
@@ -274,7 +274,7 @@ def dominated_pair(total: Dominated) -> FinitePair:
             atoms_b=MassBounds(b_lower[order], b_upper[order]),
             only_a=MassBounds.zeros(1),
             only_b=MassBounds.zeros(1),
-            loss_error=_OF_NAMES,
+            loss_error=_LABEL_ERROR,
         )
     )
 
@@ -298,6 +298,6 @@ def _known(own: Level, other: Level) -> FloatArray:
         rows += [lower, level.upper[part]]
     values = np.array(rows)
     a_lower, a_upper, b_lower, b_upper = values
-    good = (a_lower > _FAINT) & (b_lower > _FAINT)
-    good &= (a_upper - a_lower <= _UNKNOWN * a_lower) & (b_upper - b_lower <= _UNKNOWN * b_lower)
+    good = (a_lower > _MIN_MASS) & (b_lower > _MIN_MASS)
+    good &= (a_upper - a_lower <= _MAX_DOUBT * a_lower) & (b_upper - b_lower <= _MAX_DOUBT * b_lower)
     return np.asarray(values[:, good])

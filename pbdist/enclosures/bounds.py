@@ -1,4 +1,4 @@
-"""Bounds of rounds with pairs that are known through enclosures alone: what `pbdist.pld` offers for other ones."""
+"""Bounds of rounds with enclosed pairs: the counterparts of the functions of `pbdist.pld`."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -13,20 +13,20 @@ from pbdist.enclosures.gaussian_ratio import GaussianRatio
 from pbdist.enclosures.spacings import chosen_plan
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import ElementaryPair, Enclosure, Gaussian, RandomAllocation, Reversed
-from pbdist.pld import EpsilonTable, KeptStates, TightBounds, epsilon_table, kept_states, tight_bounds
+from pbdist.pld import EpsilonTable, SavedStates, TightBounds, compute_states, epsilon_table, tight_bounds
 from pbdist.types import FloatArray, IntArray
 
-#: Enclosures that are kept from one call to the next.
-_KEPT = 4
+#: Cached enclosures.
+_CACHED = 4
 
 
 @dataclass(frozen=True)
 class Fineness:
-    """How closely an enclosure encloses."""
+    """The precision of an enclosure."""
 
     #: Points in a standard deviation, about. The relative distance of both δ falls as its square.
     resolution: float
-    #: Mass of one pair that may become infinite above, and be left out below.
+    #: Mass of one pair that may become infinite above and be left out below.
     lost: float
     #: The smallest δ of one pair that matters.
     matters: float
@@ -38,7 +38,7 @@ def any_enclosed(counts: Mapping[ElementaryPair, int]) -> bool:
 
 
 def enclosed_counts(counts: Mapping[ElementaryPair, int], fineness: Fineness) -> dict[ElementaryPair, int]:
-    """Return the pairs of a round, those without masses of their own replaced by enclosures."""
+    """Return the pairs of a round with enclosures in place of enclosed pairs."""
     result: dict[ElementaryPair, int] = {}
     for pair, count in counts.items():
         standing = _standing_for(pair, fineness) if pair.enclosed else pair
@@ -47,9 +47,9 @@ def enclosed_counts(counts: Mapping[ElementaryPair, int], fineness: Fineness) ->
 
 
 def gaussian_counts(counts: Mapping[ElementaryPair, int], *, above: bool) -> dict[ElementaryPair, int]:
-    """Return the pairs of a round, those that are enclosed replaced by Gaussian noise (Theorem 48).
+    """Return the pairs of a round with Gaussian noise in place of enclosed pairs (Theorem 48).
 
-    It dominates them with `above`, else they dominate it: wide, but known for every amount of noise.
+    With `above` it dominates them, else they dominate it: wide, but known for every amount of noise.
     """
     result: dict[ElementaryPair, int] = {}
     for pair, count in counts.items():
@@ -67,7 +67,7 @@ def _standing_for(pair: ElementaryPair, fineness: Fineness) -> ElementaryPair:
     raise InvalidInputError(f"mechanism: expected one that can be enclosed, got {shown(pair)}")
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED)
 def _allocation(pair: RandomAllocation, fineness: Fineness) -> ElementaryPair:
     if pair.steps == 1:
         return Gaussian(pair.scale, pair.sensitivity)
@@ -79,50 +79,50 @@ def _allocation(pair: RandomAllocation, fineness: Fineness) -> ElementaryPair:
     )
 
 
-#: After so many finer enclosures that bring nothing no more are tried.
-_IDLE = 2
-#: Enclosures that are tried; resolutions, relative to what the tolerance takes: of the first one, at most, of all.
-_ATTEMPTS, _RESOLUTION, _FIRST, _FINEST = 5, 2.5, 80.0, 10000.0
-#: About by how much, times the square of the resolution, bounds are apart by the enclosure alone.
-_APART = 1.0
-#: Where between its bounds ln δ mostly is: splits add about 4/3 of the variance that cells take away.
+#: Finer enclosures without an improvement after which no more are tried.
+_MAX_IDLE = 2
+#: Enclosures tried at most; the resolution times √tolerance; the largest first resolution, and the largest one.
+_MAX_ATTEMPTS, _RESOLUTION_FACTOR, _FIRST_RESOLUTION, _MAX_RESOLUTION = 5, 2.5, 80.0, 10000.0
+#: About the relative distance of bounds by the enclosure alone, times the square of the resolution.
+_ENCLOSURE_WIDTH = 1.0
+#: The usual place of ln δ between its bounds: splits add about 4/3 of the variance that cells take away.
 USUAL_PART = 0.43
-#: The first resolution where a δ is to be decided by bounds that narrow, relative to 1 / √tolerance: likely to do.
-_OF_DECIDING = 1.2
-#: Part of the tolerance that a finer enclosure aims at, and by what factors it is finer.
-_AIM, _LEAST, _MOST = 0.6, 1.3, 24.0
-#: Part of the tolerance that lost mass may take of the smallest δ, which is first taken to be no smaller than this.
-_OF_LOST, _USUAL_DELTA = 0.03, 1e-10
-#: Part of the δ that matters from which on a δ is told as well.
-_TOLD = 0.5
-#: Part of it below which bounds need not be close.
-_BELOW = 0.02
-#: No mass smaller than this is told from none.
+#: The first resolution times √tolerance for a decision on a δ: likely to be sufficient.
+_DECISION_RESOLUTION = 1.2
+#: Fraction of the tolerance that a finer enclosure aims at, and limits of its refinement.
+_TARGET_FRACTION, _MIN_REFINEMENT, _MAX_REFINEMENT = 0.6, 1.3, 24.0
+#: Lost mass relative to the tolerance and the smallest δ, and the first guess of that δ.
+_LOST_FRACTION, _FIRST_DELTA = 0.03, 1e-10
+#: Bounds on a δ above this fraction of the smallest δ that matters are judged.
+_JUDGED_FRACTION = 0.5
+#: Below this fraction of it bounds need not be close.
+_FLOOR_FRACTION = 0.02
+#: Smaller masses count as 0.
 _MIN_LOST = 1e-130
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What bounds are for."""
+class Question:
+    """The required precision of bounds through enclosures."""
 
-    #: Relative width that is aimed at.
+    #: The required relative width.
     tolerance: float
-    #: A δ below which none is aimed at.
+    #: Below this δ no width is required.
     floor: float
     #: Enclosed pairs in all rounds.
     leaves: int
-    #: A δ from which δ need only be told.
-    decides: float | None = None
+    #: A δ: bounds may be wide if they show on which side of it δ lies.
+    decision_delta: float | None = None
 
     def fineness(self, resolution: float, delta: float) -> Fineness:
         """The fineness for a δ of that size."""
         matters = max(max(delta, self.floor) / self.leaves, _MIN_LOST)
-        return Fineness(resolution, max(_OF_LOST * self.tolerance * matters, _MIN_LOST), matters)
+        return Fineness(resolution, max(_LOST_FRACTION * self.tolerance * matters, _MIN_LOST), matters)
 
 
 @dataclass(frozen=True)
 class Aim:
-    """What bounds through an enclosure can be expected to reach: no more need be aimed at."""
+    """The precision that bounds through one enclosure can reach."""
 
     #: Relative width.
     tolerance: float
@@ -132,11 +132,11 @@ class Aim:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Bounds, whatever of, of one shape."""
+    """Bounds on δ or ε; arrays of one shape."""
 
     lower: FloatArray
     upper: FloatArray
-    #: Their relative distance, 0 where nothing closer is aimed at, infinite where nothing is known from below.
+    #: Their relative distance; 0 where no closer bounds are required, infinite without a lower bound.
     width: FloatArray
     #: δ at each, from below.
     delta: FloatArray
@@ -144,75 +144,71 @@ class Found:
 
 def refined(
     counts: Mapping[ElementaryPair, int],
-    asked: Asked,
+    question: Question,
     solve: Callable[[Mapping[ElementaryPair, int], Aim, Found | None], Found],
 ) -> tuple[Mapping[ElementaryPair, int], Found]:
-    """Let bounds be computed with finer and finer enclosures; return the last ones, and the bounds.
+    """Compute bounds with finer and finer enclosures, until they meet the tolerance; return the last ones of both.
 
-    Parameters
-    ----------
-    counts : mapping of ElementaryPair to int
-        What one round consists of.
-    asked : Asked
-    solve : callable
-        Computes bounds from enclosures, as closely as the aim says, with the best ones so far, which it keeps where
-        they are better.
-
-    Returns
-    -------
-    (mapping of ElementaryPair to int, Found)
-        The enclosures with which bounds met the tolerance, or the finest ones.
+    `solve` computes bounds from enclosures to the precision of the aim, no worse than the best ones so far.
     """
-    wanted = _RESOLUTION / math.sqrt(asked.tolerance)
-    first = _FIRST if asked.decides is None else max(_FIRST, _OF_DECIDING / math.sqrt(asked.tolerance))
-    fineness = asked.fineness(min(wanted, first, _FINEST), asked.decides or _USUAL_DELTA)
+    wanted = _RESOLUTION_FACTOR / math.sqrt(question.tolerance)
+    first = (
+        _FIRST_RESOLUTION
+        if question.decision_delta is None
+        else max(_FIRST_RESOLUTION, _DECISION_RESOLUTION / math.sqrt(question.tolerance))
+    )
+    fineness = question.fineness(min(wanted, first, _MAX_RESOLUTION), question.decision_delta or _FIRST_DELTA)
     found: Found | None = None
     attempt = idle = 0
     while True:
         attempt += 1
         enclosures = enclosed_counts(counts, fineness)
-        tolerance = max(asked.tolerance, 2.0 * _APART / fineness.resolution**2)
+        tolerance = max(question.tolerance, 2.0 * _ENCLOSURE_WIDTH / fineness.resolution**2)
         before = found
-        found = solve(enclosures, Aim(tolerance, max(asked.floor, _BELOW * fineness.matters * asked.leaves)), found)
-        finer = _finer(fineness, found, asked)
+        found = solve(
+            enclosures, Aim(tolerance, max(question.floor, _FLOOR_FRACTION * fineness.matters * question.leaves)), found
+        )
+        finer = _finer(fineness, found, question)
         idle = 0 if before is None or _gains(before, found) else idle + 1
-        if finer == fineness or attempt == _ATTEMPTS or idle == _IDLE:
+        if finer == fineness or attempt == _MAX_ATTEMPTS or idle == _MAX_IDLE:
             return enclosures, found
         fineness = finer
 
 
 def _gains(before: Found, found: Found) -> bool:
-    """Whether bounds of which nothing is known have become fewer, or known ones closer."""
+    """Whether unknown bounds have become fewer, or known ones closer."""
     unknown, known = np.isinf(found.width), np.isfinite(found.width)
     return bool((unknown < np.isinf(before.width)).any() or (found.width[known] < before.width[known]).any())
 
 
-def kept_fineness(asked: Asked) -> Fineness:
-    """Return the fineness for states that are to be kept, whose bounds are looked at everywhere."""
-    return asked.fineness(min(2.0 * _RESOLUTION / math.sqrt(asked.tolerance), _FINEST), asked.floor)
+def saved_state_fineness(question: Question) -> Fineness:
+    """Return the fineness for saved states, whose bounds are read everywhere."""
+    return question.fineness(
+        min(2.0 * _RESOLUTION_FACTOR / math.sqrt(question.tolerance), _MAX_RESOLUTION), question.floor
+    )
 
 
-def _finer(fineness: Fineness, found: Found, asked: Asked) -> Fineness:
-    """Return a fineness with which bounds may be closer; the same where they are close, or none is finer."""
-    missed = found.width > asked.tolerance
+def _finer(fineness: Fineness, found: Found, question: Question) -> Fineness:
+    """Return a fineness for closer bounds; the same one if they are close, or no finer one helps."""
+    missed = found.width > question.tolerance
     if not missed.any():
         return fineness
     smallest = float(np.min(found.delta[missed]))
-    # Where much is lost, or too small a δ matters, that is why bounds are apart.
-    told = missed & np.isfinite(found.width) & (found.delta >= _TOLD * asked.leaves * fineness.matters)
+    # Bounds on a δ of which much is lost, or that is too small to matter, are apart for that reason.
+    judged = missed & np.isfinite(found.width) & (found.delta >= _JUDGED_FRACTION * question.leaves * fineness.matters)
     resolution = fineness.resolution
-    if told.any() or asked.fineness(resolution, smallest).matters >= fineness.matters:
-        widest = float(np.max(found.width[told], initial=_APART / resolution**2))
-        factor = min(max(math.sqrt(widest / (_AIM * asked.tolerance)), _LEAST), _MOST)
-        resolution = min(resolution * factor, _FINEST)
-    finer = asked.fineness(resolution, smallest)
-    return fineness if resolution == fineness.resolution and finer.matters > _TOLD * fineness.matters else finer
+    if judged.any() or question.fineness(resolution, smallest).matters >= fineness.matters:
+        widest = float(np.max(found.width[judged], initial=_ENCLOSURE_WIDTH / resolution**2))
+        factor = min(max(math.sqrt(widest / (_TARGET_FRACTION * question.tolerance)), _MIN_REFINEMENT), _MAX_REFINEMENT)
+        resolution = min(resolution * factor, _MAX_RESOLUTION)
+    finer = question.fineness(resolution, smallest)
+    return (
+        fineness if resolution == fineness.resolution and finer.matters > _JUDGED_FRACTION * fineness.matters else finer
+    )
 
 
-#: Bounds are to be this part of the distance apart at which they would just tell a δ, were it where it mostly is.
-_TELLING = 1.0
-#: Where bounds through enclosures are relatively wider than this, simpler ones are looked at.
-_WIDE = 0.05
+#: Relative width of bounds through enclosures beyond which Gaussian bounds are computed too.
+_WIDE_BRACKET = 0.05
 
 
 def delta_bounds(
@@ -223,14 +219,16 @@ def delta_bounds(
     *,
     known: tuple[FloatArray, FloatArray] | None,
 ) -> TightBounds:
-    """Bound δ for every r and ε; all is that of `tight_bounds`.
+    """Bound δ for every r and ε, as `tight_bounds` does.
 
-    Of enclosures the bounds of all that were tried are kept, and the width is the smallest one.
+    The bounds are the best ones of all enclosures, and the width is the smallest one.
     """
-    asked = _asked(counts, rounds, request.tolerance, request.floor, request.decision_delta)
+    question = _question_of(counts, rounds, request.tolerance, request.floor, request.decision_delta)
     if request.given_width:
-        # No tolerance is aimed at: the enclosure is as fine as is likely to be enough.
-        return tight_bounds(enclosed_counts(counts, kept_fineness(asked)), rounds, epsilon, request, known=known)
+        # Without a tolerance the enclosure is as fine as is likely to be sufficient.
+        return tight_bounds(
+            enclosed_counts(counts, saved_state_fineness(question)), rounds, epsilon, request, known=known
+        )
     coarse = replace(request, strict=False, accept_unimprovable=False)
     widths: list[float] = []
 
@@ -239,10 +237,10 @@ def delta_bounds(
         aimed = replace(coarse, tolerance=aim.tolerance, floor=aim.floor)
         found = tight_bounds(enclosures, rounds, epsilon, aimed, known=best)
         widths.append(found.width)
-        return _looked_at(found, asked, joint_directions=request.joint_directions)
+        return _looked_at(found, question, joint_directions=request.joint_directions)
 
-    enclosures, best = refined(counts, asked, solve)
-    if (best.width > _WIDE).any():
+    enclosures, best = refined(counts, question, solve)
+    if (best.width > _WIDE_BRACKET).any():
         above = tight_bounds(gaussian_counts(counts, above=True), rounds, epsilon, coarse)
         below = tight_bounds(gaussian_counts(counts, above=False), rounds, epsilon, coarse)
         best = replace(
@@ -250,46 +248,46 @@ def delta_bounds(
         )
     if request.decision_delta is not None and not (best.width > request.tolerance).any():
         return TightBounds(best.lower, best.upper, min(widths))
-    # What meets the tolerance is known, and is not computed again; each point that misses it is refused, or looked at.
+    # Points that meet the tolerance are not computed again; the others are refused, or shown to be unimprovable.
     found = tight_bounds(enclosures, rounds, epsilon, request, known=(best.lower, best.upper))
     return replace(found, width=min(widths))
 
 
-def _asked(
+def _question_of(
     counts: Mapping[ElementaryPair, int],
     rounds: IntArray,
     tolerance: float,
     floor: float,
-    decides: float | None = None,
-) -> Asked:
+    decision_delta: float | None = None,
+) -> Question:
     leaves = int(np.max(rounds)) * sum(count for pair, count in counts.items() if pair.enclosed)
-    return Asked(tolerance, floor, leaves, decides)
+    return Question(tolerance, floor, leaves, decision_delta)
 
 
-def _looked_at(found: TightBounds, asked: Asked, *, joint_directions: bool) -> Found:
-    """Tell how far apart bounds are, where they are to be close."""
+def _looked_at(found: TightBounds, question: Question, *, joint_directions: bool) -> Found:
+    """Measure the distance of bounds where they are required to be close."""
     lower, upper = found.log_lower, found.log_upper
     if joint_directions:
         lower = np.broadcast_to(np.max(lower, axis=0), lower.shape)
-    log_floor = math.log(asked.floor) if asked.floor > 0.0 else -math.inf
+    log_floor = math.log(question.floor) if question.floor > 0.0 else -math.inf
     met = (upper <= lower) | (upper <= log_floor)
     with np.errstate(invalid="ignore", over="ignore"):
         gap = np.where(met, 0.0, np.expm1(np.minimum(upper - lower, 700.0)))
         gap = np.where(np.isnan(gap), np.inf, gap)
-        if asked.decides is not None:
-            weight = _decided(lower, upper, asked)
+        if question.decision_delta is not None:
+            weight = _decided(lower, upper, question)
             gap = np.where(weight > 0.0, gap * weight, 0.0)
     return Found(found.log_lower, found.log_upper, np.asarray(gap), np.exp(lower))
 
 
-def _decided(lower: FloatArray, upper: FloatArray, asked: Asked) -> FloatArray:
-    """Weigh distances: 0 where bounds tell on which side of a δ the larger direction lies, else what it takes."""
-    goal = math.log(asked.decides or 1.0)
+def _decided(lower: FloatArray, upper: FloatArray, question: Question) -> FloatArray:
+    """Weigh distances: 0 if bounds show on which side of a δ the larger direction lies, else by what is missing."""
+    goal = math.log(question.decision_delta or 1.0)
     low, high = np.max(lower, axis=0), np.max(upper, axis=0)
     with np.errstate(invalid="ignore"):
         above = low + USUAL_PART * (high - low) - goal
-        needed = np.maximum(_TELLING * np.maximum(above / USUAL_PART, -above / (1.0 - USUAL_PART)), asked.tolerance)
-    weight = np.where((high <= goal) | (low > goal), 0.0, asked.tolerance / needed)
+        needed = np.maximum(np.maximum(above / USUAL_PART, -above / (1.0 - USUAL_PART)), question.tolerance)
+    weight = np.where((high <= goal) | (low > goal), 0.0, question.tolerance / needed)
     return np.asarray(np.broadcast_to(weight, lower.shape))
 
 
@@ -301,10 +299,10 @@ def enclosed_epsilon_table(
     tolerance: float,
     joint_directions: bool,
 ) -> EpsilonTable:
-    """Bound ε for every r and δ; all is that of `epsilon_table`."""
+    """Bound ε for every r and δ, as `epsilon_table` does."""
     if not delta.all():
         return _with_pure(counts, rounds, delta, tolerance=tolerance, joint_directions=joint_directions)
-    asked = _asked(counts, rounds, tolerance, float(np.min(delta)))
+    question = _question_of(counts, rounds, tolerance, float(np.min(delta)))
 
     def solve(enclosures: Mapping[ElementaryPair, int], aim: Aim, before: Found | None) -> Found:
         found = epsilon_table(enclosures, rounds, delta, tolerance=aim.tolerance, joint_directions=joint_directions)
@@ -316,13 +314,17 @@ def enclosed_epsilon_table(
         apart = np.where(np.isnan(apart), np.inf, apart)
         return Found(lower, upper, apart, delta + np.zeros(lower.shape))
 
-    _, best = refined(counts, asked, solve)
-    if (best.width > _WIDE).any():
-        above = epsilon_table(
-            gaussian_counts(counts, above=True), rounds, delta, tolerance=tolerance, joint_directions=joint_directions
-        )
-        below = epsilon_table(
-            gaussian_counts(counts, above=False), rounds, delta, tolerance=tolerance, joint_directions=joint_directions
+    _, best = refined(counts, question, solve)
+    if (best.width > _WIDE_BRACKET).any():
+        above, below = (
+            epsilon_table(
+                gaussian_counts(counts, above=side),
+                rounds,
+                delta,
+                tolerance=tolerance,
+                joint_directions=joint_directions,
+            )
+            for side in (True, False)
         )
         return EpsilonTable(rounds, delta, np.maximum(best.lower, below.lower), np.minimum(best.upper, above.upper))
     return EpsilonTable(rounds, delta, best.lower, best.upper)
@@ -350,9 +352,9 @@ def _with_pure(
     return EpsilonTable(rounds, delta, lower, upper)
 
 
-def states_to_keep(
+def compute_enclosed_states(
     counts: Mapping[ElementaryPair, int], rounds: IntArray, epsilon: FloatArray, *, tolerance: float, floor: float
-) -> KeptStates:
-    """Return states to be kept; all is that of `kept_states`. Enclosures are as fine as is likely to be enough."""
-    enclosed = enclosed_counts(counts, kept_fineness(_asked(counts, rounds, tolerance, floor)))
-    return kept_states(enclosed, rounds, epsilon, tolerance=tolerance, floor=floor)
+) -> SavedStates:
+    """Return the states of `compute_states`, through enclosures as fine as is likely to be sufficient."""
+    enclosed = enclosed_counts(counts, saved_state_fineness(_question_of(counts, rounds, tolerance, floor)))
+    return compute_states(enclosed, rounds, epsilon, tolerance=tolerance, floor=floor)

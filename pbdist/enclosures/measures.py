@@ -216,7 +216,7 @@ def _convolution(x: FloatArray, y: FloatArray, budget: float) -> tuple[FloatArra
 
 
 def _errors_of_product(x: Level, y: Level) -> FloatArray:
-    """Bound x's errors convolved with y from above, and y's errors with x: block by block, alike within each.
+    """Bound x's errors convolved with y from above, and y's errors with x: block by block, with one bound for each.
 
     Element k of block K of the result is a sum over the blocks I of x; element i of block I meets element k - i of y,
     which lies in block K - I or the one before.

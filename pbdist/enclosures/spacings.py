@@ -129,17 +129,8 @@ class Plan:
 def chosen_plan(ratio: float, steps: int, resolution: float, lost: float, matters: float) -> Plan:
     """Choose the levels for steps of Gaussian noise.
 
-    Parameters
-    ----------
-    ratio : float
-        Sensitivity / scale.
-    steps : int
-    resolution : float
-        Spacings in a standard deviation of a sum, about.
-    lost : float
-        Mass that may become infinite.
-    matters : float
-        The smallest δ that matters.
+    `ratio` is sensitivity / scale; a standard deviation of a sum has about `resolution` spacings; the mass `lost` may
+    become infinite; `matters` is the smallest δ that matters.
     """
     depth, step = -math.log(lost), _STEP / resolution
     usual, deviation = _usual(ratio, steps)

@@ -1,7 +1,7 @@
 """Plan the convolution of two vectors by chunks: how many, where shorter ones are tried, and which towers go apart.
 
 Every way of cutting gives values and a valid bound for them. Where the chunk plan expects a coarse bound, shorter
-chunks are tried for those output blocks alone, and of each element the value with the smaller bound is kept. All of
+chunks are tried for those output blocks alone, and of each element the value with the smaller bound is taken. All of
 that is decided from a `Survey` of the vectors, before anything is transformed.
 """
 
@@ -71,7 +71,7 @@ class ConvolutionPlan:
 
 
 def plan_chunks(x: Vector, y: Vector, survey: Survey = IN_MEMORY) -> ConvolutionPlan | None:
-    """ChunkPlan the convolution of two vectors by chunks, or tell by None that it is to be summed directly.
+    """Plan the convolution of two vectors by chunks; None if it is to be summed directly.
 
     They are finite and non-negative, and their first and last elements above 0. `survey` looks at them.
     """
@@ -129,7 +129,7 @@ class _Cut:
         self.exponents = self.x.exponent, self.y.exponent
 
     def planned(self, wanted: BoolArray | None = None) -> ChunkPlan:
-        """ChunkPlan the blocks that are wanted, or all."""
+        """Plan the wanted blocks, or all."""
         return plan_blocks(self.segments_x, self.segments_y, self.chunk, wanted)
 
     def blocks_of(self, start: int, stop: int) -> slice:
@@ -145,7 +145,7 @@ def _in_chunks(x: Vector, chunk: int, other: Chunks | None, survey: Survey) -> C
 
 
 def _finer_levels(x: Vector, y: Vector, cut: _Cut, lost: BoolArray, survey: Survey) -> Iterator[Level]:
-    """ChunkPlan finer cuts for the blocks that lose accuracy."""
+    """Plan finer cuts for the blocks that lose accuracy."""
     for chunks in _CHUNKS[1:]:
         if not lost.any() or cut.chunk == _SHORTEST:
             return

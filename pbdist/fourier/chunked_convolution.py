@@ -158,20 +158,11 @@ def add_blocks(
     back: FloatArray | None,
     row: int,
 ) -> None:
-    """Transform some blocks of a run back and add them to the output.
+    """Transform some blocks of a run back and add them to rows of the output.
 
-    Parameters
-    ----------
-    values, bound : ndarray, shape (k, c)
-        Rows of the output. Every element is fed by two blocks at most, so that their order does not matter.
-    sums : ndarray, shape (b, c + 1)
-        What `block_sums` returned for some blocks.
-    width : ndarray, shape (b,)
-        What `widths` returned for them.
-    back : ndarray or None
-        What `way_back` returned for the run.
-    row : int
-        The row of the first block, which feeds the next row as well; what falls outside the rows is dropped.
+    `sums`, `width` and `back` are those of `block_sums`, `widths` and `way_back`. Every element is fed by two blocks at
+    most, so that their order does not matter. The first block feeds `row` and the next row; parts outside the rows are
+    dropped.
     """
     rows, chunk = values.shape
     count = sums.shape[0]

@@ -49,25 +49,10 @@ class Rounding(Enum):
 def convolve(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Convolve two non-negative vectors.
 
-    Parameters
-    ----------
-    x, y : ndarray, shapes (k,) and (m,)
-        Finite and non-negative; pass the same object twice to save transforms.
+    Returns values and a bound with ``|values - exact| <= bound`` elementwise. The values may be negative by at most the
+    bound. Outside the sum of the supports both are exactly 0. The same input gives the same bits; the same object twice
+    saves transforms.
 
-    Returns
-    -------
-    values, bound : ndarray, shape (k + m - 1,)
-        Elementwise ``|values - exact| <= bound``. The values may be negative by as much as the bound says. Outside
-        the sum of the supports both are exactly 0. The same input gives the same bits.
-
-    Raises
-    ------
-    InvalidInputError
-        If a vector is no vector of float64 or empty, holds an element that is negative or not finite, or if the result
-        would overflow.
-
-    Notes
-    -----
     Short or sparse vectors are summed directly, with a relative error of (terms + 2) u in every element; the others go
     through chunks, with the bound of `blocks`.
     """
@@ -98,26 +83,9 @@ def supported_convolution(x: FloatArray, y: FloatArray, terms: int) -> tuple[Flo
 def rounded_convolution(x: FloatArray, y: FloatArray, rounding: Rounding, mass_limit: float = np.inf) -> FloatArray:
     """Convolve two vectors that are bounds of exact masses on one side, and stay on that side.
 
-    Parameters
-    ----------
-    x, y : ndarray
-        As `convolve` takes them.
-    rounding : Rounding
-        The side.
-    mass_limit : float, optional
-        What no exact mass of the result exceeds. It keeps upper values finite when the rounding of astronomically many
-        compositions has made them meaningless.
-
-    Returns
-    -------
-    ndarray
-        With `UP`, at least the exact convolution in every element; with `DOWN`, at most, and at least 0, which every
-        mass is.
-
-    Raises
-    ------
-    InvalidInputError
-        As `convolve`.
+    With `UP` every element is at least that of the exact convolution; with `DOWN` it is at most that, and at least 0.
+    No exact mass of the result exceeds `mass_limit`, which keeps upper values finite when the rounding of
+    astronomically many compositions has made them meaningless.
     """
     return rounded(*convolve(x, y), rounding, mass_limit)
 

@@ -23,7 +23,7 @@ LONGEST = 1 << 18
 _LARGEST_EXPONENT = 900.0
 #: Bits a segment of a tilt at most: so no tilted element is above 2^201.
 _STEEPEST = 400.0
-#: A tilt will do where it loses so many bits more than the best one.
+#: A tilt is sufficient if it loses at most this many bits more than the best one.
 _MORE = 3.0
 #: Bits that a sum of errors has below the sum of masses, about.
 _PRECISION = 42.0
@@ -51,7 +51,7 @@ class Allowance:
 class Needs:
     """What must be known of a result: masses of losses under the factors e^{∓loss/2}.
 
-    Such a mass need be known no better than the masses beyond it together, which tell as much of every δ.
+    Such a mass need be known no better than the masses beyond it together, which affect every δ as much.
     """
 
     #: Nats from element to element.
@@ -142,7 +142,7 @@ def _taken(values: FloatArray, positions: IntArray) -> FloatArray:
 def runs_of(
     segments_x: FloatArray, segments_y: FloatArray, segment: int, level: Level, highest: FloatArray
 ) -> list[Run] | None:
-    """Choose tilts and the ranges of output segments that they serve, or tell by None that tilts do not serve."""
+    """Choose tilts and the ranges of output segments that they serve, or return None if tilts do not serve."""
     want, relevant, spare = level.want, level.relevant, level.spare
     tilts = np.clip(_candidates(highest, relevant), -_STEEPEST, _STEEPEST) / segment
     tilts = np.round(tilts / _UNIT) * _UNIT
@@ -238,7 +238,7 @@ def _hull(positions: IntArray, heights: FloatArray) -> IntArray:
 def _candidates(highest: FloatArray, relevant: BoolArray) -> FloatArray:
     """Tilts, in bits a segment, that level the upper hull around what is relevant, segment by segment."""
     begin, end = np.flatnonzero(relevant)[[0, -1]]
-    # A segment more on either side tells the slope at the ends.
+    # The slope at the ends takes a segment more on either side.
     begin, end = max(int(begin) - 1, 0), min(int(end) + 2, highest.size)
     positions = begin + np.flatnonzero(highest[begin:end] > -math.inf)
     heights = highest[positions]
@@ -395,7 +395,7 @@ def _run(x: _Stack, y: _Stack, runs: Sequence[Run], out: tuple[FloatArray, Float
     size = values.shape[1]
     length = good_length(size)
     error = (3.0 * transform_error(length) + 45.0 * UNIT_ROUNDOFF) * 1.002
-    # Norms of rows far below the others may underflow: what is there is told by the rows themselves.
+    # Norms of rows far below the others may underflow: the rows themselves show where masses are.
     underflow = np.where(x.rows.any(axis=1) & y.rows.any(axis=1), _UNDERFLOW, 0.0)
     for run in runs:
         tilted = x.tilted(run.tilt, run.top_x)

@@ -17,11 +17,11 @@ HEADROOM_BITS = 300
 #: In shorter segments a tower costs the others little accuracy.
 _SHORTEST_SEGMENT = 32
 #: A segment is searched when its largest element is at least this part of its sum, ..
-_SHARE = 1.0 / 16.0
+_TOWER_SHARE = 1.0 / 16.0
 #: .. for at most so many neighbours that are so many times larger than the next largest element.
-_NEIGHBOURS, _HEIGHT = 8, 32.0
+_MAX_NEIGHBOURS, _TOWER_HEIGHT = 8, 32.0
 #: More than this are no exceptions.
-_MOST = 16
+_MAX_TOWERS = 16
 
 #: Elements that are looked at together: they stay in a core's cache.
 _SURVEYED = 1 << 16
@@ -97,13 +97,13 @@ def tower_candidates(rows: FloatArray, start: int) -> tuple[int, IntArray]:
     if segments.shape[1] < _SHORTEST_SEGMENT:
         return 0, none
     largest = segments.max(axis=1)
-    suspects = np.flatnonzero((largest > 0.0) & (largest >= _SHARE * segments.sum(axis=1)))
+    suspects = np.flatnonzero((largest > 0.0) & (largest >= _TOWER_SHARE * segments.sum(axis=1)))
     found = [none]
     # With more of them there are no towers.
-    for row in suspects[: _MOST + 1].tolist():
-        top = np.argpartition(segments[row], -_NEIGHBOURS - 1)[-_NEIGHBOURS - 1 :]
+    for row in suspects[: _MAX_TOWERS + 1].tolist():
+        top = np.argpartition(segments[row], -_MAX_NEIGHBOURS - 1)[-_MAX_NEIGHBOURS - 1 :]
         heights = segments[row, top]
-        high = np.sort(top[heights > _HEIGHT * heights.min()])
+        high = np.sort(top[heights > _TOWER_HEIGHT * heights.min()])
         found.append(start + row * segments.shape[1] + high)
     return suspects.size, np.concatenate(found)
 
@@ -115,7 +115,7 @@ def towers_among(candidates: Iterable[tuple[int, IntArray]]) -> IntArray:
         suspects += count
         found.append(positions)
     towers = np.concatenate(found)
-    return towers if suspects <= _MOST and towers.size <= _MOST else found[0]
+    return towers if suspects <= _MAX_TOWERS and towers.size <= _MAX_TOWERS else found[0]
 
 
 class Survey(Protocol):
@@ -173,7 +173,7 @@ _FLAT_BITS = 12.0
 _NEGLECTED_BITS = 64.0
 #: An output this many bits below the largest one does not influence the choice.
 _IRRELEVANT_BITS = 1000.0
-#: A tilt will do if an output is at most this many bits below its block's products: few where the output is within so
+#: A tilt is sufficient if an output is at most this many bits below its products: few where the output is within so
 #: many bits of the largest, since their errors add up over many compositions, more elsewhere, ..
 _BULK_BITS = 40.0
 _ENOUGH_IN_BULK, _ENOUGH = 5.0, 12.0

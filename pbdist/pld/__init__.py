@@ -2,17 +2,17 @@
 
 from pbdist.pld.engine import TightBounds, tight_bounds
 from pbdist.pld.inversion import EpsilonTable, epsilon_table
-from pbdist.pld.kept import KeptStates, kept_states
+from pbdist.pld.saved_states import SavedStates, compute_states
 from pbdist.pld.state import LARGEST_READ, PairState, lower_deltas, upper_deltas
 
 __all__ = [
     "LARGEST_READ",
     "EpsilonTable",
-    "KeptStates",
     "PairState",
+    "SavedStates",
     "TightBounds",
+    "compute_states",
     "epsilon_table",
-    "kept_states",
     "lower_deltas",
     "tight_bounds",
     "upper_deltas",

@@ -19,26 +19,26 @@ from pbdist.types import Direction, FloatArray, IntArray
 #: Positions of a leaf, at most.
 MAX_POSITIONS = 1 << 21
 #: Part of the tolerance that the spacing, and that the far part may take.
-_OF_SPACING, _OF_FAR = 0.6, 0.25
+_SPACING_FRACTION, _FAR_FRACTION = 0.6, 0.25
 #: A spacing for pictures that give none, nats.
-_ANY_SPACING = 1e-3
+_DEFAULT_SPACING = 1e-3
 #: Losses are cut so many nats above the largest ε, besides -ln of the tolerance; and at most. The mean of e^{-loss}
 #: under A is 1: of mass that becomes infinite at a loss l only a part e^{ε-l} would come back.
-_MARGIN, _WIDEST_MARGIN = 4.6, 25.0
+_MARGIN, _MAX_MARGIN = 4.6, 25.0
 #: By how much rounding may add to all masses, relative to the tolerance, before it is computed with more care.
-_ADDED = 2e-3
+_ROUNDING_FRACTION = 2e-3
 #: Spacings up to here, nats, keep half of the farthest loss of a product within what e^x may be taken of.
-_WIDEST = 50.0
+_MAX_SPACING = 50.0
 #: Positions of the heaviest atom for each of the spacings that are joined to one, so that it costs few more.
-_POSITIONS_A_TIME = 8
+_POSITIONS_PER_COARSENING = 8
 #: Fewer positions than this are not quicker.
-_FEW = 2048
+_FAR_POSITIONS = 2048
 #: Cores of fewer positions than this are not made coarser, in general and where all losses are multiples of one number.
-_FEWEST, _LATTICE = 512, 1 << 15
+_MIN_COARSENED, _MIN_COARSENED_LATTICE = 512, 1 << 15
 #: From so many expected occurrences on, a loss counts as one that occurs many times.
-_OFTEN = 0.3
+_FREQUENT = 0.3
 #: Largest ratio of the spacings.
-_COARSEST = 512
+_MAX_SPACING_RATIO = 512
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Chosen:
 def chosen_spacings(question: Question, rounds: IntArray) -> FloatArray:
     """About the largest spacings with which the bounds meet: of the state of 1, 2, 4, .. rounds.
 
-    A state of 2^j rounds occurs r / 2^j times in one of r. The spacing is `_ANY_SPACING` where the picture tells none.
+    A state of 2^j rounds occurs r / 2^j times in one of r. Without a picture it is `_DEFAULT_SPACING`.
     """
     top, leaves = int(np.max(rounds)), question.leaves
     allowed = np.full(top.bit_length(), np.inf)
@@ -84,9 +84,9 @@ def chosen_spacings(question: Question, rounds: IntArray) -> FloatArray:
             saddles = question.saddle_points(direction, r)
             sharpest = saddles.sharpness(question.tolerance, max(question.floor, 1e-250))
             if sharpest > 0.0:
-                each = _OF_SPACING * parts / (0.25 * r * leaves * sharpest * stages)
+                each = _SPACING_FRACTION * parts / (0.25 * r * leaves * sharpest * stages)
                 allowed = np.where(parts <= r, np.minimum(allowed, each), allowed)
-    result: FloatArray = np.where(np.isfinite(allowed), np.sqrt(allowed), _ANY_SPACING)
+    result: FloatArray = np.where(np.isfinite(allowed), np.sqrt(allowed), _DEFAULT_SPACING)
     return result
 
 
@@ -110,13 +110,13 @@ def chosen_lattices(
     spacing = float(spacings[0])
     leaves = top * sum(count for _, count in profiles)
     lost = 0.1 * tolerance * max(floor, 1e-290)
-    largest = min(largest, farthest) + min(_MARGIN - math.log(min(tolerance, 1.0)), _WIDEST_MARGIN)
+    largest = min(largest, farthest) + min(_MARGIN - math.log(min(tolerance, 1.0)), _MAX_MARGIN)
     lattices = {profile.lattice for profile, _ in profiles}
     lattice = lattices.pop() if len(lattices) == 1 else 0.0
-    if lattice > _WIDEST:
+    if lattice > _MAX_SPACING:
         # Of such losses one alone reveals the input.
         lattice = 0.0
-    step = math.sqrt(12.0 * _OF_FAR * tolerance / max(math.log2(leaves), 1.0))
+    step = math.sqrt(12.0 * _FAR_FRACTION * tolerance / max(math.log2(leaves), 1.0))
     pictures = [_picture(profile, lost / leaves, leaves, largest) for profile, _ in profiles]
     if lattice > 0.0:
         spacing, coarse, cores = lattice, 1, [0.0] * len(pictures)
@@ -127,7 +127,7 @@ def chosen_lattices(
             # Made coarser it lies on the lattice still.
             count = math.ceil(atom / spacing)
             times = 1 << max(math.floor(math.log2(float(spacings[-1] / spacings[0])) + 1e-9), 0)
-            while _POSITIONS_A_TIME * times > count and times > 1:
+            while _POSITIONS_PER_COARSENING * times > count and times > 1:
                 times //= 2
             spacing = atom / (times * math.ceil(count / times))
         coarse, cores = _far_part(pictures, spacing, step)
@@ -154,17 +154,17 @@ def chosen_lattices(
                 min(high, coarse * (math.floor(core / wide) + 1)),
             )
         )
-        if wide > _WIDEST or inner[1] - inner[0] + (high - low) // coarse > MAX_POSITIONS:
+        if wide > _MAX_SPACING or inner[1] - inner[0] + (high - low) // coarse > MAX_POSITIONS:
             return None
         result.append(Lattice(spacing, coarse, inner, low, high))
     limits = Limits(
         lost,
         step,
         _RARE,
-        _ADDED * tolerance,
+        _ROUNDING_FRACTION * tolerance,
         largest,
         tuple((spacings * (1.0 + 1e-9)).tolist()),
-        _LATTICE if lattice > 0.0 else _FEWEST,
+        _MIN_COARSENED_LATTICE if lattice > 0.0 else _MIN_COARSENED,
     )
     return Chosen(tuple(result), limits)
 
@@ -194,11 +194,11 @@ class _Picture:
         self.reach = max(self.above, _reach(loss[above], np.cumsum(a[above][::-1])[::-1], lost, leaves, largest))
         self.reach += max(self.below, _reach(-loss[~above], np.cumsum(b[~above]), lost, leaves, largest))
         log_u = log_a - 0.5 * loss
-        kept = (loss <= self.above) & (loss >= -self.below)
-        if not kept.any():
+        inside = (loss <= self.above) & (loss >= -self.below)
+        if not inside.any():
             self.loss = self.rarity = np.zeros(0)
             return
-        u = np.where(kept, np.exp(np.minimum(log_u - log_u[kept].max(), 0.0)), 0.0)
+        u = np.where(inside, np.exp(np.minimum(log_u - log_u[inside].max(), 0.0)), 0.0)
         u /= u.sum()
         size = np.abs(loss)
         order = np.argsort(size)
@@ -216,7 +216,7 @@ class _Picture:
         between = np.where(np.isfinite(between), between, 0.0)
         apart = np.where(mixed, distance, 0.0)
         beside = np.array([np.append(0.0, between), np.append(between, 0.0)])
-        self._slopes = np.where(kept, beside, 0.0)[:, order]
+        self._slopes = np.where(inside, beside, 0.0)[:, order]
         self._apart = np.array([np.append(0.0, apart), np.append(apart, 0.0)])[:, order]
         self._farthest = float(np.max(self._apart))
         # The deviation of what lies within each size.
@@ -242,11 +242,11 @@ class _Picture:
 
 def _picture(profile: LossProfile, lost: float, leaves: int, largest: float) -> _Picture:
     """Return the picture of a profile, and keep the last one."""
-    asked = lost, leaves, largest
-    if asked not in profile.pictures:
+    key = lost, leaves, largest
+    if key not in profile.pictures:
         profile.pictures.clear()
-        profile.pictures[asked] = _Picture(profile, lost, leaves, largest)
-    found: _Picture = profile.pictures[asked]
+        profile.pictures[key] = _Picture(profile, lost, leaves, largest)
+    found: _Picture = profile.pictures[key]
     return found
 
 
@@ -254,7 +254,7 @@ def _reach(sizes: FloatArray, beyond: FloatArray, lost: float, leaves: int, larg
     """How far losses of so many leaves together reach: several that are rare, as long as that is not too rare."""
     if sizes.size == 0:
         return 0.0
-    expected = np.clip(leaves * beyond, 1e-300, _OFTEN)
+    expected = np.clip(leaves * beyond, 1e-300, _FREQUENT)
     times = np.floor(np.maximum(math.log(max(lost * leaves, 1e-300)) / np.log(expected), 1.0))
     times = np.where(expected >= lost * leaves, times, 0.0)
     return min(float(np.max(times * sizes)), largest)
@@ -264,13 +264,13 @@ def _far_part(pictures: Sequence[_Picture], spacing: float, step: float) -> tupl
     """Choose how much coarser the far part is, and the core of each pair."""
     best: tuple[float, int, list[float]] | None = None
     coarse = 1
-    while coarse <= _COARSEST:
+    while coarse <= _MAX_SPACING_RATIO:
         wide = coarse * spacing
         cores = [min(picture.core(wide, step), max(picture.above, picture.below)) for picture in pictures]
         positions = 0.0
         for picture, core in zip(pictures, cores, strict=True):
             whole = picture.reach
-            positions += whole / spacing if coarse == 1 else 2.0 * core / spacing + 1.5 * whole / wide + _FEW
+            positions += whole / spacing if coarse == 1 else 2.0 * core / spacing + 1.5 * whole / wide + _FAR_POSITIONS
         if best is None or positions < best[0]:
             best = (positions, coarse, cores)
         coarse *= 2

@@ -22,14 +22,14 @@ from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 #: Relative rounding of the common μ: quotients, squares, counts, sum and root come to less than half of it.
 _RATIO_ERROR = 16.0 * UNIT_ROUNDOFF
 #: Below this μ and ε a second form of the difference is computed, where its masses are above the other number.
-_NARROW, _SMALLEST_TOLD = 1e-3, 1e-280
+_NARROW_RATIO, _SMALLEST_RESOLVED = 1e-3, 1e-280
 _U = UNIT_ROUNDOFF
 #: Loss edges, nats, and exponents that are tried.
 _PROBES: FloatArray = np.geomspace(1e-9, 1e3, 97)
 _EDGES: FloatArray = np.concatenate((-_PROBES[::-1], [0.0], _PROBES))
 _EXPONENTS: FloatArray = np.linspace(0.04, 0.96, 24)
 #: Where ln(1 - δ) is not below this with one exponent, the others are not tried.
-_NEARLY = -1.0
+_MAX_LOG_REST = -1.0
 
 #: Masses of the pairs of a round in one direction, and how often each occurs.
 _Masses = list[tuple[LossMasses, int]]
@@ -56,7 +56,7 @@ def gaussian_bounds(ratio: float, rounds: IntArray, epsilon: FloatArray) -> tupl
     shift = (8.0 * np.abs(epsilon) + 2.0 * larger**2) * UNIT_ROUNDOFF
     lower = _log_difference(smaller, epsilon + np.zeros_like(smaller), np.zeros_like(smaller), upper=False)
     upper = _log_difference(larger, epsilon - shift, shift, upper=True)
-    narrow: BoolArray = (whole < _NARROW) & (epsilon < _NARROW)
+    narrow: BoolArray = (whole < _NARROW_RATIO) & (epsilon < _NARROW_RATIO)
     if narrow.any():
         better = _log_narrow(smaller, epsilon, np.zeros_like(shift), upper=False)
         lower = np.where(narrow, np.maximum(lower, better), lower)
@@ -77,10 +77,10 @@ def _log_narrow(mu: FloatArray, epsilon: FloatArray, shift: FloatArray, *, upper
         left = between * (1.0 + side * (between_error + 8.0 * UNIT_ROUNDOFF)) - taken
         # Two roundings of what is subtracted, of either size.
         left = left + side * 4.0 * UNIT_ROUNDOFF * (between + np.abs(taken))
-        told = (between > _SMALLEST_TOLD) & np.isfinite(left) & (left > 0.0)
-        result = np.log(np.where(told, left, 1.0))
+        resolved = (between > _SMALLEST_RESOLVED) & np.isfinite(left) & (left > 0.0)
+        result = np.log(np.where(resolved, left, 1.0))
     result = result + side * 16.0 * UNIT_ROUNDOFF * (1.0 + np.abs(result))
-    return np.where(told, result, np.inf if upper else -np.inf)
+    return np.where(resolved, result, np.inf if upper else -np.inf)
 
 
 def gaussian_width(ratio: float, rounds: IntArray, epsilon: FloatArray, leaves: int, tolerance: float) -> float:
@@ -176,7 +176,7 @@ def _nearly_all(pairs: _Masses, rounds: IntArray, epsilon: FloatArray) -> FloatA
     for exponents in (np.array([0.5]), _EXPONENTS):
         log_sum, error = _shared(pairs, exponents)
         shared = np.min(r * log_sum + epsilon[:, None] * exponents + r * error, axis=-1)
-        if not (shared < _NEARLY).any():
+        if not (shared < _MAX_LOG_REST).any():
             return np.full(shared.shape, -np.inf)
     parts = [(masses.only_a.lower, masses.bins_a.lower, masses.atoms_a.lower, count) for masses, count in pairs]
     log_total = sum(
@@ -304,26 +304,19 @@ def _loss_error(pair: ElementaryPair, epsilon: FloatArray, direction: Direction)
 
 #: Quotients of at least that are full floats.
 _FAINT = 1e-290
-#: Digits of e^ε: an ε next to a loss is told apart from it.
+#: Digits of e^ε: enough to distinguish an ε from a loss next to it.
 _DIGITS = 60
 #: Outcomes of all rounds joint_directions, at most, and different pairs.
-_MOST, _MAX_PAIRS = 2048, 8
+_MAX_OUTCOMES, _MAX_PAIRS = 2048, 8
 #: Binary digits of all outcomes, times the points and what making them costs, at most.
-_MAX_WORK, _MAKING = 1_500_000_000, 20
+_MAX_WORK, _MAKING_COST = 1_500_000_000, 20
 
 #: Whole numbers in the place of P_A and P_B of each outcome.
 _Outcomes = Sequence[tuple[int, int]]
 
 
 class FewOutcomes:
-    """All outcomes of some rounds.
-
-    Parameters
-    ----------
-    outcomes : sequence of (int, int)
-        P_A and P_B, each times its denominator.
-    denominators : (int, int)
-    """
+    """All outcomes of some rounds. `outcomes` are P_A and P_B, each times its denominator."""
 
     def __init__(self, outcomes: _Outcomes, denominators: tuple[int, int]) -> None:
         of_a, of_b = denominators
@@ -384,7 +377,7 @@ def few_outcomes(counts: Mapping[ElementaryPair, int], rounds: int, points: int)
     leaves, number = rounds * sum(counts.values()), 1
     for pair, count in counts.items():
         number *= math.comb(count * rounds + len(pair.exact_outcomes or ()) - 1, count * rounds)
-        if number > _MOST or number * leaves * _digits(pair) * (points + _MAKING) > _MAX_WORK:
+        if number > _MAX_OUTCOMES or number * leaves * _digits(pair) * (points + _MAKING_COST) > _MAX_WORK:
             return None
     return _composed(tuple(counts.items()), rounds)
 

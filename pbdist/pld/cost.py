@@ -44,7 +44,7 @@ _BYTES_PER_POSITION, _BYTES_PER_LEAF_POSITION = 600, 500
 
 @dataclass(frozen=True)
 class Cost:
-    """What something takes."""
+    """Time and memory of a computation."""
 
     #: On one core.
     seconds: float
@@ -63,7 +63,7 @@ class Cost:
 
 
 def table_cost(question: Question, *, width: float | None, positions: int | None, keep_states: bool) -> Cost:
-    """Return what a table takes; with a spacing or a number of positions given, or states to be kept, by a ladder."""
+    """Return the cost of a table; with a given spacing or number of positions, or with saved states, by a ladder."""
     rows = list(range(question.rounds.size))
     if width is not None or positions is not None:
         return _given_cost(question, width, positions)
@@ -73,10 +73,12 @@ def table_cost(question: Question, *, width: float | None, positions: int | None
         return Cost(0.0, 0)
     if has_transforms(question):
         transforms = TransformRows(question)
-        told = [_transform_cost(question, transforms, row) for row in rows]
-        frequencies = max((number for _, number, _ in told), default=0.0)
-        total = Cost(sum(seconds for seconds, _, _ in told), round(_BYTES_PER_FREQUENCY * frequencies) + _MIN_BYTES)
-        parts = SECONDS_OF_PARTS * sum(left for _, _, left in told)
+        projected = [_transform_cost(question, transforms, row) for row in rows]
+        frequencies = max((number for _, number, _ in projected), default=0.0)
+        total = Cost(
+            sum(seconds for seconds, _, _ in projected), round(_BYTES_PER_FREQUENCY * frequencies) + _MIN_BYTES
+        )
+        parts = SECONDS_OF_PARTS * sum(left for _, _, left in projected)
         by_ladder = ladder_cost(question, rows) if parts > FEW_SECONDS else Cost(math.inf, 0)
         # A ladder bounds many points as quickly as one.
         return total + (by_ladder if 0.0 < by_ladder.seconds < parts else Cost(parts, _MIN_BYTES))

@@ -29,19 +29,18 @@ _SMALLEST_NORMAL = 2.3e-308
 
 #: Width for pairs without any loss, nats.
 TRIVIAL_WIDTH = 1e-6
-#: Passes of few frequencies at most, how much finer the next one is at least and at most, and what it aims at.
-_PASSES, _LEAST, _MOST, _AIM = 3, 0.7, 1.0 / 16.0, 0.75
-#: Projected seconds and bytes of a ladder that need not be climbed, at most: where bounds by transforms are too wide,
-#: or for an excuse.
-_LONGEST, _LARGEST = 30.0, 2_000_000_000
-#: After so many lower bounds of 0 without an excuse no further one is looked at.
-_EXCUSES = 16
+#: Passes of few frequencies at most, the least and the greatest refinement of the next one, and its target fraction.
+_MAX_PASSES, _MIN_REFINEMENT, _MAX_REFINEMENT, _TARGET_FRACTION = 3, 0.7, 1.0 / 16.0, 0.75
+#: Limits on the projected seconds and bytes of an optional ladder.
+_MAX_OPTIONAL_SECONDS, _MAX_OPTIONAL_BYTES = 30.0, 2_000_000_000
+#: After this many lower bounds of 0 that could be improved no further one is checked.
+_MAX_IMPROVABLE = 16
 #: Rows of which the ends are bounded first.
-_FEWEST_ROWS = 6
-#: How closely an excuse is looked at: tolerance where losses are irregular, and on a lattice; climbs; seconds at most.
-_EXCUSE_TOLERANCE, _EXCUSE_CLIMBS, _EXCUSE_SECONDS = (0.1, 1e-4), 2, 5.0
-#: Brackets beyond this are looked at once more, by what holds for every pair.
-_WIDE = 0.05
+_MIN_ROWS = 6
+#: The check that no better bound is possible: tolerance for irregular losses and on a lattice; climbs; seconds at most.
+_CHECK_TOLERANCE, _CHECK_CLIMBS, _MAX_CHECK_SECONDS = (0.1, 1e-4), 2, 5.0
+#: Brackets beyond this are bounded again by `Fallback`.
+_WIDE_BRACKET = 0.05
 #: No ladder looks deeper.
 MIN_FLOOR = 1e-130
 #: ln of a mass of single outcomes below which it counts as 0.
@@ -72,24 +71,8 @@ def tight_bounds(
 ) -> TightBounds:
     """Bound δ for every r and ε.
 
-    Parameters
-    ----------
-    counts : mapping of ElementaryPair to int
-        What one round consists of.
-    rounds : ndarray of int64, shape (R,)
-    epsilon : ndarray, shape (E,)
-        Nats.
-    request : Request
-        How closely.
-    known : (ndarray, ndarray), optional
-        Logarithms of lower and upper bounds that are known already, shape (2, R, E).
-
-    Raises
-    ------
-    PrecisionError
-        If the tolerance is not reached, and the request is strict.
-    InvalidInputError
-        If the losses need more positions than are allowed.
+    `counts` are the pairs of one round; `known` are logarithms of lower and upper bounds, shape (2, R, E). A
+    `PrecisionError` is raised if a strict request is missed, or if the losses need too many positions.
     """
     question = Question(counts, rounds, epsilon, request.tolerance, request.floor, request.joint_directions)
     if request.given_width:
@@ -145,19 +128,19 @@ class _Table:
         if not self._missed_rows():
             return
         # A δ that is little beside the known ones need not be bounded closely.
-        asked = self.question.beside(float(self._judged_lower().min()))
-        self._take_above(bounds_near_the_largest_loss(asked))
-        self._take_above(bounds_below_floor(asked, self.log_upper))
+        relaxed = self.question.beside(float(self._judged_lower().min()))
+        self._take_above(bounds_near_the_largest_loss(relaxed))
+        self._take_above(bounds_below_floor(relaxed, self.log_upper))
         rows = self._missed_rows()
         if not rows:
             return
-        asked = self._narrowed(asked)
-        few, _ = chosen_rows(asked, rows)
-        self._few_frequencies(asked, few)
-        self._ladder(asked, self._missed_rows())
+        relaxed = self._narrowed(relaxed)
+        few, _ = chosen_rows(relaxed, rows)
+        self._few_frequencies(relaxed, few)
+        self._ladder(relaxed, self._missed_rows())
         # Rows that the ladder does not serve, or not well.
         left = [row for row in self._missed_rows() if row not in few]
-        self._few_frequencies(asked, [row for row in left if frequency_cost(asked, row) is not None])
+        self._few_frequencies(relaxed, [row for row in left if frequency_cost(relaxed, row) is not None])
 
     def _closed_form(self) -> None:
         question = self.question
@@ -211,55 +194,55 @@ class _Table:
         """Bound all by exact transforms, and what is left by parts of losses or by a ladder."""
         transforms = TransformRows(self.question)
         rows = sorted(self._missed_rows(), key=lambda row: int(self.question.rounds[row]))
-        # What the fewest and the most rounds take tells whether one climb of a ladder bounds all rows sooner.
-        ends = rows if len(rows) < _FEWEST_ROWS else [rows[0], rows[-1]]
+        # The time for the fewest and the most rounds decides whether one climb of a ladder is quicker for all rows.
+        ends = rows if len(rows) < _MIN_ROWS else [rows[0], rows[-1]]
         self._rows_by_transforms(transforms, ends, parts=False)
         left = [row for row in rows if row not in ends]
         if left:
             each = (transforms.seconds + SECONDS_OF_PARTS * transforms.left_to_parts) / len(ends)
-            asked = self.question.beside(float(self._judged_lower().min()))
-            if _not_too_long(asked, self._missed_rows(), each * len(left)):
-                self._ladder(asked, self._missed_rows(), climbs=1)
+            relaxed = self.question.beside(float(self._judged_lower().min()))
+            if _not_too_long(relaxed, self._missed_rows(), each * len(left)):
+                self._ladder(relaxed, self._missed_rows(), climbs=1)
             missed = self._missed_rows()
             self._rows_by_transforms(transforms, [row for row in left if row in missed], parts=False)
         if not self._missed_rows():
             return
         # A δ that is little beside the known ones need not be bounded closely.
-        asked = self.question.beside(float(self._judged_lower().min()))
+        relaxed = self.question.beside(float(self._judged_lower().min()))
         # A ladder bounds many points as quickly as one.
         seconds = SECONDS_OF_PARTS * transforms.left_to_parts
-        ladder_first = seconds > FEW_SECONDS and _not_too_long(asked, self._missed_rows(), seconds)
+        ladder_first = seconds > FEW_SECONDS and _not_too_long(relaxed, self._missed_rows(), seconds)
         if ladder_first:
-            self._ladder(asked, self._missed_rows())
+            self._ladder(relaxed, self._missed_rows())
         self._rows_by_transforms(transforms, self._missed_rows(), parts=True)
         rows = self._missed_rows()
-        if rows and not ladder_first and _not_too_long(asked, rows):
-            self._ladder(asked, rows)
+        if rows and not ladder_first and _not_too_long(relaxed, rows):
+            self._ladder(relaxed, rows)
 
     def _few_frequencies(self, question: Question, rows: Sequence[int], *, every: bool = False) -> None:
         """Bound rows by few frequencies, with finer lattices where the tolerance is missed and that may help."""
         wanted = dict.fromkeys(rows, 1.0)
         before: dict[int, float] = {}
-        for attempt in range(_PASSES):
-            told = {}
+        for attempt in range(_MAX_PASSES):
+            widths = {}
             for row, spacing, lower, upper in many_round_bounds(question, wanted, both=attempt > 0, every=every):
                 self.widths.append(spacing)
                 self.take([row], lower[:, None], upper[:, None])
-                told[row] = float(self._brackets()[:, row].max())
+                widths[row] = float(self._brackets()[:, row].max())
             again = {}
-            for row, bracket in told.items():
+            for row, bracket in widths.items():
                 if bracket <= question.tolerance or bracket > 0.8 * before.get(row, math.inf):
                     continue
-                finer = math.sqrt(_AIM * question.tolerance / bracket)
-                again[row] = wanted[row] * min(max(finer, _MOST), _LEAST)
+                finer = math.sqrt(_TARGET_FRACTION * question.tolerance / bracket)
+                again[row] = wanted[row] * min(max(finer, _MAX_REFINEMENT), _MIN_REFINEMENT)
             if not again:
                 break
-            wanted, before = again, told
+            wanted, before = again, widths
 
     def _fall_back(self, row: int) -> None:
-        """Bound what is still wide by what holds for every pair."""
+        """Bound points with wide brackets by `Fallback`."""
         question = self.question
-        wide = self._brackets()[:, row] > max(_WIDE, question.tolerance)
+        wide = self._brackets()[:, row] > max(_WIDE_BRACKET, question.tolerance)
         shape = (2, 1, question.epsilon.size)
         lower, upper = np.full(shape, -np.inf), np.zeros(shape)
         for direction in question.directions:
@@ -274,10 +257,10 @@ class _Table:
         self.take([row], lower, upper)
 
     def _narrowed(self, question: Question) -> Question:
-        """Ask for one direction alone where the other one is known: as where its losses have a bound."""
+        """Request one direction alone if the other one meets the tolerance, as where its losses have a bound."""
         met = np.all(self._brackets() <= self.question.tolerance, axis=(1, 2)).tolist()
         left = tuple(direction for direction, known in zip(Direction, met, strict=True) if not known)
-        return question if question.symmetric or not left else replace(question, asked=left)
+        return question if question.symmetric or not left else replace(question, requested=left)
 
     def _ladder(self, question: Question, rows: Sequence[int], *, climbs: int = CLIMBS) -> None:
         if not rows:
@@ -286,12 +269,12 @@ class _Table:
         missed = ~(self._brackets()[:, list(rows)] <= question.tolerance).all(axis=(0, 1))
         within = np.flatnonzero(missed & (question.epsilon <= LARGEST_READ))
         beyond = np.flatnonzero(missed & (question.epsilon > LARGEST_READ))
-        asked = replace(
+        readable = replace(
             question,
             epsilon=np.append(question.epsilon[within], [LARGEST_READ] if beyond.size else []),
             floor=max(question.floor, MIN_FLOOR),
         )
-        found = ladder_bounds(asked, rows, climbs=climbs)
+        found = ladder_bounds(readable, rows, climbs=climbs)
         if found is None:
             return
         shape = (2, len(rows), question.epsilon.size)
@@ -306,7 +289,7 @@ class _Table:
         self.take(range(self.question.rounds.size), np.full_like(log_upper, -np.inf), log_upper)
 
     def take(self, rows: Sequence[int], log_lower: FloatArray, log_upper: FloatArray) -> None:
-        """Keep what is better than before, and what follows from it: δ does not rise with ε."""
+        """Keep the better bounds, and their consequences: δ does not rise with ε."""
         chosen = list(rows)
         order = np.argsort(self.question.epsilon, kind="stable")
         lower = np.maximum(self.log_lower[:, chosen], log_lower)[..., order]
@@ -335,37 +318,37 @@ class _Table:
         return np.flatnonzero(missed.any(axis=(0, 2))).tolist()
 
     def _wide_rows(self) -> list[int]:
-        wide = self._brackets() > max(_WIDE, self.question.tolerance)
+        wide = self._brackets() > max(_WIDE_BRACKET, self.question.tolerance)
         return np.flatnonzero(wide.any(axis=(0, 2))).tolist()
 
     def within(self, *, look_closer: bool) -> BoolArray:
         """Where the tolerance is met, or no better bound is possible."""
         met = np.asarray(self._brackets() <= self.question.tolerance)
         if look_closer:
-            looks = _EXCUSES
+            looks = _MAX_IMPROVABLE
             for at in np.argwhere(~met).tolist():
                 if looks == 0:
                     break
                 if at[0] == 1 and self.question.symmetric:
                     met[1] = met[0]
                     break
-                met[tuple(at)] = self._excused(*at)
-                # Where many have no excuse, no more are looked for.
+                met[tuple(at)] = self._unimprovable(*at)
+                # If many can be improved, no more are checked.
                 looks -= not met[tuple(at)]
         if self.question.joint_directions:
             met = np.broadcast_to(met.all(axis=0), met.shape)
         return np.array(met)
 
     def check(self) -> None:
-        """Refuse a table of which a point misses the tolerance without an excuse."""
+        """Refuse a table if a point misses the tolerance although better bounds are possible."""
         brackets = self._brackets()
         missed = np.argwhere(~(brackets <= self.question.tolerance)).tolist()
-        # The first one without an excuse is the worst.
+        # The first one that can be improved is the worst.
         for at in sorted(missed, key=lambda at: float(brackets[tuple(at)]), reverse=True):
-            if not self._excused(*at):
+            if not self._unimprovable(*at):
                 self._refuse(*at)
 
-    def _excused(self, axis: int, row: int, column: int) -> bool:
+    def _unimprovable(self, axis: int, row: int, column: int) -> bool:
         """Whether no better bound is possible: an ε lower by a part in 10^6 has a δ beyond the upper bound.
 
         So it is where ε is the largest loss, or beyond it by less than rounding: δ is 0, and the upper bound is not.
@@ -376,18 +359,18 @@ class _Table:
             return True
         if self._judged_lower()[at] > -math.inf:
             return False
-        asked = float(question.epsilon[column])
-        if asked > LARGEST_READ:
+        epsilon = float(question.epsilon[column])
+        if epsilon > LARGEST_READ:
             return False
         near = replace(
             question,
             rounds=question.rounds[row : row + 1],
-            epsilon=np.array([asked * (1.0 - 1e-6)]),
+            epsilon=np.array([epsilon * (1.0 - 1e-6)]),
             # On a lattice it decides only how much care rounding is computed with.
-            tolerance=_EXCUSE_TOLERANCE[question.lattice > 0.0],
+            tolerance=_CHECK_TOLERANCE[question.lattice > 0.0],
             floor=max(question.floor, MIN_FLOOR),
         )
-        found = ladder_bounds(near, [0], climbs=_EXCUSE_CLIMBS) if _not_too_long(near, [0], _EXCUSE_SECONDS) else None
+        found = ladder_bounds(near, [0], climbs=_CHECK_CLIMBS) if _not_too_long(near, [0], _MAX_CHECK_SECONDS) else None
         if found is None:
             return False
         log_lower = log_below(found.lower)
@@ -402,15 +385,15 @@ class _Table:
             f" {self._brackets()[at]:.3g} at r = {int(question.rounds[row])},"
             f" ε = {float(question.epsilon[column]):g} (ln δ between"
             f" {rounded_down(self._judged_lower()[at])} and {rounded_up(self.log_upper[at])})"
-            f" with loss buckets of {width:.3g} nats; allow a larger tolerance, or give"
-            " `factor`, with which none is asked for"
+            f" with loss buckets of {width:.3g} nats; allow a larger tolerance, or pass"
+            " `factor` instead of a tolerance"
         )
 
 
-def _not_too_long(question: Question, rows: Sequence[int], seconds: float = _LONGEST) -> bool:
+def _not_too_long(question: Question, rows: Sequence[int], seconds: float = _MAX_OPTIONAL_SECONDS) -> bool:
     """Whether a ladder that need not be climbed is worth it."""
     cost = ladder_cost(question, rows)
-    return 0.0 < cost.seconds <= seconds and cost.peak_bytes <= _LARGEST
+    return 0.0 < cost.seconds <= seconds and cost.peak_bytes <= _MAX_OPTIONAL_BYTES
 
 
 def delta_above(log_delta: FloatArray) -> FloatArray:

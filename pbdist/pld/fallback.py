@@ -23,24 +23,24 @@ from pbdist.types import Direction, FloatArray
 
 _U = UNIT_ROUNDOFF
 #: Steps of the search for a tilt, at most; the first one, and one that is not worth it: natural logarithms.
-_TRIES, _STEP, _FINE = 12, 0.7, 0.04
+_MAX_STEPS, _FIRST_STEP, _MIN_STEP = 12, 0.7, 0.04
 #: Tilts lie between these: orders from 1 + 2^-19 to 10^6.
 _MIN_TILT, _LARGEST_TILT = 2.0**-19, 999_999.0
 #: Moments of pairs that are computed, at most, but for the first tilt.
 _MAX_MOMENTS = 200
 #: Tilts that are all tried where moments are quick: few binary digits.
-_SCANNED = tuple(float(np.float32(each)) for each in np.geomspace(2.0**-10, 2.0**13, 47))
+_SCANNED_TILTS = tuple(float(np.float32(each)) for each in np.geomspace(2.0**-10, 2.0**13, 47))
 #: Relative width of a moment that is good enough.
 _WIDTH = 1e-3
 #: The same where few pairs have moments that take long, and how many are few.
-_CLOSE, _FEW = 1e-5, 4
+_CLOSE_WIDTH, _FEW_SLOW_PAIRS = 1e-5, 4
 #: Events of a pair that are looked at, at most, and shares of A's mass in the event that every loss is large.
 _MAX_EVENTS = 400
 _SHARES: FloatArray = np.unique(np.concatenate((np.geomspace(1e-12, 0.5, 80), 1.0 - np.geomspace(1e-9, 0.5, 80))))
 #: Losses of events that show that there are larger ones than any ε that is looked for, nats.
-_FAR: FloatArray = np.geomspace(1e2, 1e11, 37)
+_FAR_LOSSES: FloatArray = np.geomspace(1e2, 1e11, 37)
 #: Points of one look at a closed form, and looks.
-_POINTS, _LOOKS = 33, 12
+_SEARCH_POINTS, _SEARCHES = 33, 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,12 +76,7 @@ class _Moment:
 class Fallback:
     """Bounds on δ and ε of one direction after a number of rounds, by single pairs' moments and events.
 
-    Parameters
-    ----------
-    question : Question
-        Its pictures only tell where to look.
-    rounds : int
-    direction : Direction
+    The question's profiles only guide the search.
     """
 
     def __init__(self, question: Question, rounds: int, direction: Direction) -> None:
@@ -116,14 +111,14 @@ class Fallback:
         tilt = min(self._tilt_of(guess), -2.0 * log_delta / max(guess, 1e-6) + 1.0)
         if self._slow == 0:
             # Where sampling is rare some tilts are good for usual losses and others for rare ones.
-            tilt = min(_SCANNED, key=lambda each: self._moment(each).epsilon(log_delta))
+            tilt = min(_SCANNED_TILTS, key=lambda each: self._moment(each).epsilon(log_delta))
         return max(min(best, self._by_moments(log_delta, tilt)), 0.0)
 
     def _by_moments(self, log_delta: float, tilt: float) -> float:
-        """Return the least ε of some tilts, sought from one on by steps that grow where they help."""
-        found, step, sign = self._moment(tilt).epsilon(log_delta), _STEP, 1.0
-        for _ in range(_TRIES):
-            if step < _FINE or len(self._moments) * max(self._slow, 1) >= _MAX_MOMENTS:
+        """Minimize ε over tilts, from one tilt on, by steps that grow while they help."""
+        found, step, sign = self._moment(tilt).epsilon(log_delta), _FIRST_STEP, 1.0
+        for _ in range(_MAX_STEPS):
+            if step < _MIN_STEP or len(self._moments) * max(self._slow, 1) >= _MAX_MOMENTS:
                 break
             for way in (sign, -sign):
                 other = min(max(tilt * math.exp(way * step), _MIN_TILT), _LARGEST_TILT)
@@ -159,7 +154,7 @@ class Fallback:
                 total, size = total + count * declared, size + count * (abs(declared) + 8.0)
                 continue
             sign = 1.0 if self._direction is Direction.A_TO_B else -1.0
-            log_a, log_b = self._large(pair, np.append(profile.loss, sign * _FAR))
+            log_a, log_b = self._large(pair, np.append(profile.loss, sign * _FAR_LOSSES))
             if log_a[-1] == -np.inf:
                 continue
             # Events of which nothing is known from below are no events.
@@ -239,8 +234,8 @@ class Fallback:
             low, high = high, 4.0 * high
             if high > 64.0 * min(most, 1e12):
                 return math.inf
-        for _ in range(_LOOKS):
-            points = np.linspace(low, high, _POINTS)
+        for _ in range(_SEARCHES):
+            points = np.linspace(low, high, _SEARCH_POINTS)
             met = np.append(gaussian_bounds(ratio, rounds, points[:-1])[1][0] <= log_delta, True)
             first = int(np.argmax(met))
             low, high = float(points[max(first - 1, 0)]), float(points[first])
@@ -264,8 +259,8 @@ class Fallback:
         # Where no tilt is needed, one that moves the mean by a part of the deviation bounds δ near 1.
         tilts = np.maximum(saddles.tilt, 0.2 / np.sqrt(saddles.variance))
         tilts = np.unique(np.clip(np.nan_to_num(tilts, nan=1.0), _MIN_TILT, _LARGEST_TILT))
-        if tilts.size > _TRIES:
-            tilts = tilts[np.unique(np.linspace(0, tilts.size - 1, _TRIES).astype(np.int64))]
+        if tilts.size > _MAX_STEPS:
+            tilts = tilts[np.unique(np.linspace(0, tilts.size - 1, _MAX_STEPS).astype(np.int64))]
         most = max(_MAX_MOMENTS // max(self._slow, 1), 1)
         return [float(each) for each in tilts[-most:]]
 
@@ -313,15 +308,15 @@ class Fallback:
             transform = rounds_of({pair: 1}, self._direction)
             if transform is None:
                 return None
-            tilts = np.array(_SCANNED)
+            tilts = np.array(_SCANNED_TILTS)
             found = transform.log_moment(tilts) + transform.log_moment_error(tilts)
-            self._scans[pair] = dict(zip(_SCANNED, found.tolist(), strict=True))
+            self._scans[pair] = dict(zip(_SCANNED_TILTS, found.tolist(), strict=True))
         return self._scans[pair]
 
     @property
     def _width(self) -> float:
         """How closely moments are computed, relatively."""
-        return _CLOSE if self._slow <= _FEW else _WIDTH
+        return _CLOSE_WIDTH if self._slow <= _FEW_SLOW_PAIRS else _WIDTH
 
     @cached_property
     def _slow(self) -> int:
@@ -420,7 +415,7 @@ def pure_bounds(
 
 
 #: Below such a part of the largest loss, other bounds are closer.
-_NEAR = 0.999
+_NEAR_LARGEST = 0.999
 #: How often the last bin is halved to find where its events end.
 _HALVINGS = 40
 
@@ -435,7 +430,7 @@ def bounds_near_the_largest_loss(question: Question) -> FloatArray:
     least = float(question.rounds.min())
     for axis, direction in enumerate(question.directions):
         about = sum(count * _about(profile, direction) for profile, count in question.profiles)
-        if not question.largest >= _NEAR * least * about:
+        if not question.largest >= _NEAR_LARGEST * least * about:
             continue
         parts = [
             (largest_loss_of(pair, profile, direction), count)
@@ -454,7 +449,7 @@ def bounds_near_the_largest_loss(question: Question) -> FloatArray:
 def largest_loss_of(pair: ElementaryPair, profile: LossProfile, direction: Direction) -> float:
     """Return an upper bound on all losses of a pair in a direction, nats; infinite where none is found.
 
-    `profile` only tells where to look. Of an enclosure nothing is told: its masses are those of the dominated pair.
+    `profile` only guides the search. An enclosure has no such bound: its masses are those of the dominated pair.
     """
     declared = pair.loss_bound(direction)
     if declared is not None:

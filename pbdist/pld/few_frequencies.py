@@ -12,7 +12,7 @@ over them (`frequency_delta`). The frequencies that are left out are bounded:
   its second derivative is at most E D² s²: a transform of a few times the leaf's length bounds it everywhere.
 
 (Theorem 17 in ``docs/pld.md``.) Where these bounds are too large, as for few leaves, lattices and the heaviest tails,
-no frequencies are returned, unless every frequency of a short window is asked for: then nothing is left out.
+no frequencies are returned, unless every frequency of a short window is requested: then nothing is left out.
 """
 
 import math
@@ -165,8 +165,8 @@ def _tilted(
         factor = np.exp(np.minimum(rate * losses - peak, 705.0)) * (1.0 + up * slack)
         # What is no full float is at least something from above, and nothing from below.
         least = np.where(up > 0.0, _SMALLEST, 0.0)
-        kept = np.where(values < np.where(up > 0.0, _SMALLEST, 1e-290), np.where(values > 0.0, least, 0.0), values)
-        parts.append(Part(rows, start - first, stride, kept * factor))
+        masses = np.where(values < np.where(up > 0.0, _SMALLEST, 1e-290), np.where(values > 0.0, least, 0.0), values)
+        parts.append(Part(rows, start - first, stride, masses * factor))
     total = _totals(parts, len(halves))
     # Weights that underflow do not matter for a total far above underflow.
     if not np.all(np.isfinite(total)) or not np.all(total > 1e-100):
@@ -246,10 +246,10 @@ def few_frequencies(
         length, extended = good_length(length), False
         if length > _LONGEST_OF_EVERY:
             return None
-    kept = (length // 2, np.zeros(1)) if every else _kept(factors, moments, length, outside)
-    if kept is None:
+    cutoff = (length // 2, np.zeros(1)) if every else _cutoff(factors, moments, length, outside)
+    if cutoff is None:
         return None
-    highest, left_out = kept
+    highest, left_out = cutoff
     unit = EXTENDED_ROUNDOFF if extended else UNIT_ROUNDOFF
     # Reduced before it is multiplied: no product is beyond int64.
     turns = np.multiply.outer(np.array([start % length for start in starts]), np.arange(highest + 1))
@@ -393,10 +393,10 @@ def _gathered(values: Sequence[FloatArray], factors: Sequence[tuple[TiltedLeaf, 
     return total
 
 
-def _kept(
+def _cutoff(
     factors: Sequence[tuple[TiltedLeaf, int]], moments: Sequence[_Moments], length: int, outside: float
 ) -> tuple[int, FloatArray] | None:
-    """Return the highest frequency that is kept, and the sum of |product| / (j s) over those left out, by rows."""
+    """Return the highest frequency of the sum, and the sum of |product| / (j s) over those left out, by rows."""
     second = _gathered([each.second for each in moments], factors)
     fourth = _gathered([each.fourth for each in moments], factors)
     if not (np.all(second > 0.0) and np.all(np.isfinite(fourth)) and np.all(fourth > 0.0)) or length > _LONGEST:
@@ -406,14 +406,20 @@ def _kept(
     step = 2.0 * math.pi / length
     highest = math.ceil(math.sqrt(math.log(8.0 / outside) / rate) / step)
     enough = math.log(0.25 * outside / (2.0 + math.log(length)))
-    # Where fourth moments are of no use, the frequency is sought from which on nothing is left.
-    told = (highest + 1) * step <= near
-    found = _far(factors, moments, near if told else min(highest * step, math.pi), enough, looks=_LOOKS if told else 1)
+    # If fourth moments do not suffice, search for the frequency from which on nothing is left.
+    sufficient = (highest + 1) * step <= near
+    found = _far(
+        factors,
+        moments,
+        near if sufficient else min(highest * step, math.pi),
+        enough,
+        looks=_LOOKS if sufficient else 1,
+    )
     if found is None:
         return None
     end, far = found
     left_out = np.exp(far) * (2.0 + math.log(length))
-    if told and end <= near:
+    if sufficient and end <= near:
         following = rate * step * step
         close = math.exp(-following * (highest + 1.0) ** 2) / -math.expm1(-following * (2.0 * highest + 3.0))
         left_out = left_out + close / (highest + 1.0)

@@ -33,45 +33,44 @@ from pbdist.pld.transform_bounds import guessed_epsilon, has_transforms, transfo
 from pbdist.results import LARGEST_EPSILON
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
-#: Part of the tolerance that is aimed at; for many pairs, whose engines are slow, so many times as much.
-_AIM, _MORE = 0.1, 6.0
-#: Passes at most, by how much the spacing shrinks at least and at most, and the part of the aim that it aims at.
-_PASSES, _LEAST, _MOST, _GOAL = 4, 0.7, 0.05, 0.5
-#: ε of one look between two ε, looks at most, and the part of the aim at which looks end.
-_POINTS, _LOOKS, _FINE = 17, 16, 0.002
-#: How closely ends are looked for at first, relatively, and then relative to the bracket that there is.
-_ROUGH, _OF_BRACKET = 1e-2, 1e-4
-#: How closely a lower bound is read, relatively, where no upper bound is known.
-_UNSEEN = 1e-4
-#: No ladder looks for a smaller δ; pictures for a smaller one leave nothing out.
-_MIN_DELTA, _TINY = 1e-120, 1e-280
-#: Brackets of δ, relative, that passes aim at.
-_FINEST, _COARSEST = 2e-6, 1e-2
-#: Largest ε of each rough look.
-_LARGEST_LOOKED = (4.0, 256.0, 1e5, LARGEST_EPSILON)
+#: Fraction of the tolerance aimed at, and a factor on it for many pairs, whose engines are slow.
+_AIM_FRACTION, _MANY_PAIRS_FACTOR = 0.1, 6.0
+#: Passes at most; the least and the greatest refinement of the spacing; and the fraction of the aim for the next pass.
+_MAX_PASSES, _MIN_REFINEMENT, _MAX_REFINEMENT, _TARGET_FRACTION = 4, 0.7, 0.05, 0.5
+#: Points of one search between two ε, searches at most, and the fraction of the aim at which searches end.
+_SEARCH_POINTS, _MAX_SEARCHES, _FINAL_RESOLUTION = 17, 16, 0.002
+#: Relative resolution of the first search for an end, and that of later ones relative to the bracket.
+_FIRST_RESOLUTION, _BRACKET_RESOLUTION = 1e-2, 1e-4
+#: Relative resolution of a lower bound without an upper one.
+_ONE_SIDED_RESOLUTION = 1e-4
+#: Smallest δ of a ladder; profiles for a δ below the second number leave nothing out.
+_MIN_LADDER_DELTA, _TINY_DELTA = 1e-120, 1e-280
+#: Limits of the relative brackets of δ that passes aim at.
+_MIN_TOLERANCE, _MAX_TOLERANCE = 2e-6, 1e-2
+#: Largest ε of each rough search.
+_SEARCH_LIMITS = (4.0, 256.0, 1e5, LARGEST_EPSILON)
 #: More different pairs than this are composed on a ladder only where nothing else bounds ε.
-_MANY = 64
-#: No floor is smaller.
-_SMALLEST = 5e-324
-#: About how many δ are read for one ε.
-_READINGS = 300
-#: How much coarser lattices are tried where there would be too many frequencies.
-_COARSER = (1.0, 4.0, 16.0, 64.0)
-#: A direction whose guess is larger by this factor is looked at by itself.
-_CLEARLY = 1.1
-#: How far from the guess is read, as a factor; where nothing is known from below there; and off exact transforms.
-_APART, _NEAR, _FARTHER = 1.25, 1.01, 16.0
-#: Where no upper bound is seen, a guess that has moved by a smaller factor shows none either.
-_SAME = 1.0015
-#: A bracket that is relatively so narrow is improved upon; where transforms give it no ladder is climbed that takes
-#: longer, seconds.
-_NEAR_ENOUGH, _LONG = 0.25, 5.0
-#: Part of the bracket before at which a ladder is not made finer.
-_STUCK = 0.9
-#: How far, relatively, one end moves at least towards a crossing that is looked for.
-_MOVED = 1e-3
-#: Nats by which δ falls from the guess to the ends of the nearest look.
-_FALL = 4.0
+_MANY_PAIRS = 64
+#: The smallest floor.
+_MIN_FLOOR = 5e-324
+#: Approximate number of δ that are read for one ε.
+_READINGS_PER_EPSILON = 300
+#: Coarsenings of the lattice that are tried while there are too many frequencies.
+_COARSENINGS = (1.0, 4.0, 16.0, 64.0)
+#: Directions whose guesses differ by this factor are bounded one by one.
+_DOMINANCE_RATIO = 1.1
+#: Distance from the guess up to which δ is read, as a factor: first, next to the guess, and by exact transforms.
+_READ_RATIO, _CLOSE_READ_RATIO, _FAR_READ_RATIO = 1.25, 1.01, 16.0
+#: Without an upper bound, a guess that moves by a smaller factor ends the search.
+_STALLED_RATIO = 1.0015
+#: Relative width of a bracket that later engines improve; with transforms, the longest ladder for that, seconds.
+_IMPROVABLE_WIDTH, _MAX_LADDER_SECONDS = 0.25, 5.0
+#: A ladder is not refined if the bracket is more than this part of the one before.
+_STALLED_FRACTION = 0.9
+#: Least relative move of an end towards a crossing.
+_MIN_MOVE = 1e-3
+#: Nats by which ln δ differs between the guess and the ends of the nearest search.
+_LOG_DELTA_FALL = 4.0
 
 #: Logarithms of a lower and of an upper bound on the larger δ of some directions at every ε.
 _Reader = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
@@ -103,27 +102,18 @@ def epsilon_table(
 ) -> EpsilonTable:
     """Bound ε for every r and δ.
 
-    Parameters
-    ----------
-    counts : mapping of ElementaryPair to int
-        What one round consists of.
-    rounds : ndarray of int64, shape (R,)
-    delta : ndarray, shape (D,)
-        δ, at least 0 and below 1.
-    tolerance : float
-        ``upper / lower - 1`` that is aimed at.
-    joint_directions : bool, optional
-        Whether one ε is sought for both directions, with which the larger δ is met; it is returned for both.
+    `counts` are the pairs of one round; δ is at least 0 and below 1; `tolerance` is the ``upper / lower - 1`` aimed at.
+    With `joint_directions` both directions have the bounds on the ε with which the larger δ is met.
     """
     shape = (2, rounds.size, delta.size)
     lower, upper = np.zeros(shape), np.full(shape, np.inf)
     symmetric = all(pair.symmetric for pair in counts)
     axes: list[tuple[int, ...]] = [(0,)] if symmetric else ([(0, 1)] if joint_directions else [(0,), (1,)])
     for row, r in enumerate(rounds.tolist()):
-        for column, asked in enumerate(delta.tolist()):
+        for column, value in enumerate(delta.tolist()):
             for which in axes:
                 directions = tuple(tuple(Direction)[axis] for axis in which)
-                lower[which, row, column], upper[which, row, column] = _bounds(counts, r, asked, directions, tolerance)
+                lower[which, row, column], upper[which, row, column] = _bounds(counts, r, value, directions, tolerance)
     if symmetric:
         lower[1], upper[1] = lower[0], upper[0]
     return EpsilonTable(rounds, delta, lower, upper)
@@ -139,22 +129,22 @@ def _bounds(
     """Bound the ε with which all of some directions meet δ: at once, or each by itself where they are far apart."""
     if delta == 0.0:
         return pure_bounds(counts, rounds, directions, LARGEST_EPSILON)
-    made = partial(_Search, counts, rounds, delta, aim=_AIM * tolerance, shared=Shared())
+    made = partial(_Search, counts, rounds, delta, aim=_AIM_FRACTION * tolerance, shared=Shared())
     search = made(directions)
     if len(directions) == 1:
         return search.alone(tolerance)
     # For many pairs, a second run for each direction alone takes as long again and gains little.
-    many = len(counts) > _MANY
-    if search.settled() or (many and search.within(_NEAR_ENOUGH)):
+    many = len(counts) > _MANY_PAIRS
+    if search.settled() or (many and search.within(_IMPROVABLE_WIDTH)):
         return search.bracket
     parts = [made((direction,)) for direction in directions]
     larger, smaller = sorted(parts, key=lambda part: -part.guess[0])
-    near = larger.guess[0] <= _CLEARLY * smaller.guess[0]
+    near = larger.guess[0] <= _DOMINANCE_RATIO * smaller.guess[0]
     if near:
         search.by_engines()
     if many and not search.within(tolerance):
         search.falls_back_to(parts)
-    if search.within(_NEAR_ENOUGH if many else tolerance):
+    if search.within(_IMPROVABLE_WIDTH if many else tolerance):
         return search.bracket
     # Each direction alone, as a poor bracket of one hides the other; for many pairs the larger one is done.
     found = larger.bracket if many and near else larger.alone(tolerance)
@@ -173,7 +163,7 @@ def _largest_of(
 
 def _every_frequency(question: Question, finer: float) -> _Reader | None:
     """Return a reader of all frequencies, on a coarser lattice where they would be too many."""
-    for coarser in _COARSER:
+    for coarser in _COARSENINGS:
         reader = point_reader(question, finer * coarser, every=True)
         if reader is not None:
             return reader
@@ -219,12 +209,12 @@ class _Search:
         return self._low, self._high
 
     def settled(self) -> bool:
-        """Look at closed forms, few outcomes, revealed masses and transforms; whether more would be in vain."""
+        """Try closed forms, few outcomes, revealed masses and transforms; return whether the search is over."""
         ratio = gaussian_ratio(self._counts)
         if ratio is not None:
             self._by_closed_form(ratio)
             return True
-        outcomes = few_outcomes(self._counts, self._rounds, _READINGS)
+        outcomes = few_outcomes(self._counts, self._rounds, _READINGS_PER_EPSILON)
         if outcomes is not None:
             self._read(partial(_largest_of, outcomes, self._directions), 0.0, LARGEST_READ)
             if self._done:
@@ -247,12 +237,12 @@ class _Search:
         return lower[inverse], upper[inverse]
 
     def by_engines(self) -> None:
-        """Look at few frequencies, ladders and all frequencies, until ε is known as well as is wanted."""
+        """Try few frequencies, ladders and all frequencies, until the tolerance is met."""
         guess, slope = self.guess
         guess = min(max(guess, self._low), self._high)
-        many = len(self._counts) > _MANY
+        many = len(self._counts) > _MANY_PAIRS
         if many:
-            self._aim *= _MORE
+            self._aim *= _MANY_PAIRS_FACTOR
         question = self._question(guess, slope)
         few = guess > 0.0 and frequency_cost(question, 0) is not None
         if few:
@@ -262,17 +252,21 @@ class _Search:
             self._from_nothing(partial(self._by_ladder, guess, slope))
         if not self._done and guess > 0.0 and not (many and few):
             self._from_nothing(partial(self._closer, guess, slope, _every_frequency))
-        if many and self._high == math.inf and len(self._directions) == 1 and len(self._counts) <= 4 * _MANY:
+        if many and self._high == math.inf and len(self._directions) == 1 and len(self._counts) <= 4 * _MANY_PAIRS:
             self._by_ladder(guess, slope)
 
     def _near_enough(self, question: Question) -> bool:
-        """Whether transforms have come so near that a ladder is not worth its time."""
-        return self.within(_NEAR_ENOUGH) and has_transforms(question) and ladder_cost(question, [0]).seconds > _LONG
+        """Whether transforms are so close that a ladder is not worth its time."""
+        return (
+            self.within(_IMPROVABLE_WIDTH)
+            and has_transforms(question)
+            and ladder_cost(question, [0]).seconds > _MAX_LADDER_SECONDS
+        )
 
     def _from_nothing(self, engine: Callable[[], object]) -> None:
-        """Let an engine start from nothing where a wide bracket would end its search before it sees closer."""
+        """Start an engine without a bracket if a wide one would end its search too early."""
         known = self.bracket
-        if not self.within(_NEAR_ENOUGH):
+        if not self.within(_IMPROVABLE_WIDTH):
             self._low, self._high = 0.0, math.inf
         engine()
         self._low, self._high = max(known[0], self._low), min(known[1], self._high)
@@ -305,14 +299,14 @@ class _Search:
         return self._high == 0.0 or self._high - self._low <= self._aim * self._high < math.inf
 
     def _question(self, epsilon: float, slope: float) -> Question:
-        tolerance = min(max(_GOAL * self._aim * epsilon * -slope, _FINEST), _COARSEST)
+        tolerance = min(max(_TARGET_FRACTION * self._aim * epsilon * -slope, _MIN_TOLERANCE), _MAX_TOLERANCE)
         joint_directions = len(self._directions) > 1
         return Question(
             self._counts,
             np.array([self._rounds]),
             np.array([epsilon]),
             tolerance,
-            max(1e-3 * self._delta, _SMALLEST),
+            max(1e-3 * self._delta, _MIN_FLOOR),
             joint_directions,
             self._directions,
             shared=self._shared,
@@ -320,13 +314,13 @@ class _Search:
 
     def _seen(self, epsilon: float, slope: float) -> Question:
         """Return a question for a guess: what the pictures of a tiny δ leave out would be more than that δ."""
-        return replace(self._question(epsilon, slope), whole=self._delta < _TINY)
+        return replace(self._question(epsilon, slope), whole=self._delta < _TINY_DELTA)
 
     @cached_property
     def guess(self) -> tuple[float, float]:
         """About the ε that meets δ, and the slope of ln δ there, by rough pictures."""
         guess = slope = 0.0
-        for largest in _LARGEST_LOOKED:
+        for largest in _SEARCH_LIMITS:
             if largest <= guess < LARGEST_EPSILON:
                 continue
             question = self._seen(largest, -1.0)
@@ -342,10 +336,10 @@ class _Search:
 
     def _guess_of(self, question: Question, direction: Direction) -> tuple[float, float]:
         """Return the guess of a direction, from the pictures of a question."""
-        known, asked = self._shared.guesses, (direction, question.largest, question.tolerance)
-        if asked not in known:
-            known[asked] = self._guessed(question, direction)
-        return known[asked]
+        known, key = self._shared.guesses, (direction, question.largest, question.tolerance)
+        if key not in known:
+            known[key] = self._guessed(question, direction)
+        return known[key]
 
     def _guessed(self, question: Question, direction: Direction) -> tuple[float, float]:
         infinite = sum(
@@ -370,13 +364,13 @@ class _Search:
         self._read(reader, 0.0, LARGEST_EPSILON)
 
     def _by_transforms(self) -> bool:
-        """Read ε off exact transforms, where all pairs have one; whether it is known as well as is wanted."""
+        """Read ε off exact transforms, if all pairs have one; return whether the tolerance is met."""
         question = self._question(1.0, -1.0)
         if not has_transforms(question):
             return False
         found = guessed_epsilon(question, self._delta, LARGEST_EPSILON)
         if found is not None:
-            self._from_nothing(partial(self._closer, *found, transform_reader, farther=_FARTHER))
+            self._from_nothing(partial(self._closer, *found, transform_reader, farther=_FAR_READ_RATIO))
         return self._done
 
     def _closer(
@@ -387,21 +381,21 @@ class _Search:
         *,
         farther: float = 1.0,
     ) -> bool:
-        """Read around ever better guesses, with ever finer bounds; whether ε is known as well as is wanted.
+        """Read around better and better guesses, with finer and finer bounds; return whether the tolerance is met.
 
         Where a crossing is not found near the guess it is looked for as many times `farther` away.
         """
         finer = 1.0
-        for _ in range(2 * _PASSES):
+        for _ in range(2 * _MAX_PASSES):
             reader = reader_of(self._question(guess, slope), finer)
             if reader is None:
                 return False
             before = self._low, self._high
-            self._read(reader, guess / _APART, guess * _APART)
+            self._read(reader, guess / _READ_RATIO, guess * _READ_RATIO)
             if self._low == before[0] or self._high == before[1]:
                 # Bounds are best near the guess, and of many rounds nowhere else.
-                self._read(reader, guess / _NEAR, guess * _NEAR)
-                self._read(reader, max(guess + _FALL / slope, 0.0), guess - _FALL / slope)
+                self._read(reader, guess / _CLOSE_READ_RATIO, guess * _CLOSE_READ_RATIO)
+                self._read(reader, max(guess + _LOG_DELTA_FALL / slope, 0.0), guess - _LOG_DELTA_FALL / slope)
                 if 0.0 < self._low < self._high < math.inf:
                     # Each end may have been found by another look.
                     self._read(reader, self._low, self._high)
@@ -412,13 +406,13 @@ class _Search:
             low, high = self._low, self._high
             if not 0.0 < low <= high < math.inf:
                 # A guess far off is moved to where the crossing must be.
-                still = low <= (1.0 + _MOVED) * before[0] and high >= (1.0 - _MOVED) * before[1]
+                still = low <= (1.0 + _MIN_MOVE) * before[0] and high >= (1.0 - _MIN_MOVE) * before[1]
                 # On lattices, floats give no upper bound on a tiny δ, whatever the guess.
-                hopeless = high == math.inf and self._delta < _TINY and farther == 1.0
+                hopeless = high == math.inf and self._delta < _TINY_DELTA and farther == 1.0
                 if still or hopeless or (low == 0.0) == (high == math.inf):
                     return False
                 moved = high if low == 0.0 else low
-                if low > 0.0 and guess <= _SAME * moved and moved <= _SAME * guess:
+                if low > 0.0 and guess <= _STALLED_RATIO * moved and moved <= _STALLED_RATIO * guess:
                     return False
                 guess = moved
                 continue
@@ -426,12 +420,12 @@ class _Search:
             if before[1] - before[0] <= 1.1 * width:
                 return False
             guess = 0.5 * (low + high)
-            finer *= min(max(math.sqrt(_GOAL * self._aim * high / width), _MOST), _LEAST)
+            finer *= min(max(math.sqrt(_TARGET_FRACTION * self._aim * high / width), _MAX_REFINEMENT), _MIN_REFINEMENT)
         return False
 
     def _by_ladder(self, guess: float, slope: float) -> None:
         """Climb ladders, each finer than the one before, where they serve."""
-        if not 0.0 <= guess <= LARGEST_READ or self._delta < _MIN_DELTA:
+        if not 0.0 <= guess <= LARGEST_READ or self._delta < _MIN_LADDER_DELTA:
             return
         question = self._question(max(guess, 1e-6), slope)
         if not serves(question):
@@ -440,7 +434,7 @@ class _Search:
         largest = min(max(4.0 * guess, 1e-3), LARGEST_READ)
         tolerance = question.tolerance
         spacings = chosen_spacings(question, question.rounds)
-        for _ in range(_PASSES):
+        for _ in range(_MAX_PASSES):
             chosen = chosen_lattices(
                 question.profiles, self._rounds, largest, spacings, tolerance=tolerance, floor=question.floor
             )
@@ -459,11 +453,11 @@ class _Search:
 
             self._read(reader, 0.0, largest)
             low, high = self._low, self._high
-            # A bracket that a finer ladder leaves nearly as wide is kept wide by other things than its spacing.
+            # A bracket that hardly shrinks with a finer ladder is not wide because of its spacing.
             if (
                 self._done
                 or (low, high) == before
-                or (before[1] < math.inf and high - low > _STUCK * (before[1] - before[0]))
+                or (before[1] < math.inf and high - low > _STALLED_FRACTION * (before[1] - before[0]))
             ):
                 return
             if high == math.inf:
@@ -472,18 +466,18 @@ class _Search:
                 largest = min(8.0 * largest, LARGEST_READ)
                 continue
             ratio = (high - low) / (self._aim * high)
-            spacings = spacings * min(max(math.sqrt(_GOAL / ratio), _MOST), _LEAST)
-            tolerance = max(tolerance * min(_GOAL / ratio, 1.0), _FINEST)
+            spacings = spacings * min(max(math.sqrt(_TARGET_FRACTION / ratio), _MAX_REFINEMENT), _MIN_REFINEMENT)
+            tolerance = max(tolerance * min(_TARGET_FRACTION / ratio, 1.0), _MIN_TOLERANCE)
 
     def _read(self, reader: _Reader, begin: float, end: float) -> None:
         """Move both ends to where the bounds cross δ between two ε."""
         known: dict[float, tuple[float, float]] = {}
 
         def bounds(epsilon: FloatArray) -> FloatArray:
-            asked = [value for value in epsilon.tolist() if value not in known]
-            if asked:
-                found = reader(np.array(asked))
-                known.update(zip(asked, zip(found[0].tolist(), found[1].tolist(), strict=True), strict=True))
+            new = [value for value in epsilon.tolist() if value not in known]
+            if new:
+                found = reader(np.array(new))
+                known.update(zip(new, zip(found[0].tolist(), found[1].tolist(), strict=True), strict=True))
             return np.array([known[value] for value in epsilon.tolist()])
 
         def unmet(epsilon: FloatArray) -> BoolArray:
@@ -492,14 +486,17 @@ class _Search:
         def not_met(epsilon: FloatArray) -> BoolArray:
             return np.asarray(~(bounds(epsilon)[:, 1] <= self._met))
 
-        fine = _FINE * self._aim
-        below, above = _crossing(unmet, begin, end, _ROUGH), _crossing(not_met, begin, end, _ROUGH)
+        fine = _FINAL_RESOLUTION * self._aim
+        below, above = (
+            _crossing(unmet, begin, end, _FIRST_RESOLUTION),
+            _crossing(not_met, begin, end, _FIRST_RESOLUTION),
+        )
         if below[0] > 0.0 and above[0] > below[1]:
             # Where bounds on δ are too wide for a close bracket, its ends need not be found any closer.
-            fine = max(fine, _OF_BRACKET * (above[0] - below[1]) / above[1])
+            fine = max(fine, _BRACKET_RESOLUTION * (above[0] - below[1]) / above[1])
         if above[1] == math.inf == self._high:
             # Without an upper bound, a lower one in few digits is as good.
-            fine = max(fine, _UNSEEN)
+            fine = max(fine, _ONE_SIDED_RESOLUTION)
         inner, outer = below[0], above[1]
         if inner >= begin and below[1] < math.inf:
             inner, _ = _finer_crossing(unmet, *below, fine)
@@ -522,12 +519,12 @@ def _finer_crossing(
     holds: Callable[[FloatArray], BoolArray], inner: float, outer: float, fine: float
 ) -> tuple[float, float]:
     """Return two such ε between those of a crossing, relatively no farther apart than `fine`."""
-    for _ in range(_LOOKS):
+    for _ in range(_MAX_SEARCHES):
         if outer - inner <= fine * outer:
             break
         # By factors where they are far apart.
         least = max(inner, 1e-6 * outer)
-        points = (np.geomspace if outer > 4.0 * least else np.linspace)(least, outer, _POINTS)[:-1]
+        points = (np.geomspace if outer > 4.0 * least else np.linspace)(least, outer, _SEARCH_POINTS)[:-1]
         points = points[points > inner]
         held = holds(points)
         last = int(np.argmin(np.append(held, False)))

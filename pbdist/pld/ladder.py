@@ -36,11 +36,11 @@ from pbdist.progress import report
 from pbdist.types import Direction, FloatArray, IntArray
 
 #: Where the core has less than this part of the mass at a loss, it need not be finer than the far part.
-_FAINT = 1e-7
+_MIN_CORE_SHARE = 1e-7
 #: Rare outcomes that matter for any δ occur about so often at most.
-_OCCURS = 8.0
+_RARE_OCCURRENCES = 8.0
 #: No mass is nearly as large.
-_MEANINGLESS = 1e120
+_MAX_MASS = 1e120
 #: Leaves of all rounds, at most: what is lost to underflow is bounded for so many.
 MAX_LEAVES = 1 << 40
 #: The same for losses that are not all multiples of one number: more take long.
@@ -52,14 +52,14 @@ CLIMBS = 4
 _MAX_PAIRS = 4096
 #: Positions of the first climb, at most; of each further one eight times as many.
 _FIRST_POSITIONS = 1 << 18
-#: By how much the spacing shrinks at least and at most.
-_LEAST, _MOST = 0.75, 0.1
-#: No far part need be finer than for such a bracket.
-_FINEST = 1e-9
-#: A bracket that is no smaller than this part of the one before will not become small.
-_HOPELESS = 0.85
-#: Part of the tolerance that is aimed at, when it was missed.
-_AIM = 0.7
+#: The least and the greatest refinement of the spacing.
+_MIN_REFINEMENT, _MAX_REFINEMENT = 0.75, 0.1
+#: The smallest tolerance for the far part.
+_MIN_TOLERANCE = 1e-9
+#: A bracket of more than this part of the one before is given up.
+_STALLED_FRACTION = 0.85
+#: Fraction of the tolerance aimed at after a miss.
+_TARGET_FRACTION = 0.7
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +100,7 @@ def ladder_bounds(question: Question, rows: Sequence[int], *, climbs: int = CLIM
             question.largest,
             spacings,
             # Of the far part as much finer as of the core.
-            tolerance=max(tolerance * scale**2, _FINEST),
+            tolerance=max(tolerance * scale**2, _MIN_TOLERANCE),
             floor=floor,
             most=min(_FIRST_POSITIONS << 3 * climb, MAX_POSITIONS),
         )
@@ -115,11 +115,14 @@ def ladder_bounds(question: Question, rows: Sequence[int], *, climbs: int = CLIM
             before = math.inf
         elif question.lattice > 0.0:
             break
-        # What has not become better will not.
-        hopeful = (brackets > tolerance) & (brackets < _HOPELESS * before)
+        # A bracket that did not improve is given up.
+        hopeful = (brackets > tolerance) & (brackets < _STALLED_FRACTION * before)
         if not hopeful.any():
             break
-        factor = min(max(math.sqrt(_AIM * tolerance / float(np.max(brackets[hopeful]))), _MOST), _LEAST)
+        factor = min(
+            max(math.sqrt(_TARGET_FRACTION * tolerance / float(np.max(brackets[hopeful]))), _MAX_REFINEMENT),
+            _MIN_REFINEMENT,
+        )
         spacings, scale = spacings * factor, scale * factor
         before = brackets
         # Of both directions each has its own.
@@ -221,7 +224,7 @@ def powers(leaf: PairState, rounds: Sequence[int], limits: Limits) -> Iterator[t
 
 def _has_meaning(state: PairState) -> bool:
     """Whether upper values are no larger than rounding can have made them: their products would soon be no floats."""
-    return state.largest < _MEANINGLESS
+    return state.largest < _MAX_MASS
 
 
 def product_of(states: Sequence[PairState], limits: Limits) -> PairState:
@@ -253,7 +256,7 @@ def _multiplied(state: PairState, rung: PairState, reached: int, top: int, limit
 def _allowance(part: float, limits: Limits) -> Allowance:
     """What rounding may add to a product that is so small a part of all compositions."""
     # What is common occurs 1 / part times in all of them, what is rare a few times.
-    return Allowance(limits.floor * part, limits.added * part, limits.added / _OCCURS)
+    return Allowance(limits.floor * part, limits.added * part, limits.added / _RARE_OCCURRENCES)
 
 
 def _confined(state: PairState, reached: int, top: int, limits: Limits) -> PairState:
@@ -282,9 +285,9 @@ def _depth(state: PairState, floor: float, largest: float) -> Window:
             with np.errstate(over="ignore"):
                 masses = (row.u * np.exp(sign * 0.5 * losses))[:: int(-sign)]
             beyond = np.cumsum(masses)
-            kept = int(np.searchsorted(beyond, floor))
-            if kept < row.size:
-                loss = sign * float(losses[:: int(-sign)][kept])
+            first = int(np.searchsorted(beyond, floor))
+            if first < row.size:
+                loss = sign * float(losses[:: int(-sign)][first])
                 reach = max(reach, loss + row.spacing)
         ends.append(reach)
     return Window(max(low, -ends[1]), min(high, ends[0]))
@@ -313,7 +316,7 @@ def _fine(core: Dominating, far: Dominating, limits: Limits) -> Window | None:
     total = u + beside
     with np.errstate(divide="ignore", invalid="ignore"):
         slopes = np.abs(np.diff(np.log(total)))
-    counts = (u >= _FAINT * total) & (u > 0.0)
+    counts = (u >= _MIN_CORE_SHARE * total) & (u > 0.0)
     steep = ~(slopes + 0.5 * far.spacing <= limits.step) & (counts[1:] | counts[:-1])
     found = np.flatnonzero(steep)
     losses = core.losses
@@ -336,17 +339,17 @@ def _fine(core: Dominating, far: Dominating, limits: Limits) -> Window | None:
 #: Positions of a leaf, and of a product, at most.
 _MAX_LEAF_SIZE, _MAX_SIZE = 1 << 25, 1 << 25
 #: By how much rounding may add to all masses, relative to them.
-_ADDED = 1e-9
+_RELATIVE_ROUNDING = 1e-9
 #: Losses so many nats above the largest ε become infinite.
 _MARGIN = 40.0
 #: Lattices of fewer positions are not made coarser; about how much larger the others become.
-_FEWEST, _GROWN = 512, 4.0
+_MIN_COARSENED, _GROWTH = 512, 4.0
 #: Widest spacing, and the farthest loss whose exponential is a float, nats.
-_WIDEST, _FARTHEST = 50.0, 690.0
+_MAX_SPACING, _MAX_LOSS = 50.0, 690.0
 #: Squares of products of masses below 2 to this do not overflow.
-_OVERFLOWS = 900.0
+_MAX_LOG2_PRODUCT = 900.0
 #: Losses of next to nothing, nats.
-_NARROWEST = 1e-6
+_MIN_LOSS = 1e-6
 
 
 def given_width_bounds(
@@ -364,7 +367,13 @@ def given_width_bounds(
     grows = width is None and question.lattice == 0.0
     spacings = tuple(spacing * 2.0 ** (0.5 * doubling) for doubling in range(64)) if grows else (0.0,)
     limits = Limits(
-        question.lost / question.top, math.inf, 0.0, _ADDED, largest, spacings, _FEWEST if grows else 1 << 62
+        question.lost / question.top,
+        math.inf,
+        0.0,
+        _RELATIVE_ROUNDING,
+        largest,
+        spacings,
+        _MIN_COARSENED if grows else 1 << 62,
     )
     states = []
     for (pair, count), lattice in zip(question.counts.items(), lattices, strict=True):
@@ -372,20 +381,20 @@ def given_width_bounds(
         states += [state for _, state in powers(leaf, [count], limits)]
     shape = (2, question.rounds.size, question.epsilon.size)
     lower, upper = np.zeros(shape), np.ones(shape)
-    asked = np.minimum(question.epsilon, LARGEST_READ)
+    readable = np.minimum(question.epsilon, LARGEST_READ)
     limits = replace(limits, floor=question.lost)
     wanted = question.rounds.tolist() if len(states) == len(question.counts) else []
     try:
         for r, power in powers(product_of(states, limits), wanted, limits) if wanted else ():
             for row in np.flatnonzero(question.rounds == r).tolist():
                 for axis, direction in enumerate(question.directions):
-                    upper[axis, row] = upper_deltas(power, asked, direction)
-                    known = lower_deltas(power, asked, direction)
+                    upper[axis, row] = upper_deltas(power, readable, direction)
+                    known = lower_deltas(power, readable, direction)
                     lower[axis, row] = np.where(question.epsilon <= LARGEST_READ, known, 0.0)
     except InvalidInputError:
         # Masses under labels hundreds of nats beside their losses may overflow: no bounds but 0 and 1 then.
         largest = float(np.max([state.largest for state in states]))
-        if 2.0 * len(states) * math.log2(max(largest, 1.0)) < _OVERFLOWS:
+        if 2.0 * len(states) * math.log2(max(largest, 1.0)) < _MAX_LOG2_PRODUCT:
             raise
     if question.symmetric:
         lower[1], upper[1] = lower[0], upper[0]
@@ -395,19 +404,19 @@ def given_width_bounds(
 def positions_needed(question: Question, *, width: float | None, positions: int | None) -> tuple[int, float]:
     """Return the number of positions of all leaves, and about that of the largest product.
 
-    A `PrecisionError` tells of more than are allowed.
+    More than the limits raise a `PrecisionError`.
     """
     spacing, lattices = _lattices(question, width, positions)
     sizes = [lattice.high - lattice.low for lattice in lattices]
     if max(sizes) > _MAX_LEAF_SIZE:
         raise PrecisionError(
-            f"factor: expected one with which a round's losses take at most {_MAX_LEAF_SIZE} buckets, got"
-            f" {max(sizes)} of {spacing:g} nats"
+            f"factor: a round's losses would take {max(sizes)} buckets of {spacing:g} nats, more than"
+            f" {_MAX_LEAF_SIZE}; pass a larger factor"
         )
     largest = min(question.largest, LARGEST_READ) + _MARGIN
     deviation = math.sqrt(question.top * max(question.exponents(Direction.A_TO_B).usual_variance, 0.0))
     if width is None and question.lattice == 0.0:
-        return sum(sizes), float(_GROWN * max(sizes))
+        return sum(sizes), float(_GROWTH * max(sizes))
     whole = min(
         2.0 * largest / spacing,
         float(question.top * question.leaves * max(sizes)),
@@ -415,8 +424,8 @@ def positions_needed(question: Question, *, width: float | None, positions: int 
     )
     if whole > _MAX_SIZE:
         raise PrecisionError(
-            f"compositions: expected so few, or a factor so large, that they take at most {_MAX_SIZE} buckets, got"
-            f" {whole:.3g} of {spacing:g} nats"
+            f"compositions: they would take {whole:.3g} buckets of {spacing:g} nats, more than {_MAX_SIZE};"
+            " pass fewer compositions or a larger factor"
         )
     return sum(sizes), whole
 
@@ -424,13 +433,13 @@ def positions_needed(question: Question, *, width: float | None, positions: int 
 def _lattices(question: Question, width: float | None, positions: int | None) -> tuple[float, list[Lattice]]:
     largest = min(question.largest, LARGEST_READ) + _MARGIN
     ends = [_ends(profile, largest) for profile, _ in question.profiles]
-    spacing = width if width is not None else question.lattice if question.lattice <= _WIDEST else 0.0
+    spacing = width if width is not None else question.lattice if question.lattice <= _MAX_SPACING else 0.0
     if not spacing:
-        spacing = max([_NARROWEST, *(high - low for low, high in ends)]) / (positions or 1)
-    spacing = min(spacing, _WIDEST)
+        spacing = max([_MIN_LOSS, *(high - low for low, high in ends)]) / (positions or 1)
+    spacing = min(spacing, _MAX_SPACING)
     lattices = []
     for low, high in ends:
-        outermost = math.floor(_FARTHEST / spacing)
+        outermost = math.floor(_MAX_LOSS / spacing)
         first, last = max(math.floor(low / spacing) - 1, -outermost), min(math.ceil(high / spacing) + 1, outermost)
         lattices.append(Lattice(spacing, 1, (first, last), first, last))
     return spacing, lattices
@@ -439,6 +448,6 @@ def _lattices(question: Question, width: float | None, positions: int | None) ->
 def _ends(profile: LossProfile, largest: float) -> tuple[float, float]:
     """Where the losses of a pair begin and end, as far as they are looked at."""
     if profile.loss.size == 0:
-        return -_NARROWEST, _NARROWEST
+        return -_MIN_LOSS, _MIN_LOSS
     low, high = float(profile.lower[0]), float(profile.upper[-1])
-    return max(min(low, -_NARROWEST), -largest), min(max(high, _NARROWEST), largest)
+    return max(min(low, -_MIN_LOSS), -largest), min(max(high, _MIN_LOSS), largest)

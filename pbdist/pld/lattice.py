@@ -49,7 +49,7 @@ class Dominating:
     def coarser(self) -> "Dominating":
         """The masses on every second position: an atom between two of them is split to both.
 
-        Both parts of u are u / (2 cosh(h/2)): then a and b are kept, and the pair is a post-processing of the new one.
+        Both parts of u are u / (2 cosh(h/2)): a and b are preserved, and the pair is a post-processing of the new one.
         """
         share = (1.0 + (8.0 + self.spacing) * _U) / (2.0 * math.cosh(0.5 * self.spacing))
         odd = self.first & 1
@@ -87,8 +87,8 @@ class Dominating:
         All b of an atom above `high` stays there, with the a that belongs to it at that loss; the rest of a goes to +∞.
         Likewise below `low` (Theorem 24, docs/pld.md).
         """
-        kept, above = self._cut_above(high)
-        mirrored, below = kept.swapped()._cut_above(-low)
+        rest, above = self._cut_above(high)
+        mirrored, below = rest.swapped()._cut_above(-low)
         return mirrored.swapped(), above, below
 
     def _cut_above(self, high: int) -> tuple["Dominating", float]:
@@ -96,24 +96,24 @@ class Dominating:
         if count <= 0:
             return self, 0.0
         inside = max(self.size - count, 0)
-        kept, over = np.append(self.u[: inside - 1], 0.0) if inside else np.zeros(1), self.u[inside:]
+        rest, over = np.append(self.u[: inside - 1], 0.0) if inside else np.zeros(1), self.u[inside:]
         if inside:
-            kept[-1] = self.u[inside - 1]
+            rest[-1] = self.u[inside - 1]
         steps = self.spacing * np.arange(float(count - over.size + 1), count + 1.0)
         end = self.spacing * high
         rounding = 1.0 + (count + 32.0 + 4.0 * (float(steps[-1]) + abs(end))) * _U
-        kept[-1] = (kept[-1] + float(np.sum(over * np.exp(-0.5 * steps)))) * rounding
+        rest[-1] = (rest[-1] + float(np.sum(over * np.exp(-0.5 * steps)))) * rounding
         gone = float(np.sum(over * np.exp(0.5 * (steps + end)) * -np.expm1(-steps))) * rounding
-        return Dominating(self.spacing, high - kept.size + 1, kept), gone
+        return Dominating(self.spacing, high - rest.size + 1, rest), gone
 
     def beyond(self, low: int, high: int) -> tuple["Dominating", "Dominating"]:
         """The masses from `low` to `high`, and the others."""
         inside = slice(min(max(low - self.first, 0), self.size), min(max(high + 1 - self.first, 0), self.size))
         outer = self.u.copy()
         outer[inside] = 0.0
-        kept = self.u[inside]
+        rest = self.u[inside]
         return (
-            replace(self, first=self.first + inside.start, u=kept if kept.size else np.zeros(1)),
+            replace(self, first=self.first + inside.start, u=rest if rest.size else np.zeros(1)),
             replace(self, u=outer).trimmed(),
         )
 
@@ -286,7 +286,7 @@ class Factor:
 def convolved(
     factors: Sequence[Factor], allowance: Allowance, beside: tuple[Dominating, Dominating] | None = None
 ) -> list[Dominating | Exact]:
-    """Convolve rows that look alike, all at once, each rounded to its side.
+    """Convolve rows of the same form at once, each rounded to its side.
 
     `allowance` is what rounding may add before more care is taken. Where the product of `beside` is far larger, the
     result need not be known well.
@@ -295,7 +295,7 @@ def convolved(
         [(factor.first, factor.mirrored) for factor in factors],
         [(factor.second, factor.mirrored) for factor in factors],
     ]
-    if len(factors) > 1 and not all(_alike(side) for side in sides):
+    if len(factors) > 1 and not all(_overlapping(side) for side in sides):
         return [row for factor in factors for row in convolved([factor], allowance, beside)]
     same = all(factor.first is factor.second for factor in factors)
     x, begin_x = _together(sides[0])
@@ -335,7 +335,7 @@ def _range(rows: Sequence[tuple[Dominating | Exact, bool]]) -> tuple[int, int]:
     return min(positions), max(position + row.size for position, (row, _) in zip(positions, rows, strict=True))
 
 
-def _alike(rows: Sequence[tuple[Dominating | Exact, bool]]) -> bool:
+def _overlapping(rows: Sequence[tuple[Dominating | Exact, bool]]) -> bool:
     """Whether the rows lie at about the same positions."""
     begin, end = _range(rows)
     return end - begin <= 1.5 * max(row.size for row, _ in rows) + 1024

@@ -334,7 +334,7 @@ class _Atoms:
         on_edge = np.abs(quotient - nearest) <= error
         if on_edge.any():
             self.snapped = max(self.snapped, float(np.max(error[on_edge])) * spacing)
-        # One on an edge is counted to the bin that lies farther from 0, or to the one above where all are alike.
+        # One on an edge is counted to the bin that lies farther from 0, or to the one above if all are atoms.
         below = (nearest < 0.0) & self._spread
         position = np.where(on_edge, np.where(below, nearest - 1.0, nearest), np.floor(quotient))
         middle = spacing * (position + 0.5)

@@ -5,8 +5,8 @@ event of loss ln(a / b), which keeps both masses. Its cumulants K(θ) = ln E_A e
 square of a bin's width, and exact at θ = 0 and θ = -1.
 
 At the saddle point θ of ε, rK'(θ) = ε, δ is about e^{F} / (1 + θ(1+θ)√(2πV)) with F = rK(θ) - θε and V = rK''(θ).
-Adding a variance v to the loss, P_A and P_B masses kept, moves ln δ by at most about v (θ(θ+1) + 1/V + 1/√V) / 2. The
-direction B||A has the loss -L under B, with the cumulants K(-1-θ).
+Adding a variance v to the loss, with the same P_A and P_B masses, moves ln δ by at most about
+v (θ(θ+1) + 1/V + 1/√V) / 2. The direction B||A has the loss -L under B, with the cumulants K(-1-θ).
 """
 
 import math
@@ -29,13 +29,13 @@ _LITTLE_NOISE, _FINE_RESOLUTION = 0.3, 30.0
 #: How much closer to each other the losses of A or of B are than those between them, before that counts; tilts of A
 #: and B; and part of their losses' deviation that may lie beyond what is looked at.
 _CLOSER, _OWN, _UNSEEN = 2.0, np.array([0.0, -1.0]), 1e-3
-#: Deviations up to which all bins that events are joined to are alike.
+#: Deviations up to which all joined bins have the same width.
 _BULK = 8.0
 #: Saddle points are looked for at these.
 _TILTS: FloatArray = np.concatenate(([0.0], np.geomspace(1e-4, 1e4, 81)))
 #: How often leaps are looked at closer, from what part of them that is not smooth, into how many parts, and how many.
 _REFINEMENTS, _LEAP, _PARTS, _MAX_LEAPS = 3, 0.3, 8, 8
-#: Frequencies at which a characteristic function is looked at, and by what factor more are kept than are estimated.
+#: Frequencies at which a characteristic function is evaluated, and the factor between kept and estimated ones.
 _FREQUENCIES, _MORE = 48, 2.0
 #: Part of the distance to the floor by which ln δ of what lies below it may be wrong.
 _OF_FLOOR = 0.2
@@ -103,10 +103,10 @@ class LossProfile:
         with np.errstate(over="ignore", under="ignore"):
             a, b = np.exp(self.log_a), np.exp(np.minimum(self.log_a - self.loss, 700.0))
         above, below = np.cumsum(a[::-1])[::-1], np.cumsum(b)
-        kept = (above > lost) & (below > lost)
-        if kept.all() or not kept.any():
+        present = (above > lost) & (below > lost)
+        if present.all() or not present.any():
             return self
-        first, last = int(np.argmax(kept)), kept.size - int(np.argmax(kept[::-1]))
+        first, last = int(np.argmax(present)), present.size - int(np.argmax(present[::-1]))
         part = slice(first, last)
         return replace(
             self,
@@ -202,8 +202,8 @@ def _joined(
     own_a = np.logaddexp.reduceat(log_a, first)
     own_b = np.logaddexp.reduceat(log_a - loss, first)
     # Equal losses stay the atom they are.
-    alike = lower[first] == upper[last]
-    return np.where(alike, loss[first], own_a - own_b), lower[first], upper[last], own_a
+    equal = lower[first] == upper[last]
+    return np.where(equal, loss[first], own_a - own_b), lower[first], upper[last], own_a
 
 
 def _heaviest(atoms: FloatArray, masses: FloatArray) -> float:
@@ -239,7 +239,7 @@ class SaddlePoints:
     exponent: FloatArray
     log_delta: FloatArray
     #: Whether the losses reach that far.
-    told: FloatArray
+    reached_by_losses: FloatArray
 
     @property
     def excess(self) -> FloatArray:
@@ -253,12 +253,12 @@ class SaddlePoints:
 
         Of what lies below the floor, it need only be proved.
         """
-        if not self.told.any():
+        if not self.reached_by_losses.any():
             return 0.0
         tilt, variance = self.tilt, self.variance
         allowed = np.maximum(tolerance, _OF_FLOOR * (math.log(floor) - self.log_delta))
         sharp = 0.5 * (tilt * (tilt + 1.0) + 1.0 / variance + 1.0 / np.sqrt(variance)) / allowed
-        return float(np.max(sharp[self.told.astype(bool)]))
+        return float(np.max(sharp[self.reached_by_losses.astype(bool)]))
 
 
 class Exponents:

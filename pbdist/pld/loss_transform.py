@@ -395,7 +395,7 @@ class TransformLine:
         self._every_turn = turn
         self._weight = np.exp(log_normal + real - self._scale) * (1.0 + 2.0 * (off + abs(exponent) * move))
         sizes = self._sizes(log_normal, real, (abs(exponent) + _LARGEST_FREQUENCY) * np.hypot(excess, turn))
-        kept = sizes > _LEFT_OUT * sizes.max()
+        chosen = sizes > _LEFT_OUT * sizes.max()
         if part is None:
             edge = 2.0 * float(self._weight[0] + self._weight[-1] + np.exp(log_normal[0]) + np.exp(log_normal[-1]))
             beyond = edge * _beyond(transform, exponent, float(y[0]), step)
@@ -406,10 +406,10 @@ class TransformLine:
             # |e^{wX}| is largest on the real line.
             highest = exponent * float(transform.excess(y[-1:], 0.0)[0][0])
             beyond += math.exp(part.log_beyond(ends[1], above, shift, step) + highest - self._scale)
-        lost = float(sizes[~kept].sum()) + beyond if math.isfinite(beyond) else math.inf
-        self._excess, self._turn, self._log_normal = excess[kept], turn[kept], log_normal[kept]
-        self._phase = phase[kept]
-        self._error, self._move = off[kept], move[kept]
+        lost = float(sizes[~chosen].sum()) + beyond if math.isfinite(beyond) else math.inf
+        self._excess, self._turn, self._log_normal = excess[chosen], turn[chosen], log_normal[chosen]
+        self._phase = phase[chosen]
+        self._error, self._move = off[chosen], move[chosen]
         steep = transform.log_growth(exponent, strip)
         # e^{itX} is at most 1; 1 + G is at most e as it is scaled, and 1 is summed besides or not.
         grown = 0.0 if part is None else part.log_growth(strip)
@@ -420,7 +420,7 @@ class TransformLine:
         self._constant_error = (2.02 * quadrature + lost) * (1.0 + 1e-6)
         self._panels: list[_Panel] = []
         #: Whether many frequencies were summed before: panels pay where more are.
-        self._asked = False
+        self._summed_many = False
 
     def log_largest(self, t: FloatArray | float) -> FloatArray:
         r"""Return upper bounds on ln \|χ\| for all frequencies from each t on, relative to e^{log_scale}."""
@@ -454,8 +454,8 @@ class TransformLine:
 
     def _values(self, spacing: float, number: int) -> tuple[ComplexArray, FloatArray]:
         t: FloatArray = spacing * np.arange(number).astype(np.float64)
-        if number <= _FEW or (number <= _ONCE and not self._asked):
-            self._asked |= number > _FEW
+        if number <= _FEW or (number <= _ONCE and not self._summed_many):
+            self._summed_many |= number > _FEW
             return self._one_by_one(t)
         self._extend(float(t[-1]))
         where = np.searchsorted(np.array([panel.end for panel in self._panels[:-1]]), t)

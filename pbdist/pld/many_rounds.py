@@ -34,20 +34,20 @@ FEWEST_LEAVES = 128
 _ROUNDING, _EXTENDED_ROUNDING = 1.5e-13, 1e-16
 #: Logarithm of a tenth of the tolerance relative to what rounding costs, below which it costs too much for certain.
 _COSTLY = -2.3
-#: Rows whose spacings are alike within this factor share their leaves.
-_ALIKE = 4.0
+#: Rows whose spacings differ by at most this factor share their leaves.
+_MAX_SPACING_RATIO = 4.0
 #: A direction whose δ seems to be smaller by so many nats need only be shown to be smaller.
-_SMALLER = 0.3
+_DOMINATED_GAP = 0.3
 #: ε are taken for at most those where δ is below the floor by so many nats.
-_BELOW = 3.0
+_FLOOR_MARGIN = 3.0
 #: Part of the tolerance that windows may take.
-_OF_WINDOWS = 0.02
+_WINDOW_FRACTION = 0.02
 #: By how many nats δ seems to be less than the floor.
-_LESS = 2.0
+_FLOOR_GAP = 2.0
 #: Spacing, in deviations of a leaf's loss under the tilt.
-_BELOW_SPACING = 0.1
+_CHERNOFF_SPACING = 0.1
 #: Up to here, nats, and a margin beyond, e^loss is a float.
-_FARTHEST = 660.0
+_MAX_LOSS = 660.0
 #: Frequencies times points that are held at a time: arrays of 1 MiB, which stay in the cache and are not given back.
 _MAX_TERMS = 1 << 16
 
@@ -71,7 +71,7 @@ def many_round_bounds(
     that seems to be smaller is bounded from below. With `every` all frequencies of a short window are taken.
     """
     spacings = {row: finer * spacing_for(question, int(question.rounds[row])) for row, finer in rows.items()}
-    for group in _alike(spacings):
+    for group in _grouped_by_spacing(spacings):
         spacing = min(spacings[row] for row in group)
         leaves = _leaves(question, spacing, max(int(question.rounds[row]) for row in group))
         if leaves is None:
@@ -86,7 +86,7 @@ def many_round_bounds(
 def point_reader(
     question: Question, finer: float, *, every: bool = False
 ) -> Callable[[FloatArray], tuple[FloatArray, FloatArray]] | None:
-    """Return a function that bounds the larger ln δ of the directions asked for near the question's only ε.
+    """Return a function that bounds the larger ln δ of the requested directions near the question's only ε.
 
     None where few frequencies do not serve, or with `every` where all would be too many.
     """
@@ -125,12 +125,12 @@ def spacing_for(question: Question, rounds: int) -> float:
     return math.sqrt(0.75 / (0.25 * rounds * question.leaves * sharpness))
 
 
-def _alike(spacings: Mapping[int, float]) -> list[list[int]]:
+def _grouped_by_spacing(spacings: Mapping[int, float]) -> list[list[int]]:
     ordered = sorted((spacing, row) for row, spacing in spacings.items() if spacing > 0.0)
     groups: list[list[int]] = []
     least = 0.0
     for spacing, row in ordered:
-        if not groups or spacing > _ALIKE * least:
+        if not groups or spacing > _MAX_SPACING_RATIO * least:
             groups.append([])
             least = spacing
         groups[-1].append(row)
@@ -147,7 +147,7 @@ def lattices_for(question: Question, spacing: float, top: int) -> Chosen | None:
         spacings,
         tolerance=question.tolerance,
         floor=question.floor,
-        farthest=_FARTHEST,
+        farthest=_MAX_LOSS,
     )
 
 
@@ -176,7 +176,7 @@ def _row_bounds(
     # The larger direction first.
     for direction, saddles in sorted(points.items(), key=lambda item: -float(np.sum(item[1].log_delta))):
         axis = list(Direction).index(direction)
-        smaller = question.joint_directions and not both and not np.any(saddles.log_delta > largest - _SMALLER)
+        smaller = question.joint_directions and not both and not np.any(saddles.log_delta > largest - _DOMINATED_GAP)
         for tilt in tilts_of(question, direction, rounds, saddles, careful=both):
             if smaller:
                 bound = chernoff_bound(factors, direction, tilt.tilt, question.epsilon[tilt.columns], shift)
@@ -199,7 +199,7 @@ def tilts_of(
     """Cover all ε by as few tilts as keep the rounding below the tolerance, or well below it: intervals by points."""
     tolerance, leaves = question.tolerance, rounds * question.leaves
     exponents = question.exponents(direction)
-    deepest = exponents.deepest(rounds, math.log(max(question.floor, 1e-290)) - _BELOW)
+    deepest = exponents.deepest(rounds, math.log(max(question.floor, 1e-290)) - _FLOOR_MARGIN)
     if np.any(saddles.epsilon > deepest):
         saddles = exponents.saddle_points(rounds, np.minimum(saddles.epsilon, deepest))
     excess, variance, slope = saddles.excess, saddles.variance, np.abs(saddles.slope)
@@ -221,7 +221,7 @@ def tilts_of(
         moved = tilt - saddles.tilt[served]
         excesses = excess[served] + saddles.slope[served] * moved + 0.5 * variance[served] * moved**2
         # Far from a saddle point that may come out below 0, which it never is.
-        outside = _OF_WINDOWS * tolerance * math.exp(-min(max(float(excesses.max()), 0.0), 600.0))
+        outside = _WINDOW_FRACTION * tolerance * math.exp(-min(max(float(excesses.max()), 0.0), 600.0))
         result.append(Tilt(tilt, served, outside, bool(extended[served].any())))
         left = left[low[left] > end]
     return result
@@ -351,7 +351,7 @@ def bounds_below_floor(question: Question, known: FloatArray | None = None) -> F
     result = np.zeros(shape)
     if question.floor <= 0.0:
         return result
-    level = math.log(question.floor) - _LESS
+    level = math.log(question.floor) - _FLOOR_GAP
     deep = {
         direction: np.array([_deep(question, direction, r, level) for r in question.rounds.tolist()])
         for direction in question.directions
@@ -378,7 +378,7 @@ def bounds_below_floor(question: Question, known: FloatArray | None = None) -> F
 
 def _deep(question: Question, direction: Direction, rounds: int, level: float) -> BoolArray:
     saddles = question.saddle_points(direction, rounds)
-    return np.asarray((saddles.log_delta < level) | ~saddles.told.astype(bool))
+    return np.asarray((saddles.log_delta < level) | ~saddles.reached_by_losses.astype(bool))
 
 
 def _bounds_by_tilt(
@@ -386,7 +386,7 @@ def _bounds_by_tilt(
 ) -> FloatArray:
     """Bound ln δ at some ε by the tilt of one."""
     tilt = float(nearest.tilt[0])
-    spacing = _BELOW_SPACING * math.sqrt(float(nearest.variance[0]) / (rounds * question.leaves))
+    spacing = _CHERNOFF_SPACING * math.sqrt(float(nearest.variance[0]) / (rounds * question.leaves))
     nothing = np.zeros(epsilon.size)
     chosen = lattices_for(question, spacing, question.top) if spacing > 0.0 else None
     if chosen is None:

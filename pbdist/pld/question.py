@@ -1,4 +1,4 @@
-"""The question that a table of bounds answers, with rough pictures of a round's losses. Nothing here is a bound."""
+"""The question that a table of bounds answers, with rough profiles of a round's losses. Nothing here is a bound."""
 
 import math
 from collections.abc import Mapping
@@ -11,16 +11,16 @@ from pbdist.pld.loss_transform import Lines, Rounds
 from pbdist.types import Direction, FloatArray, IntArray
 
 #: Part of the tolerance, at the floor, that windows may take.
-_OF_FLOOR = 0.1
+_WINDOW_FRACTION = 0.1
 #: Part of the tolerance that may be left open where lower bounds are known.
-_OF_KNOWN = 0.1
+_OPEN_FRACTION = 0.1
 #: Part of the floor that profiles show.
-_SHOWN = 1e-6
+_SHOWN_FRACTION = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """What is computed once for all questions about the same pairs, number of rounds and δ."""
+    """Caches shared by all questions about the same pairs, number of rounds and δ."""
 
     #: Profiles of pairs, by the losses up to which they are seen and the deviations beyond.
     profiles: dict[tuple[ElementaryPair, float, float, float], LossProfile] = field(default_factory=dict)
@@ -46,8 +46,8 @@ class Question:
     floor: float
     #: Whether the larger direction alone is to meet the tolerance.
     joint_directions: bool
-    #: The directions that are asked for; by default both.
-    asked: tuple[Direction, ...] = tuple(Direction)
+    #: The requested directions; by default both.
+    requested: tuple[Direction, ...] = tuple(Direction)
     #: Whether profiles also show losses that are too rare to matter.
     whole: bool = False
     #: Shared with all questions that are made from this one.
@@ -57,7 +57,7 @@ class Question:
 
     def beside(self, log_least: float) -> "Question":
         """Raise the floor to a small part of e^`log_least`, where every δ is known to be at least that."""
-        return replace(self, floor=max(self.floor, _OF_KNOWN * self.tolerance * math.exp(min(log_least, 0.0))))
+        return replace(self, floor=max(self.floor, _OPEN_FRACTION * self.tolerance * math.exp(min(log_least, 0.0))))
 
     @property
     def largest(self) -> float:
@@ -81,15 +81,15 @@ class Question:
 
     @property
     def directions(self) -> tuple[Direction, ...]:
-        """The directions that are asked for and differ."""
-        return self.asked[: 1 if self.symmetric else 2]
+        """The requested directions that differ."""
+        return self.requested[: 1 if self.symmetric else 2]
 
     @cached_property
     def profiles(self) -> list[tuple[LossProfile, int]]:
         """The losses of each pair, usual ones of many rounds and rare ones of one; and how often it occurs."""
         usual, rare = self.largest / (self.top * self.leaves), self.largest / self.leaves
         lost, known = self.lost / (self.top * self.leaves), self.shared.profiles
-        beyond = _deviations(_SHOWN * max(self.floor, 1e-290) / (self.top * self.leaves))
+        beyond = _deviations(_SHOWN_FRACTION * max(self.floor, 1e-290) / (self.top * self.leaves))
         for pair in self.counts:
             if (pair, usual, rare, beyond) not in known:
                 known[pair, usual, rare, beyond] = loss_profile(pair, usual, rare, beyond)
@@ -99,7 +99,7 @@ class Question:
     @property
     def lost(self) -> float:
         """P_A or P_B mass that, in all compositions together, may become infinite."""
-        return _OF_FLOOR * self.tolerance * max(self.floor, 1e-290)
+        return _WINDOW_FRACTION * self.tolerance * max(self.floor, 1e-290)
 
     @cached_property
     def lattice(self) -> float:
@@ -119,10 +119,10 @@ class Question:
 
     def saddle_points(self, direction: Direction, rounds: int) -> SaddlePoints:
         """Those of every ε after a number of rounds."""
-        asked = direction, rounds
-        if asked not in self._saddles:
-            self._saddles[asked] = self.exponents(direction).saddle_points(rounds, self.epsilon)
-        return self._saddles[asked]
+        key = direction, rounds
+        if key not in self._saddles:
+            self._saddles[key] = self.exponents(direction).saddle_points(rounds, self.epsilon)
+        return self._saddles[key]
 
 
 def _deviations(mass: float) -> float:

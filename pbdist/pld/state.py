@@ -4,15 +4,15 @@ Two kinds of rows, each on a lattice of spacing h with positions k:
 
 *Dominating masses* u >= √(a* b*). There is a pair (A*, B*) of measures on the losses ℓ = k h of one or two lattices,
 on +∞ (A* alone) and on -∞ (B* alone), of which a pair (A, B'') is a post-processing, e^-η B <= B'' <= e^η B, η =
-`shift`. Kept are at least u = a* e^{-ℓ/2} = b* e^{ℓ/2}, element by element, and at least the masses at ±∞. All bounds
-read from them rise with them, in both directions.
+`shift`. The rows have at least u = a* e^{-ℓ/2} = b* e^{ℓ/2}, element by element, and at least the masses at ±∞. All
+bounds read from them rise with them, in both directions.
 
 *Exact masses* of disjoint events of (A, B): `own`, at most P_A(event) e^{-λ/2}, and `other`, at least P_B(event)
 e^{λ/2}, where λ = k h + `label` is a name of the event and no loss; events that are left out have no mass in either.
-They are for the direction A||B; those of B||A are kept in a frame of their own, A and B swapped.
+They are for the direction A||B; those of B||A have a frame of their own, with A and B swapped.
 
-Under the factors e^{-ℓ/2} and e^{ℓ/2} both directions look alike, and losses of hundreds of nats stay floats. Section 1
-of ``docs/pld.md`` states these claims; products are Theorem 25, δ is read by Theorems 21 and 26.
+Under the factors e^{-ℓ/2} and e^{ℓ/2} both directions have the same form, and losses of hundreds of nats stay floats.
+Section 1 of ``docs/pld.md`` states these claims; products are Theorem 25, δ is read by Theorems 21 and 26.
 """
 
 import math
@@ -64,22 +64,14 @@ class Masses(Generic[Row]):
 
 @dataclass(frozen=True, eq=False)
 class PairState:
-    """A pair, or a product of pairs.
-
-    Attributes
-    ----------
-    dominating : Masses of Dominating
-    exact : dict of Direction to Masses of Exact
-        Of the directions whose lower bounds are asked for.
-    shift : float
-        η, nats.
-    lowest, highest : float
-        (A*, B*) has no finite loss below and above, nats.
-    """
+    """A pair, or a product of pairs."""
 
     dominating: Masses[Dominating]
+    #: Of the requested directions.
     exact: dict[Direction, Masses[Exact]]
+    #: η, nats.
     shift: float
+    #: (A*, B*) has no finite loss below and above, nats.
     lowest: float
     highest: float
 
@@ -95,7 +87,7 @@ class PairState:
 
 @dataclass(frozen=True)
 class Window:
-    """Losses that are kept apart, nats: beyond `low` and `high` they are infinite."""
+    """The range of finite losses, nats: beyond `low` and `high` they are infinite."""
 
     low: float
     high: float
@@ -121,7 +113,7 @@ def product(first: PairState, second: PairState, allowance: Allowance) -> PairSt
             raise InvalidInputError(f"states: expected one spacing of their {name} parts, got {got} nats")
     up, down = 1.0 + 8.0 * _U, 1.0 - 8.0 * _U
     same = first is second
-    # Those of both directions look alike, so that they are convolved together.
+    # Those of both directions have the same form, so that they are convolved together.
     kinds: list[tuple[Masses[Any], Masses[Any], bool, tuple[float, float]]] = [
         (first.dominating, second.dominating, False, (up, up))
     ]
@@ -141,15 +133,15 @@ def product(first: PairState, second: PairState, allowance: Allowance) -> PairSt
     step = max((row.spacing for row in first.dominating.rows + second.dominating.rows), default=0.0)
     step = step if any(masses.far is not None for masses in (first.dominating, second.dominating)) else 0.0
     return PairState(
-        _told(results[0]),
+        _meaningful(results[0]),
         dict(zip(first.exact, results[1:], strict=True)),
         shift,
         *_outwards(first.lowest + second.lowest, first.highest + second.highest, 2.0 * step),
     )
 
 
-def _told(masses: Masses[Dominating]) -> Masses[Dominating]:
-    """Replace a pair of which nothing is known any more by one that reveals everything and so dominates any."""
+def _meaningful(masses: Masses[Dominating]) -> Masses[Dominating]:
+    """Replace a pair that rounding has made meaningless by one that reveals everything, which dominates any pair."""
     if all(float(np.max(row.u)) <= _HOPELESS for row in masses.rows):
         return masses
     nothing = [replace(row, first=0, u=np.zeros(1)) for row in masses.rows]
@@ -242,10 +234,10 @@ def _within(masses: Masses[Row], window: Window, *rounding: float) -> Masses[Row
     rows: list[Row] = []
     infinite = masses.infinite
     for row in masses.rows:
-        kept, *more = row.cut(*window.positions(row.spacing))
+        inner, *more = row.cut(*window.positions(row.spacing))
         if any(more):
             infinite = ((infinite[0] + more[0]) * rounding[0], (infinite[1] + more[1]) * rounding[1])
-        rows.append(kept.trimmed())
+        rows.append(inner.trimmed())
     return Masses(rows[0], rows[1] if len(rows) > 1 else None, infinite)
 
 
@@ -283,9 +275,9 @@ def confined(state: PairState, window: Window, spacing: float) -> PairState:
 
 
 def _confined(masses: Masses[Row], window: Window, spacing: float) -> Masses[Row]:
-    kept, outer = masses.core.beyond(*window.positions(masses.core.spacing))
+    inner, outer = masses.core.beyond(*window.positions(masses.core.spacing))
     far = _as_coarse(outer, spacing)
-    return Masses(kept.trimmed(), far if masses.far is None else masses.far.joined(far), masses.infinite)
+    return Masses(inner.trimmed(), far if masses.far is None else masses.far.joined(far), masses.infinite)
 
 
 def upper_deltas(state: PairState, epsilon: FloatArray, direction: Direction) -> FloatArray:

@@ -31,15 +31,15 @@ from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 _U = UNIT_ROUNDOFF
 #: c.
-_WIDER = 1.5
+_RATIO_FACTOR = 1.5
 #: Terms so many nats below the largest one are cut off, by default.
 _CUT = 36.0
 #: Tilts that are looked at, the largest, and by how many deviations they may move an outcome.
 _TILTS, _MIN_TILT, _MAX_TILT, _MAX_SHIFT = 161, 1e-3, 1e6, 400.0
 #: They are computed in so many parts.
-_AT_ONCE = 4
-#: Moments of so many rounds are kept for further questions.
-_KEPT = 16
+_TILT_PARTS = 4
+#: Cached moments of rounds.
+_CACHED = 16
 #: The first look at tilts goes up to this times the deviation of one event.
 _FIRST_TILT = 60.0
 #: The shortest and the longest period, relative to 2 / tilt, and the part of the tolerance that the others may take.
@@ -163,7 +163,7 @@ class Smoothed:
         return result
 
     def lines_at(self, tilt: float) -> list[tuple[TransformLine, bool, int]]:
-        """Return the transforms on the line of a tilt, kept for further numbers of rounds."""
+        """Return the transforms on the line of a tilt, shared by all numbers of rounds."""
         lines = self.tilts.lines
         if tilt not in lines:
             lines[tilt] = [
@@ -195,7 +195,7 @@ class Smoothed:
         return np.asarray(0.5 * spread**2 + least > _TWO_MODES)
 
     def _best(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the best tilt τ, the exponent there, and τ times the deviation of tilted losses, and keep them."""
+        """Return the best tilt τ, the exponent there, and τ times the deviation of tilted losses; cached."""
         key = epsilon.tobytes()
         if key not in self._found:
             self._found = {key: self._look(epsilon)}
@@ -259,7 +259,7 @@ class SmoothedBounds:
         #: Which part of δ rounding was, at the ε of the last call.
         self.rounding = np.zeros(0)
         powers = side.powers(tilt, ratio, period, cut)
-        self._narrow, self._wide = powers.sums(ratio), powers.sums(_WIDER * ratio)
+        self._narrow, self._wide = powers.sums(ratio), powers.sums(_RATIO_FACTOR * ratio)
         self._exponents = powers.exponents
 
     def bounds(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -267,7 +267,7 @@ class SmoothedBounds:
         tilt, ratio = self.tilt, self.ratio
         narrow, narrow_error = self._narrow.at(epsilon)
         wide, wide_error = self._wide.at(epsilon)
-        grown = _WIDER * math.exp(-ratio * ratio * (_WIDER**2 - 1.0) / 8.0) * (1.0 - 16.0 * _U)
+        grown = _RATIO_FACTOR * math.exp(-ratio * ratio * (_RATIO_FACTOR**2 - 1.0) / 8.0) * (1.0 - 16.0 * _U)
         # With a larger ratio there is no lower bound.
         known = grown > 1.0
         weight = 1.0 / (grown - 1.0) if known else 0.0
@@ -280,11 +280,11 @@ class SmoothedBounds:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             below = (1.0 + weight) * (narrow - narrow_error - np.exp(others))
             # The wider one has another factor in front.
-            larger = 0.5 * (_WIDER**2 - 1.0) * ratio * ratio * (tilt + tilt * tilt)
+            larger = 0.5 * (_RATIO_FACTOR**2 - 1.0) * ratio * ratio * (tilt + tilt * tilt)
             grown = np.exp(larger) * (1.0 + 16.0 * _U * (1.0 + larger))
             below -= weight * grown * (wide + wide_error) + 16.0 * _U * (1.0 + weight) * np.abs(narrow)
             if known:
-                below -= weight * np.exp(self._side.log_left_out(epsilon, _WIDER * ratio) - moved + slack)
+                below -= weight * np.exp(self._side.log_left_out(epsilon, _RATIO_FACTOR * ratio) - moved + slack)
             lower = np.where(known & (below > 0.0), moved + np.log(below) - slack, -np.inf)
             upper = self._from_above(above, moved, slack)
             upper = np.where(np.isfinite(besides), np.logaddexp(upper, besides) + 8.0 * _U * np.abs(upper), upper)
@@ -355,31 +355,31 @@ class Tilts:
         return result
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED)
 def _tilts(largest: float) -> FloatArray:
     result: FloatArray = exactly(np.geomspace(_MIN_TILT, largest, _TILTS))
     return result
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED)
 def _steepest(rounds: Rounds, largest: float) -> tuple[FloatArray, FloatArray]:
     """Return the steepest tilts up to so much, and their moments of a round."""
     tilt = _tilts(largest)[-4::3]
     return tilt, rounds.log_moment(tilt)
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED)
 def _gentlest(rounds: Rounds) -> FloatArray:
     """Return upper bounds on the moments of a round at the tilts below 0."""
     return rounds.log_moment(_BELOW) + rounds.log_moment_error(_BELOW)
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED)
 def _moments(rounds: Rounds, largest: float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return all tilts up to so much, their moments of a round, and upper bounds on these."""
     tilt = _tilts(largest)
     # Apart, as steeper ones take more outcomes.
-    moments = np.concatenate([rounds.log_moment(each) for each in np.array_split(tilt, _AT_ONCE)])
+    moments = np.concatenate([rounds.log_moment(each) for each in np.array_split(tilt, _TILT_PARTS)])
     upper = moments + rounds.log_moment_error(tilt)
     for array in (tilt, moments, upper):
         array.setflags(write=False)
@@ -393,8 +393,8 @@ def exactly(tilt: Any) -> Any:
 
 #: Width of the cut, in deviations; cuts lie at multiples of the second.
 _BLUR, _STEPS = 0.1, 0.05
-#: Parts, large losses and usual ones, and their cuts, relative to ε, in the order in which they are tried: large losses
-#: are the more alike the higher the cut is, usual ones the lower it is.
+#: Parts, large losses and usual ones, and their cuts, relative to ε, in the order in which they are tried: a higher
+#: cut makes large losses more uniform, a lower one the usual ones.
 _LARGE, _USUAL = 0, 1
 _FRACTIONS = (
     *((_LARGE, fraction) for fraction in (0.93, 0.85, 0.65, 0.45)),
@@ -408,19 +408,19 @@ _MIDDLES = (0.65, 0.45)
 _USUAL_TILTS, _MIN_USUAL, _MAX_USUAL, _MAX_USUAL_SHIFT = 121, 0.05, 100.0, 1000.0
 #: Nothing is cut where a cut would see tilts up to less than this, relative to 1 / cut. No cut lies beyond such an
 #: outcome: there is next to nothing.
-_ENOUGH_TILTS, _FARTHEST = 2.0, 50.0
+_MIN_TILT_REACH, _MAX_OUTCOME = 2.0, 50.0
 #: Part of the tolerance that the part left out may take.
 _OF_OTHER = 0.02
 #: Nats by which a saddle point may overstate ln δ of usual losses, and by which all losses seem to have more δ than
 #: their parts where they are cut: at first, and where the tolerance was missed.
-_DOUBT, _APART, _APART_MISSED = 2.0, 10.0, 5.0
+_SADDLE_ERROR, _MODE_GAP, _MODE_GAP_MISSED = 2.0, 10.0, 5.0
 #: Nats by which a part's saddle point may exceed what the part seems to have.
-_SEEN = 10.0
+_SADDLE_GAP = 10.0
 #: A closer look at the part left out: ratio, relative to 1 / tilt, of its own and of the other part; cut, nats; and
 #: frequencies, at most.
 _CLOSE_RATIO, _OWN_RATIO, _CLOSE_CUT, _CLOSE_SIZE = 0.3, 0.05, 40.0, 4000
 #: Modes so far above the cut see nothing of it, deviations.
-_BEYOND = 6.0
+_MAX_MODE_DISTANCE = 6.0
 #: Outcomes of one large loss that are looked at: step and reach, deviations.
 _STEP, _REACH = 0.05, 10.0
 
@@ -437,7 +437,7 @@ class _Cut:
         transform, tilt = self._rounds.sampled[0][0], self._tilts.tilt
         part = SoftCut(self._outcome, _BLUR, large=True)
         log_moments = np.full(tilt.size, np.inf)
-        seen = (1.0 + tilt) * transform.ratio <= self._outcome + _BEYOND
+        seen = (1.0 + tilt) * transform.ratio <= self._outcome + _MAX_MODE_DISTANCE
         if seen.any():
             log_moments[seen] = transform.log_real(1.0 + tilt[seen], part)
         return LargeLosses(part, log_moments)
@@ -471,7 +471,10 @@ class LossCuts:
 
         With `missed` bounds by one tilt have missed the tolerance.
         """
-        result, most = side.between_modes(epsilon), side.saddle(epsilon)[1] - (_APART_MISSED if missed else _APART)
+        result, most = (
+            side.between_modes(epsilon),
+            side.saddle(epsilon)[1] - (_MODE_GAP_MISSED if missed else _MODE_GAP),
+        )
         result &= most > -np.inf
         result[result] = [self.sees(each) for each in epsilon[result].tolist()]
         result[result] = self._log_single(side.number, epsilon[result]) < most[result]
@@ -483,7 +486,7 @@ class LossCuts:
     def sees(self, epsilon: float) -> bool:
         """Whether cuts for an ε see tilts that matter."""
         ratio = self._rounds.sampled[0][0].usual_ratio
-        return _FRACTIONS_LEAST * epsilon * _MAX_USUAL_SHIFT > _ENOUGH_TILTS * ratio
+        return _FRACTIONS_LEAST * epsilon * _MAX_USUAL_SHIFT > _MIN_TILT_REACH * ratio
 
     def log_delta_of_both(self, number: int, epsilon: float) -> float:
         """Return about ln δ of both parts at one ε that is seen."""
@@ -493,7 +496,7 @@ class LossCuts:
     def log_delta(self, part: Smoothed, epsilon: FloatArray) -> FloatArray:
         """Return about ln δ of a part, rather less than more: of one large loss alone, or by the saddle point."""
         if part.large is None:
-            return part.saddle(epsilon)[1] - _DOUBT
+            return part.saddle(epsilon)[1] - _SADDLE_ERROR
         return np.minimum(self._log_single(part.number, epsilon), part.saddle(epsilon)[1])
 
     def _log_single(self, number: int, epsilon: FloatArray) -> FloatArray:
@@ -509,7 +512,7 @@ class LossCuts:
                 loss = fraction * float(alone[0])
                 [part] = self.parts(number, loss, [which])
                 about = self.log_delta(part, alone)[0]
-                if part.saddle(alone)[1][0] > about + _SEEN:
+                if part.saddle(alone)[1][0] > about + _SADDLE_GAP:
                     continue
                 [part.left_out] = self.parts(number, loss, [1 - which])
                 if closely and not self.look_closely(part, part.left_out, alone, little):
@@ -526,7 +529,7 @@ class LossCuts:
 
     def parts(self, number: int, loss: float, which: Sequence[int] = (_LARGE, _USUAL)) -> list[Smoothed]:
         """Cut at about a loss, and return some of the parts: large losses, usual ones."""
-        outcome = _STEPS * math.floor(min(self._rounds.sampled[0][0].outcome(loss), _FARTHEST) / _STEPS)
+        outcome = _STEPS * math.floor(min(self._rounds.sampled[0][0].outcome(loss), _MAX_OUTCOME) / _STEPS)
         # Of the farthest one losses may differ much.
         key = outcome, math.frexp(loss)[1]
         cut = self._cuts.setdefault(key, _Cut(self._rounds, self._tilts, outcome, loss))
@@ -567,7 +570,7 @@ def _log_single(transform: LossTransform, number: int, epsilon: FloatArray) -> F
 
 
 #: Passes at most; part of the tolerance that smoothing aims at, first and when the tolerance was missed.
-_PASSES, _FIRST_AIM, _AIM = 5, 0.5, 0.7
+_MAX_PASSES, _FIRST_FRACTION, _TARGET_FRACTION = 5, 0.5, 0.7
 #: Terms that are left out are smaller by so many nats, relative to the tolerance and to δ; at most.
 _ROW_CUT, _MAX_ROW_CUT = 14.0, 40.0
 #: Part that smoothing may take at first of what the larger direction seems to be larger by.
@@ -575,7 +578,7 @@ _OF_SPARE = 0.5
 #: Largest ratio: from 1.6 on there is no lower bound.
 _LARGEST_RATIO = 0.5
 #: By how much the ratio shrinks at least and at most.
-_LEAST, _MOST = 0.8, 0.08
+_MIN_REFINEMENT, _MAX_REFINEMENT = 0.8, 0.08
 #: (1 + c) / 2 of the smoothing: its bracket is so many times s² τ (τ + 1).
 _BRACKET = 1.25
 #: About the error of bounds with the best tilt.
@@ -583,17 +586,17 @@ _ROUNDING = 3e-10
 #: ε of one tilt have at most e to this times the error of the best one's, at first and where they missed.
 _MIN_EXCESS, MAX_EXCESS, _CAREFUL_EXCESS = 0.5, 11.0, 0.5
 #: Less steep tilts that are tried, and what they may add to the error at least: logarithm.
-_GENTLER, _GENTLE_EXCESS = (1.0, 0.85, 0.7, 0.55, 0.4), 2.5
+_GENTLER_TILTS, _GENTLE_EXCESS = (1.0, 0.85, 0.7, 0.55, 0.4), 2.5
 #: So many frequencies need not be made fewer.
-_FEW_ENOUGH = 500
+_FEW_FREQUENCIES = 500
 #: Frequencies of one pass, at most, and with how much more smoothing where there would be more.
-MAX_FREQUENCIES, _TOO_MANY = 1 << 17, 1.1
+MAX_FREQUENCIES, _EXCESS_FACTOR = 1 << 17, 1.1
 #: A bracket of more than this part of the one before is not tried again.
-_HOPELESS = 0.9
+_STALLED_FRACTION = 0.9
 #: Seconds of a tilt, and of a frequency, and by how much more for each ε.
 _SECONDS_PER_GROUP, _SECONDS_PER_TERM, _PER_POINT = 3e-3, 6e-7, 0.03
-#: ε up to so many times the least are cut alike where both parts matter, and what logarithms of sums may be off by.
-_TOGETHER, SUMMED = 1.5, 1e-12
+#: ε up to this multiple of the least one share a cut if both parts matter; and the error of logarithms of sums.
+_JOINT_RATIO, SUMMED = 1.5, 1e-12
 
 
 def seconds_of_sums(frequencies: float, points: int) -> float:
@@ -678,7 +681,7 @@ class TransformRows:
     def first_ratio(self, side: Smoothed, epsilon: FloatArray, tolerance: float) -> float:
         """Return the ratio of the first pass."""
         steepest = float(side.saddle(epsilon)[0].max())
-        ratio = math.sqrt(_FIRST_AIM * tolerance / (_BRACKET * steepest * (steepest + 1.0)))
+        ratio = math.sqrt(_FIRST_FRACTION * tolerance / (_BRACKET * steepest * (steepest + 1.0)))
         return self._part * min(ratio, _LARGEST_RATIO)
 
     def row(
@@ -759,7 +762,7 @@ class TransformRows:
             again = least == tried
             main = None if again else cuts.part(number, epsilon[columns], question.tolerance)
             choices: Iterable[tuple[Smoothed, ...]] = cuts.both(number, least)
-            served = epsilon[columns] <= _TOGETHER * least
+            served = epsilon[columns] <= _JOINT_RATIO * least
             if main is not None:
                 choices, served = [(main[0],)], main[1]
             # An ε that missed beside others, or by one part, is tried alone and by both parts.
@@ -810,29 +813,29 @@ class TransformRows:
 
     def _joined(self, side: Smoothed, columns: IntArray, most: float) -> list[Group]:
         """Take groups together whose less steep tilt is the same."""
-        alike: dict[float, Group] = {}
+        by_tilt: dict[float, Group] = {}
         for group in self.groups(side, columns, most):
-            first = alike.setdefault(group.gentle, group)
+            first = by_tilt.setdefault(group.gentle, group)
             if first is not group:
-                alike[group.gentle] = replace(
+                by_tilt[group.gentle] = replace(
                     first,
                     columns=np.append(first.columns, group.columns),
                     log_delta=np.append(first.log_delta, group.log_delta),
                 )
-        return list(alike.values())
+        return list(by_tilt.values())
 
     def _gentle(self, side: Smoothed, group: Group, most: float) -> float:
         """Return a less steep tilt if its period is much shorter: where rare large losses count as much as many."""
         best, tilt, epsilon = math.inf, group.tilt, self._question.epsilon[group.columns]
         most, ratio = max(most, _GENTLE_EXCESS), self.first_ratio(side, epsilon, self._question.tolerance)
-        for part in _GENTLER:
+        for part in _GENTLER_TILTS:
             chosen = side.gentler(part * group.tilt)
             if part < 1.0 and np.any(side.excess(epsilon, chosen) > most):
                 break
             period = side.period(epsilon, group.log_delta, chosen, self._question.tolerance)
             if period < 0.7 * best:
                 best, tilt = period, chosen
-            if period < _FEW_ENOUGH * ratio:
+            if period < _FEW_FREQUENCIES * ratio:
                 break
         return tilt
 
@@ -853,19 +856,19 @@ class TransformRows:
     def _finer(
         self, side: Smoothed, group: Group, tilt: float, known: FloatArray, spare: FloatArray
     ) -> Iterator[tuple[SmoothedBounds, FloatArray, FloatArray]]:
-        """Yield ever better bounds, until they meet or will not."""
+        """Yield better and better bounds, until they meet the tolerance or stop improving."""
         question = self._question
         epsilon, tolerance = question.epsilon[group.columns], question.tolerance
         ratio = self.first_ratio(side, epsilon, max(tolerance, _OF_SPARE * float(np.min(spare))))
         cut = min(_ROW_CUT + float(np.max(side.excess(epsilon, tilt))) - math.log(tolerance), _MAX_ROW_CUT)
         used, log_delta, before, least = math.inf, group.log_delta, math.inf, np.full(epsilon.size, np.inf)
-        for _ in range(_PASSES):
+        for _ in range(_MAX_PASSES):
             period = side.period(epsilon, log_delta, tilt, tolerance)
             # As little smoothing as so many frequencies allow, if that is less than before.
             many = side.size(tilt, ratio, period, cut) / MAX_FREQUENCIES
             if many > 1.0:
-                ratio *= _TOO_MANY * many
-                if ratio > _LEAST * used or side.size(tilt, ratio, period, cut) > MAX_FREQUENCIES:
+                ratio *= _EXCESS_FACTOR * many
+                if ratio > _MIN_REFINEMENT * used or side.size(tilt, ratio, period, cut) > MAX_FREQUENCIES:
                     return
             used = ratio
             self.width = min(self.width, ratio)
@@ -883,7 +886,7 @@ class TransformRows:
                 bracket = float(np.max(np.expm1(np.minimum(upper - judged, 50.0)[missed])))
             fallen = bool(np.any(upper < least - 0.5))
             least = np.minimum(least, upper)
-            if bracket > _HOPELESS * before and not fallen:
+            if bracket > _STALLED_FRACTION * before and not fallen:
                 return
             better = np.where(np.isfinite(lower), lower, upper - 3.0)
             moved = bool(np.any(better < log_delta - 1.0))
@@ -891,18 +894,21 @@ class TransformRows:
             # What comes from other periods is not mended by less smoothing.
             if not moved:
                 before = bracket
-            ratio *= min(max(math.sqrt(_AIM * tolerance / bracket), _MOST), 1.0 if moved else _LEAST)
+            ratio *= min(
+                max(math.sqrt(_TARGET_FRACTION * tolerance / bracket), _MAX_REFINEMENT),
+                1.0 if moved else _MIN_REFINEMENT,
+            )
 
 
 #: Points of a look for an ε, and looks.
-_POINTS, _LOOKS, _HALVINGS = 17, 5, 9
+_SEARCH_POINTS, _SEARCHES, _HALVINGS = 17, 5, 9
 
 #: Logarithms of lower and upper bounds on δ at some ε.
 _Reader = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
 def transform_reader(question: Question, finer: float) -> _Reader | None:
-    """Return a function that bounds the larger ln δ of the directions asked for, closest near the only point.
+    """Return a function that bounds the larger ln δ of the requested directions, closest near the only point.
 
     `finer` is that of `TransformRows`. None where too many frequencies were needed.
     """
@@ -967,7 +973,7 @@ def _from_above(side: Smoothed, epsilon: FloatArray) -> tuple[FloatArray, FloatA
 
 
 def guessed_epsilon(question: Question, delta: float, largest: float) -> tuple[float, float] | None:
-    """Return about the ε that meets δ in the directions asked for, and the slope of ln δ; None beyond `largest`."""
+    """Return about the ε that meets δ in the requested directions, and the slope of ln δ; None beyond `largest`."""
     number, wanted = int(question.rounds[0]), math.log(delta)
     best = 0.0, -1.0
     for direction in question.directions:
@@ -983,8 +989,8 @@ def guessed_epsilon(question: Question, delta: float, largest: float) -> tuple[f
             if end > largest:
                 return None
         low = 0.0
-        for _ in range(_LOOKS):
-            points = np.linspace(low, end, _POINTS)
+        for _ in range(_SEARCHES):
+            points = np.linspace(low, end, _SEARCH_POINTS)
             met = side.saddle(points)[1] < wanted
             first = int(np.argmax(met))
             low, end = float(points[max(first - 1, 0)]), float(points[first])

@@ -123,7 +123,7 @@ def curve_bounds(curve: CurveAt, direction: str, compositions: Any, **points: An
         found = lower.reshape(shape), upper.reshape(shape)
     else:
         found = lower.reshape(2, *shape), upper.reshape(2, *shape)
-    return CurveBounds(*map(frozen, found), asked=dict(sorted(arrays.items())))
+    return CurveBounds(*map(frozen, found), question=dict(sorted(arrays.items())))
 
 
 def curve_within(found: CurveBounds, study: StudySpec, pair: Pair) -> tuple[BoolArray | None, str | None]:
@@ -133,7 +133,7 @@ def curve_within(found: CurveBounds, study: StudySpec, pair: Pair) -> tuple[Bool
     """
     if study.required_tolerance is None:
         return None, None
-    errors = "type_one_error" in found.asked
+    errors = "type_one_error" in found.question
     if errors:
         width = found.upper - found.lower
         within = width <= study.required_tolerance
@@ -143,12 +143,12 @@ def curve_within(found: CurveBounds, study: StudySpec, pair: Pair) -> tuple[Bool
             within = (width <= study.required_tolerance) | (np.log(found.upper) <= log_floor(study))
 
     def describe(index: tuple[int, ...]) -> str:
-        at = index[len(index) - found.asked["compositions"].ndim :]
-        point = f", α = {float(found.asked['type_one_error'][at]):g}" if errors else ""
+        at = index[len(index) - found.question["compositions"].ndim :]
+        point = f", α = {float(found.question['type_one_error'][at]):g}" if errors else ""
         name = "the type II error" if errors else "the total variation"
         known = between(name, float(found.lower[index]), float(found.upper[index]))
         return (
-            f"{pair}, r = {int(found.asked['compositions'][at])}{point}: {known}: this r, or ε = 0, is not stored"
+            f"{pair}, r = {int(found.question['compositions'][at])}{point}: {known}: this r, or ε = 0, is not stored"
             " (refine=True computes it), or the ε of the study lie too far apart"
         )
 

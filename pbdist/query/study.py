@@ -668,7 +668,7 @@ class Study(Parts):
             return texts[questions.setting].reshape(given.shape)
 
         adjacency = settings.neighbours_of_settings(self.spec, given.mechanism, questions.settings)
-        return kind(**found, adjacency=adjacency, asked={"setting": in_words, **given.columns})
+        return kind(**found, adjacency=adjacency, question={"setting": in_words, **given.columns})
 
     def _refuse_unbounded(self, questions: Questions, bounded: BoolArray, epsilon: FloatArray | None) -> None:
         """Raise the error of the first question without an upper bound, if there is one."""
@@ -744,9 +744,9 @@ class Study(Parts):
             found = replace(found, within_tolerance=within)
         label = mechanism if isinstance(mechanism, str) else type(mechanism).__name__
         setting = self.setting(mechanism, noise)
-        about = {"mechanism": label, "setting": np.array(setting.cell.describe(), dtype=object), **found.asked}
+        about = {"mechanism": label, "setting": np.array(setting.cell.describe(), dtype=object), **found.question}
         adjacency = settings.neighbours_of_settings(self.spec, mechanism, [setting])
-        return replace(found, adjacency=adjacency, asked=about)
+        return replace(found, adjacency=adjacency, question=about)
 
 
 def _cases(questions: Questions, closest: BoolArray) -> dict[str, BoolArray]:

@@ -23,7 +23,7 @@ from pbdist.mechanisms import (
     SubsampledGaussian,
     factor_counts,
 )
-from pbdist.pld import PairState, kept_states
+from pbdist.pld import PairState, compute_states
 from pbdist.types import Direction, FloatArray
 from tests.oracles.curve_truth import (
     composed,
@@ -43,7 +43,7 @@ ORDERS = np.array([1.0, 1.000001, 1.1, 2.0, 8.0, 64.0, 1000.0])
 
 
 def state_of(pair: Pair, rounds: int, largest: float, tolerance: float = 1e-3) -> PairState:
-    found = kept_states(
+    found = compute_states(
         factor_counts([(pair, 1)]), np.array([rounds]), np.array([largest]), tolerance=tolerance, floor=1e-40
     )
     return found.states[rounds]
@@ -130,7 +130,7 @@ def test_gaussian_against_the_closed_form() -> None:
 def test_curves_of_states_and_of_deltas_agree(pair: Pair, rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = {"compositions": rounds, "type_one_error": ERRORS, "tolerance": 1e-3}
     found = tradeoff_table([(pair, 1)], **arguments)
-    monkeypatch.setattr("pbdist.curves.tradeoff_table._FINER", ())
+    monkeypatch.setattr("pbdist.curves.tradeoff_table._STATE_FRACTIONS", ())
     other = tradeoff_table([(pair, 1)], **arguments)
     assert np.all(found.lower <= other.upper)
     assert np.all(other.lower <= found.upper)

@@ -138,7 +138,9 @@ def test_the_saddle_points_are_found(pair: Gaussian | SubsampledGaussian, target
         exponents = Exponents([(profile, 1)], direction, (float(means[0]), float(means[-1])))
         found = exponents.saddle_points(pairs, pairs * means)
         # Between tilts that are looked at they are interpolated, and no larger ones are.
-        for mean, tilt in zip(means[found.told].tolist(), found.tilt[found.told].tolist(), strict=True):
+        for mean, tilt in zip(
+            means[found.reached_by_losses].tolist(), found.tilt[found.reached_by_losses].tolist(), strict=True
+        ):
             _, first, second = cumulants(pair, tilt if sign > 0.0 else -1.0 - tilt)
             if tilt == 0.0:
                 assert sign * first >= mean

@@ -413,7 +413,7 @@ REFUSAL = re.compile(
     r"tolerance: expected upper / lower - 1 <= (?P<tolerance>\S+) for every r and ε, got (?P<got>\S+)"
     r" at r = (?P<r>\d+), ε = (?P<epsilon>\S+) \(ln δ between (?P<lower>\S+) and (?P<upper>\S+)\)"
     r" with loss buckets of (?P<width>\S+) nats; allow a larger tolerance,"
-    r" or give `factor`, with which none is asked for"
+    r" or pass `factor` instead of a tolerance"
 )
 
 

@@ -22,8 +22,8 @@ from pbdist.pld.few_frequencies import (
     Frequencies,
     Part,
     TiltedLeaf,
+    _cutoff,
     _far,
-    _kept,
     _lowest,
     _Moments,
     _squares,
@@ -435,7 +435,7 @@ def test_frequencies_left_out_are_worth_no_more_than_the_bound() -> None:
         window = _window(factors, moments, outside)
         assert window is not None
         length = window[1] + int(draw.integers(0, 3))
-        found = _kept(factors, moments, length, outside)
+        found = _cutoff(factors, moments, length, outside)
         cases += 1
         if found is None:
             continue

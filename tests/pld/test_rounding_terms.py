@@ -14,7 +14,7 @@ from pbdist.pld.closed_form import _log_narrow, _log_revealed
 from pbdist.pld.engine import _Table, delta_above, delta_below, log_above, log_below
 from pbdist.pld.fallback import _log_bound, _with_error
 from pbdist.pld.few_frequencies import (
-    _kept,
+    _cutoff,
     _lowest,
     _Moments,
     _squares,
@@ -238,7 +238,7 @@ def test_the_other_directions_masses_have_moved_too() -> None:
 
 
 def test_the_reader_of_one_epsilon_allows_for_losses_that_have_moved(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = replace(question(Histogram((26, 50, 25), (25, 50, 26)), 5000, [2.0]), asked=(B_TO_A,))
+    asked = replace(question(Histogram((26, 50, 25), (25, 50, 26)), 5000, [2.0]), requested=(B_TO_A,))
     found: list[float] = []
     leaves = many_rounds._leaves(asked, many_rounds.spacing_for(asked, 5000), 5000) or []
     for moved in (0.0, 1e-5):
@@ -279,7 +279,7 @@ def test_sums_of_few_frequencies_allow_for_all_that_is_left_out(power: int, outs
     factors, moments = [(leaf, power)], [_Moments(leaf)]
     known = few_frequencies(factors, outside)
     length = _window(factors, moments, outside)[1]
-    highest, left_out = _kept(factors, moments, length, outside)
+    highest, left_out = _cutoff(factors, moments, length, outside)
     rounding = power * _lowest(leaf, length, highest, extended=False)[1] * 2.0**-53
     whole = leaf.totals**power
     assert np.all(known.error >= 2.0 * outside + whole * (left_out + rounding) * (1.0 - 1e-9))

@@ -191,7 +191,7 @@ def test_transforms_that_are_not_known_tell_nothing_from_below() -> None:
 
 def test_a_guess_is_that_of_the_directions_asked_for() -> None:
     question = Question({SubsampledGaussian(0.6, 1e-4): 1}, np.array([10**4]), np.array([1.0]), 1e-3, 1e-60, False)
-    guesses = [guessed_epsilon(replace(question, asked=(direction,)), 1e-8, 1e9) for direction in Direction]
+    guesses = [guessed_epsilon(replace(question, requested=(direction,)), 1e-8, 1e9) for direction in Direction]
     both = guessed_epsilon(question, 1e-8, 1e9)
     assert guesses[0] is not None
     assert guesses[1] is not None

@@ -1,4 +1,4 @@
-"""States to be kept: one for each number of rounds, close enough at every ε up to the largest one asked for.
+"""Saved states: one for each number of rounds, precise enough at every ε up to the largest requested one.
 
 Choices cost precision or bytes, never validity: bounds are read from the states as they are.
 """
@@ -16,35 +16,35 @@ from pbdist.pld.question import Question
 from pbdist.pld.state import LARGEST_READ, PairState, coarser_core, lower_deltas, upper_deltas
 from pbdist.types import Direction, FloatArray, IntArray
 
-#: How often a ladder is climbed, and different pairs of a round at most.
-_CLIMBS, _MAX_PAIRS = 5, 64
-#: By how much the spacing shrinks at least and at most, and where a bracket will not become small.
-_LEAST, _MOST, _HOPELESS = 0.75, 0.1, 0.85
-#: Part of the tolerance that is aimed at where brackets are looked at, as they are wider between.
-_AIM = 0.8
-#: Each step between ε asked for is parted into so many; about so many ε in all are looked at.
-_PARTS, _MAX_LOOKS = 4, 400
-#: ε up to the end of each direction's δ that are looked at, up to which part of it, and how often that is halved.
-_OWN, _NEAR_END, _HALVINGS = 48, 0.98, 5
-#: Brackets so many times too wide of the smaller direction are left as they are.
-_FAR = 10.0
-#: Its multiples, modulo 1, fill an interval evenly.
+#: Limits on the climbs of a ladder, and on the different pairs of a round.
+_MAX_CLIMBS, _MAX_PAIRS = 5, 64
+#: The least and the greatest refinement of the spacing; a bracket that falls by less than the third number is given up.
+_MIN_REFINEMENT, _MAX_REFINEMENT, _STALLED_FRACTION = 0.75, 0.1, 0.85
+#: Fraction of the tolerance aimed at where brackets are checked, as they are wider between.
+_TARGET_FRACTION = 0.8
+#: Subdivisions of each step between requested ε; and the approximate number of ε that are checked.
+_STEP_POINTS, _MAX_POINTS = 4, 400
+#: Checked ε up to the end of each direction's δ, up to which part of it, and steps of the search for that end.
+_END_POINTS, _END_FRACTION, _END_SEARCHES = 48, 0.98, 5
+#: Brackets of the smaller direction that are wider by this factor are given up.
+_MAX_WIDTH_RATIO = 10.0
+#: Multiples of it, modulo 1, fill an interval evenly.
 _GOLDEN = 0.6180339887498949
-#: No state is made coarser than twice this, nats.
-_COARSEST = 0.5
-#: No far part need be finer than for such a bracket.
-_FINEST = 1e-9
-#: The bracket of a lower bound of 0, and the part of all that so few of them are left as they are.
-_NOTHING_KNOWN, _FEW = 1e300, 0.01
-#: Positions of a leaf from which on no finer one is tried.
+#: A state of a larger spacing is not coarsened, nats.
+_MAX_SPACING = 0.5
+#: The smallest tolerance for the far part.
+_MIN_TOLERANCE = 1e-9
+#: The bracket of a lower bound of 0, and the share of all points below which such brackets are given up.
+_INFINITE_BRACKET, _NEGLIGIBLE_SHARE = 1e300, 0.01
+#: No leaf with more positions is tried.
 _MAX_POSITIONS = 1 << 19
-#: No ladder looks deeper.
+#: The smallest floor of a ladder.
 _MIN_FLOOR = 1e-130
 
 
 @dataclass(frozen=True, eq=False)
-class KeptStates:
-    """States, and their bounds at the ε asked for."""
+class SavedStates:
+    """States, and their bounds at the requested ε."""
 
     #: By the number of rounds, with exact rows of both directions.
     states: dict[int, PairState]
@@ -55,29 +55,19 @@ class KeptStates:
     spacing: float
 
 
-def kept_states(
+def compute_states(
     counts: Mapping[ElementaryPair, int], rounds: IntArray, epsilon: FloatArray, *, tolerance: float, floor: float
-) -> KeptStates:
-    """Climb until δ is known at every ε up to the largest one, in both directions, or no finer lattice helps.
+) -> SavedStates:
+    """Climb until the tolerance is met at every ε up to the largest one, in both directions, or no finer lattice helps.
 
-    Parameters
-    ----------
-    counts, rounds, epsilon, tolerance, floor
-        As of `Question`; the tolerance counts between these ε too.
-
-    Returns
-    -------
-    KeptStates
-        Without a state of rounds that no ladder serves: of more leaves or pairs than it takes, or of losses that are
-        hardly known.
+    There is no state of rounds that no ladder serves: of too many leaves or pairs, or of losses that are hardly known.
     """
     shape = (2, rounds.size, epsilon.size)
     lower, upper = np.zeros(shape), np.ones(shape)
     served = sorted({r for r in rounds.tolist() if r * sum(counts.values()) <= MAX_LEAVES})
     if not served or len(counts) > _MAX_PAIRS:
-        return KeptStates({}, lower, upper, math.inf)
-    asked = _looks(epsilon)
-    climb = _Climb(counts, served, asked, tolerance=tolerance, floor=max(floor, _MIN_FLOOR))
+        return SavedStates({}, lower, upper, math.inf)
+    climb = _Climb(counts, served, _checked_epsilon(epsilon), tolerance=tolerance, floor=max(floor, _MIN_FLOOR))
     climb.solve()
     known = epsilon <= LARGEST_READ
     for row, r in enumerate(rounds.tolist()):
@@ -85,7 +75,7 @@ def kept_states(
             found = climb.found[r]
             at = np.searchsorted(found.looks, epsilon[known])
             lower[:, row, known], upper[:, row, known] = found.lower[:, at], found.upper[:, at]
-    return KeptStates({r: found.state for r, found in climb.found.items()}, lower, upper, climb.spacing)
+    return SavedStates({r: found.state for r, found in climb.found.items()}, lower, upper, climb.spacing)
 
 
 def _directions_of(state: PairState) -> tuple[tuple[Direction, ...], ...]:
@@ -94,10 +84,10 @@ def _directions_of(state: PairState) -> tuple[tuple[Direction, ...], ...]:
     return (tuple(Direction),) if first is second else tuple((direction,) for direction in Direction)
 
 
-def _looks(epsilon: FloatArray) -> FloatArray:
-    """The ε at which brackets are looked at, increasing: 0, those asked for, and some between."""
+def _checked_epsilon(epsilon: FloatArray) -> FloatArray:
+    """The ε at which brackets are checked, increasing: 0, the requested ones, and some between."""
     ends = np.unique(np.append(np.minimum(epsilon, LARGEST_READ), 0.0))
-    parts = min(_PARTS, max(_MAX_LOOKS // ends.size, 1)) if ends.size > 1 else 1
+    parts = min(_STEP_POINTS, max(_MAX_POINTS // ends.size, 1)) if ends.size > 1 else 1
     number = np.arange((parts - 1) * (ends.size - 1), dtype=np.float64).reshape(ends.size - 1, parts - 1)
     between = ends[:-1, None] + np.diff(ends)[:, None] * _irregular(number)
     return np.unique(np.concatenate((ends, between.ravel())))
@@ -132,7 +122,7 @@ class _Climb:
         floor: float,
     ) -> None:
         self._counts, self._rounds, self._epsilon = counts, rounds, epsilon
-        self._aim, self._floor = _AIM * tolerance, floor
+        self._aim, self._floor = _TARGET_FRACTION * tolerance, floor
         self._symmetric = all(pair.symmetric for pair in counts)
         self.found: dict[int, _Found] = {}
         self.spacing = math.inf
@@ -145,13 +135,13 @@ class _Climb:
         directions = question.directions
         wanted, scale = list(self._rounds), 1.0
         before: dict[int, FloatArray] = {}
-        for climb in range(_CLIMBS):
+        for climb in range(_MAX_CLIMBS):
             chosen = chosen_lattices(
                 question.profiles,
                 max(wanted),
                 question.largest,
                 scale * chosen_spacings(question, np.array(wanted)),
-                tolerance=max(self._aim * scale**2, _FINEST),
+                tolerance=max(self._aim * scale**2, _MIN_TOLERANCE),
                 floor=self._floor,
             )
             if chosen is None or (climb and max(lattice.edges.size for lattice in chosen.lattices) > _MAX_POSITIONS):
@@ -160,32 +150,34 @@ class _Climb:
             missed: dict[int, float] = {}
             for r, state in climbed(self._counts, chosen, wanted, directions):
                 brackets = self._take(r, state, each=climb == 0)
-                # What has not become better will not.
-                hopeful = brackets[(brackets > self._aim) & (brackets < _HOPELESS * before.get(r, math.inf))]
-                if np.count_nonzero(brackets >= _NOTHING_KNOWN) <= _FEW * brackets.size:
+                # A bracket that did not improve is given up.
+                hopeful = brackets[(brackets > self._aim) & (brackets < _STALLED_FRACTION * before.get(r, math.inf))]
+                if np.count_nonzero(brackets >= _INFINITE_BRACKET) <= _NEGLIGIBLE_SHARE * brackets.size:
                     # Next to the largest loss there is.
-                    hopeful = hopeful[hopeful < _NOTHING_KNOWN]
+                    hopeful = hopeful[hopeful < _INFINITE_BRACKET]
                 if hopeful.size and question.lattice == 0.0:
                     missed[r] = float(np.max(hopeful))
                 before[r] = brackets
             if not missed:
                 break
             wanted = sorted(missed)
-            scale *= min(max(math.sqrt(_AIM * self._aim / max(missed.values())), _MOST), _LEAST)
+            scale *= min(
+                max(math.sqrt(_TARGET_FRACTION * self._aim / max(missed.values())), _MAX_REFINEMENT), _MIN_REFINEMENT
+            )
 
     def _take(self, r: int, state: PairState, *, each: bool) -> FloatArray:
         """Keep a state, as coarse as possible, if it is better than the one before; return the brackets that count."""
         state = self._shared(state)
         old = self.found.get(r)
-        looks = self._own_looks(state) if old is None else old.looks
+        looks = self._checked_up_to_the_end(state) if old is None else old.looks
         lower, upper = _read(state, looks)
         brackets = self._brackets(lower, upper)
         counted = self._counted(lower, upper, each=each)
         # A bracket that is hopeless in both of two states does not decide.
-        score = float(np.sum(np.minimum(brackets, _FAR * self._aim)))
+        score = float(np.sum(np.minimum(brackets, _MAX_WIDTH_RATIO * self._aim)))
         if old is not None:
             better = score < old.score
-            # All of it is certified.
+            # Both are certified.
             lower, upper = np.maximum(lower, old.lower), np.minimum(upper, old.upper)
             state, score = (state, score) if better else (old.state, old.score)
         if old is None or state is not old.state:
@@ -198,8 +190,8 @@ class _Climb:
         # A bracket that says nothing cannot become worse.
         enough = np.where(brackets > 1.0, np.inf, np.maximum(self._aim, brackets * 1.01))
         # ε of a δ is to be known as well.
-        told = looks[np.max(_read(state, looks)[1], axis=0) > self._floor]
-        widest = min(0.5 * self._aim * float(told[-1]) if told.size else 0.0, _COARSEST)
+        relevant = looks[np.max(_read(state, looks)[1], axis=0) > self._floor]
+        widest = min(0.5 * self._aim * float(relevant[-1]) if relevant.size else 0.0, _MAX_SPACING)
         while state.dominating.core.size > 1 and state.dominating.core.spacing <= widest:
             coarse = self._shared(coarser_core(state))
             if np.any(self._brackets(*_read(coarse, looks)) > enough):
@@ -208,18 +200,18 @@ class _Climb:
         return state
 
     def _shared(self, state: PairState) -> PairState:
-        """Have both directions share their events, where they are alike."""
+        """Have both directions share their events if the pairs are symmetric."""
         if not self._symmetric:
             return state
         return replace(state, exact=dict.fromkeys(Direction, state.exact[Direction.A_TO_B]))
 
-    def _own_looks(self, state: PairState) -> FloatArray:
+    def _checked_up_to_the_end(self, state: PairState) -> FloatArray:
         """Add to the ε some up to where δ of each direction ends."""
         looks = [self._epsilon]
-        steps = _NEAR_END * _irregular(np.arange(float(_OWN)))
+        steps = _END_FRACTION * _irregular(np.arange(float(_END_POINTS)))
         for direction in Direction:
             low, high = 0.0, float(self._epsilon[-1])
-            for _ in range(_HALVINGS):
+            for _ in range(_END_SEARCHES):
                 points = np.linspace(low, high, 17)
                 there = np.flatnonzero(upper_deltas(state, points, direction) > self._floor)
                 last = int(there[-1]) if there.size else 0
@@ -235,13 +227,13 @@ class _Climb:
         """
         joint_directions = self._brackets(np.max(lower, axis=0), np.max(upper, axis=0))
         apart = self._brackets(lower, upper).ravel()
-        mended = each and float(np.max(apart)) <= _FAR * self._aim
+        mended = each and float(np.max(apart)) <= _MAX_WIDTH_RATIO * self._aim
         return np.concatenate((joint_directions, apart if mended else np.zeros(apart.size)))
 
     def _brackets(self, lower: FloatArray, upper: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             result = np.where((upper > self._floor) & (upper > lower), upper / lower - 1.0, 0.0)
-        return np.asarray(np.minimum(result, _NOTHING_KNOWN))
+        return np.asarray(np.minimum(result, _INFINITE_BRACKET))
 
 
 def _read(state: PairState, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:

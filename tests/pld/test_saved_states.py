@@ -19,7 +19,7 @@ from pbdist.mechanisms import (
     SubsampledGaussian,
     factor_counts,
 )
-from pbdist.pld import KeptStates, PairState, kept_states, lower_deltas, tight_bounds, upper_deltas
+from pbdist.pld import PairState, SavedStates, compute_states, lower_deltas, tight_bounds, upper_deltas
 from pbdist.store.states import state_from_record, state_record
 from pbdist.table import bounds_table
 from pbdist.types import Direction, FloatArray
@@ -29,8 +29,8 @@ from tests.oracles.truth import bracketed_exp
 FLOOR = 1e-40
 
 
-def kept(pair: Pair, rounds: list[int], epsilon: list[float], tolerance: float = 1e-3) -> KeptStates:
-    return kept_states(
+def kept(pair: Pair, rounds: list[int], epsilon: list[float], tolerance: float = 1e-3) -> SavedStates:
+    return compute_states(
         factor_counts([(pair, 1)]), np.array(rounds), np.array(epsilon), tolerance=tolerance, floor=FLOOR
     )
 
