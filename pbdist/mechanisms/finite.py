@@ -85,6 +85,20 @@ class RandomizedResponse(BoundedPair):
             edges, np.array([truth, lie]), np.array([lie, truth]), error_a=UNIT_ROUNDOFF, error_b=UNIT_ROUNDOFF
         )
 
+    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
+        """The same atoms; where p is too faint for a float64 ratio, with ln p as factor and as loss.
+
+        1 - p is never that faint: the smallest is 2^-53. ln p is off by 8u |ln p|, and ln(1 - p) is below 1e-260.
+        """
+        if not 0.0 < self.p < _FAINT_MASS:
+            return super()._scaled_masses(edges)
+        log_p = float(np.log(self.p))
+        error = 9.0 * abs(log_p) * UNIT_ROUNDOFF
+        atoms = MassBounds.around(np.ones(2), np.array([error, 0.0]))
+        masses = LossMasses.of_atoms(edges, np.array([log_p, -log_p]), atoms, atoms.reversed(), error)
+        log_scale = np.array([log_p, 0.0])
+        return ScaledLossMasses.of_atoms(masses, log_scale, log_scale[::-1].copy())
+
     def log_moment_above(self, tilt: float) -> float | None:
         """Of p^(1 + t) (1 - p)^-t + (1 - p)^(1 + t) p^-t, in which the likelier answer stands for p."""
         # Below a half 1 - p is rounded, and p is not.

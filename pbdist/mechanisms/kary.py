@@ -18,7 +18,7 @@ from pbdist.mechanisms.declaration import (
     probability,
     whole,
 )
-from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses
+from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses
 from pbdist.mechanisms.outcomes import masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
 from pbdist.types import Adjacency, Direction, FloatArray
@@ -27,6 +27,8 @@ _NAME = "KaryRandomizedResponse"
 
 #: Up to here every number of answers is a float64.
 _MAX_ANSWERS = 2**53
+#: Below this p is given as the logarithm of a factor.
+_FAINT_MASS = 1e-260
 #: Nearer to 1, the complement of a probability has fewer than 7 digits.
 _RAREST_LIE = 1e-9
 #: `math.exp` is off by less than this, relatively.
@@ -163,6 +165,23 @@ class KaryRandomizedResponse(ElementaryPair):
             error_b=6.0 * UNIT_ROUNDOFF,
             known_loss=np.array([np.nan, np.nan, 0.0]),
         )
+
+    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
+        """The same atoms; where p is too faint for a float64 ratio, with ln p as factor. 1 - p is then 1 in float64."""
+        if not 0.0 < self.p < _FAINT_MASS:
+            return super()._scaled_masses(edges)
+        loss, error = self._loss()
+        log_p, lie = float(np.log(self.p)), 1.0 / (self.k - 1.0)
+        chosen = slice(None) if self.k > 2 else slice(2)
+        a = MassBounds.around(
+            np.array([1.0, lie, (self.k - 2.0) / (self.k - 1.0)])[chosen],
+            np.array([9.0 * abs(log_p), 6.0, 6.0])[chosen] * UNIT_ROUNDOFF,
+        )
+        exchanged = np.array([1, 0, 2])[chosen]
+        b = MassBounds(a.lower[exchanged], a.upper[exchanged])
+        log_scale = np.array([log_p, 0.0, 0.0])[chosen]
+        masses = LossMasses.of_atoms(edges, np.array([loss, -loss, 0.0])[chosen], a, b, error)
+        return ScaledLossMasses.of_atoms(masses, log_scale, log_scale[exchanged].copy())
 
     def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002
         """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: tilt times the larger loss, where above `loss`."""

@@ -48,7 +48,7 @@ ORDERS = (1.0, 1.000001, 1.01, 1.5, 2.0, 3.0, 8.0, 32.0, 256.0)
         Laplace(1e6),
         RandomizedResponse(0.6),
         RandomizedResponse(0.5 + 1e-7),
-        RandomizedResponse(1e-250),
+        RandomizedResponse(1e-280),
         RandomizedResponse(1.0 - 2.0**-53),
     ],
     ids=repr,

@@ -11,6 +11,7 @@ import pytest
 from pbdist import (
     KaryRandomizedResponse,
 )
+from pbdist.table import bounds_table
 from tests import effort
 from tests.effort import times
 from tests.oracles.outcome_pairs import Outcomes, epsilons_about, violations
@@ -102,3 +103,15 @@ def test_from_noise_is_the_other_form() -> None:
         pair = KaryRandomizedResponse.from_noise(noise, k)
         exact = 1 - Fraction(noise) * (k - 1) / k
         assert exact <= Fraction(pair.p) <= exact * (1 + Fraction(1, 2**52))
+
+
+def test_truths_too_rare_for_float64_stay_closely_bounded() -> None:
+    """At ε below the largest loss, about 667 nats, δ = (1 - p - e^ε p) / 4 of each of the other answers."""
+    pair = KaryRandomizedResponse(1e-290, 5)
+    table = bounds_table([(pair, 1)], compositions=[1], epsilon=[600.0, 660.0, 1000.0], floor=0.0, strict=False)
+    lie = (1 - mpmath.mpf(pair.p)) / 4
+    for column, epsilon in enumerate((600, 660)):
+        exact = mpmath.log(lie - mpmath.exp(epsilon) * mpmath.mpf(pair.p))
+        low, high = (side[:, 0, column].max() for side in (table.log_delta_lower, table.log_delta_upper))
+        assert low <= exact <= high <= low + 1e-3
+    assert table.delta_upper[:, 0, 2].max() == 0.0

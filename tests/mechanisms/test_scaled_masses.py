@@ -104,5 +104,14 @@ def test_atoms_keep_the_losses_that_are_known():
                 # The float64 scale of 0.001 is not the decimal one.
                 exponent = 1 / mpmath.mpf(0.001) if isinstance(pair, Laplace) and loss else mpmath.mpf(loss)
                 assert _exact(lower, log_scale) <= total * mpmath.exp(-exponent) <= _exact(upper, log_scale)
+    for p in (1e-270, 1e-300, 5e-324):
+        scaled = RandomizedResponse(p).scaled_loss_masses(edges)
+        exact = mpmath.log(mpmath.mpf(p)) - mpmath.log1p(-mpmath.mpf(p))
+        assert abs(mpmath.mpf(float(scaled.masses.atom_loss[0])) - exact) <= mpmath.mpf(scaled.masses.loss_error)
+        bounds, log_scale = scaled.masses.atoms_a, scaled.atoms_log_scale_a
+        for i, truth in enumerate((mpmath.mpf(p), 1 - mpmath.mpf(p))):
+            assert _exact(bounds.lower[i], log_scale[i]) <= truth <= _exact(bounds.upper[i], log_scale[i])
+        swapped = RandomizedResponse(p).scaled_loss_masses(edges, Direction.B_TO_A)
+        np.testing.assert_array_equal(swapped.atoms_log_scale_a, scaled.atoms_log_scale_b)
     revealing = RandomizedResponse(0.0).scaled_loss_masses(edges)
     assert revealing.masses.only_a.lower[0] > 0.999999
