@@ -502,7 +502,7 @@ def neighbours_by_label(study: StudySpec) -> dict[str, Adjacency]:
     if not isinstance(study.cells, DescribedCells):
         return neighbours_of_cells(study, study.cells)
     labels, kinds = study.cells.column("mechanism"), study.cells.column("kind")
-    composite = {kind for kind in set(kinds) if is_composite(MECHANISMS[kind])}
+    composite = {kind for kind in set(kinds) if kind in MECHANISMS and is_composite(MECHANISMS[kind])}
     forms = study.cells.column("pair") if composite else kinds
     # A composite pair says what the pairs within it say: the numbers of its canonical form do not matter.
     keys = (

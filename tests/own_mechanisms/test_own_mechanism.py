@@ -122,10 +122,12 @@ def test_every_command(folder: Path) -> None:
     pbdist(folder, *own, "new", "more.yaml", "--family", "ExponentialDelay")
     pbdist(folder, *own, "plan", "more.yaml")
     # Without its module the kind is unknown, and it is said how to make it known.
-    for command in (["query", store], ["status", store], ["run", "study.yaml"]):
+    for command in (["query", store], ["run", "study.yaml"]):
         told = pbdist(folder, *command, code=2)
         assert "--import MODULE" in told
         assert "damaged" not in told
+    # Its files are counted all the same.
+    assert "damaged" not in pbdist(folder, "status", store)
     assert "--import: expected a module that can be imported, got no_such" in pbdist(
         folder, "--import", "no_such", "studies", code=2
     )
