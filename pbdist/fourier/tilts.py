@@ -13,8 +13,8 @@ from pbdist.fourier.transform import forward, good_length, inverse, transform_er
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import BoolArray, FloatArray, IntArray
 
-#: Tilts that are tried, and runs at most.
-_TRIED, _MOST = 40, 10
+#: The most tilts that are tried, and the most runs.
+_MAX_TILTS, _MAX_RUNS = 40, 10
 #: Tilts are whole multiples of this many bits an element, so that exponents are exact.
 _UNIT = 2.0**-34
 #: Positions up to here times a multiple of the unit are exact, ..
@@ -24,12 +24,12 @@ _LARGEST_EXPONENT = 900.0
 #: Bits a segment of a tilt at most: so no tilted element is above 2^201.
 _STEEPEST = 400.0
 #: A tilt is sufficient if it loses at most this many bits more than the best one.
-_MORE = 3.0
+_SUFFICIENT_EXCESS = 3.0
 #: Bits that a sum of errors has below the sum of masses, about.
 _PRECISION = 42.0
-#: Bits that may be lost: no fewer and no more.
-_LEAST, _LOST = 4.0, 20.0
-#: So many bits below what lies beside it an element need not be known.
+#: Limits on the bits that may be lost.
+_MIN_SPARE, _MAX_SPARE = 4.0, 20.0
+#: An element this many bits below its neighbours need not be known.
 BESIDE = 60.0
 #: Parts of a vector at most, and segments between two that are parted at once.
 _PARTS, _HOLE = 8, 3
@@ -111,7 +111,7 @@ def needed(highest: FloatArray, larger: FloatArray | None, needs: Needs, segment
     """How well each output segment must be known."""
     total = highest if larger is None else np.maximum(highest, larger)
     size, allowance = segment * total.size, needs.allowance
-    spare = min(max(_PRECISION + math.log2(allowance.rare), _LEAST), _LOST)
+    spare = min(max(_PRECISION + math.log2(allowance.rare), _MIN_SPARE), _MAX_SPARE)
     # With a = u e^{l/2}, an error at a loss l reaches δ of A||B for every ε < l, as all mass beyond l does, and more of
     # it: a mass beyond l of as large an a hides the error. For B||A likewise with e^{-l/2} and what lies below l.
     rise = (0.5 * needs.spacing / math.log(2.0)) * (needs.first + segment * (np.arange(total.size) + 1.0))
@@ -155,9 +155,9 @@ def runs_of(
     positions = (np.arange(want.size) + 1.0) * segment
     loss = (level_x + level_y)[:, None] - want - tilts[:, None] * positions
     best = loss.min(axis=0)
-    if float(np.max(np.where(relevant, best, 0.0))) > _LOST:
+    if float(np.max(np.where(relevant, best, 0.0))) > _MAX_SPARE:
         return None
-    enough = loss <= np.maximum(best + _MORE, spare)
+    enough = loss <= np.maximum(best + _SUFFICIENT_EXCESS, spare)
     enough[:, ~relevant] = True
     runs: list[Run] = []
     begin, end = (int(index) for index in np.flatnonzero(relevant)[[0, -1]] + (0, 1))
@@ -171,7 +171,7 @@ def runs_of(
         ends = tilt * segment * np.array([start, stop + 1.0])
         exponents = (-top_x, -top_y, tilt * segment * segments_x.size - top_x, tilt * segment * segments_y.size - top_y)
         back = np.max(top_x + top_y - ends)
-        if max(*exponents, back) > _LARGEST_EXPONENT or len(runs) == _MOST:
+        if max(*exponents, back) > _LARGEST_EXPONENT or len(runs) == _MAX_RUNS:
             return None
         # The last segment has elements beyond its end.
         runs.append(Run(tilt, float(top_x), float(top_y), start, stop if stop < end else stop + 1))
@@ -202,7 +202,7 @@ def parts_of(segments: FloatArray, other: FloatArray, level: Level) -> list[tupl
     while len(parts) < _PARTS:
         gaps = [_gap(segments[start:stop]) for start, stop in parts]
         worst = max(range(len(parts)), key=lambda part: gaps[part][0])
-        if gaps[worst][0] <= 0.5 * _LOST:
+        if gaps[worst][0] <= 0.5 * _MAX_SPARE:
             break
         start, stop = parts[worst]
         middle = start + gaps[worst][1]
@@ -249,8 +249,8 @@ def _candidates(highest: FloatArray, relevant: BoolArray) -> FloatArray:
         return np.zeros(1)
     slopes = -np.diff(heights[hull]) / np.diff(positions[hull])
     chosen = np.unique(np.append(slopes, 0.0))
-    if chosen.size > _TRIED:
-        chosen = chosen[np.unique(np.linspace(0, chosen.size - 1, _TRIED).astype(int))]
+    if chosen.size > _MAX_TILTS:
+        chosen = chosen[np.unique(np.linspace(0, chosen.size - 1, _MAX_TILTS).astype(int))]
     return chosen
 
 
@@ -269,11 +269,11 @@ _SPARSE = 48
 _SEGMENTS, _LONG = 48, (1 << 12, 1 << 13, 1 << 14)
 #: Bounds may add so many times as much as is wanted: to all masses, and to rare ones.
 _ENOUGH, _RARE_ENOUGH = 4.0, 64.0
-#: So many bits less may be lost where a result is not known well.
+#: By how many bits fewer may be lost if a result is not known well.
 _CARE = 10.0
 #: A factor below this may be no full float.
 _SMALLEST_FACTOR = 2.0**-1000
-#: What underflow adds to a tilted result, at most.
+#: The most that underflow adds to a tilted result.
 _UNDERFLOW = 2.0**-500
 
 
