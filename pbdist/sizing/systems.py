@@ -5,16 +5,14 @@ expected value and the found one.
 """
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, make_dataclass
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar
 
-from pydantic import BaseModel, Field, PlainValidator, create_model
-
-from pbdist.arguments import problem_of_either
+from pbdist.arguments import MAX_COMPOSITIONS
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import (
     MECHANISMS,
@@ -30,6 +28,8 @@ from pbdist.mechanisms import (
     Reversed,
     noise_parameter,
     parameters_of,
+    positive,
+    whole,
 )
 from pbdist.mechanisms.pair import Pair
 from pbdist.results import NOTHING_KNOWN, Bracket, Verdict
@@ -39,111 +39,125 @@ from pbdist.sizing.sized import SizedNoise
 from pbdist.sizing.target import computed_bracket
 from pbdist.study import Target
 from pbdist.study.document import Document, read_document, read_each
-from pbdist.study.fields import GridError, other_kinds
-from pbdist.study.load import STRICT, Number, Positive, Round, TargetModel, model_at
+from pbdist.study.fields import composition, constructed, each, flag, key, number, of_domain, other_kinds, some, text
+from pbdist.study.load import TargetKeys, format_one
 from pbdist.suggestions import did_you_mean
-from pbdist.types import JsonValue
 
 
-def _text(value: JsonValue) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise GridError(f"expected a text, got {shown(value)}")
-    return " ".join(value.split())
+def _line(document: Document) -> str:
+    found = " ".join(text(document).split())
+    if not found:
+        document.refuse("expected a text, got an empty one")
+    return found
 
 
-def _named(value: JsonValue, known: Mapping[str, Any]) -> Any:
-    if not isinstance(value, str) or value not in known:
-        near = did_you_mean(value, known, other_kinds())
-        raise GridError(f"expected one of {', '.join(known)}, got {shown(value)}{near}")
-    return known[value]
+def _one_of(document: Document, known: Mapping[str, Any]) -> Any:
+    if not isinstance(document.data, str) or document.data not in known:
+        near = did_you_mean(document.data, known, other_kinds())
+        document.refuse(f"expected one of {', '.join(known)}, got {shown(document.data)}{near}")
+    return known[document.data]
 
 
-Text = Annotated[str, PlainValidator(_text)]
-Reading = Annotated[str, PlainValidator(partial(_named, known={name: name for name in READINGS}))]
-Noise = Annotated[Any, PlainValidator(partial(_named, known={kind.__name__: kind for kind in COUNT_NOISES}))]
-Natural = Annotated[int, Field(ge=1)]
-#: A list whose items are read one by one.
-SomeItems = Annotated[list[Any], Field(min_length=1)]
+def _mapping(document: Document) -> Document:
+    if not isinstance(document.data, dict):
+        document.refuse(f"expected a mapping, got {shown(document.data)}")
+    return document
 
 
-class FileModel(BaseModel):
+def _sources(document: Document) -> Mapping[str, str]:
+    return {name: _line(document.at(name)) for name in _mapping(document).data}
+
+
+_noise = partial(_one_of, known={kind.__name__: kind for kind in COUNT_NOISES})
+_readings = partial(each, read=partial(_one_of, known={name: name for name in READINGS}))
+#: How dataclasses of keys that depend on a kind are made.
+_KEYS: Any = {"frozen": True, "kw_only": True}
+_natural = of_domain(whole(1, MAX_COMPOSITIONS))
+_positive = of_domain(positive)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileKeys:
     """The file."""
 
-    model_config = STRICT
-    format: Literal[1]
-    systems: SomeItems
-    sources: dict[str, Text] = {}
+    format: int = key(format_one)
+    systems: Sequence[Document] = key(partial(some, what="systems"))
+    sources: Mapping[str, str] | None = key(_sources, None)
 
 
-class SystemModel(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class SystemKeys:
     """One system."""
 
-    model_config = STRICT
-    name: Text
-    description: Text
-    observation: dict[str, Any]
-    targets: SomeItems
-    sources: list[Any] = []
-    settings: list[Any] = []
+    name: str = key(_line)
+    description: str = key(_line)
+    observation: Document = key(_mapping)
+    targets: Sequence[Document] = key(partial(some, what="targets"))
+    sources: Sequence[Document] = key(Document.items, ())
+    settings: Sequence[Document] = key(Document.items, ())
 
 
-class OriginModel(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class OriginKeys:
     """Where a figure is from."""
 
-    model_config = STRICT
-    source: str | None = None
-    where: Text | None = None
-    note: Text | None = None
-    example: Text | None = None
+    source: Document | None = key(lambda found: found, None)
+    where: str | None = key(_line, None)
+    note: str | None = key(_line, None)
+    example: str | None = key(_line, None)
 
 
-class SourcedTarget(OriginModel, TargetModel):
+@dataclass(frozen=True, kw_only=True)
+class SourcedTarget(OriginKeys, TargetKeys):
     """A target."""
 
 
-class CountsModel(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class CountsKeys:
     """Counts that are seen together."""
 
-    model_config = STRICT
     kind: str
-    counts: SomeItems
-    readings: Annotated[list[Reading], Field(min_length=1)] = list(READINGS)
+    counts: Sequence[Document] = key(partial(some, what="counts"))
+    readings: tuple[str, ...] = key(_readings, READINGS)
 
 
-class ObservedCount(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class ObservedCount:
     """One of several counts that the adversary sees together."""
 
-    model_config = STRICT
     #: By how much one user's action changes the true count, at least 1.
-    shift: Natural
+    shift: int = key(_natural)
     #: Mean and scale of the noise on it, as multiples of those of the system's noise.
-    share: Positive = 1.0
+    share: float = key(_positive, 1.0)
     #: How many messages it takes to raise the count by 1.
-    messages: Positive = 1.0
+    messages: float = key(_positive, 1.0)
     #: Whether the count falls where the first one rises.
-    reversed: bool = False
+    reversed: bool = key(flag, False)
 
 
-class SettingModel(OriginModel):
+@dataclass(frozen=True, kw_only=True)
+class SettingKeys(OriginKeys):
     """Published noise."""
 
-    name: Text
-    compositions: Round | None = None
+    name: str = key(_line)
+    compositions: int | None = key(composition, None)
 
 
-class CountSettingModel(SettingModel):
+@dataclass(frozen=True, kw_only=True)
+class CountSettingKeys(SettingKeys):
     """Published noise on counts."""
 
-    noise: Noise
-    mean: Number
-    scale: Number
+    noise: CountNoise = key(_noise)
+    mean: float = key(number)
+    scale: float = key(number)
 
 
-class ServersSettingModel(SettingModel):
+@dataclass(frozen=True, kw_only=True)
+class ServersSettingKeys(SettingKeys):
     """How many servers, all of them honest, add how many messages each, on average."""
 
-    servers: Natural
-    messages: Positive
+    servers: int = key(_natural)
+    messages: float = key(_positive)
 
     @property
     def mean(self) -> float:
@@ -175,7 +189,7 @@ class NoisyCounts:
     #: The readings of "noise on a count" to size and judge, the protocol's own first.
     readings: tuple[str, ...]
 
-    setting_model: ClassVar = CountSettingModel
+    setting_keys: ClassVar = CountSettingKeys
 
     def family(self, noise: CountNoise, reading: str | None = None) -> CountFamily:
         """Return the worst-case pairs of one round by mean and scale of the system's noise, with its messages."""
@@ -211,12 +225,11 @@ class NoiseObservation:
         return amount
 
     @property
-    def setting_model(self) -> type[SettingModel]:
-        """The model of published noise: the amount, or the servers that add messages."""
+    def setting_keys(self) -> type[SettingKeys]:
+        """The keys of published noise: the amount, or the servers that add messages."""
         if self.amount.name == "mean":
-            return ServersSettingModel
-        fields: dict[str, Any] = {self.amount.name: (Number, ...)}
-        return create_model(f"{self.kind.__name__}Setting", __base__=SettingModel, **fields)
+            return ServersSettingKeys
+        return make_dataclass("AmountKeys", [(self.amount.name, float, key(number))], bases=(SettingKeys,), **_KEYS)
 
     def mechanism(self, amount: float) -> Pair:
         """Return the pair with that amount of noise: a scale, the mean of a Poisson number, or the p of a response."""
@@ -342,50 +355,48 @@ def find_system(systems: tuple[System, ...], name: str) -> System:
 
 
 def _systems(document: Document) -> tuple[System, ...]:
-    model = model_at(document, (), FileModel, joint="of")
+    found = constructed(document, FileKeys)
     names: set[str] = set()
 
     def read(entry: Document) -> System:
-        system = _system(entry, model.sources)
+        system = _system(entry, found.sources or {})
         if system.name in names:
             entry.at("name").refuse(f"expected each name once, got {shown(system.name)} again")
         names.add(system.name)
         return system
 
-    return tuple(read_each(read, document.at("systems").items()))
+    return tuple(read_each(read, found.systems))
 
 
 def _system(entry: Document, sources: Mapping[str, str]) -> System:
-    model = model_at(entry, (), SystemModel, joint="of")
-    citations = tuple(_citation(entry.at("sources", place), sources) for place in range(len(model.sources)))
-    observation = _observation(entry.at("observation"))
+    found = constructed(entry, SystemKeys)
+    observation = _observation(found.observation)
     return System(
-        name=model.name,
-        description=model.description,
-        sources=citations,
+        name=found.name,
+        description=found.description,
+        sources=tuple(_citation(one, sources) for one in found.sources),
         observation=observation,
-        settings=tuple(_setting(entry.at("settings", i), observation, sources) for i in range(len(model.settings))),
-        targets=tuple(_target(one, sources) for one in entry.at("targets").items()),
+        settings=tuple(_setting(one, observation, sources) for one in found.settings),
+        targets=tuple(_target(one, sources) for one in found.targets),
     )
 
 
 def _observation(entry: Document) -> NoisyCounts | NoiseObservation:
     kind = entry.data.get("kind")
     if kind == "counts":
-        return _noisy_counts(entry)
+        counts = constructed(entry, CountsKeys)
+        return NoisyCounts(tuple(constructed(one, ObservedCount) for one in counts.counts), counts.readings)
     known = {name: one for name, one in MECHANISMS.items() if one.in_studies and _is_observed(one)}
     if kind not in known:
         near = did_you_mean(kind, ("counts", *known), other_kinds())
         expected = f"expected a kind among counts, {', '.join(known)}, got {shown(kind)}{near}"
         (entry.at("kind") if "kind" in entry.data else entry).refuse(expected)
-    fields: dict[str, Any] = {"kind": (str, ...)}
-    for one in parameters_of(known[kind]).values():
-        if one.domain.form is Form.NUMBER and not one.sized:
-            fields[one.name] = (Number, ...) if one.required else (Number | None, None)
-    model = create_model(f"{kind}Observation", __config__=STRICT, **fields)
-    found = model_at(entry, (), model, joint="of").model_dump(exclude={"kind"}, exclude_none=True)
+    numeric = [one for one in parameters_of(known[kind]).values() if one.domain.form is Form.NUMBER and not one.sized]
+    keys: list[Any] = [(one.name, Any, key(number, MISSING if one.required else None)) for one in numeric]
+    found = vars(constructed(entry, make_dataclass("ObservationKeys", [("kind", str), *keys], **_KEYS)))
+    given = {name: value for name, value in found.items() if name != "kind" and value is not None}
     # Mechanisms that count take whole numbers as integers.
-    numbers = ((name, int(value) if value.is_integer() else value) for name, value in found.items())
+    numbers = ((name, int(value) if value.is_integer() else value) for name, value in given.items())
     observation = NoiseObservation(known[kind], tuple(numbers))
     try:
         # An amount that is valid: an error is about the other parameters.
@@ -401,51 +412,40 @@ def _is_observed(kind: type[Pair]) -> bool:
     return noise_parameter(kind) is not None and all(one.domain.form is Form.NUMBER for one in needed)
 
 
-def _noisy_counts(entry: Document) -> NoisyCounts:
-    model = model_at(entry, (), CountsModel, joint="of")
-    if len(set(model.readings)) < len(model.readings):
-        entry.at("readings").refuse(f"expected each reading once, got {shown(model.readings)}")
-    counts = (model_at(one, (), ObservedCount, joint="of") for one in entry.at("counts").items())
-    return NoisyCounts(tuple(counts), tuple(model.readings))
-
-
 def _setting(
     entry: Document, observation: NoisyCounts | NoiseObservation, sources: Mapping[str, str]
 ) -> PublishedSetting:
-    model: Any = model_at(entry, (), observation.setting_model, joint="of")
-    origin = _origin(entry, model, sources)
+    found: Any = constructed(entry, observation.setting_keys)
+    origin = _origin(entry, found, sources)
     noise = mean = scale = None
     pairs: tuple[Pair, ...]
     try:
         if isinstance(observation, NoiseObservation):
-            pairs = (observation.mechanism(getattr(model, observation.amount.name)),)
+            pairs = (observation.mechanism(getattr(found, observation.amount.name)),)
         else:
-            noise, mean, scale = model.noise, model.mean, model.scale
+            noise, mean, scale = found.noise, found.mean, found.scale
             pairs = tuple(observation.family(noise, reading).pair(mean, scale) for reading in observation.readings)
     except InvalidInputError as error:
         entry.refuse(str(error))
-    return PublishedSetting(model.name, origin, noise, mean, scale, model.compositions, pairs)
+    return PublishedSetting(found.name, origin, noise, mean, scale, found.compositions, pairs)
 
 
 def _target(entry: Document, sources: Mapping[str, str]) -> SystemTarget:
-    model = model_at(entry, (), SourcedTarget, joint="of")
-    problem = problem_of_either(epsilon=model.epsilon, exp_epsilon=model.exp_epsilon)
-    if problem is not None:
-        entry.refuse(problem)
-    epsilon = model.epsilon or math.log(model.exp_epsilon or 1.0)
-    origin = _origin(entry, model, sources)
-    return SystemTarget(compositions=model.compositions, epsilon=epsilon, delta=model.delta, origin=origin)
+    found = constructed(entry, SourcedTarget)
+    epsilon = found.epsilon or math.log(found.exp_epsilon or 1.0)
+    origin = _origin(entry, found, sources)
+    return SystemTarget(compositions=found.compositions, epsilon=epsilon, delta=found.delta, origin=origin)
 
 
-def _origin(entry: Document, model: Any, sources: Mapping[str, str]) -> str:
+def _origin(entry: Document, found: OriginKeys, sources: Mapping[str, str]) -> str:
     """Return in a few words the source of a figure."""
-    if model.source is None and model.example is None:
+    if found.source is None and found.example is None:
         entry.refuse("expected a source or an example, got neither")
-    parts = [] if model.example is None else [f"{model.example} is an example"]
-    if model.source is not None:
-        _citation(entry.at("source"), sources)
-        parts.insert(0, model.source if model.where is None else f"{model.source}, {model.where}")
-    return "; ".join(parts if model.note is None else [*parts, model.note])
+    parts = [] if found.example is None else [f"{found.example} is an example"]
+    if found.source is not None:
+        _citation(found.source, sources)
+        parts.insert(0, ", ".join(filter(None, (found.source.data, found.where))))
+    return "; ".join(filter(None, (*parts, found.note)))
 
 
 def _citation(entry: Document, sources: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ __all__ = ["Batch", "Cell", "Plan", "Planner", "StudySpec", "Target", "load_stud
 
 
 def __getattr__(name: str) -> Any:
-    """Import the reader of study files when it is used: a look-up in a store does not wait for YAML and pydantic."""
+    """Import the reader of study files when it is used: a look-up in a store does not wait for YAML."""
     if name != "load_study":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return import_module("pbdist.study.load").load_study

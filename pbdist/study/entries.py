@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
-from pbdist.errors import InvalidInputError, StudyFileError, shown
+from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity import notions
 from pbdist.granularity.notions import Granularity
 from pbdist.granularity.release import declared as release
@@ -169,14 +169,7 @@ def settings_of(entry: Document, own: tuple[str, ...] = ()) -> list[reading.Valu
             setting.at(key).refuse("expected each parameter once, got it beside the settings too")
         return {**shared, **reading.values_of(setting)}
 
-    return read_each(together, _some(entry.at("settings"), "mappings of parameters").items())
-
-
-def _some(document: Document, what: str) -> Document:
-    """Return a document that is a list with items; others are refused."""
-    if not isinstance(document.data, list) or not document.data:
-        document.refuse(f"expected a list of {what}, got {shown(document.data)}")
-    return document
+    return read_each(together, reading.some(entry.at("settings"), "mappings of parameters"))
 
 
 def _expand(entry: Document, kind: str, also: tuple[str, ...], values: reading.Values) -> Block:
@@ -232,21 +225,25 @@ def _refuse_combinations(entry: Document, values: reading.Values, grids: Grids, 
 
 def _alternatives(given: Document, kind: str, one: Parameter) -> dict[str, Sequence[Any]]:
     """Return the alternatives of a parameter; of a list of mechanisms those of each of them."""
-    value, form = given.data, one.domain.form
+    form = one.domain.form
     if form is Form.MECHANISM:
         elementary = tuple(name for name in study_kinds() if issubclass(MECHANISMS[name], ElementaryPair))
         return {one.name: expand_entry(given, one.domain.kinds or elementary)}
     if form is Form.MECHANISMS:
-        items = _some(given, "mechanisms").items()
+        items = reading.some(given, "mechanisms")
         every = read_each(partial(expand_entry, kinds=one.domain.kinds or study_kinds()), items)
         return {f"{one.name}[{index}]": pairs for index, pairs in enumerate(every)}
-    read = partial(_checked, kind, one)
-    try:
-        if form is Form.NUMBER:
-            return {one.name: reading.numbers(value, read)}
-        return {one.name: reading.each(value, read) if _are_alternatives(one, value) else (read(value),)}
-    except reading.GridError as error:
-        raise StudyFileError.of(given.problem(at, problem) for at, problem in error.problems) from None
+    check = reading.checked(partial(one.domain.check, kind, one.name))
+    if form is Form.NUMBER:
+        return {one.name: reading.numbers(given, check)}
+
+    def read(document: Document) -> Any:
+        if isinstance(document.data, list) and form in (Form.NUMBERS, Form.TWO_NUMBERS, Form.LIMITS, Form.MASSES):
+            # All that are no numbers, not the first alone.
+            read_each(reading.number, document.items())
+        return check(document)
+
+    return {one.name: reading.each(given, read) if _are_alternatives(one, given.data) else (read(given),)}
 
 
 def _are_alternatives(one: Parameter, value: JsonValue) -> bool:
@@ -256,20 +253,6 @@ def _are_alternatives(one: Parameter, value: JsonValue) -> bool:
         return False
     listed = all(isinstance(x, list) or (x is None and form is Form.LIMITS) for x in value)
     return form is Form.NAME or listed
-
-
-def _checked(kind: str, one: Parameter, value: JsonValue) -> Any:
-    """Return a value as the mechanism holds it."""
-    form = one.domain.form
-    if isinstance(value, list) and form in (Form.NUMBERS, Form.TWO_NUMBERS, Form.LIMITS, Form.MASSES):
-        # All that are no numbers, not the first alone.
-        reading.each(value, reading.number, repeated=True)
-    try:
-        return one.domain.check(kind, one.name, reading.number(value) if form is Form.NUMBER else value)
-    except InvalidInputError as error:
-        _, places, problem = reading.constructor_problem(error)
-        inner = value[places[0]] if places and isinstance(value, list) else value
-        raise reading.GridError(f"{problem}{reading.number_hint(inner)}", places) from None
 
 
 @dataclass(frozen=True)

@@ -2,27 +2,30 @@
 
 A grid is a scalar, a list, ``{linspace: [a, b, count]}`` or ``{geomspace: [a, b, count]}``. The values of a linspace
 and a geomspace are rounded to 15 significant decimal digits, so that ``[0, 1, 11]`` has the float that a user writes as
-0.3, and a look-up of 0.3 finds it. What is malformed, empty, repeated or out of its range is a `GridError`.
+0.3, and a look-up of 0.3 finds it.
 """
 
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, field, fields, replace
 from decimal import Context, Decimal, localcontext
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import MECHANISMS, parameters_of
-from pbdist.study.document import MAX_PROBLEMS, Document, Keys, Problems
+from pbdist.mechanisms import MECHANISMS, Domain, parameters_of, real
+from pbdist.study.document import MAX_PROBLEMS, Document, Problems, read_each
 from pbdist.suggestions import did_you_mean, likely
 from pbdist.types import JsonValue
 
 #: The values of a mapping by their keys, wherever they are in the file.
 Values: TypeAlias = Mapping[str, Document]
+#: Returns the value in a document, or refuses it.
+Read: TypeAlias = Callable[[Document], Any]
 _Made = TypeVar("_Made")
 _T = TypeVar("_T")
 #: What a constructor says of a field.
@@ -99,21 +102,27 @@ def values_of(document: Document) -> Values:
     return {key: document.at(key) for key in document.data}
 
 
+def key(read: Read, default: Any = MISSING) -> Any:
+    """Declare a key of a mapping, as a field of a dataclass; without a default it is required."""
+    return field(default=default, metadata={"read": read})
+
+
 def constructed(
     document: Document,
     kind: type[_Made],
     values: Values | None = None,
     *,
-    read: Mapping[str, Callable[[Document], Any]] = MappingProxyType({}),
+    read: Mapping[str, Read] = MappingProxyType({}),
     keys: Mapping[str, str] = MappingProxyType({}),
 ) -> _Made:
     """Return what a dataclass makes of the mapping in a document; its constructor checks the values.
 
-    `values` are given if they are not all in the document. `read` makes the values of some fields, and `keys` has the
-    names in the file of some fields.
+    `values` are given if they are not all in the document. `read` makes the values of fields that are no `key`, and
+    `keys` has the names in the file of some fields. All that is wrong is in one error.
     """
-    names = {one.name: keys.get(one.name, one.name) for one in fields(kind)}  # type: ignore[arg-type]
-    required = [names[one.name] for one in fields(kind) if one.default is MISSING]  # type: ignore[arg-type]
+    declared = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
+    names = {name: keys.get(name, name) for name in declared}
+    required = [names[name] for name, one in declared.items() if one.default is MISSING]
     if not isinstance(document.data, dict):
         document.refuse(f"expected a mapping with {', '.join(names.values())}, got {shown(document.data)}")
     values = values_of(document) if values is None else values
@@ -122,8 +131,9 @@ def constructed(
     arguments: dict[str, Any] = {}
     for name, at in given.items():
         if names[name] in required or at.data is not None:
+            reader = read.get(name) or declared[name].metadata.get("read")
             with problems.collected():
-                arguments[name] = read[name](at) if name in read else at.data
+                arguments[name] = at.data if reader is None else reader(at)
     problems.refuse()
     try:
         return kind(**arguments)
@@ -169,63 +179,96 @@ _GEOMSPACE_DIGITS = 40
 _MATCH_ULP = 4
 
 
-class GridError(ValueError):
-    """Wrong values: `problems` are the keys that lead to each, and what is wrong with it."""
+def checked(check: Callable[[Any], _T]) -> Callable[[Document], _T]:
+    """Return the reader of the values that a check of arguments accepts."""
 
-    def __init__(self, problem: str, at: Keys = ()) -> None:
-        super().__init__(problem)
-        self.problems: Sequence[tuple[Keys, str]] = ((at, problem),)
-
-
-def each(items: Sequence[JsonValue], read: Callable[[JsonValue], _T], *, repeated: bool = False) -> tuple[_T, ...]:
-    """Return what is read of each item; unless `repeated`, no two are equal."""
-    found: list[_T] = []
-    known: set[_T] = set()
-    wrong: list[tuple[Keys, str]] = []
-    for index, item in enumerate(items):
+    def read(document: Document) -> _T:
         try:
-            found.append(read(item))
-            if not repeated and found[-1] in known:
-                raise GridError(f"expected each value once, got {shown(item)} again")
-            known.add(found[-1])
-        except GridError as error:
-            wrong += [((index, *at), problem) for at, problem in error.problems]
-    if wrong:
-        together = GridError(wrong[0][1])
-        together.problems = wrong
-        raise together
-    return tuple(found)
+            return check(document.data)
+        except InvalidInputError as error:
+            _, places, problem = constructor_problem(error)
+            wrong = document.at(*places) if isinstance(document.data, list) else document
+            wrong.refuse(f"{problem}{number_hint(wrong.data)}")
+
+    return read
 
 
-def number(value: JsonValue) -> float:
-    """Return `value` as a finite float."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise GridError(f"expected a number, got {shown(value)}{number_hint(value)}")
-    if not math.isfinite(value):
-        raise GridError(f"expected a finite number, got {shown(value)}")
-    return float(value)
+def of_domain(domain: Domain) -> Read:
+    """Return the reader of the values of a domain."""
+    return checked(partial(domain.check, "study", "value"))
 
 
-def numbers(value: JsonValue, read: Callable[[JsonValue], float] = number) -> tuple[float, ...]:
+#: Reads a finite number.
+number: Callable[[Document], float] = of_domain(real)
+
+
+def number_that(allowed: Callable[[float], bool], expected: str) -> Callable[[Document], float]:
+    """Return the reader of some numbers; `expected` says which."""
+
+    def read(document: Document) -> float:
+        if not allowed(found := number(document)):
+            document.refuse(f"expected a number {expected}, got {shown(document.data)}")
+        return found
+
+    return read
+
+
+def flag(document: Document) -> bool:
+    """Return true or false."""
+    if not isinstance(document.data, bool):
+        document.refuse(f"expected true or false, got {shown(document.data)}")
+    return document.data
+
+
+def text(document: Document) -> str:
+    """Return a text."""
+    if not isinstance(document.data, str):
+        document.refuse(f"expected a text, got {shown(document.data)}")
+    return document.data
+
+
+def some(document: Document, what: str) -> list[Document]:
+    """Return the items of a list, at least one."""
+    if not isinstance(document.data, list) or not document.data:
+        document.refuse(f"expected a list of {what}, got {shown(document.data)}")
+    return document.items()
+
+
+def each(document: Document, read: Callable[[Document], _T]) -> tuple[_T, ...]:
+    """Return what is read of each item of a list, no two of which are equal."""
+    known: set[_T] = set()
+
+    def once(item: Document) -> _T:
+        value = read(item)
+        if value in known:
+            item.refuse(f"expected each value once, got {shown(item.data)} again")
+        known.add(value)
+        return value
+
+    return tuple(read_each(once, document.items()))
+
+
+def numbers(document: Document, read: Callable[[Document], float] = number) -> tuple[float, ...]:
     """Return the floats of a grid in the given order, each as `read` returns it."""
-    return tuple(map(read, _space(value, _SPACES))) if isinstance(value, dict) else listed(value, read)
+    return tuple(map(read, _space(document, _SPACES))) if isinstance(document.data, dict) else listed(document, read)
 
 
-def integers(value: JsonValue) -> tuple[int, ...]:
+def integers(document: Document) -> tuple[int, ...]:
     """Return the numbers of compositions of a grid, which may also be ``{powers_of_two: [low, high]}``.
 
     The values of a linspace or geomspace are rounded to the nearest integer, and repeats that come of it are dropped.
     """
-    if isinstance(value, dict):
-        return tuple(dict.fromkeys(_composition(round(x)) for x in _space(value, (*_SPACES, "powers_of_two"))))
-    return listed(value, _composition)
+    if not isinstance(document.data, dict):
+        return listed(document, composition)
+    whole = (replace(one, data=round(one.data)) for one in _space(document, (*_SPACES, "powers_of_two")))
+    return tuple(dict.fromkeys(map(composition, whole)))
 
 
-def listed(value: JsonValue, read: Callable[[JsonValue], _T]) -> tuple[_T, ...]:
+def listed(document: Document, read: Callable[[Document], _T]) -> tuple[_T, ...]:
     """Return what is read of one value, or of each of a list of values."""
-    if value == []:
-        raise GridError("expected at least one value, got []")
-    return each(value, read) if isinstance(value, list) else (read(value),)
+    if document.data == []:
+        document.refuse("expected at least one value, got []")
+    return each(document, read) if isinstance(document.data, list) else (read(document),)
 
 
 def same_float(left: float, right: float) -> bool:
@@ -253,48 +296,53 @@ def nearest_exponential(stored: Sequence[float], wanted: float) -> int | None:
     return nearest_match([math.exp(value) if value < 709.0 else math.inf for value in stored], wanted)
 
 
-def _composition(value: JsonValue) -> int:
+def composition(document: Document) -> int:
+    """Return a number of compositions."""
+    value = document.data
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_COMPOSITIONS:
-        raise GridError(f"expected an integer from 1 to 2^62, got {shown(value)}{number_hint(value)}")
+        document.refuse(f"expected an integer from 1 to 2^62, got {shown(value)}{number_hint(value)}")
     return value
 
 
-def _space(value: dict[str, JsonValue], kinds: Sequence[str]) -> Iterable[float]:
+def _space(document: Document, kinds: Sequence[str]) -> list[Document]:
     """Return the values of a linspace, a geomspace or, as whole numbers, of powers of two."""
-    kind, arguments = next(iter(value.items()), ("", None))
-    if len(value) != 1 or kind not in kinds:
-        near = did_you_mean(kind, kinds, _OTHER_SPACES)
-        raise GridError(f"expected a number, a list, or one of {', '.join(kinds)}, got {shown(value)}{near}")
-    try:
-        return _powers_of_two(arguments) if kind == "powers_of_two" else _between(kind, arguments)
-    except GridError as error:
-        raise GridError(str(error), (kind,)) from None
+    kind = next(iter(document.data), "")
+    if len(document.data) != 1 or kind not in kinds:
+        expected, near = (
+            f"expected a number, a list, or one of {', '.join(kinds)}",
+            did_you_mean(kind, kinds, _OTHER_SPACES),
+        )
+        document.refuse(f"{expected}, got {shown(document.data)}{near}")
+    ends = document.at(kind)
+    values = _powers_of_two(ends) if kind == "powers_of_two" else _between(kind, ends)
+    return [replace(document, data=value) for value in values]
 
 
-def _powers_of_two(arguments: JsonValue) -> list[int]:
-    whole = isinstance(arguments, list) and len(arguments) == 2 and all(type(x) is int for x in arguments)
-    if not whole or not 0 <= arguments[0] <= arguments[1] <= 62:
-        raise GridError(f"expected [low, high] with 0 <= low <= high <= 62, got {shown(arguments)}")
-    return [2**exponent for exponent in range(arguments[0], arguments[1] + 1)]
+def _powers_of_two(ends: Document) -> list[int]:
+    given = ends.data
+    whole = isinstance(given, list) and len(given) == 2 and all(type(x) is int for x in given)
+    if not whole or not 0 <= given[0] <= given[1] <= 62:
+        ends.refuse(f"expected [low, high] with 0 <= low <= high <= 62, got {shown(given)}")
+    return [2**exponent for exponent in range(given[0], given[1] + 1)]
 
 
-def _between(kind: str, arguments: JsonValue) -> list[float]:
+def _between(kind: str, ends: Document) -> list[float]:
     """Return the values of a linspace or a geomspace.
 
     The latter by decimals, not by NumPy: its powers differ by processor, in the last of the 15 digits too, and the same
     study file would be another study on another machine.
     """
-    if not isinstance(arguments, list) or len(arguments) != 3:
-        raise GridError(f"expected [first, last, count], got {shown(arguments)}")
-    first, last, count = number(arguments[0]), number(arguments[1]), arguments[2]
+    if not isinstance(ends.data, list) or len(ends.data) != 3:
+        ends.refuse(f"expected [first, last, count], got {shown(ends.data)}")
+    first, last, count = number(ends.at(0)), number(ends.at(1)), ends.data[2]
     if type(count) is not int or not 2 <= count <= _LONGEST_SPACE:
-        raise GridError(f"expected a count from 2 to {_LONGEST_SPACE}, got {shown(count)}")
+        ends.refuse(f"expected a count from 2 to {_LONGEST_SPACE}, got {shown(count)}")
     if first >= last:
-        raise GridError(f"expected first < last, got {first!r} and {last!r}")
+        ends.refuse(f"expected first < last, got {first!r} and {last!r}")
     if kind == "linspace":
         return [first, *(float(f"{x:.15g}") for x in np.linspace(first, last, count)[1:-1]), last]
     if first <= 0:
-        raise GridError(f"expected first > 0, got {first!r}")
+        ends.refuse(f"expected first > 0, got {first!r}")
     with localcontext(Context(prec=_GEOMSPACE_DIGITS)):
         value = Decimal(repr(first))
         ratio = ((Decimal(repr(last)) / value).ln() / (count - 1)).exp()

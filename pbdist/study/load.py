@@ -1,155 +1,114 @@
 """Read and check a study file; every error names the file, the line and the field.
 
-The fields of the models are the keys of the format.
+The keys of the format are the fields of `FileKeys`.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
-
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
-from pydantic_core import ErrorDetails
+from typing import Any, TypeVar
 
 from pbdist import arguments
 from pbdist.errors import InvalidInputError, StoreMismatchError, shown
-from pbdist.mechanisms import MECHANISMS, Adjacency, Alternatives, checked_adjacency, one_of, stated
+from pbdist.mechanisms import MECHANISMS, Adjacency, Alternatives, between, checked_adjacency, one_of, stated
 from pbdist.study import fields as reading
 from pbdist.study.columns import CellTable, repeated_cells
-from pbdist.study.document import Document, Keys, Problems, read_document, read_each
+from pbdist.study.document import Document, Problems, read_document, read_each
 from pbdist.study.entries import MAX_SETTINGS, RELEASE_PLAN, MechanismEntry, mechanism_entry
+from pbdist.study.fields import constructed, key
 from pbdist.study.spec import COMMON, NAME, Stated, StudySpec, Target, check_common, union_of
 from pbdist.table import METHODS
-from pbdist.types import JsonValue
 
 _Made = TypeVar("_Made")
-_Model = TypeVar("_Model", bound=BaseModel)
-#: The configuration of every model of a study file.
-STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-#: What pydantic expects where it found something else, by the type of its error.
-_EXPECTED: Mapping[str, str] = {
-    "greater_than": "a number above {gt:g}",
-    "greater_than_equal": "a number of at least {ge:g}",
-    "less_than": "a number below {lt:g}",
-    "less_than_equal": "a number of at most {le:.10g}",
-    "float_type": "a number",
-    "int_type": "a whole number",
-    "bool_type": "true or false",
-    "list_type": "a list",
-    "dict_type": "a mapping",
-    "too_short": "at least one item",
-    "string_pattern_mismatch": "letters, digits, '.', '_' and '-'",
-}
 
 
-def model_at(document: Document, keys: Keys, model: type[_Model], *, joint: str = "with") -> _Model:
-    """Return the mapping at `keys` as a model reads it, or all that is wrong with it in one error.
-
-    What is no mapping is refused in a sentence with `joint`.
-    """
-    document, known = document.at(*keys), model.model_fields
-    if not isinstance(document.data, dict):
-        document.refuse(f"expected a mapping {joint} {', '.join(known)}, got {shown(document.data)}")
-    required = [name for name, field in known.items() if field.is_required()]
-    problems = reading.check_keys(document, reading.values_of(document), tuple(known), required)
-    try:
-        made = model.model_validate(document.data)
-    except ValidationError as error:
-        for one in error.errors(include_url=False):
-            problems.found += [document.problem(at, problem) for at, problem in _value_problems(one)]
-    problems.refuse()
-    return made
+def format_one(document: Document) -> int:
+    """Return the version of a file's format, which is 1."""
+    if type(document.data) is not int or document.data != 1:
+        document.refuse(f"expected 1, got {shown(document.data)}")
+    return 1
 
 
-def _value_problems(details: ErrorDetails) -> Iterator[tuple[Keys, str]]:
-    """Yield what pydantic found wrong with a value: the keys from the model to it, and the problem."""
-    place, context, got = details["loc"], details.get("ctx", {}), details["input"]
-    error = context.get("error")
-    if details["type"] in ("extra_forbidden", "missing"):
-        return
-    if isinstance(error, reading.GridError):
-        yield from (((*place, *at), problem) for at, problem in error.problems)
-    elif isinstance(error, InvalidInputError):
-        yield place, reading.constructor_problem(error)[2]
-    else:
-        known = _EXPECTED.get(details["type"])
-        expected = details["msg"].removeprefix("Input should be ") if known is None else known.format(**context)
-        yield place, f"expected {expected}, got {shown(got)}{reading.number_hint(got)}"
+def _name(document: Document) -> str:
+    if not isinstance(document.data, str) or not NAME.fullmatch(document.data):
+        document.refuse(f"expected letters, digits, '.', '_' and '-', got {shown(document.data)}")
+    return document.data
 
 
-def _one_of(names: Sequence[str]) -> AfterValidator:
-    return AfterValidator(partial(one_of(*names).check, "study", "value"))
+def _epsilon(document: Document) -> float:
+    if reading.is_exponential(document.data):
+        document.refuse(f"expected a number, got {shown(document.data)}: exp_epsilon takes e^ε, and epsilon takes ε")
+    epsilon: float = _loss(document)
+    return epsilon
 
 
-def _loss(value: JsonValue, *, least: float, most: float, what: str) -> float:
-    if what == "ε" and reading.is_exponential(value):
-        raise reading.GridError(f"expected a number, got {shown(value)}: exp_epsilon takes e^ε, and epsilon takes ε")
-    number = reading.number(value)
-    if not least <= number <= most:
-        limit = f"at least {least:g}" if number < least else f"at most {most:g}"
-        raise reading.GridError(f"expected {what} of {limit}, got {number!r}")
-    return number + 0.0  # -0.0 is 0.0
-
-
-def _factor(value: JsonValue) -> float | None:
+def _factor(document: Document) -> float | None:
+    value = document.data
     if value == "auto":
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 1.0 < value < math.inf:
-        raise reading.GridError(f"expected auto or a number above 1, got {shown(value)}")
+        document.refuse(f"expected auto or a number above 1, got {shown(value)}")
     return float(value)
 
 
-_epsilon = partial(_loss, least=0.0, most=arguments.MAX_EPSILON, what="ε")
-_exp_epsilon = partial(_loss, least=1.0, most=math.inf, what="e^ε")
-Number = float
-Positive = Annotated[float, Field(gt=0)]
-Delta = Annotated[float, Field(gt=0, lt=1)]
-Round = Annotated[int, Field(ge=1, le=reading.MAX_COMPOSITIONS)]
-Rounds = Annotated[tuple[int, ...], PlainValidator(reading.integers)]
+_loss: reading.Read = reading.of_domain(between(0.0, arguments.MAX_EPSILON))
+_exp_epsilon = reading.number_that(lambda value: value >= 1.0, "of at least 1")
+_delta = reading.number_that(lambda value: 0.0 < value < 1.0, "above 0 and below 1")
+_floor = reading.number_that(lambda value: 0.0 <= value < 1.0, "from 0 to below 1")
+_tolerance = reading.checked(arguments.checked_tolerance)
+_buckets = reading.checked(partial(arguments.checked_buckets, width=None))
+_adjacency = reading.checked(lambda value: checked_adjacency(value, "adjacency").value)
 
 
-class TargetModel(BaseModel):
-    """A target."""
+@dataclass(frozen=True)
+class TargetKeys:
+    """A target; exactly one of ε and e^ε is given."""
 
-    model_config = STRICT
-    delta: Delta
-    compositions: Round
-    epsilon: Annotated[float, PlainValidator(_epsilon)] | None = None
-    exp_epsilon: Annotated[float, PlainValidator(_exp_epsilon)] | None = None
+    delta: float = key(_delta)
+    compositions: int = key(reading.composition)
+    epsilon: float | None = key(_epsilon, None)
+    exp_epsilon: float | None = key(_exp_epsilon, None)
+
+    def __post_init__(self) -> None:
+        """Refuse both and neither."""
+        problem = arguments.problem_of_either(epsilon=self.epsilon, exp_epsilon=self.exp_epsilon)
+        if problem is not None:
+            raise InvalidInputError(problem)
 
 
-class FileModel(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class FileKeys:
     """A file that holds what is new in a store; None stands for what is as in the store."""
 
-    model_config = STRICT
     #: The version of the format.
-    format: Literal[1]
-    name: Annotated[str, Field(pattern=rf"^{NAME.pattern}$")]
-    description: str | None = None
-    method: Annotated[str, _one_of(METHODS)] | None = None
-    tolerance: Annotated[float, Field(ge=arguments.SMALLEST_TOLERANCE, le=1)] | None = None
-    floor: Annotated[float, Field(ge=0, lt=1), AfterValidator(lambda x: x + 0.0)] | None = None
-    direction: Annotated[str, _one_of(arguments.DIRECTIONS)] | None = None
-    buckets: Annotated[int, Field(gt=0, le=arguments.MAX_BUCKETS, multiple_of=2)] | None = None
-    factors: Annotated[tuple[float | None, ...], PlainValidator(partial(reading.listed, read=_factor))] = (None,)
-    epsilon: Annotated[tuple[float, ...], PlainValidator(partial(reading.numbers, read=_epsilon))] | None = None
-    exp_epsilon: Annotated[tuple[float, ...], PlainValidator(partial(reading.numbers, read=_exp_epsilon))] | None = None
-    keep_states: bool | None = None
-    targets: list[Any] = []
-    extend: bool = False
-    adjacency: Annotated[str, PlainValidator(lambda value: checked_adjacency(value, "adjacency").value)] | None = None
-    mechanisms: Annotated[list[Any], Field(min_length=1)] | None = None
-    compositions: Rounds | None = None
+    format: int = key(format_one)
+    name: str = key(_name)
+    description: str | None = key(reading.text, None)
+    method: str | None = key(reading.of_domain(one_of(*METHODS)), None)
+    tolerance: float | None = key(_tolerance, None)
+    floor: float | None = key(_floor, None)
+    direction: str | None = key(reading.of_domain(one_of(*arguments.DIRECTIONS)), None)
+    buckets: int | None = key(_buckets, None)
+    factors: tuple[float | None, ...] = key(partial(reading.listed, read=_factor), (None,))
+    epsilon: tuple[float, ...] | None = key(partial(reading.numbers, read=_epsilon), None)
+    exp_epsilon: tuple[float, ...] | None = key(partial(reading.numbers, read=_exp_epsilon), None)
+    keep_states: bool | None = key(reading.flag, None)
+    targets: Sequence[Document] = key(Document.items, ())
+    extend: bool = key(reading.flag, False)
+    adjacency: str | None = key(_adjacency, None)
+    mechanisms: Sequence[Document] = key(partial(reading.some, what="mechanisms"), ())
+    compositions: tuple[int, ...] | None = key(reading.integers, None)
 
 
-class StudyModel(FileModel):
+@dataclass(frozen=True, kw_only=True)
+class StudyKeys(FileKeys):
     """A study file."""
 
-    mechanisms: Annotated[list[Any], Field(min_length=1)]
-    compositions: Rounds
+    mechanisms: Sequence[Document] = key(partial(reading.some, what="mechanisms"))
+    compositions: tuple[int, ...] = key(reading.integers)
 
 
 def load_study(path: str | Path) -> StudySpec:
@@ -180,16 +139,16 @@ def _asked(document: Document, *, alone: bool) -> Any:
         return _study(document)
     if alone:
         document.at("extend").refuse("expected a study by itself, got true: pbdist run adds what is new to a store")
-    return _read(document, FileModel, _check_new)
+    return _read(document, FileKeys, _check_new)
 
 
 @dataclass(frozen=True)
 class Addition:
     """What a file has, once each value is right by itself: all of a study, or only what is new in a store."""
 
-    model: FileModel
+    model: FileKeys
     entries: Sequence[MechanismEntry]
-    targets: Sequence[TargetModel]
+    targets: Sequence[TargetKeys]
     adjacency: Stated
 
     @property
@@ -269,25 +228,25 @@ class Addition:
         )
 
 
-def _read(document: Document, kind: type[FileModel], check: Callable[[Document, FileModel], object]) -> Addition:
+def _read(document: Document, kind: type[FileKeys], check: Callable[[Document, FileKeys], object]) -> Addition:
     """Return what a file has; all problems that do not hide each other are in one error."""
     problems = Problems()
     with problems.collected():
-        model = model_at(document, (), kind)
+        model = constructed(document, kind)
         with problems.collected():
             check(document, model)
         problem = arguments.problem_of_either(epsilon=model.epsilon, exp_epsilon=model.exp_epsilon)
-        if problem is not None and (kind is StudyModel or "both" in problem):
+        if problem is not None and (kind is StudyKeys or "both" in problem):
             raise document.error(("epsilon",), problem)
 
     def each(name: str, read: Callable[[Document], _Made]) -> list[_Made]:
-        # The model has refused what is no list.
+        # What is no list has been refused.
         found, listed = list[_Made](), isinstance(document.data.get(name), list)
         with problems.collected():
             found = read_each(read, document.at(name).items() if listed else ())
         return found
 
-    entries, targets = each("mechanisms", mechanism_entry), each("targets", _checked_target)
+    entries, targets = each("mechanisms", mechanism_entry), each("targets", partial(constructed, kind=TargetKeys))
     problems.refuse()
     found = Addition(model, entries, targets, _stated_by_label(document, model.adjacency, entries))
     sizes = accumulate(sum(block.size for block in entry.blocks) * len(model.factors) for entry in entries)
@@ -302,15 +261,6 @@ def _read(document: Document, kind: type[FileModel], check: Callable[[Document, 
     return found
 
 
-def _checked_target(document: Document) -> TargetModel:
-    """Return a target; exactly one of ε and e^ε is given."""
-    target = model_at(document, (), TargetModel)
-    problem = arguments.problem_of_either(epsilon=target.epsilon, exp_epsilon=target.exp_epsilon)
-    if problem is not None:
-        document.refuse(problem)
-    return target
-
-
 def _kind_of_several(entry: Mapping[str, Any]) -> str | None:
     """Return the kind of an entry, or of a factor of it, whose bounds are those of several pairs; None without any."""
     kind = str(entry["kind"])
@@ -320,14 +270,14 @@ def _kind_of_several(entry: Mapping[str, Any]) -> str | None:
 
 
 def _study(document: Document) -> StudySpec:
-    found = _read(document, StudyModel, _settings)
+    found = _read(document, StudyKeys, _settings)
     model, settings = found.model, _settings(document, found.model)
     if problem := found.problem_of_several(settings["method"], keep_states=settings["keep_states"]):
         document.at(problem[0]).refuse(problem[1])
     return found.as_study(StudySpec(model.name, (), **settings, compositions=(), epsilon=(), adjacency=found.adjacency))
 
 
-def _settings(document: Document, model: FileModel) -> dict[str, Any]:
+def _settings(document: Document, model: FileKeys) -> dict[str, Any]:
     """Return method, precision and what it is judged by, as `bounds_table` has them; refuse what has no meaning."""
     by_buckets = model.method == "buckets"
     given = None if all(factor is None for factor in model.factors) else "a factor and method tight"
@@ -355,13 +305,12 @@ def _settings(document: Document, model: FileModel) -> dict[str, Any]:
     }
 
 
-def _check_new(document: Document, model: FileModel) -> None:
+def _check_new(document: Document, model: FileKeys) -> None:
     """Refuse a file that adds nothing, and keys that need others."""
-    new = (model.mechanisms, model.compositions, model.epsilon, model.exp_epsilon)
-    if all(value is None for value in new) and not model.targets:
+    if not any((model.mechanisms, model.compositions, model.epsilon, model.exp_epsilon, model.targets)):
         document.at("extend").refuse("expected mechanisms, compositions, epsilon or targets beside true, got none")
     for name in ("factors", "adjacency"):
-        if model.mechanisms is None and name in model.model_fields_set:
+        if not model.mechanisms and name in document.data:
             document.at(name).refuse("expected mechanisms beside it, got none")
 
 

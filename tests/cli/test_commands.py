@@ -47,11 +47,11 @@ def called(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
 
 #: Programs, and what they do not import: each command imports late, and no worker needs xarray.
 IMPORTS = {
-    "help": ("main(['--help'])", ("numpy", "scipy", "xarray", "zarr", "dask", "pydantic", "yaml", "rich")),
+    "help": ("main(['--help'])", ("numpy", "scipy", "xarray", "zarr", "dask", "yaml", "rich")),
     "studies": ("main(['studies'])", ("xarray", "pandas", "zarr", "dask")),
     "query": (
         "main(['query', 'data/tiny.zarr', '--mechanism', 'clipped', '--compositions', '4', '--epsilon', '0'])",
-        ("xarray", "pandas", "dask", "distributed", "pydantic", "flint"),
+        ("xarray", "pandas", "dask", "distributed", "flint"),
     ),
     "run": (
         "main(['run', 'study.yaml', '--serial', '--store', 'new.zarr'])\n"

@@ -88,32 +88,32 @@ def test_exchanging_the_mailboxes_exchanges_the_inputs() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("[]\n", "systems: expected a mapping of format, systems, sources, got []"),
+        ("[]\n", "systems: expected a mapping with format, systems, sources, got []"),
         ("format: 2\nsystems: []\n", "format: expected 1, got 2"),
-        ("format: 1\nsystems: []\n", "systems: expected at least one item, got []"),
+        ("format: 1\nsystems: []\n", "systems: expected a list of systems, got []"),
         ("format: 1\nsources: {a: 3}\nsystems: [{}]\n", "sources.a: expected a text, got 3"),
         (_START + _TARGETS, "systems[0].observation: expected a value, got nothing: the key is missing"),
         (_START + _COUNTS, "systems[0].targets: expected a value, got nothing: the key is missing"),
-        (_START + _COUNTS + "    targets: []\n", "systems[0].targets: expected at least one item, got []"),
+        (_START + _COUNTS + "    targets: []\n", "systems[0].targets: expected a list of targets, got []"),
         (_START + _COUNTS + _TARGETS + "    colour: red\n", "systems[0].colour: expected one of name, description"),
         (
             _START + _COUNTS + _TARGETS + "    sources: [book]\n",
             "sources[0]: expected one of the sources paper, got 'b",
         ),
-        (_START + _COUNTS + _TARGETS.replace("1e-4", "1"), "targets[0].delta: expected a number below 1, got 1"),
+        (_START + _COUNTS + _TARGETS.replace("1e-4", "1"), "targets[0].delta: expected a number above 0 and below 1, got 1"),
         (
             _START + _COUNTS + _TARGETS.replace("compositions: 4", "compositions: 0"),
-            "targets[0].compositions: expected a number of at least 1, got",
+            "targets[0].compositions: expected an integer from 1 to 2^62, got",
         ),
         (_START + _COUNTS + _TARGETS.replace(", source: paper", ""), "targets[0]: expected a source or an example"),
         (_START + _COUNTS + _TARGETS.replace("epsilon: 1", "epsilon: 1, exp_epsilon: 2"), "got both"),
-        (_START + _COUNTS + _TARGETS.replace("epsilon: 1", "exp_epsilon: 0.5"), "expected e^ε of at least 1, got 0.5"),
+        (_START + _COUNTS + _TARGETS.replace("epsilon: 1", "exp_epsilon: 0.5"), "expected a number of at least 1, got 0.5"),
         (
             _START + _COUNTS + _TARGETS.replace("epsilon: 1", "epsilon: -1"),
-            "targets[0].epsilon: expected ε of at least 0",
+            "targets[0].epsilon: expected a number from 0 to 1e+150",
         ),
         (_START + "    observation: {kind: Cauchy}\n" + _TARGETS, "observation.kind: expected a kind among counts, La"),
-        (_START + "    observation: {kind: counts, counts: []}\n" + _TARGETS, "counts: expected at least one item"),
+        (_START + "    observation: {kind: counts, counts: []}\n" + _TARGETS, "counts: expected a list of counts"),
         (
             _START + "    observation: {kind: counts, counts: [{shift: 2}], readings: [round]}\n" + _TARGETS,
             "readings[0]: expected one of clamp-and-ceil",
@@ -131,7 +131,7 @@ def test_exchanging_the_mailboxes_exchanges_the_inputs() -> None:
         ),
         (
             _START + _COUNTS.replace("2}", "0}") + _TARGETS,
-            "observation.counts[0].shift: expected a number of at least 1, got 0",
+            "observation.counts[0].shift: expected a whole number from 1 to 4611686018427387904, got 0",
         ),
         (
             _START + _COUNTS.replace("2}", "2, share: 0}") + _TARGETS,
@@ -148,9 +148,9 @@ def test_exchanging_the_mailboxes_exchanges_the_inputs() -> None:
                 f"systems[0].settings[0].{problem}",
             )
             for servers, messages, problem in (
-                ("-2", "-10", "servers: expected a number of at least 1, got -2"),
+                ("-2", "-10", "servers: expected a whole number from 1 to 4611686018427387904, got -2"),
                 ("2", "-10", "messages: expected a number above 0, got -10"),
-                ("2.5", "10", "servers: expected a whole number, got 2.5"),
+                ("2.5", "10", "servers: expected a whole number from 1 to 4611686018427387904, got 2.5"),
                 ("2", "0", "messages: expected a number above 0, got 0"),
             )
         ],

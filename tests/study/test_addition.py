@@ -104,7 +104,7 @@ def test_other_settings_than_those_of_the_store_are_refused(
         ("", 3, "extend: expected mechanisms, compositions, epsilon or targets beside true, got none"),
         ("epsilon: 3\nexp_epsilon: 3\n", 4, "epsilon: expected exactly one of"),
         ("epsilon: 3\nfactors: 1.5\n", 5, "factors: expected mechanisms beside it, got none"),
-        ("mechanisms: []\n", 4, "mechanisms: expected at least one item, got []"),
+        ("mechanisms: []\n", 4, "mechanisms: expected a list of mechanisms, got []"),
         ("mechanisms:\n  - {kind: Laplace, scale: -1}\n", 5, "mechanisms[0].scale: expected a number above 0"),
         ("epsilons: 3\ncompositions: 1\n", 4, "epsilons: expected one of format, name, description"),
         ("compositions: 0\n", 4, "compositions: expected an integer from 1 to 2^62, got 0"),

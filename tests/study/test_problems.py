@@ -38,7 +38,7 @@ mechanisms:
   - kind: NoisyCount
     reading: clamp # mechanisms[4].reading: did you mean clamp-and-ceil?
     mean: 20
-    shift: x # mechanisms[4].shift: expected a number, got 'x'
+    shift: x # mechanisms[4].shift: expected a whole number from 1
     noise: {kind: gauss, scale: 2} # mechanisms[4].noise.kind: did you mean Gaussian?
   - kind: RandomizedResponse
     epsilon: 1 # mechanisms[5].epsilon: p is the probability of the truth, e^ε / (1 + e^ε)

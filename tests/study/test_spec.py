@@ -44,13 +44,13 @@ def test_what_is_not_said_is_the_default(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tail", "words"),
     [
-        ("floor: -1e-9", "floor: expected a number of at least 0, got -1e-09"),
-        ("floor: 1", "floor: expected a number below 1, got 1"),
+        ("floor: -1e-9", "floor: expected a number from 0 to below 1, got -1e-09"),
+        ("floor: 1", "floor: expected a number from 0 to below 1, got 1"),
         ("floor: .nan", "floor: expected a finite number, got nan"),
         ("floor: low", "floor: expected a number, got 'low'"),
         ("floor: true", "floor: expected a number, got True"),
         ("direction: A||B", "direction: expected one of both, each, got 'A||B'"),
-        ("direction: [both]", "direction: expected a valid string, got ['both']"),
+        ("direction: [both]", "direction: expected one of both, each, got ['both']"),
         ("method: buckets\nfloor: 0", "floor: expected none with method buckets, got 0.0"),
         ("method: buckets\ndirection: each", "direction: expected none with method buckets, got 'each'"),
         ("buckets: 1000\ndirection: both", "direction: expected none with buckets, got 'both'"),
