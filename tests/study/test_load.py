@@ -193,9 +193,21 @@ def test_the_digest_is_of_what_is_computed(tmp_path: Path) -> None:
         (f"{HEAD}mechanisms:\n  - scale: 1\n{TAIL}", 4, "expected a kind among"),
         (f"{HEAD}mechanisms:\n  - Laplace\n{TAIL}", 4, "expected a mapping with a kind"),
         (f"{HEAD}mechanisms: []\n{TAIL}", 3, "mechanisms: expected a list of mechanisms, got []"),
-        (f"{HEAD}mechanisms:\n{M}{TAIL}buckets: 7\n", 7, "buckets: expected an even whole number above 0 and at most 1073741824, got 7"),
-        (f"{HEAD}mechanisms:\n{M}{TAIL}buckets: 0\n", 7, "buckets: expected an even whole number above 0 and at most 1073741824, got 0"),
-        (f"{HEAD}mechanisms:\n{M}{TAIL}buckets: 2.0\n", 7, "buckets: expected an even whole number above 0 and at most 1073741824, got 2.0"),
+        (
+            f"{HEAD}mechanisms:\n{M}{TAIL}buckets: 7\n",
+            7,
+            "buckets: expected an even whole number above 0 and at most 1073741824, got 7",
+        ),
+        (
+            f"{HEAD}mechanisms:\n{M}{TAIL}buckets: 0\n",
+            7,
+            "buckets: expected an even whole number above 0 and at most 1073741824, got 0",
+        ),
+        (
+            f"{HEAD}mechanisms:\n{M}{TAIL}buckets: 2.0\n",
+            7,
+            "buckets: expected an even whole number above 0 and at most 1073741824, got 2.0",
+        ),
         (f"{HEAD}mechanisms:\n{M}{TAIL}factors: [1]\n", 7, "factors[0]: expected auto or a number above 1, got 1"),
         (
             f"{HEAD}mechanisms:\n{M}{TAIL}factors: [auto, auto]\n",
@@ -207,7 +219,11 @@ def test_the_digest_is_of_what_is_computed(tmp_path: Path) -> None:
         (f"{HEAD}mechanisms:\n{M}epsilon: 0\ncompositions: 4611686018427387905\n", 6, "expected an integer from 1"),
         (f"{HEAD}mechanisms:\n{M}epsilon: 0\ncompositions: 1.5\n", 6, "expected an integer from 1"),
         (f"{HEAD}mechanisms:\n{M}epsilon: 0\ncompositions: {{powers_of_two: [3, 63]}}\n", 6, "powers_of_two"),
-        (f"{HEAD}mechanisms:\n{M}compositions: 1\nepsilon: [0, -0.1]\n", 6, "epsilon[1]: expected a number from 0 to 1e+150, got -0.1"),
+        (
+            f"{HEAD}mechanisms:\n{M}compositions: 1\nepsilon: [0, -0.1]\n",
+            6,
+            "epsilon[1]: expected a number from 0 to 1e+150, got -0.1",
+        ),
         (
             f"{HEAD}mechanisms:\n{M}compositions: 1\nepsilon: [0, 1e151]\n",
             6,
@@ -313,14 +329,26 @@ def test_the_digest_is_of_what_is_computed(tmp_path: Path) -> None:
             4,
             "p[0]: expected",
         ),
-        (f"{HEAD}mechanisms:\n{M}{TAIL}buckets: 1{400 * '0'}\n", 7, "buckets: expected an even whole number above 0 and at most 1073741824, got inf"),
-        (f"{HEAD}mechanisms:\n{M}{TAIL}buckets: 1{30 * '0'}\n", 7, "buckets: expected an even whole number above 0 and at most 1073741824, got "),
+        (
+            f"{HEAD}mechanisms:\n{M}{TAIL}buckets: 1{400 * '0'}\n",
+            7,
+            "buckets: expected an even whole number above 0 and at most 1073741824, got inf",
+        ),
+        (
+            f"{HEAD}mechanisms:\n{M}{TAIL}buckets: 1{30 * '0'}\n",
+            7,
+            "buckets: expected an even whole number above 0 and at most 1073741824, got ",
+        ),
         (f"{HEAD}mechanisms:\n{M}{TAIL}method: fast\n", 7, "method: expected one of tight, buckets, got 'fast'"),
         (f"{HEAD}mechanisms:\n{M}{TAIL}method: [tight]\n", 7, "method: expected one of tight, buckets, got ['tight']"),
         (f"{HEAD}mechanisms:\n{M}{TAIL}tolerance: 0\n", 7, "tolerance: expected a number from 1e-09 to 1, got 0"),
         (f"{HEAD}mechanisms:\n{M}{TAIL}tolerance: 1.5\n", 7, "tolerance: expected a number from 1e-09 to 1, got 1.5"),
         (f"{HEAD}mechanisms:\n{M}{TAIL}tolerance: .nan\n", 7, "tolerance: expected a number from 1e-09 to 1, got nan"),
-        (f"{HEAD}mechanisms:\n{M}{TAIL}tolerance: fine\n", 7, "tolerance: expected a number from 1e-09 to 1, got 'fine'"),
+        (
+            f"{HEAD}mechanisms:\n{M}{TAIL}tolerance: fine\n",
+            7,
+            "tolerance: expected a number from 1e-09 to 1, got 'fine'",
+        ),
         (
             f"{HEAD}mechanisms:\n{M}{TAIL}method: buckets\ntolerance: 0.01\n",
             8,
@@ -449,8 +477,16 @@ def test_geometric_grids_are_rounded_from_many_digits() -> None:
         assert values == tuple(float(f"{value:.15g}") for value in exact)
     assert values[10::10] == (0.01, 0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6)
     # The smallest and the largest float, and a million values.
-    assert numbers({"geomspace": [5e-324, 1.7e308, 3]}) == (5e-324, 2.91547594742265e-08, 1.7e308)
-    assert numbers({"geomspace": [1e-300, 1e300, 1_000_000]})[333_333::333_333] == (1e-100, 1e100, 1e300)
+    assert numbers(Document("s", {"geomspace": [5e-324, 1.7e308, 3]}, {(): 1})) == (
+        5e-324,
+        2.91547594742265e-08,
+        1.7e308,
+    )
+    assert numbers(Document("s", {"geomspace": [1e-300, 1e300, 1_000_000]}, {(): 1}))[333_333::333_333] == (
+        1e-100,
+        1e100,
+        1e300,
+    )
 
 
 def test_all_combinations_of_a_grid_that_a_mechanism_refuses_are_named(tmp_path: Path) -> None:
