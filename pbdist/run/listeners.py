@@ -1,9 +1,7 @@
 """Listeners of a run: a live bar or plain lines on the terminal, and a log of one JSON object a line."""
 
 import dataclasses
-import errno
 import json
-import os
 import re
 import time
 from collections.abc import Iterable
@@ -207,8 +205,8 @@ def _more(event: StillComputing) -> list[str]:
 class RunLog:
     """Appends a line for each event to a file. A context manager.
 
-    Guaranteed: each line is written by one system call, so that a reader sees whole lines while the run goes on; what
-    an earlier run has written stays. A line that cannot be written does not stop the run, see `problem`.
+    Guaranteed: a reader sees whole lines while the run goes on, and what an earlier run has written stays. A line that
+    cannot be written does not stop the run, see `problem`.
 
     Each line has ``time`` (UTC, ISO 8601), ``event`` (the event's name, as in ``batch_finished``) and the fields of the
     event. The last line of a run that ends early is ``run_stopped`` with its ``cause``. A file that cannot be opened
@@ -218,34 +216,25 @@ class RunLog:
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
         try:
-            self._file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            # Each line is written when it ends.
+            self._file = self._path.open("a", buffering=1, encoding="ascii")
         except OSError as error:
             problem = f"expected the path of a file to append to, got {self._path}: {error.strerror}"
             raise InvalidInputError(f"--log: {problem}") from error
         self._finished = False
-        self._lost = 0
-        self._cause = ""
-
-    @property
-    def problem(self) -> str | None:
-        """What went wrong, as one sentence; None where every line was written."""
-        return f"{self._path}: {self._lost} of its lines could not be written: {self._cause}" if self._lost else None
+        #: What went wrong, as one sentence; None where every line was written.
+        self.problem: str | None = None
 
     def __enter__(self) -> Self:
-        """End a line that an earlier run has not finished, as where the machine went down."""
-        with suppress(OSError):
-            length = os.fstat(self._file).st_size
-            if length and os.pread(self._file, 1, length - 1) != b"\n":
-                os.write(self._file, b"\n")
+        """Return the log."""
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Write why the run stopped, if it ended early, and close the file."""
-        try:
-            if error is not None and not self._finished:
-                self._write("run_stopped", {"cause": one_line(error)})
-        finally:
-            os.close(self._file)
+        if error is not None and not self._finished:
+            self._write("run_stopped", {"cause": one_line(error)})
+        with suppress(OSError):
+            self._file.close()
 
     def __call__(self, event: Event) -> None:
         """Append an event."""
@@ -254,19 +243,7 @@ class RunLog:
 
     def _write(self, name: str, fields: dict[str, JsonValue]) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        # ASCII: every character can be encoded, and none but the last ends a line.
-        line = json.dumps({"time": now, "event": name, **fields}).encode("ascii") + b"\n"
         try:
-            self._append(line)
+            self._file.write(json.dumps({"time": now, "event": name, **fields}) + "\n")
         except OSError as error:
-            self._lost += 1
-            self._cause = error.strerror or one_line(error)
-
-    def _append(self, line: bytes) -> None:
-        written = os.write(self._file, line)
-        if written < len(line):
-            # On a full disk only the beginning was written: remove it, unless another run has written after it.
-            end = os.lseek(self._file, 0, os.SEEK_CUR)
-            if os.fstat(self._file).st_size == end:
-                os.ftruncate(self._file, end - written)
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self.problem = f"{self._path}: not all of its lines could be written: {error.strerror}"

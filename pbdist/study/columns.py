@@ -178,7 +178,12 @@ class Block(NamedTuple):
         if self.kind is None:
             (pair,) = values
             return pair  # type: ignore[no-any-return]  # the column of pairs
-        return Product(*values) if self.kind is Product else self.kind(**dict(zip(self.columns, values, strict=True)))
+        if self.kind is Product:
+            return Product(*values)
+        # Without the checks of its constructor, which has accepted these values.
+        made = object.__new__(self.kind)
+        vars(made).update(zip(self.columns, values, strict=True))
+        return made
 
     def texts(self, encoder: JSONEncoder) -> Iterable[str]:
         """Return the canonical form of each pair as JSON."""
@@ -283,21 +288,19 @@ class CellTable(Sequence[Cell]):
         """Return the number of the block of each of some cells."""
         return np.searchsorted(self._starts, numbers, side="right") - 1
 
-    def lines(self) -> Iterator[bytes]:
-        """Yield a line of canonical JSON for each cell."""
-        return (line.encode() for block in self.blocks for piece in block.pieces() for line in piece.lines())
-
     @cached_property
     def sha256(self) -> str:
         """As `StudySpec.cells_sha256`."""
         digest = hashlib.sha256()
-        for line in self.lines():
-            digest.update(line)
+        for block in self.blocks:
+            for piece in block.pieces():
+                digest.update("".join(piece.lines()).encode())
         return digest.hexdigest()
 
     def hashes(self) -> Hashes:
         """Return a hash of each cell: equal cells have equal ones, and no others."""
-        digests = (hashlib.blake2b(line, digest_size=16).digest() for line in self.lines())
+        lines = (line for block in self.blocks for piece in block.pieces() for line in piece.lines())
+        digests = (hashlib.blake2b(line.encode(), digest_size=16).digest() for line in lines)
         return np.fromiter(digests, dtype="S16", count=len(self))
 
     def labels(self) -> dict[str, int]:

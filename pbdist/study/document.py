@@ -7,7 +7,7 @@ YAML 1.2 (``1e-4`` is a number and ``no`` is a word, unlike in YAML 1.1, PyYAML'
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
@@ -88,7 +88,11 @@ class Document:
         data = self.data
         for key in keys:
             data = data[key]
-        return replace(self, data=data, keys=(*self.keys, *keys))
+        return Document(self.source, data, self.lines, self.what, (*self.keys, *keys))
+
+    def with_data(self, data: JsonValue) -> "Document":
+        """Return another value in the place of this one."""
+        return Document(self.source, data, self.lines, self.what, self.keys)
 
     def items(self) -> "list[Document]":
         """Return the items of a list; what is none is refused."""
@@ -147,7 +151,7 @@ def read_document(path: Path, read: Callable[[Document], _Made], what: str = "st
 
 def read_text(text: str, read: Callable[[Document], _Made], source: str, what: str = "study") -> _Made:
     """Return what `read` makes of a YAML text; `source` and `what` name it in errors, as those of `read_document`."""
-    reader = _Reader(text, Document(source, None, {(): 1}, what))
+    reader = _Reader(Document(source, None, {(): 1}, what))
     try:
         root = yaml.compose(text, Loader=_LOADER)
     except RecursionError:
@@ -168,24 +172,19 @@ def read_text(text: str, read: Callable[[Document], _Made], source: str, what: s
 class _Reader:
     """Makes values of the nodes of a YAML text, notes their lines, and collects what is wrong with them."""
 
-    def __init__(self, text: str, document: Document) -> None:
+    def __init__(self, document: Document) -> None:
         self.problems, self.lines = Problems(), dict[Keys, int]({(): 1})
-        self._document, self._seen = document, set[int]()
-        self._aliases = (token for token in yaml.scan(text, Loader=_LOADER) if isinstance(token, yaml.AliasToken))
+        self._document = document
 
     def note(self, line: int, keys: Keys, problem: str) -> None:
         """Collect what is wrong in a line."""
-        self.problems.found.append(replace(self._document, lines={(): line}).problem(keys, problem))
+        self.problems.found.append(
+            Document(self._document.source, None, {(): line}, self._document.what).problem(keys, problem)
+        )
 
     def value(self, node: Any, keys: Keys) -> JsonValue:
         """Return the value of a node."""
         line = node.start_mark.line + 1
-        if id(node) in self._seen:
-            alias = next(self._aliases)
-            line = self.lines.setdefault(keys, alias.start_mark.line + 1)
-            self.note(line, keys, f"expected the value itself, got the alias *{_cut(alias.value)}")
-            return None
-        self._seen.add(id(node))
         self.lines.setdefault(keys, line)
         if len(keys) > _MAX_LEVELS:
             self.note(line, (), f"expected at most {_MAX_LEVELS} levels of nesting, got more")

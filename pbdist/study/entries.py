@@ -46,8 +46,6 @@ MAX_MADE = 2_000_000
 Grids: TypeAlias = Mapping[str, Sequence[Any]]
 #: Makes a pair of one value of each parameter.
 Make: TypeAlias = Callable[[Sequence[Any]], Pair]
-#: So many combinations are tried to name those that a mechanism refuses.
-_MAX_TRIED = 1000
 #: The kind of entry that is no pair by itself.
 RELEASE_PLAN = "ReleasePlan"
 _GRANULARITIES: Mapping[str, type[Granularity]] = {
@@ -204,23 +202,7 @@ def _expand(entry: Document, kind: str, also: tuple[str, ...], values: reading.V
     try:
         return accepted_grid(kind, grids, made)
     except InvalidInputError as error:
-        _refuse_combinations(entry, values, grids, made)
-        entry.refuse(str(error))
-
-
-def _refuse_combinations(entry: Document, values: reading.Values, grids: Grids, make: Make) -> None:
-    """Refuse the combinations that a mechanism refuses, among the first ones, each at the values in their lists."""
-    problems = Problems()
-    for places in itertools.islice(itertools.product(*(range(len(listed)) for listed in grids.values())), _MAX_TRIED):
-        chosen = {name: place for name, place in zip(grids, places, strict=True) if len(grids[name]) > 1}
-        listed = {name for name in chosen.keys() & values.keys() if isinstance(values[name].data, list)}
-        at = {**values, **{name: values[name].at(chosen[name]) for name in listed}}
-        with problems.collected():
-            try:
-                make([grids[name][place] for name, place in zip(grids, places, strict=True)])
-            except InvalidInputError as error:
-                reading.refuse_constructed(entry, at, error)
-    problems.refuse()
+        reading.refuse_constructed(entry, values, error)
 
 
 def _alternatives(given: Document, kind: str, one: Parameter) -> dict[str, Sequence[Any]]:

@@ -8,7 +8,7 @@ and a geomspace are rounded to 15 significant decimal digits, so that ``[0, 1, 1
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, field, fields, replace
+from dataclasses import MISSING, field, fields
 from decimal import Context, Decimal, localcontext
 from functools import partial
 from types import MappingProxyType
@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
+from pbdist.arguments import MAX_COMPOSITIONS
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import MECHANISMS, Domain, parameters_of, real
 from pbdist.study.document import MAX_PROBLEMS, Document, Problems, read_each
@@ -162,14 +163,6 @@ def number_hint(value: JsonValue) -> str:
     return ": write out the number" if isinstance(value, str) and _ARITHMETIC.fullmatch(value) else ""
 
 
-def is_exponential(value: JsonValue) -> bool:
-    """Whether a value is a text like ``e^0.5`` or ``ln 2``, with which people mean e^ε."""
-    return isinstance(value, str) and value.lstrip().startswith(("e^", "exp", "ln", "log")) and bool(number_hint(value))
-
-
-#: The largest number of compositions: one more doubling still fits an int64.
-MAX_COMPOSITIONS = 2**62
-
 _SPACES = ("linspace", "geomspace")
 #: What people also call them.
 _OTHER_SPACES = {"logspace": "geomspace", "range": "linspace", "arange": "linspace", "powers": "powers_of_two"}
@@ -260,7 +253,7 @@ def integers(document: Document) -> tuple[int, ...]:
     """
     if not isinstance(document.data, dict):
         return listed(document, composition)
-    whole = (replace(one, data=round(one.data)) for one in _space(document, (*_SPACES, "powers_of_two")))
+    whole = (one.with_data(round(one.data)) for one in _space(document, (*_SPACES, "powers_of_two")))
     return tuple(dict.fromkeys(map(composition, whole)))
 
 
@@ -315,7 +308,7 @@ def _space(document: Document, kinds: Sequence[str]) -> list[Document]:
         document.refuse(f"{expected}, got {shown(document.data)}{near}")
     ends = document.at(kind)
     values = _powers_of_two(ends) if kind == "powers_of_two" else _between(kind, ends)
-    return [replace(document, data=value) for value in values]
+    return [document.with_data(value) for value in values]
 
 
 def _powers_of_two(ends: Document) -> list[int]:

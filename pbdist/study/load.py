@@ -4,7 +4,7 @@ The keys of the format are the fields of `FileKeys`.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import accumulate
@@ -38,13 +38,6 @@ def _name(document: Document) -> str:
     return document.data
 
 
-def _epsilon(document: Document) -> float:
-    if reading.is_exponential(document.data):
-        document.refuse(f"expected a number, got {shown(document.data)}: exp_epsilon takes e^ε, and epsilon takes ε")
-    epsilon: float = _loss(document)
-    return epsilon
-
-
 def _factor(document: Document) -> float | None:
     value = document.data
     if value == "auto":
@@ -54,7 +47,7 @@ def _factor(document: Document) -> float | None:
     return float(value)
 
 
-_loss: reading.Read = reading.of_domain(between(0.0, arguments.MAX_EPSILON))
+_epsilon = reading.of_domain(between(0.0, arguments.MAX_EPSILON))
 _exp_epsilon = reading.number_that(lambda value: value >= 1.0, "of at least 1")
 _delta = reading.number_that(lambda value: 0.0 < value < 1.0, "above 0 and below 1")
 _floor = reading.number_that(lambda value: 0.0 <= value < 1.0, "from 0 to below 1")
@@ -320,37 +313,29 @@ def _stated_by_label(document: Document, given: str | None, entries: Sequence[Me
     `given` is what it states of all mechanisms; None where it does not. A statement that is none, or other than what a
     pair or a plan says, is refused, and so are different neighbours of one label.
     """
-    problems = Problems()
-    known: dict[str, set[tuple[Adjacency, Adjacency]]] = {}
+    problems, found = Problems(), dict[str, Adjacency]()
+    known: dict[str, set[Adjacency]] = {}
     for index, entry in enumerate(entries):
-        values = entry.document
+        values, label = entry.document, entry.label
         own = "adjacency" in values.data
         with problems.collected():
             try:
                 mine = checked_adjacency(values.data["adjacency"] if own else given, "")
                 for name, said in entry.said:
                     stated(said, mine, "", name)
-                together = known.get(entry.label, set()) | {(mine, one) for one in entry.adjacencies}
-                _check_same(entry.label, together)
-                known[entry.label] = together
+                together = known.setdefault(label, set())
+                together |= {said if said.definite else mine for said in entry.adjacencies}
+                if len(together) > 1 and (mine.definite or label in found):
+                    raise InvalidInputError(
+                        f"expected the same neighbours of all mechanisms with the label {label!r}, got"
+                        f" {' and '.join(sorted(together))}: give one another label"
+                    )
+                # What pairs say themselves is no part of the study.
+                if mine.definite and entry.adjacencies != {mine}:
+                    found[label] = mine
             except InvalidInputError as error:
                 place = values.at("adjacency") if own else values if given is None else document.at("adjacency")
                 hint = "" if own or given is None else f" (mechanisms[{index}] may have an adjacency of its own)"
                 place.refuse(str(error).removeprefix(": ") + hint)
     problems.refuse()
-    # What pairs say themselves is no part of the study.
-    every = ((label, mine, said) for label, together in known.items() for mine, said in together)
-    return tuple(sorted({label: mine for label, mine, said in every if mine.definite and mine is not said}.items()))
-
-
-def _check_same(label: str, together: Set[tuple[Adjacency, Adjacency]]) -> None:
-    """Refuse different neighbours of the mechanisms of a label: what is stated of each, and what its pair says."""
-    different = {one for both in together for one in both if one.definite}
-    # A statement of some mechanisms would seem to be one of the others too.
-    if any(mine.definite for mine, _ in together) and (Adjacency.AS_STATED, Adjacency.AS_STATED) in together:
-        different.add(Adjacency.AS_STATED)
-    if len(different) > 1:
-        raise InvalidInputError(
-            f"expected the same neighbours of all mechanisms with the label {label!r},"
-            f" got {' and '.join(sorted(different))}: give one another label"
-        )
+    return tuple(sorted(found.items()))

@@ -4,7 +4,7 @@ The projections do not depend on the machine, so that the same study always has 
 """
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -50,14 +50,18 @@ def _classes(block: Block, numbers: dict[Hashable, int]) -> IntArray:
     A key has an item for each parameter. So cells have the same key if the first cells with each of their values have;
     but for `Pair.cost_class`, which may depend on several parameters.
     """
-    varying = [column for column in (*block.columns.values(), block.factor) if len(column.values) > 1]
+    varying: list[tuple[Column, Callable[[Any], Hashable]]] = [
+        (column, _key_of) for column in block.columns.values() if len(column.values) > 1
+    ]
+    varying += [(block.factor, _key_of_factor)] if len(block.factor.values) > 1 else []
     found = np.zeros(block.size, dtype=np.int64)
-    for column in varying:
+    for column, key_of in varying:
         _, first, value = np.unique(column.codes, return_index=True, return_inverse=True)
-        keys = Column.of(map(_key_of, block.taken(first).cells()))
+        own = map(_own_class_of, block.taken(first).pairs())
+        keys = Column.of(zip(column.taken(first).each(key_of), own, strict=True))
         found = found * len(keys.values) + keys.codes[value]
     if block.kind is not None and block.kind.cost_class is not Pair.cost_class and len(varying) > 1:
-        keys = Column.of(map(_cost_class_of, block.pairs()))
+        keys = Column.of(map(_own_class_of, block.pairs()))
         found = found * len(keys.values) + keys.codes
     _, first, which = np.unique(found, return_index=True, return_inverse=True)
     number_of = np.empty(first.size, dtype=np.int64)
@@ -66,24 +70,29 @@ def _classes(block: Block, numbers: dict[Hashable, int]) -> IntArray:
     return number_of[which]
 
 
-def _key_of(value: Any) -> Hashable:
+def _key_of(value: Any) -> Any:
     """Return the kinds of what a value is made of, and the binary orders of its numbers."""
-    if isinstance(value, Cell):
-        return _key_of(value.pair), _key_of(None if value.factor is None else value.factor - 1.0)
-    if isinstance(value, Pair):
-        return (type(value), value.symmetric, *map(_key_of, fields_of(value).values()), *_cost_class_of(value))
-    if isinstance(value, float | int):
+    kind: Any = type(value)
+    if kind is float or kind is int:
         return math.frexp(value)[1] if value else _OF_ZERO
-    if isinstance(value, tuple):
+    if kind is Cell:
+        return _key_of(value.pair), _key_of_factor(value.factor)
+    if isinstance(value, Pair):
+        return kind, *map(_key_of, fields_of(value).values()), *_own_class_of(value)
+    if kind is tuple:
         # Of more values than two their number counts.
         long = len(value) > 2 and not isinstance(value[0], Pair)
         return _key_of(len(value)) if long else tuple(map(_key_of, value))
-    hashable: Hashable = value
-    return hashable
+    return value
 
 
-def _cost_class_of(pair: Pair) -> tuple[Hashable, ...]:
-    return tuple(one if type(one) is int else _key_of(one) for one in pair.cost_class())
+def _key_of_factor(factor: float | None) -> Any:
+    return _key_of(None if factor is None else factor - 1.0)
+
+
+def _own_class_of(pair: Pair) -> tuple[Hashable, ...]:
+    """Return what else decides on the cost of a pair, beside the sizes of its parameters."""
+    return pair.symmetric, *(one if type(one) is int else _key_of(one) for one in pair.cost_class())
 
 
 def _coarser(key: Hashable) -> Hashable:

@@ -100,14 +100,20 @@ def test_exchanging_the_mailboxes_exchanges_the_inputs() -> None:
             _START + _COUNTS + _TARGETS + "    sources: [book]\n",
             "sources[0]: expected one of the sources paper, got 'b",
         ),
-        (_START + _COUNTS + _TARGETS.replace("1e-4", "1"), "targets[0].delta: expected a number above 0 and below 1, got 1"),
+        (
+            _START + _COUNTS + _TARGETS.replace("1e-4", "1"),
+            "[0].delta: expected a number above 0 and below 1, got 1",
+        ),
         (
             _START + _COUNTS + _TARGETS.replace("compositions: 4", "compositions: 0"),
             "targets[0].compositions: expected an integer from 1 to 2^62, got",
         ),
         (_START + _COUNTS + _TARGETS.replace(", source: paper", ""), "targets[0]: expected a source or an example"),
         (_START + _COUNTS + _TARGETS.replace("epsilon: 1", "epsilon: 1, exp_epsilon: 2"), "got both"),
-        (_START + _COUNTS + _TARGETS.replace("epsilon: 1", "exp_epsilon: 0.5"), "expected a number of at least 1, got 0.5"),
+        (
+            _START + _COUNTS + _TARGETS.replace("epsilon: 1", "exp_epsilon: 0.5"),
+            "a number of at least 1, got 0.5",
+        ),
         (
             _START + _COUNTS + _TARGETS.replace("epsilon: 1", "epsilon: -1"),
             "targets[0].epsilon: expected a number from 0 to 1e+150",

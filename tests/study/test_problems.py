@@ -63,7 +63,7 @@ mechanisms:
       - {scale: 1, b: 2} # mechanisms[11].settings[0].b: scale is b of the density
       - {scale: [x]} # mechanisms[11].settings[1].scale[0]: expected a number
 compositons: {powers_of_two: [0, 3]} # compositons: did you mean compositions?
-epsilon: e^0.5 # epsilon: exp_epsilon takes e^ε
+epsilon: e^0.5 # epsilon: write out the number
 method: tigth # method: did you mean tight?
 targets:
   - {eps: 1, delta: 0.1, compositions: 1} # targets[0].eps: epsilon is ε, in nats
@@ -223,7 +223,6 @@ def test_words_of_other_fields_are_known(tmp_path: Path, entry: str, words: str)
         ("fromat: 1", "did you mean format?"),
         ("compositions: 2^10", "write out the number"),
         ("compositions: {logspace: [1, 2, 3]}", "did you mean geomspace?"),
-        ("epsilon: [0, ln 2]", "exp_epsilon takes e^ε"),
         ("delta: 1e-6", "a δ belongs to a target"),
         ("eps: 1", "epsilon is ε, in nats"),
         ("e^epsilon: 2", "exp_epsilon is e^ε"),
