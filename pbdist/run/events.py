@@ -148,9 +148,6 @@ class RunFinished:
     failed_cells: int
     #: Since the run started, on the driver's clock.
     seconds: float
-    #: Sums over the batches of this run.
-    worker_seconds: float
-    kernel_seconds: float
     #: Bytes written by this run.
     written_bytes: int
 
@@ -206,19 +203,10 @@ class _Computation:
         self.batch, self.number, self.cell = batch, number, cell
         self.began = time.monotonic()
         self.step = self.detail = ""
-        #: How far each count has come, and how often it has started anew.
-        self._counts: dict[str, tuple[int, int]] = {}
 
     def hear(self, what: str, reached: int, of: int) -> None:
         text = f"{what} {reached:,} of {of:,}"
-        if what == TASK:
-            self.detail = text
-            return
-        before, times = self._counts.get(what, (0, 1))
-        times += reached < before
-        self._counts[what] = reached, times
-        # For the second direction, or a finer lattice.
-        self.step, self.detail = f"{text}{f' (time {times})' if times > 1 else ''}", ""
+        self.step, self.detail = (self.step, text) if what == TASK else (text, "")
 
 
 @contextmanager

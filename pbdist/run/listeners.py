@@ -177,8 +177,6 @@ class ProgressDisplay:
             texts.append(f"{event.failed_cells:,} failed")
         if self._left:
             texts.append(duration(event.seconds))
-            if event.worker_seconds > 0.0:
-                texts.append(f"kernels {event.kernel_seconds / event.worker_seconds:.0%} of worker time")
             texts.append(f"{size(event.written_bytes)} written")
         self._print(", ".join(texts))
 

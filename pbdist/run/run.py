@@ -243,7 +243,6 @@ class _Run:
         self._cells = self._done = sum(len(part.study.cells) for part in parts)
         self._listener, self._told_every = listener, told_every
         self._began = time.monotonic()
-        self._worker_seconds = self._kernel_seconds = 0.0
         self._written = 0
         #: Causes of cells that failed, by part and number of the cell.
         self._failed: dict[tuple[str, int], str] = {}
@@ -299,8 +298,6 @@ class _Run:
                 cells=self._cells,
                 failed_cells=len(self._failed),
                 seconds=time.monotonic() - self._began,
-                worker_seconds=self._worker_seconds,
-                kernel_seconds=self._kernel_seconds,
                 written_bytes=self._written,
             )
         )
@@ -354,8 +351,6 @@ class _Run:
             # Given up meanwhile, or committed a second time after the first result was lost.
             return
         self._done += event.cells
-        self._worker_seconds += event.seconds
-        self._kernel_seconds += event.kernel_seconds
         self._written += event.written_bytes
         for failure in receipt.failures:
             self._failed[failure.part, failure.cell] = failure.cause

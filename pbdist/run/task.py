@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeAlias
 
 from pbdist.buckets import Work
 from pbdist.errors import BatchError, WorkersLostError
@@ -60,12 +59,10 @@ def cell_bounds(settings: StudySpec, cell: Cell, work: Work | None = None) -> Bo
     )
 
 
-#: Computes the bounds of a cell with the settings of its study.
-CellBounds: TypeAlias = Callable[[StudySpec, Cell], BoundsTable]
-
-
-def run_task(task: Task, *, pause: float, bounds: CellBounds = cell_bounds) -> tuple[Receipt | Failure, ...]:
-    """Compute the cells of some batches by `bounds`, write their files and commit each of them.
+def run_task(
+    task: Task, *, pause: float, bounds: Callable[..., BoundsTable] = cell_bounds
+) -> tuple[Receipt | Failure, ...]:
+    """Compute the cells of some batches by `bounds`, as `cell_bounds`; write their files and commit each of them.
 
     Guaranteed: the same bytes wherever and however often it runs. A cell that cannot be computed stops no other.
     `pause` is the time between two reports of a cell, see `CellWatch`.
@@ -89,7 +86,9 @@ def run_task(task: Task, *, pause: float, bounds: CellBounds = cell_bounds) -> t
         return tuple(found)
 
 
-def _run_batch(task: Task, bounds: CellBounds, watch: CellWatch, item: tuple[Batch, Sequence[Cell]]) -> Receipt:
+def _run_batch(
+    task: Task, bounds: Callable[..., BoundsTable], watch: CellWatch, item: tuple[Batch, Sequence[Cell]]
+) -> Receipt:
     """Compute the cells of a batch, and write and commit it; cells that the task refuses are failed ones."""
     batch, cells = item
     part, began, computing, failures = task.head.part, time.perf_counter(), 0.0, list[CellFailed]()

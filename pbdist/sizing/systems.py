@@ -39,7 +39,19 @@ from pbdist.sizing.sized import SizedNoise
 from pbdist.sizing.target import computed_bracket
 from pbdist.study import Target
 from pbdist.study.document import Document, read_document, read_each
-from pbdist.study.fields import composition, constructed, each, flag, key, number, of_domain, other_kinds, some, text
+from pbdist.study.fields import (
+    composition,
+    constructed,
+    each,
+    flag,
+    key,
+    mapping,
+    number,
+    of_domain,
+    other_kinds,
+    some,
+    text,
+)
 from pbdist.study.load import TargetKeys, format_one
 from pbdist.suggestions import did_you_mean
 
@@ -58,14 +70,13 @@ def _one_of(document: Document, known: Mapping[str, Any]) -> Any:
     return known[document.data]
 
 
-def _mapping(document: Document) -> Document:
-    if not isinstance(document.data, dict):
-        document.refuse(f"expected a mapping, got {shown(document.data)}")
+def _of_mapping(document: Document) -> Document:
+    mapping(document)
     return document
 
 
 def _sources(document: Document) -> Mapping[str, str]:
-    return {name: _line(document.at(name)) for name in _mapping(document).data}
+    return {name: _line(document.at(name)) for name in mapping(document)}
 
 
 _noise = partial(_one_of, known={kind.__name__: kind for kind in COUNT_NOISES})
@@ -91,7 +102,7 @@ class SystemKeys:
 
     name: str = key(_line)
     description: str = key(_line)
-    observation: Document = key(_mapping)
+    observation: Document = key(_of_mapping)
     targets: Sequence[Document] = key(partial(some, what="targets"))
     sources: Sequence[Document] = key(Document.items, ())
     settings: Sequence[Document] = key(Document.items, ())

@@ -220,6 +220,13 @@ def text(document: Document) -> str:
     return document.data
 
 
+def mapping(document: Document) -> Mapping[str, JsonValue]:
+    """Return a mapping."""
+    if not isinstance(document.data, dict):
+        document.refuse(f"expected a mapping, got {shown(document.data)}")
+    return document.data
+
+
 def some(document: Document, what: str) -> list[Document]:
     """Return the items of a list, at least one."""
     if not isinstance(document.data, list) or not document.data:

@@ -22,10 +22,8 @@ from pbdist.types import Adjacency, BoolArray, FloatArray, JsonValue
 
 #: What a study may be called.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-#: The versions of the canonical form that has the number and the SHA-256 of the cells in place of the cells. The first
-#: has neither floor nor direction: it stands for the default floor and for the direction "each".
-#: The last one alone states neighbours.
-_HEAD_FORMATS = (3, 4, 5)
+#: The version of the canonical form, which has the number and the SHA-256 of the cells in place of the cells.
+_HEAD_FORMAT = 6
 #: For which neighbours mechanisms are that do not say it themselves, by their labels, sorted.
 Stated: TypeAlias = tuple[tuple[str, Adjacency], ...]
 #: Canonical JSON: one text for equal values.
@@ -82,19 +80,14 @@ class StudySpec:
     target_epsilon: tuple[float, ...] = ()
 
     def head(self) -> dict[str, JsonValue]:
-        """Return all that the results depend on, as JSON values; of the cells only their number and SHA-256.
-
-        In the oldest format that can express it, so that the digest of a study never changes.
-        """
-        old = (self.floor, self.direction) == (DEFAULT_FLOOR, "each") and not self.adjacency
-        promise: dict[str, JsonValue] = {} if old else {"floor": self.floor.hex(), "direction": self.direction}
-        if self.adjacency:
-            promise["adjacency"] = {label: relation.value for label, relation in self.adjacency}
+        """Return all that the results depend on, as JSON values; of the cells only their number and SHA-256."""
         return {
-            "format": _HEAD_FORMATS[0 if old else 2 if self.adjacency else 1],
+            "format": _HEAD_FORMAT,
             "method": self.method,
             "tolerance": None if self.tolerance is None else self.tolerance.hex(),
-            **promise,
+            "floor": self.floor.hex(),
+            "direction": self.direction,
+            "adjacency": {label: relation.value for label, relation in self.adjacency},
             "buckets": self.buckets,
             "compositions": list(self.compositions),
             "epsilon": [value.hex() for value in self.epsilon],
@@ -151,8 +144,8 @@ class StudySpec:
 
         A `KeyError`, `TypeError` or `ValueError` where it is not the head of a study.
         """
-        if head["format"] not in _HEAD_FORMATS:
-            raise ValueError(f"expected study format {' or '.join(map(str, _HEAD_FORMATS))}, got {head['format']!r}")
+        if head["format"] != _HEAD_FORMAT:
+            raise ValueError(f"expected study format {_HEAD_FORMAT}, got {head['format']!r}")
         return cls(
             name=name,
             cells=cells,
@@ -162,9 +155,9 @@ class StudySpec:
             compositions=tuple(head["compositions"]),
             epsilon=tuple(float.fromhex(value) for value in head["epsilon"]),
             keep_states=head["keep_states"],
-            floor=float.fromhex(head.get("floor", DEFAULT_FLOOR.hex())),
-            direction=head.get("direction", "each"),
-            adjacency=tuple(sorted((label, Adjacency(one)) for label, one in head.get("adjacency", {}).items())),
+            floor=float.fromhex(head["floor"]),
+            direction=head["direction"],
+            adjacency=tuple(sorted((label, Adjacency(one)) for label, one in head["adjacency"].items())),
         )
 
 

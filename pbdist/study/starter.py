@@ -28,23 +28,19 @@ def shipped_study(name: str) -> Path:
     """Return the file of a study that comes with pbdist, by its name."""
     if name not in _files():
         names = shipped_names()
-        expected = f"the name of a study that comes with pbdist ({', '.join(names)})"
-        raise InvalidInputError(f"study: expected {expected}, got {shown(name)}{did_you_mean(name, names)}")
+        near = did_you_mean(name, names) or ": pbdist studies lists the names"
+        raise InvalidInputError(f"study: expected the name of a study that comes with pbdist, got {shown(name)}{near}")
     return _files()[name]
 
 
 def find_study(given: str) -> Path:
     """Return the study file that is meant: a file, or by its name one that comes with pbdist. A file wins."""
     path, names = Path(given), shipped_names()
-    if given in names and not path.is_file():
-        return shipped_study(given)
-    if path.exists() or not given:
+    if path.is_file() or not given:
         return path
-    if path.suffix not in _SUFFIXES and path.name == given:
-        near = did_you_mean(given, names) or ": pbdist studies lists the names"
-        expected = "expected a study file, or the name of a study that comes with pbdist"
-        raise InvalidInputError(f"study: {expected}, got {shown(given)}{near}")
-    if (name := likely(path.stem, names)) is not None:
+    if given in names or (path.name == given and path.suffix not in _SUFFIXES and not path.exists()):
+        return shipped_study(given)
+    if not path.exists() and (name := likely(path.stem, names)) is not None:
         problem = f"expected a readable study file, got: No such file or directory: did you mean {name}?"
         raise StudyFileError.of([FileProblem(given, 0, "study", problem)])
     return path

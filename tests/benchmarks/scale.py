@@ -44,7 +44,7 @@ _SAMPLE_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Measured:
-    """A run: the last event of its log, and the resident memory of client and scheduler over the time, in MiB."""
+    """A run by its log, and the resident memory of client and scheduler over the time, in MiB."""
 
     seconds: float
     worker_seconds: float
@@ -73,8 +73,10 @@ def run(kind: str, cells: int, workers: int) -> Measured:
                 time.sleep(_SAMPLE_SECONDS)
         if client.returncode:
             raise RuntimeError(f"the run ended with {client.returncode}")
-        last: dict[str, Any] = json.loads(log.read_text(encoding="utf-8").splitlines()[-1])
-        return Measured(last["seconds"], last["worker_seconds"], last["kernel_seconds"], last["cells"], memory)
+        events: list[dict[str, Any]] = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+        batches = [event for event in events if event["event"] == "batch_finished"]
+        of_workers, of_kernels = (sum(one[name] for one in batches) for name in ("seconds", "kernel_seconds"))
+        return Measured(events[-1]["seconds"], of_workers, of_kernels, events[-1]["cells"], memory)
 
 
 @contextmanager

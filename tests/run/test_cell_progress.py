@@ -276,15 +276,6 @@ def test_a_cell_that_takes_long_is_reported_with_its_last_step_until_it_is_over(
     assert reports.empty()
 
 
-def test_a_count_that_begins_again_says_which_time_it_is(reports: "queue.Queue[Report]") -> None:
-    with reported_by(reports.put), CellWatch("", 0.02) as watch, watch.at(BATCH, 23, CELL):
-        for r in (1, 2, 2, 4, 1, 2):
-            report("r =", r, 4)
-        while not (found := reports.get(timeout=PATIENCE)).step:
-            pass
-    assert found.step == "r = 2 of 4 (time 2)"
-
-
 def test_what_is_at_work_when_the_block_ends_is_told_to_be_over(reports: "queue.Queue[Report]") -> None:
     def fail() -> None:
         with CellWatch("", 0.02) as watch, watch.at(BATCH, 23, CELL):
