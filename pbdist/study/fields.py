@@ -32,29 +32,21 @@ _T = TypeVar("_T")
 #: What a constructor says of a field.
 _PROBLEM = re.compile(r"(?:[^:]*\.)?(?P<field>\w+)(?P<places>(\[\d+\])*): (?P<problem>.*)", re.DOTALL)
 
-#: What people also write for the keys of studies and targets, what they mean, and what is said of it.
-_HINTS = (
-    (
-        "r n k steps rounds iterations queries num_steps number_of_compositions",
-        "compositions",
-        "compositions is r, how often a mechanism is run: rounds, steps or queries",
-    ),
-    ("eps epsilons ε", "epsilon", "epsilon is ε, in nats"),
-    ("exp_eps e_epsilon e^epsilon e^eps e^ε exp(epsilon)", "exp_epsilon", "exp_epsilon is e^ε"),
-    ("accuracy precision rtol", "tolerance", ""),
-    ("bins number_of_buckets", "buckets", ""),
-    ("goals questions", "targets", ""),
-    ("noise settings kinds", "mechanisms", "mechanisms is a list of entries, each a kind"),
-    ("delta", "targets", "a δ belongs to a target: targets: [{epsilon: .., delta: .., compositions: ..}]"),
-    (
-        "neighbours neighbors neighbouring neighboring neighbouring_relation neighboring_relation",
-        "adjacency",
-        "adjacency is for which neighbours: add-or-remove, replace-one or zero-out",
-    ),
-    ("version", "format", ""),
-    ("title", "description", ""),
+#: What people also write for the keys of studies, entries and targets.
+_ALIASES = (
+    ("compositions", "r n k steps rounds iterations queries num_steps number_of_compositions"),
+    ("epsilon", "eps epsilons ε"),
+    ("exp_epsilon", "exp_eps e_epsilon e^epsilon e^eps e^ε exp(epsilon)"),
+    ("tolerance", "accuracy precision rtol"),
+    ("buckets", "bins number_of_buckets"),
+    ("targets", "goals questions"),
+    ("mechanisms", "noise settings kinds"),
+    ("kind", "mechanism type family noise"),
+    ("adjacency", "neighbours neighbors neighbouring neighboring neighbouring_relation neighboring_relation"),
+    ("format", "version"),
+    ("description", "title"),
 )
-_OTHER_KEYS = {word: (meant, hint) for words, meant, hint in _HINTS for word in words.split()}
+_ABOUT_DELTA = "a δ belongs to a target: targets: [{epsilon: .., delta: .., compositions: ..}]"
 _ARITHMETIC = re.compile(r"[\d.,_\s]*(e\^|exp|ln|log|sqrt|√|\^|\*\*|/|[\d][,_]\d)[\w.,^*/()\s+-]*")
 
 
@@ -68,9 +60,8 @@ def meant_key(owner: str, key: str, known: Sequence[str]) -> tuple[str | None, s
     word = key.lower().replace("-", "_").replace(" ", "_")
     parameters = parameters_of(MECHANISMS[owner]) if owner in MECHANISMS else {}
     found = [(one.name, one.hint) for one in parameters.values() if word in one.aliases]
-    found.append(_OTHER_KEYS.get(word, ("", "")))
-    if word in ("mechanism", "type", "family", "noise"):
-        found.append(("kind", ""))
+    found += [("targets", _ABOUT_DELTA)] if word == "delta" else []
+    found += [(name, "") for name, aliases in _ALIASES if word in aliases.split()]
     for meant, hint in found:
         if meant in known:
             return meant, f": {hint}" if hint else f": did you mean {meant}?"
@@ -169,7 +160,7 @@ _OTHER_SPACES = {"logspace": "geomspace", "range": "linspace", "arange": "linspa
 _LONGEST_SPACE = 1_000_000
 #: So many that a million products leave more than twice the 15 digits kept.
 _GEOMSPACE_DIGITS = 40
-_MATCH_ULP = 4
+_SAME = 4 * 2.0**-52
 
 
 def checked(check: Callable[[Any], _T]) -> Callable[[Document], _T]:
@@ -272,11 +263,8 @@ def listed(document: Document, read: Callable[[Document], _T]) -> tuple[_T, ...]
 
 
 def same_float(left: float, right: float) -> bool:
-    """Whether two floats differ by rounding of a few operations at most (4 ulp)."""
-    if not (math.isfinite(left) and math.isfinite(right)):
-        # One ulp of infinity is infinite.
-        return left == right
-    return abs(left - right) <= _MATCH_ULP * math.ulp(max(abs(left), abs(right)))
+    """Whether two floats differ by rounding of a few operations at most."""
+    return math.isclose(left, right, rel_tol=_SAME)
 
 
 def nearest_match(stored: Sequence[float], wanted: float) -> int | None:

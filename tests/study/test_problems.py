@@ -66,8 +66,8 @@ compositons: {powers_of_two: [0, 3]} # compositons: did you mean compositions?
 epsilon: e^0.5 # epsilon: write out the number
 method: tigth # method: did you mean tight?
 targets:
-  - {eps: 1, delta: 0.1, compositions: 1} # targets[0].eps: epsilon is ε, in nats
-  - {epsilon: 1, delta: 2, steps: 3} # targets[1].steps: compositions is r # targets[1].delta: below 1
+  - {eps: 1, delta: 0.1, compositions: 1} # targets[0].eps: did you mean epsilon?
+  - {epsilon: 1, delta: 2, steps: 3} # targets[1].steps: did you mean compositions? # targets[1].delta: below 1
   - {epsilon: 1, exp_epsilon: 1, delta: 0.1, compositions: 3} # targets[2]: exactly one of
 tolerance: 0 # tolerance: expected a number from 1e-09 to 1
 description: one
@@ -216,16 +216,16 @@ def test_words_of_other_fields_are_known(tmp_path: Path, entry: str, words: str)
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("r: 1", "compositions is r"),
-        ("steps: [1, 2]", "compositions is r"),
-        ("rounds: 1", "compositions is r"),
+        ("r: 1", "did you mean compositions?"),
+        ("steps: [1, 2]", "did you mean compositions?"),
+        ("rounds: 1", "did you mean compositions?"),
         ("compositons: 1", "did you mean compositions?"),
         ("fromat: 1", "did you mean format?"),
         ("compositions: 2^10", "write out the number"),
         ("compositions: {logspace: [1, 2, 3]}", "did you mean geomspace?"),
         ("delta: 1e-6", "a δ belongs to a target"),
-        ("eps: 1", "epsilon is ε, in nats"),
-        ("e^epsilon: 2", "exp_epsilon is e^ε"),
+        ("eps: 1", "did you mean epsilon?"),
+        ("e^epsilon: 2", "did you mean exp_epsilon?"),
     ],
 )
 def test_words_for_the_grids_are_known(tmp_path: Path, line: str, words: str) -> None:
