@@ -11,11 +11,10 @@ from pbdist.query import Study, Verdict
 from pbdist.query.noise_choice import NoiseChoice, TabulatedNoise, noise_choices
 from pbdist.query.stored import NOT_COMPUTED
 from pbdist.report.plots import frame
-from pbdist.report.plots.frame import LN10, LOWEST, equal_to
+from pbdist.report.plots.frame import LOWEST, equal_to
 from pbdist.report.plots.selection import Curve, opened
 from pbdist.report.sheet import LINES
 from pbdist.rounding import exact
-from pbdist.types import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,7 +107,9 @@ def over_amounts(choice: NoiseChoice, **columns: str) -> Curve:
     )
     attained = not np.any(np.isnan(lower) & ~np.isnan(upper))
     about = {**columns, "mechanism": choice.label, **choice.fixed}
-    return Curve(about, amounts, _log(lower), _log(upper), "", attained, choice.adjacency)
+    with np.errstate(divide="ignore"):
+        logs = np.log(lower), np.log(upper)
+    return Curve(about, amounts, *logs, attained=attained, adjacency=choice.adjacency)
 
 
 def draw_choices(
@@ -129,55 +130,42 @@ def draw_choices(
     curves = [over_amounts(choice) for choice in choices]
     axes, title, labels, _ = frame.begin(curves, axes)
     labels = labels if len(choices) > 1 else [""]
+    uppers, lowers = ([np.exp(getattr(one, side)) for one in curves] for side in ("upper", "lower"))
+    frame.wide_axis(axes, [one.amount for one in tried])
+    hidden = frame.delta_axis(axes, [*uppers, np.array([delta])], lowers, lowest)
+    bottom = axes.get_ylim()[0]
+
+    def mark(settings: Sequence[TabulatedNoise], label: str, **style: Any) -> None:
+        """Mark settings at the bound that their verdict rests on; those with a smaller δ on the lower edge."""
+        if settings:
+            amounts, places = zip(*((one.amount, max(_place(one), bottom)) for one in settings), strict=True)
+            axes.plot(amounts, places, linestyle="none", label=label, clip_on=False, **style)
+
     for position, (choice, one, label) in enumerate(zip(choices, curves, labels, strict=True)):
         line = {"color": "0.45", "linestyle": LINES[position % len(LINES)], "linewidth": 0.8, "zorder": 1.0}
-        heights = _log(np.array(list(map(_place, choice.tried)))) / LN10
-        axes.plot(one.places, np.where(np.isneginf(heights), np.nan, heights), label=label or "_settings", **line)
-        low, high = (np.where(np.isneginf(side), np.nan, side) / LN10 for side in (one.lower, one.upper))
-        low = np.where(np.isneginf(one.lower), high - 1e3, low)
-        axes.vlines(one.places, low, high, color="0.35", linewidth=1.2)
+        places = np.array(list(map(_place, choice.tried)))
+        axes.plot(one.places, np.maximum(places, bottom), label=label or "_settings", **line)
+        axes.vlines(one.places, lowers[position], uppers[position], color="0.35", linewidth=1.2)
         if choice.smallest is not None:
             ring = {"markersize": 13.0, "markerfacecolor": "none", "markeredgecolor": "black"}
-            _mark(axes, [choice.smallest], "o", "_least" if position else "least noise that meets it", **ring)
+            mark([choice.smallest], "_least" if position else "least noise that meets it", marker="o", **ring)
     for verdict, (marker, colour, face, words) in _VERDICTS.items():
         style = {"color": colour, "markerfacecolor": face, "markersize": 6.0, "markeredgewidth": 1.6, "zorder": 3.0}
-        _mark(axes, [one for one in tried if one.verdict is verdict], marker, words, **style)
-    words = f"target: {equal_to('δ', delta)}"
-    axes.axhline(math.log10(delta), color="black", linewidth=1.0, linestyle="--", label=words)
+        mark([one for one in tried if one.verdict is verdict], words, marker=marker, **style)
+    axes.axhline(delta, color="black", linewidth=1.0, linestyle="--", label=f"target: {equal_to('δ', delta)}")
     notes = [_sentence(choice, label) for choice, label in zip(choices, labels, strict=True)]
-    missing = [(np.isnan([one.upper]), (gaps or {}).get(one.cell, NOT_COMPUTED)) for one in tried]
-    notes += frame.gap_notes(missing)
-    nothing = sum(_place(one) == 0.0 for one in tried)
-    if nothing:
-        notes.append(f"δ is 0 at {nothing:,} of {len(tried):,} settings, which are drawn on the lower edge")
-    notes += frame.setting_notes(labels, curves)
-    frame.wide_axis(axes, [one.amount for one in tried])
-    uppers = [np.where(np.isneginf(one.upper), np.nan, one.upper) for one in curves]
-    notes += frame.show_decades(axes, [*uppers, np.array([math.log(delta)])], [one.lower for one in curves], lowest)
+    notes += frame.gap_notes((np.isnan([one.upper]), (gaps or {}).get(one.cell, NOT_COMPUTED)) for one in tried)
+    edge = sum(_place(one) < bottom for one in tried)
+    if edge:
+        notes.append(f"{edge:,} of {len(tried):,} settings have a smaller δ, and are drawn on the lower edge")
+    notes += [*hidden, *frame.setting_notes(labels, curves)]
     frame.finish(axes, title, at, x=choices[0].what, y="δ, a probability", notes=notes, legend=True)
     return axes
-
-
-def _log(values: FloatArray) -> FloatArray:
-    with np.errstate(divide="ignore"):
-        return np.log(values)
 
 
 def _place(one: TabulatedNoise) -> float:
     """Return the bound that the verdict rests on."""
     return one.lower if one.verdict is Verdict.REFUTED else one.upper
-
-
-def _mark(axes: "Axes", settings: Sequence[TabulatedNoise], marker: str, words: str, **style: Any) -> None:
-    """Mark settings at the bound that their verdict rests on; those with a δ of 0 on the lower edge."""
-    for at_zero in (False, True):
-        drawn = [one for one in settings if (_place(one) == 0.0) is at_zero]
-        if drawn:
-            edge: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "clip_on": False} if at_zero else {}
-            places = [0.0 if at_zero else math.log10(_place(one)) for one in drawn]
-            label = words if drawn[0] is settings[0] else "_more"
-            amounts = [one.amount for one in drawn]
-            axes.plot(amounts, places, linestyle="none", marker=marker, label=label, **style, **edge)
 
 
 def _sentence(choice: NoiseChoice, label: str) -> str:
