@@ -11,10 +11,9 @@ from importlib import resources
 from bokeh.resources import Resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from pbdist.errors import InvalidInputError, shown
+from pbdist.errors import InvalidInputError, printable, shown
 from pbdist.query.noise_choice import NoiseGroup
 from pbdist.report.explorer.snapshot import Snapshot, tables_as_json
-from pbdist.report.pages.document import plain
 from pbdist.store.layout import BOUNDS
 from pbdist.types import JsonValue
 
@@ -59,7 +58,7 @@ def page(title: str, data: JsonValue = None) -> str:
     )  # fmt: skip
     embedded = None if data is None else embedded_json(data)
     allowed = policy("'self'" if data is None else "'none'")
-    content = {"title": plain(title), "policy": allowed, "scripts": _scripts(), "embedded": embedded}
+    content = {"title": printable(title), "policy": allowed, "scripts": _scripts(), "embedded": embedded}
     return environment.get_template("page.html").render(content)
 
 

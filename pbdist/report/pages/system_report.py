@@ -5,20 +5,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from string import ascii_uppercase
 from typing import Any, TypeVar
 
 import numpy as np
+from xarray import Dataset
 
 from pbdist.bounds.delta import privacy_bounds
 from pbdist.errors import PbdistError, PrecisionWarning
 from pbdist.mechanisms import Gaussian, Laplace, Pair
 from pbdist.mechanisms.noisy_count import SHIFT_INSIDE
 from pbdist.provenance import provenance
-from pbdist.report.pages import document as page
 from pbdist.report.pages.answers import messages_in_words
-from pbdist.report.pages.document import Block, Bullets, Command, Document, Heading, Paragraph, command, named, plain
-from pbdist.report.pages.pictures import Curves, epsilon_delta
+from pbdist.report.pages.document import NOTE, Block, Bullets, Command, Document, Heading, Notice, Paragraph, command
+from pbdist.report.pages.pictures import epsilon_delta
 from pbdist.report.pages.words import assumed, explained, meaning, parameters, software, target_in_words
 from pbdist.results import Bracket, Verdict
 from pbdist.rounding import exact, rounded_down, rounded_up
@@ -29,8 +28,8 @@ from pbdist.sizing.systems import NoisyCounts, System, SystemTarget, judge, size
 #: The name of `SizedNoise.scale` where it is no scale.
 _AMOUNTS = {"Poisson": "mean", "RandomizedResponse": "lie probability", "KaryRandomizedResponse": "lie probability"}
 _NOISES: tuple[CountNoise, ...] = (Laplace, Gaussian)
-#: Of a picture: curves, points and relative width of each, and letters of a legend.
-_MAX_CURVES, _POINTS, _WIDTH, _LETTERS = 4, 25, 0.1, 30
+#: Of a picture: curves, and points and relative width of each.
+_MAX_CURVES, _POINTS, _WIDTH = 4, 25, 0.1
 
 _Value = TypeVar("_Value")
 
@@ -87,7 +86,7 @@ class _Answers:
         try:
             return compute()
         except PbdistError as error:
-            self.problems.append(f"{subject}: {plain(str(error))}")
+            self.problems.append(f"{subject}: {error}")
             return None
 
     def sizes(self, target: SystemTarget) -> Iterator[_Size]:
@@ -115,7 +114,7 @@ class _Answers:
                 amounts = f"{setting.noise.__name__} noise, {_amounts(scale, mean)}"
             if setting.compositions in (None, target.compositions):
                 for reading, pair in zip(self.readings, setting.mechanisms, strict=True):
-                    yield f"{plain(setting.name)} ({amounts}; {plain(setting.origin)})", reading, pair
+                    yield f"{setting.name} ({amounts}; {setting.origin})", reading, pair
 
     def published(self, target: SystemTarget) -> Iterator[str]:
         """Yield the verdicts on published noise, under each reading."""
@@ -137,18 +136,18 @@ class _Answers:
                 parts.append(f"{verdict.value}{under}, δ is {words.get(verdict, f'{lower} to {upper}')}")
             yield f"Published: {name}: {'; '.join(parts)}."
 
-    def curves(self, target: SystemTarget, sizes: Sequence[_Size]) -> Curves:
+    def curves(self, target: SystemTarget, sizes: Sequence[_Size]) -> dict[str, Dataset]:
         """Return bounds of sized and published noise over ε, under the protocol's own reading."""
         pairs = [(str(one), one.found.printed.meets.mechanism) for one in sizes if one.reading == self.own]
         pairs += [(name, pair) for name, reading, pair in self.published_settings(target) if reading == self.own]
         grid = np.linspace(0.0, 2.0 * target.epsilon or 1.0, _POINTS)
         options: Any = {"compositions": target.compositions, "epsilon": grid, "tolerance": _WIDTH}
-        drawn: dict[str, tuple[Any, str]] = {}
-        for letter, (name, pair) in zip(ascii_uppercase, pairs[:_MAX_CURVES], strict=False):
-            self.progress(f"drawing {len(drawn) + 1} of {len(pairs[:_MAX_CURVES])}, {target.compositions:,} rounds")
+        drawn: dict[str, Dataset] = {}
+        for number, (name, pair) in enumerate(pairs[:_MAX_CURVES], 1):
+            self.progress(f"drawing {number} of {len(pairs[:_MAX_CURVES])}, {target.compositions:,} rounds")
             source = self.try_to(f"{name}, not drawn", lambda: privacy_bounds(pair, **options))  # noqa: B023
-            label = f"{letter}: {name.partition(' (')[0].partition(' noise of')[0]}"
-            drawn[label[:_LETTERS]] = source, f"{letter}: {name}"
+            if source is not None:
+                drawn[name] = source
         return drawn
 
 
@@ -183,7 +182,7 @@ def system_report(
             if drawn:
                 graphs.append(epsilon_delta(found.curves(target, sizes), target.compositions, target))
     if found.problems:
-        blocks.insert(0, page.Notice(page.NOTE, "Not every question has an answer", tuple(found.problems)))
+        blocks.insert(0, Notice(NOTE, "Not every question has an answer", tuple(found.problems)))
     pairs = [system.settings[0].mechanisms[0]] if system.settings else []
     pairs += [one.found.printed.meets.mechanism for one in every]
     forms = [pair.canonical() for pair in pairs[:1]]
@@ -198,9 +197,9 @@ def system_report(
         Bullets((f"Made with {software(provenance())}.", *_origins(system, targets))),
     ]
     appendix = [("More pictures", tuple(graphs[1:])), ("What was studied", (_observed(system), *explained(forms)))]
-    about = f"{plain(system.description)} Sized with certified bounds on δ(ε), by pbdist."
+    about = f"{system.description} Sized with certified bounds on δ(ε), by pbdist."
     sections = tuple(section for section in appendix if section[1])
-    return Document(f"Noise for {named(system.name)}", about, tuple(blocks), sections, whole=not found.problems)
+    return Document(f"Noise for {system.name}", about, tuple(blocks), sections, whole=not found.problems)
 
 
 def _answers(own: str, target: SystemTarget, sizes: Sequence[_Size]) -> Iterator[Block]:
@@ -259,8 +258,8 @@ def _integrity(
 
 
 def _origins(system: System, targets: Sequence[SystemTarget]) -> Iterator[str]:
-    yield from (f"Target {target_in_words(target)}: {plain(target.origin)}." for target in targets)
-    yield from (f"Source: {plain(source)}" for source in system.sources)
+    yield from (f"Target {target_in_words(target)}: {target.origin}." for target in targets)
+    yield from (f"Source: {source}" for source in system.sources)
 
 
 def _observed(system: System) -> Block:

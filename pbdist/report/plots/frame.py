@@ -140,7 +140,7 @@ def style_of(axes: "Axes") -> dict[str, Any]:
 
 
 def wide_axis(axes: "Axes", values: Any, which: str = "x", *, ratio: float = 8.0, base: float = 10.0) -> None:
-    """Make an axis logarithmic, with plain numbers at few ticks, where its positive values vary much."""
+    """Make an axis logarithmic where its positive values vary by more than `ratio`, with plain numbers within 10^6."""
     numbers = np.asarray(values, dtype=np.float64)
     numbers = numbers[np.isfinite(numbers)]
     if not numbers.size or float(numbers.min()) <= 0.0 or float(numbers.max()) <= ratio * float(numbers.min()):
@@ -148,17 +148,12 @@ def wide_axis(axes: "Axes", values: Any, which: str = "x", *, ratio: float = 8.0
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415 -- an optional package
 
     getattr(axes, f"set_{which}scale")("log", base=base)
+    span = float(numbers.max() / numbers.min())
+    if span > 1e6:
+        return
     axis: Any = getattr(axes, f"{which}axis")
-    low, high = sorted(axis.get_view_interval())
-    subs = (1.0, 2.0, 5.0) if base == 10.0 and high < 100.0 * max(low, 1e-300) else (1.0,)
-    axis.set_major_locator(LogLocator(base=base, subs=subs, numticks=7))
-
-    def text(x: float, _: int) -> str:
-        if base == 2.0 and high > 4096.0:
-            return f"$2^{{{math.log2(x):g}}}$"
-        return f"{x:,.0f}" if 1e3 <= x < 1e9 else f"{x:.3g}"
-
-    axis.set_major_formatter(FuncFormatter(text))
+    axis.set_major_locator(LogLocator(base=base, subs=(1.0, 2.0, 5.0) if span < 100.0 and base == 10.0 else (1.0,)))
+    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}" if x >= 1e3 else f"{x:.3g}"))
     axis.set_minor_formatter(NullFormatter())
 
 
