@@ -76,8 +76,8 @@ def store_report(
         progress(f"recomputing {verify:,} points in exact integers")
     verification = verify_store(where, sample=verify) if verify else None
     incomplete = study_file is not None and bool(missing_parts([stored.study for stored in parts], study_file))
-    condition = [*_condition(status, study, incomplete=incomplete, verification=verification)]
-    whole = status.passed and all(notice.kind != ALARM for notice in condition)
+    notices = [*condition(status, study, incomplete=incomplete, verification=verification)]
+    whole = status.passed and all(notice.kind != ALARM for notice in notices)
     choices: dict[Target, tuple[NoiseChoice, ...]] = {}
     for target in targets:
         progress(f"judging the noise settings: {target_in_words(target)}")
@@ -85,7 +85,7 @@ def store_report(
     progress("drawing")
     first, *others = _pictures(study, choices) if drawn else [()]
     forms = [cell.pair.canonical() for cell in study.spec.cells]
-    blocks: list[Block] = [*condition, *([] if choices else [Paragraph(_NO_TARGET)])]
+    blocks: list[Block] = [*notices, *([] if choices else [Paragraph(_NO_TARGET)])]
     blocks += [block for target, found in choices.items() for block in answers(study, target, found)]
     blocks += first
     if choices:
@@ -118,8 +118,8 @@ def _settings(study: Study, target: Target, name: str) -> tuple[Block, ...]:
     return table_of(caption, sheet), Command(command("pbdist", "query", name, *words, "--format", "csv"))
 
 
-def _condition(
-    status: StoreStatus, study: Study, *, incomplete: bool, verification: Verification | None
+def condition(
+    status: StoreStatus, study: Study, *, incomplete: bool = False, verification: Verification | None = None
 ) -> Iterator[Notice]:
     """Yield what makes a page unfit to rely on, then what to know; `incomplete` if the study file asks for more."""
     wrong = [] if verification is None else verification.of(Verdict.CONTRADICTED)

@@ -553,7 +553,7 @@ def test_what_a_store_lacks_is_a_gap_and_is_told(browser, store, tmp_path):
         page.goto(f"http://127.0.0.1:{port}/")
         settled(page)
         page.wait_for_selector("text=Part of this store is damaged: the files of 1 noise setting have")
-        assert "1 of 19 noise settings are not computed yet" in page.inner_text("#notices")
+        assert "1 of 19 noise settings are missing" in page.inner_text("#notices")
         for place, told in (("2", "not computed yet"), ("4", "damaged: its files have changed or are missing")):
             choose(page, "amount-range", place)
             assert f"not computed. Not known: {told}." in page.inner_text("#verdict")

@@ -142,9 +142,8 @@
       `Not known: ${answer.gaps || "this point is missing"}.`,
     ]
     const where = `after ${explorer.grouped(index.compositions[now.r])} ${index.compositions[now.r] === "1" ? "round" : "rounds"} at ε = ${explorer.plain(index.epsilon[now.e])} (e^ε = ${explorer.plain(index.exp_epsilon[now.e])})`
-    const wide = point.within === false && verdict !== 3 ? " These bounds are wider than the study's tolerance; they hold nevertheless." : ""
     at("verdict").replaceChildren(
-      element("p", {}, element("span", {class: "verdict"}, `${nameOf(now.cell)}, ${where}: ${explorer.VERDICTS[verdict]}. `), `${sentences[verdict]}${wide}`),
+      element("p", {}, element("span", {class: "verdict"}, `${nameOf(now.cell)}, ${where}: ${explorer.VERDICTS[verdict]}. `), sentences[verdict]),
       element("p", {class: "hint"}, answer.setting + (answer.gaps && verdict !== 3 ? `. Some of its points are missing: ${answer.gaps}` : "")),
     )
     const command = commandAt(answer, now.r, now.e)
@@ -195,9 +194,8 @@
     }
     await draw("curve", {xType: "linear", xLabel: now.axis === "y" ? "e^ε" : "ε, in nats", reach: finiteReach(xs), ...drawn(curves, xs, (e) => tips(now.r, e), true)})
     const gaps = answers.map((answer, one) => answer.gaps && `${names[one]}: ${answer.gaps}.`).join(" ")
-    const open = curves.flat().some((point) => point.within === false && !Number.isNaN(point.upper)) ? " Hollow points are wider than the tolerance." : ""
     const thin = index.epsilon.length > 400 ? " Of more than 400 points 400 are drawn; the CSV file has all." : ""
-    at("curve-hint").textContent = `Points are tabulated; the shade is what they prove between them, as δ does not rise with ε; lines only join points.${open}${edge(curves)}${thin} ${gaps}`
+    at("curve-hint").textContent = `Points are tabulated; the shade is what they prove between them, as δ does not rise with ε; lines only join points.${edge(curves)}${thin} ${gaps}`
     const rounds = index.compositions.map(Number)
     await draw("growth", {xType: "log", xLabel: "rounds r", reach: finiteReach(rounds), ...drawn(growths, rounds, (r) => tips(r, now.e), false)})
     at("growth-hint").textContent = `Points are tabulated; lines only join them: between tabulated r nothing is drawn that is proved.${edge(growths)}`
@@ -273,9 +271,9 @@
       rows = answers.flatMap((answer, one) => shown[`${name}s`][one].map((point, place) => {
         const [r, e] = name === "curve" ? [now.r, place] : [place, now.e]
         return [index.labels[groupOf(answer.cell)], answer.setting, index.compositions[r], index.epsilon[e], index.exp_epsilon[e],
-          ...explorer.boundCells(point), point.within === null ? "" : String(point.within), commandAt(answer, r, e)]
+          ...explorer.boundCells(point), commandAt(answer, r, e)]
       }))
-      heads.push("within_tolerance", "command")
+      heads.push("command")
     }
     explorer.download(`${index.title}-${name}.csv`, new Blob([explorer.csv(heads, rows)], {type: "text/csv"}))
   }
