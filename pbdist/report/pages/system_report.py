@@ -16,13 +16,24 @@ from pbdist.mechanisms import Gaussian, Laplace, Pair
 from pbdist.mechanisms.noisy_count import SHIFT_INSIDE
 from pbdist.provenance import provenance
 from pbdist.report.pages.answers import messages_in_words
-from pbdist.report.pages.document import NOTE, Block, Bullets, Command, Document, Heading, Notice, Paragraph, command
+from pbdist.report.pages.document import (
+    NOTE,
+    Block,
+    Bullets,
+    Command,
+    Document,
+    Heading,
+    Notice,
+    Paragraph,
+    command,
+    table_of,
+)
 from pbdist.report.pages.pictures import epsilon_delta
 from pbdist.report.pages.words import assumed, explained, meaning, parameters, software, target_in_words
 from pbdist.results import Bracket, Verdict
 from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.sizing.families import CountNoise
-from pbdist.sizing.sized import SizedNoise
+from pbdist.sizing.sized import Answer, SizedNoise, answers_sheet
 from pbdist.sizing.systems import NoisyCounts, System, SystemTarget, judge, size_system
 
 #: The name of `SizedNoise.scale` where it is no scale.
@@ -170,26 +181,25 @@ def system_report(
     found = _Answers(system, tolerance, store, progress)
     blocks: list[Block] = []
     graphs: list[Block] = []
-    every: list[_Size] = []
+    pairs: list[Pair] = []
     with warnings.catch_warnings():
         # The page says how wide bounds are.
         warnings.simplefilter("ignore", PrecisionWarning)
         for number, target in enumerate(targets, 1):
             progress(f"target {number} of {len(targets)}: {target_in_words(target)}")
             sizes = [*found.sizes(target)]
-            every += sizes
+            pairs += [one.found.printed.meets.mechanism for one in sizes]
             blocks += [*_answers(found.own, target, sizes), Bullets(tuple(found.published(target)))]
             if drawn:
                 graphs.append(epsilon_delta(found.curves(target, sizes), target.compositions, target))
     if found.problems:
         blocks.insert(0, Notice(NOTE, "Not every question has an answer", tuple(found.problems)))
-    pairs = [system.settings[0].mechanisms[0]] if system.settings else []
-    pairs += [one.found.printed.meets.mechanism for one in every]
+    pairs = [setting.mechanisms[0] for setting in system.settings] + pairs
     forms = [pair.canonical() for pair in pairs[:1]]
     blocks += [
         *graphs[:1],
         Heading("What it means"),
-        Paragraph(f"{meaning(targets)} {_order(every)}"),
+        Paragraph(meaning(targets)),
         *assumed(forms, readings=[reading for reading in found.readings if reading]),
         Heading("Integrity"),
         *_integrity(system, targets, tolerance, store, file),
@@ -203,40 +213,23 @@ def system_report(
 
 
 def _answers(own: str, target: SystemTarget, sizes: Sequence[_Size]) -> Iterator[Block]:
-    """Yield the answer to a target: the fewest messages under the protocol's own reading, then the rest."""
+    """Yield the answer to a target: the fewest messages under the protocol's own reading, then all sizes in a table."""
     ordered = sorted(sizes, key=lambda one: (one.reading != own, one.messages or 0.0))
-    first = [one for one in ordered if one.reading == own]
-    lead = f"No noise was found that meets {target_in_words(target)}."
-    if first:
-        best = first[0]
-        fewest = ", the fewest of the noises that were sized under this reading" if len(first) > 1 else ""
+    if not ordered or ordered[0].reading != own:
+        yield Paragraph(f"No noise was found that meets {target_in_words(target)}.", lead=True)
+    else:
+        best = ordered[0]
+        several = sum(one.reading == own for one in ordered) > 1
+        fewest = ", the fewest of the noises that were sized under this reading" if several else ""
         messages = "" if best.messages is None else f" It takes {messages_in_words(best.messages)}{fewest}."
         lead = f"{best} meets {target_in_words(target)}; {best.less} noise is refuted.{messages}"
-    yield Paragraph(lead, lead=True)
-    items = []
-    for one in ordered:
-        meets, refuted = one.found.printed.meets, one.found.printed.refuted
-        messages = "" if one.messages is None or len(ordered) == 1 else f", with {messages_in_words(one.messages)}"
-        items.append(
-            f"{one} meets the target{messages}: δ is at most {rounded_up(meets.bound)};"
-            f" {_amounts(refuted.scale, refuted.mean, one.kind)}, {one.less}, is refuted: δ is at least"
-            f" {rounded_down(refuted.bound)}."
+        yield Paragraph(lead, lead=True)
+    if ordered:
+        answers = [Answer(target, None, one.found, f"{one.kind} {one.reading}".strip()) for one in ordered]
+        sheet = answers_sheet("", answers)
+        yield table_of(
+            f"Noise that meets the target, and less that is refuted. {' '.join(sheet.notes)}", sheet
         )
-    yield Bullets(tuple(items))
-
-
-def _order(sizes: Sequence[_Size]) -> str:
-    """Return what is proved of less noise than the refuted one."""
-    sentences = []
-    if any(one.found.ordered for one in sizes):
-        sentences.append("Every scale below a refuted one is refuted too: more noise provably hides at least as much.")
-    counts = sorted({len(one.found.scanned) for one in sizes if not one.found.ordered})
-    if counts:
-        sentences.append(
-            "For this noise no order is proved: less of it is not known to be worse. Beside the refuted noise"
-            f" {' or '.join(map(str, counts))} other smaller ones were refuted, each by a bound of its own."
-        )
-    return " ".join(sentences)
 
 
 def _integrity(
