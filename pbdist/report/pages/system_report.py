@@ -116,8 +116,8 @@ class _Answers:
             if found is not None:
                 yield _Size(kind.__name__, reading, found)
 
-    def published_settings(self, target: SystemTarget) -> Iterator[tuple[str, str, Pair]]:
-        """Yield name, reading and pair of the noise that was published for the rounds of a target, or for any."""
+    def published_settings(self, target: SystemTarget) -> Iterator[tuple[str, str, str, Pair]]:
+        """Yield name, origin, reading and pair of the noise that was published for the rounds of a target, or any."""
         for setting in self.system.settings:
             amounts = parameters(setting.mechanisms[0].canonical())
             if setting.noise is not None:
@@ -125,7 +125,7 @@ class _Answers:
                 amounts = f"{setting.noise.__name__} noise, {_amounts(scale, mean)}"
             if setting.compositions in (None, target.compositions):
                 for reading, pair in zip(self.readings, setting.mechanisms, strict=True):
-                    yield f"{setting.name} ({amounts}; {setting.origin})", reading, pair
+                    yield f"{setting.name} ({amounts})", setting.origin, reading, pair
 
     def published(self, target: SystemTarget) -> Iterator[str]:
         """Yield the verdicts on published noise, under each reading."""
@@ -133,10 +133,12 @@ class _Answers:
         settings = [*self.published_settings(target)]
         if settings:
             self.progress(f"judging published noise: {len(settings)} settings, {target.compositions:,} rounds")
-        for name, reading, pair in settings:
+        for name, origin, reading, pair in settings:
             bracket = self.try_to(f"{name}, {target_in_words(target)}", lambda: judge(pair, target))  # noqa: B023
             if bracket is not None:
-                found.setdefault(name, {}).setdefault(bracket.verdict(target.delta), []).append((reading, bracket))
+                found.setdefault(f"{name}, {origin}", {}).setdefault(bracket.verdict(target.delta), []).append(
+                    (reading, bracket)
+                )
         for name, verdicts in found.items():
             parts = []
             for verdict, brackets in verdicts.items():
@@ -150,7 +152,7 @@ class _Answers:
     def curves(self, target: SystemTarget, sizes: Sequence[_Size]) -> dict[str, Dataset]:
         """Return bounds of sized and published noise over ε, under the protocol's own reading."""
         pairs = [(str(one), one.found.printed.meets.mechanism) for one in sizes if one.reading == self.own]
-        pairs += [(name, pair) for name, reading, pair in self.published_settings(target) if reading == self.own]
+        pairs += [(name, pair) for name, _, reading, pair in self.published_settings(target) if reading == self.own]
         grid = np.linspace(0.0, 2.0 * target.epsilon or 1.0, _POINTS)
         options: Any = {"compositions": target.compositions, "epsilon": grid, "tolerance": _WIDTH}
         drawn: dict[str, Dataset] = {}
@@ -227,9 +229,7 @@ def _answers(own: str, target: SystemTarget, sizes: Sequence[_Size]) -> Iterator
     if ordered:
         answers = [Answer(target, None, one.found, f"{one.kind} {one.reading}".strip()) for one in ordered]
         sheet = answers_sheet("", answers)
-        yield table_of(
-            f"Noise that meets the target, and less that is refuted. {' '.join(sheet.notes)}", sheet
-        )
+        yield table_of(f"Noise that meets the target, and less that is refuted. {' '.join(sheet.notes)}", sheet)
 
 
 def _integrity(

@@ -83,7 +83,7 @@ def test_the_printed_noise_is_the_certificate(made):
 def test_published_noise_is_judged_under_each_reading(made):
     told = [one for block in made[0].blocks if isinstance(block, Bullets) for one in block.items]
     published = [one for one in told if one.startswith("Published")]
-    first = "Published: today (Laplace noise, mean 60 and scale 6; all of it is an example): meets, δ is at most "
+    first = "Published: today (Laplace noise, mean 60 and scale 6), all of it is an example: meets, δ is at most "
     assert published[0].startswith(first)
     assert float(published[0].removeprefix(first).rstrip(".")) <= 0.01
     assert len(published) == 2
