@@ -25,7 +25,7 @@ _RATIO = 30.0
 #: Parts of the way from a stored ε to the next at which a curve is drawn: near the next one the chord between upper
 #: bounds falls steeply. Of a fine grid fewer, so that a curve has about so many points.
 _PARTS: FloatArray = np.union1d(np.linspace(0.0, 1.0, 9)[1:-1], 1.0 - 0.7 ** np.arange(1.0, 25.0))
-_POINTS = 240
+_POINTS = 150
 #: The upper bound on the logarithm of a mass that is not known to be 1: more than any histogram has.
 _ANY_MASS = 1e3
 _MARKED = 12

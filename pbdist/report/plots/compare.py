@@ -168,13 +168,14 @@ def _draw_stairs(axes: "Axes", curve: Curve, label: str, ends: tuple[float, floa
     values = np.concatenate((curve.upper, curve.lower, ends))
     places = np.unique(np.clip(values[~np.isnan(values)], *ends))
     meets, refuted = needed_noise(curve.places, curve.lower, curve.upper, places)
-    style = frame.style_of(axes)
-    at = np.exp(places)
     # Where the line starts and where it falls.
-    marks = np.flatnonzero(np.isfinite(meets) & (np.diff(np.nan_to_num(meets, nan=-1.0), prepend=-2.0) != 0.0))
-    axes.plot(at, meets, drawstyle="steps-post", label=label, markevery=marks.tolist(), **style)
-    axes.plot(at, refuted, drawstyle="steps-post", color=style["color"], linewidth=0.7)
-    axes.fill_between(at, refuted, meets, step="post", color=style["color"], alpha=0.15, linewidth=0.0)
+    marks = 2 * np.flatnonzero(np.isfinite(meets) & (np.diff(np.nan_to_num(meets, nan=-1.0), prepend=-2.0) != 0.0))
+    at = np.repeat(np.exp(places), 2)[1:]
+    meets, refuted = (np.repeat(stairs, 2)[:-1] for stairs in (meets, refuted))
+    style = frame.style_of(axes)
+    axes.plot(at, meets, label=label, markevery=marks.tolist(), **style)
+    axes.plot(at, refuted, color=style["color"], linewidth=0.7)
+    axes.fill_between(at, refuted, meets, color=style["color"], alpha=0.15, linewidth=0.0)
 
 
 def needed_noise(

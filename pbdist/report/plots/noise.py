@@ -1,6 +1,5 @@
 """Noise against δ at one target: what is proved to meet it, what is refuted, and what is undecided."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from pbdist.report.plots.frame import LOWEST, equal_to
 from pbdist.report.plots.selection import Curve, opened
 from pbdist.report.sheet import LINES
 from pbdist.rounding import exact
+from pbdist.study import Target
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,8 +53,8 @@ def noise(
     study
         ``pbdist.open_study(..)``.
     compositions, epsilon, exp_epsilon, delta
-        The target: r, one of ε in nats and e^ε, and δ. By default the largest stored r, the middle stored ε, and the
-        power of ten that divides the settings best; the title has them.
+        The target: r, one of ε in nats and e^ε, and δ. What is not given is that of the study's first target; without
+        one the largest stored r, the middle stored ε, and 1e-5.
     mechanism, **noise
         Which settings: a label, and parameters that are not the amount of noise; by default all. At most 4 groups that
         differ in more than their amount of noise are drawn.
@@ -64,15 +64,15 @@ def noise(
     study = opened(study)
     if delta is not None and not 0.0 < delta < 1.0:
         raise InvalidInputError(f"delta: expected a number between 0 and 1, got {shown(delta)}")
+    grid = study.spec.epsilon
+    middle = Target(compositions=max(study.spec.compositions), epsilon=grid[len(grid) // 2], delta=1e-5)
+    own = next(iter(study.spec.targets), middle)
     if epsilon is None and exp_epsilon is None:
-        epsilon = study.spec.epsilon[len(study.spec.epsilon) // 2]
-    r = max(study.spec.compositions) if compositions is None else compositions
+        epsilon = own.epsilon
+    r = own.compositions if compositions is None else compositions
+    delta = own.delta if delta is None else delta
     point: dict[str, Any] = {"compositions": r, "epsilon": epsilon, "exp_epsilon": exp_epsilon, "mechanism": mechanism}
-    found = noise_choices(study, **point, delta=0.5 if delta is None else delta)
-    if delta is None:
-        uppers = [one.upper for choice in found for one in choice.tried if 0.0 < one.upper < 1.0]
-        delta = min(0.1, 10.0 ** round(math.log10(float(np.median(uppers))))) if uppers else 1e-5
-        found = noise_choices(study, **point, delta=delta)
+    found = noise_choices(study, **point, delta=delta)
     choices = picked(found, noise, MAX_GROUPS)
     at = f"r = {r:,}, {equal_to('e^ε', exp_epsilon) if epsilon is None else equal_to('ε', epsilon)}"  # type: ignore[arg-type]
     gaps = study.gaps([one.cell for choice in choices for one in choice.tried if one.verdict is Verdict.MISSING])

@@ -101,7 +101,6 @@
       shown = {now, answers, curves: answers.map((answer) => answer.over(now.r)), growths: answers.map((answer) => answer.along(now.e))}
       fresh("verdict")
       showVerdict()
-      showPoints()
       await showCurves(mine)
       if (mine === turn) await showNoise(mine)
     } catch (error) {
@@ -167,17 +166,6 @@
   function copyButton(command, text, label) {
     if (command === null) return "none"
     return element("button", {type: "button", title: command, "aria-label": label, onclick: () => explorer.copied(command, said)}, text)
-  }
-
-  function showPoints() {
-    if (!at("values").open) return
-    const {now, answers, curves} = shown
-    const heads = [["noise setting"], ["ε", true], ["e^ε", true], ["δ lower", true], ["δ upper", true], ["command"]]
-    const rows = answers.flatMap((answer, one) => explorer.thinned(index.epsilon.length).map((e) => [
-      nameOf(answer.cell), explorer.plain(index.epsilon[e]), explorer.plain(index.exp_epsilon[e]),
-      explorer.lowerText(curves[one][e]), explorer.upperText(curves[one][e]), [copyButton(commandAt(answer, now.r, e), "Copy", `Copy the command of ε = ${index.epsilon[e]}`)],
-    ]))
-    explorer.fillTable(at("points"), `Bounds on δ after ${index.compositions[now.r]} rounds`, heads, rows)
   }
 
   async function showCurves(mine) {
@@ -291,7 +279,6 @@
     index.start = () => ({cell: index.cells[0], r, e, axis: "e", delta, compared: []})
     at("title").textContent = found.title
     at("about").textContent = `${found.store}, study ${found.digest}: ${explorer.grouped(String(index.cells.length))} noise settings, ${index.compositions.length} r, ${index.epsilon.length} ε. Method ${found.method}${found.tolerance === null ? "" : `, tolerance ${found.tolerance}`}.`
-    at("filter-row").hidden = index.distinct.length <= explorer.MOST_OPTIONS
   }
 
   async function begin() {
@@ -304,7 +291,6 @@
       return fail(error)
     }
     listen()
-    at("values").addEventListener("toggle", showPoints)
     fromLink()
   }
   document.addEventListener("DOMContentLoaded", begin)
