@@ -1,7 +1,6 @@
 """The page of the explorer, for a server and as one static file with the bounds of chosen noise settings in it."""
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
@@ -17,9 +16,9 @@ from pbdist.types import JsonValue
 
 #: The page's own scripts, in the order in which they are loaded.
 _SCRIPTS = ("numbers.js", "sources.js", "link.js", "figures.js", "tables.js", "controls.js", "explorer.js")
-#: The most bytes of the tables in an exported file, and those of a point in base64: four bounds and a flag.
+#: The most bytes of the tables in an exported file, and those of a point in base64.
 MAX_BYTES = 32 << 20
-_BYTES_OF_POINT = (len(BOUNDS) * 8 + 1) * 4 // 3 + 1
+_BYTES_OF_POINT = len(BOUNDS) * 8 * 4 // 3 + 1
 #: What could end a script element or a line of a script, as JSON may write it too.
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
@@ -67,15 +66,9 @@ def embedded_json(value: JsonValue) -> str:
 
 def _check_size(snapshot: Snapshot, groups: Sequence[NoiseGroup]) -> None:
     study = snapshot.study.spec
-    of_cell = len(study.compositions) * len(study.epsilon) * _BYTES_OF_POINT
-    sizes: Counter[str] = Counter()
-    for group in groups:
-        sizes[group.label] += of_cell * len(group.cells)
-    if sizes.total() <= MAX_BYTES:
-        return
-    small = [f"{label} ({size / 2**20:.1f} MiB)" for label, size in reversed(sizes.most_common()) if size <= MAX_BYTES]
-    advice = f"choose with --mechanism LABEL: {', '.join(small[:8])}"
-    raise InvalidInputError(
-        f"--export: expected at most {MAX_BYTES >> 20} MiB of bounds, got {sizes.total() / 2**20:.0f} MiB:"
-        f" {advice if small else 'no mechanism of it alone is small enough'}"
-    )
+    points = len(study.compositions) * len(study.epsilon) * sum(len(group.cells) for group in groups)
+    if points * _BYTES_OF_POINT > MAX_BYTES:
+        raise InvalidInputError(
+            f"--export: expected at most {MAX_BYTES >> 20} MiB of bounds, got {points * _BYTES_OF_POINT >> 20} MiB:"
+            " choose mechanisms with --mechanism LABEL"
+        )

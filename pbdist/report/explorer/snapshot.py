@@ -4,7 +4,7 @@ import base64
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -198,7 +198,7 @@ class Snapshot:
                 f"Of {_settings(int(self.unattained.sum()))} no lower bound is known, as no change is declared"
                 " to attain their pairs: nothing refutes them."
             )
-        return _leveled([*found, *(("note", text) for text in notes if text)])
+        return [{"level": level, "text": text} for level, text in (*found, *(("note", one) for one in notes if one))]
 
     def damage_notices(self) -> list[dict[str, JsonValue]]:
         """Return what was found damaged while bounds were read."""
@@ -208,7 +208,7 @@ class Snapshot:
             f"Part of this store is damaged: the files of {_settings(len(self.damaged))} have changed or are missing."
             " They are left out. Run the study again with --check."
         )
-        return _leveled([("error", text)])
+        return [{"level": "error", "text": text}]
 
 
 #: How arrays are packed: little-endian, by the name under which a page finds them.
@@ -233,10 +233,6 @@ def _option(column: str) -> str:
 
 def _settings(count: int) -> str:
     return f"{count:,} noise setting{'' if count == 1 else 's'}"
-
-
-def _leveled(notices: Iterable[tuple[str, str]]) -> list[dict[str, JsonValue]]:
-    return [{"level": level, "text": text} for level, text in notices]
 
 
 def _fixed(groups: Sequence[NoiseGroup]) -> list[str]:

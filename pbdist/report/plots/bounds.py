@@ -10,7 +10,6 @@ import xarray as xr
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import checked_adjacency
 from pbdist.query.convex_delta import Curve as ConvexDelta
-from pbdist.query.study import BETWEEN
 from pbdist.report.plots import frame
 from pbdist.report.plots.frame import LOWEST, equal_to
 from pbdist.report.plots.selection import MAX_CURVES, Curve, Sources, StoredSetting, chosen, named, row_of
@@ -228,7 +227,7 @@ def compositions(
         if unknown:
             points = f"{unknown:,} point{'s' * (unknown > 1)}"
             notes.append(f"no upper bound on ε is known at {points} (arrows): the stored ε do not reach it")
-    notes += [*frame.wide_note(curves), *frame.setting_notes(labels, curves), frame.GUIDE]
+    notes += [*frame.setting_notes(labels, curves), frame.GUIDE]
     y = "δ, a probability" if delta is None else "ε, in nats"
     frame.finish(axes, title, at, x="r, rounds", y=y, notes=notes)
     return axes
@@ -248,14 +247,12 @@ def _over_rounds(setting: StoredSetting, name: str, value: float) -> Curve:
         raise InvalidInputError(f"{name}: expected{known} an opened study, which answers any {name}, got {value!r}")
     lower, upper = (np.full(places.shape, np.nan) for _ in range(2))
     there = ~np.isnan(setting.log_upper).all(axis=(0, 2))
-    wide = 0
     if there.any():
         ask: Any = study.epsilon if name == "delta" else study.delta
         found = ask(compositions=places[there], strict="silent", **{name: value}, **setting.query)
         prefix = "" if name == "delta" else "log_"
         lower[there], upper[there] = getattr(found, f"{prefix}lower"), getattr(found, f"{prefix}upper")
-        wide = 0 if found.why_wide is None else int(np.count_nonzero(found.why_wide == BETWEEN))
-    return setting.curve(places, lower, upper, wide=wide)
+    return setting.curve(places, lower, upper)
 
 
 def _of_epsilon_bounds(bounds: Sources, delta: float | None) -> tuple[list[Curve], float]:

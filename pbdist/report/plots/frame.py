@@ -296,13 +296,6 @@ def one_amount(amounts: Sequence[str]) -> None:
         raise InvalidInputError(f"mechanism: expected settings with one kind of amount, got {found}: choose one")
 
 
-def wide_note(curves: Sequence[Curve]) -> list[str]:
-    """Return how many answers of studies are wider than the tolerance."""
-    wide = sum(one.wide for one in curves)
-    where = "it lies" if wide == 1 else "they lie"
-    return [f"{counted(wide, 'answer')} wider than the tolerance: {where} between stored points"] if wide else []
-
-
 def width_note(log_lower: Sequence[FloatArray], log_upper: Sequence[FloatArray], lowest: float = -np.inf) -> list[str]:
     """Return how wide brackets are: upper / lower - 1, rounded up; nothing where none has a lower bound.
 

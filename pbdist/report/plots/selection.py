@@ -45,8 +45,6 @@ class Curve:
     adjacency: Adjacency = Adjacency.AS_STATED
     #: Whether the masses of its pair sum to 1, so that δ is at most 1 at e^ε = 0.
     exact_masses: bool = False
-    #: The number of answers that are wider than the tolerance.
-    wide: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +79,10 @@ class StoredSetting:
         names = {"mechanism", *known_columns()}
         return {name: value for name, value in self.columns.items() if name in names}
 
-    def curve(self, places: Any, lower: FloatArray, upper: FloatArray, *, wide: int = 0, **columns: Any) -> Curve:
+    def curve(self, places: Any, lower: FloatArray, upper: FloatArray, **columns: Any) -> Curve:
         """Return a curve of its bounds; `columns` are more parameters of the curve."""
         exact = self.pair is not None and "Histogram" not in str(self.pair.canonical())
-        known = self.gap, self.attained, self.adjacency, exact
-        return Curve({**self.columns, **columns}, places, lower, upper, *known, wide)
+        return Curve({**self.columns, **columns}, places, lower, upper, self.gap, self.attained, self.adjacency, exact)
 
 
 def chosen(

@@ -72,10 +72,6 @@ def tradeoff(
     axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0))
     most = f"upper - lower is at most {rounded_up(widest, 2)} at the points drawn"
     notes.append(f"{most}; the thick line is the lower bound, the promise")
-    wide = sum(one.wide for one in curves)
-    if wide:
-        than = "it narrower" if wide == 1 else "them narrower"
-        notes.append(f"{frame.counted(wide, 'curve')} wider than the tolerance: more stored ε would make {than}")
     x, y = "type I error α, a probability", "least type II error β(α)"
     frame.finish(axes, title, x=x, y=y, notes=notes, legend=True)
     return axes
@@ -90,12 +86,11 @@ def _of_study(study: Study, settings: Sequence[StoredSetting], wanted: list[int]
     for setting in settings:
         for r in wanted:
             row = row_of(setting.compositions.tolist(), r)
-            lower, upper, wide = nothing, nothing, 0
+            lower, upper = nothing, nothing
             if not np.isnan(setting.log_upper[:, row]).all():
                 found = study.tradeoff(compositions=r, type_one_error=_ALPHA, strict="silent", **setting.query)
                 lower, upper = found.lower, found.upper
-                wide = int(found.within_tolerance is not None and not found.within_tolerance.all())
-            yield setting.curve(_ALPHA, lower, upper, wide=wide, compositions=r)
+            yield setting.curve(_ALPHA, lower, upper, compositions=r)
 
 
 def _of_dataset(dataset: xr.Dataset, columns: Mapping[str, str], wanted: list[int] | None) -> Iterator[Curve]:
