@@ -80,11 +80,12 @@ class Table(Block):
 
 @dataclass(frozen=True)
 class Picture(Block):
-    """A drawing as an SVG file, what it is called, and what it shows for those who do not see it."""
+    """A drawing as an SVG file, what it is called and what it shows, and its curves for those who do not see it."""
 
     title: str
     description: str
     data: bytes
+    curves: str = ""
 
 
 @dataclass(frozen=True)

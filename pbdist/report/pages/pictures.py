@@ -72,13 +72,13 @@ def over_noise(study: Study, choices: Sequence[NoiseChoice], target: Target) -> 
 
 
 def _picture(draw: Callable[[], Any], title: str, about: str) -> Block:
-    """Return a picture, whose description names its curves; where it cannot be drawn, a sentence that says why."""
+    """Return a picture with the names of its curves; where it cannot be drawn, a sentence that says why."""
     try:
         with warnings.catch_warnings():
             # A letter that the font lacks is drawn as a box; the text after the picture has it.
             warnings.filterwarnings("ignore", message="Glyph .* missing from font")
             axes = draw()
-            curves = "; ".join(axes.get_legend_handles_labels()[1])
-            return Picture(title, f"{about} {axes.get_title(loc='left')}: {curves}.", saved(axes.figure, "svg"))
+            curves = "; ".join([axes.get_title(loc="left"), *axes.get_legend_handles_labels()[1]])
+            return Picture(title, about, saved(axes.figure, "svg"), curves)
     except (MissingDependencyError, PbdistError) as error:
         return Paragraph(f"{title}: there is no picture. {error}")

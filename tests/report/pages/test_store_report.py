@@ -204,7 +204,7 @@ def test_a_damaged_file_is_said_first_and_shown_as_no_number_nor_curve(store_cop
     assert [row["not computed"] for row in settings_of(page).values()].count("1") == 1
     assert page.text.index("is damaged") < page.text.index("after 4 rounds")
     if not flipped:
-        drawn = " ".join(picture.description for picture in made.pictures)
+        drawn = " ".join(picture.curves for picture in made.pictures)
         assert "Laplace, scale 3" in drawn
         assert "Laplace, scale 2" not in drawn
 

@@ -65,7 +65,7 @@ def document_of(one):
         Bullets((one, one)),
         Command(one),
         table,
-        Picture(one, one, SVG),
+        Picture(one, one, SVG, one),
     )
     return Document(one, one, blocks, ((one, (Paragraph(one), replace(table, caption=f"{one} again"))),))
 
@@ -79,7 +79,7 @@ def test_html_has_the_text_and_no_other_element(text):
     images = [value for _, name, value in page.attributes if name in ("href", "src")]
     # A browser runs nothing that is in the image of a data address, and fetches nothing for it.
     assert images == [f"data:image/svg+xml;base64,{b64encode(SVG).decode()}"]
-    assert ("img", "alt", told) in page.attributes
+    assert ("img", "alt", f"{told} {told}") in page.attributes
     assert page.tables[told] == [[told] * 3, [told] * 3, [told, told, "1"]]
     kind, notice = page.notices[0]
     assert (kind, notice.split("\n")) == ("alarm", ["", *f"{told}\n\n{told}\n{told}".split("\n"), "", ""])
