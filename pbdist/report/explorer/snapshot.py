@@ -95,7 +95,7 @@ class Snapshot:
     def settings(self, cells: Sequence[int], found: Table) -> list[JsonValue]:
         """Return what a page says of each cell: its setting, its command, and why points are missing."""
         causes = {one.setting: one.cause for one in self.status.failed()}
-        told: list[JsonValue] = []
+        described: list[JsonValue] = []
         for cell, states in zip(cells, found.states, strict=True):
             setting = self.study.spec.cells[cell].describe()
             why = {
@@ -104,8 +104,8 @@ class Snapshot:
                 PointState.DAMAGED: "damaged: its files have changed or are missing",
             }
             gaps = "; ".join(text for state, text in why.items() if (states == state).any())
-            told.append({"setting": setting, "command": self.command(cell), "gaps": gaps})
-        return told
+            described.append({"setting": setting, "command": self.command(cell), "gaps": gaps})
+        return described
 
     def command(self, cell: int) -> str | None:
         """Return the `pbdist query` of a cell, without r and ε; None where no options tell it from the others."""

@@ -2,12 +2,13 @@
 
 import math
 import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pbdist.errors import printable
 from pbdist.rounding import exact
 from pbdist.study.spec import exponential
-from pbdist.tables import Sheet
+from pbdist.tables import Column, Sheet
 
 #: Kinds of notices: what makes a page unfit to rely on, what to know, and what is as it should be.
 ALARM, NOTE, SOUND = "alarm", "note", "sound"
@@ -62,20 +63,21 @@ class Notice(Block):
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column of a table; numbers stand at the right."""
-
-    name: str
-    number: bool = False
-
-
-@dataclass(frozen=True)
 class Table(Block):
-    """A table with a caption; the first column names the rows."""
+    """A table with a caption: what is printed of a sheet; the first column names the rows."""
 
     caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[str, ...], ...]
+    sheet: Sheet
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns, each with its head."""
+        return self.sheet.printed_columns
+
+    @property
+    def rows(self) -> tuple[tuple[str, ...], ...]:
+        """The texts of the rows."""
+        return self.sheet.printed_rows[: self.sheet.most]
 
 
 @dataclass(frozen=True)
@@ -118,10 +120,9 @@ def command(*words: str) -> str:
     return shlex.join(map(printable, words))
 
 
-def table_of(caption: str, sheet: Sheet) -> Table:
-    """Return what is printed of a sheet as a table."""
-    columns = tuple(Column(column.head, column.number) for column in sheet.printed_columns)
-    return Table(caption, columns, sheet.printed_rows[: sheet.most])
+def text_table(caption: str, heads: Sequence[str], rows: Iterable[tuple[str, ...]]) -> Table:
+    """Return a table of texts."""
+    return Table(caption, Sheet(tuple(Column(head, head, number=False) for head in heads), tuple(rows)))
 
 
 def epsilon_text(epsilon: float) -> str:

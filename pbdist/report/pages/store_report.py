@@ -18,7 +18,6 @@ from pbdist.report.pages.document import (
     SOUND,
     Block,
     Bullets,
-    Column,
     Command,
     Document,
     Heading,
@@ -26,7 +25,7 @@ from pbdist.report.pages.document import (
     Paragraph,
     Table,
     command,
-    table_of,
+    text_table,
 )
 from pbdist.report.pages.words import assumed, explained, meaning, software, target_in_words
 from pbdist.store import STORE_FORMAT, check_skeleton, open_parts
@@ -97,7 +96,7 @@ def store_report(
     appendix = [
         *((f"Noise settings at {target_in_words(target)}", _settings(study, target, name)) for target in choices),
         ("More pictures", tuple(block for picture in others for block in picture)),
-        ("What was studied", (*explained(forms), table_of("What the store holds", contents_sheet(study.contents())))),
+        ("What was studied", (*explained(forms), Table("What the store holds", contents_sheet(study.contents())))),
         ("All bounds", (Command(command("pbdist", "export", name, f"{name.removesuffix('.zarr')}.csv")),)),
     ]
     sections = tuple(section for section in appendix if section[1])
@@ -115,7 +114,7 @@ def _settings(study: Study, target: Target, name: str) -> tuple[Block, ...]:
     amounts = "; ".join(note for note in sheet.notes if note.startswith("noise: "))
     caption = f"The least noise that meets the target, and the most that is refuted. {amounts}".strip()
     words = [text for key, value in point.items() for text in (f"--{key}", str(value))]
-    return table_of(caption, sheet), Command(command("pbdist", "query", name, *words, "--format", "csv"))
+    return Table(caption, sheet), Command(command("pbdist", "query", name, *words, "--format", "csv"))
 
 
 def condition(
@@ -191,7 +190,7 @@ def _provenance(status: StoreStatus) -> Table:
         ("computed with", computed),
         *([] if made == computed else [("page made with", made)]),
     )
-    return Table("Where the numbers come from", (Column("what"), Column("value")), rows)
+    return text_table("Where the numbers come from", ("what", "value"), rows)
 
 
 def _integrity(status: StoreStatus, verification: Verification | None, name: str, *, sound: bool) -> Block:

@@ -25,8 +25,8 @@ from pbdist.report.pages.document import (
     Heading,
     Notice,
     Paragraph,
+    Table,
     command,
-    table_of,
 )
 from pbdist.report.pages.pictures import epsilon_delta
 from pbdist.report.pages.words import assumed, explained, meaning, parameters, software, target_in_words
@@ -229,7 +229,7 @@ def _answers(own: str, target: SystemTarget, sizes: Sequence[_Size]) -> Iterator
     if ordered:
         answers = [Answer(target, None, one.found, f"{one.kind} {one.reading}".strip()) for one in ordered]
         sheet = answers_sheet("", answers)
-        yield table_of(f"Noise that meets the target, and less that is refuted. {' '.join(sheet.notes)}", sheet)
+        yield Table(f"Noise that meets the target, and less that is refuted. {' '.join(sheet.notes)}", sheet)
 
 
 def _integrity(

@@ -7,7 +7,7 @@ from typing import Any
 from pbdist.mechanisms import MECHANISMS, Form, described, parameters_of
 from pbdist.mechanisms.columns import is_composite
 from pbdist.mechanisms.texts import composite_text
-from pbdist.report.pages.document import Block, Bullets, Column, Heading, Paragraph, Table, epsilon_text
+from pbdist.report.pages.document import Block, Bullets, Heading, Paragraph, epsilon_text, text_table
 from pbdist.rounding import exact
 from pbdist.study import Target
 from pbdist.study.spec import exponential
@@ -99,8 +99,8 @@ def explained(forms: Sequence[Mapping[str, JsonValue]]) -> Iterator[Block]:
         for name, one in parameters_of(MECHANISMS[kind]).items():
             found.setdefault(name, {})[kind] = one.described
     if found:
-        rows = tuple((name, described(of_kinds)) for name, of_kinds in found.items())
-        yield Table("Parameters and their units", (Column("parameter"), Column("meaning, unit")), rows)
+        rows = ((name, described(of_kinds)) for name, of_kinds in found.items())
+        yield text_table("Parameters and their units", ("parameter", "meaning, unit"), rows)
 
 
 def _kinds(forms: Sequence[Mapping[str, JsonValue]]) -> list[str]:

@@ -60,13 +60,13 @@ def test_the_lead_is_the_noise_with_the_fewest_messages_under_the_own_reading(ma
 
 def messages_of(details):
     """The messages of a row, by its name."""
-    place = [column.name for column in details.columns].index("its messages")
+    place = [column.head for column in details.columns].index("its messages")
     return lambda name: next(float(row[place]) for row in details.rows if row[0] == name)
 
 
 def test_the_printed_noise_is_the_certificate(made):
     details = made[0].blocks[1]
-    assert [column.name for column in details.columns] == [
+    assert [column.head for column in details.columns] == [
         *("family", "scale that meets", "its mean", "its messages", "δ upper", "refuted scale", "its mean", "δ lower"),
     ]
     for family, scale, mean, _, upper, less, its_mean, lower in details.rows:

@@ -17,7 +17,6 @@ from pbdist.report.pages.document import (
     NOTE,
     SOUND,
     Bullets,
-    Column,
     Command,
     Document,
     Heading,
@@ -27,6 +26,7 @@ from pbdist.report.pages.document import (
     Table,
 )
 from pbdist.report.pages.writers import written_html, written_markdown, written_pdf, written_typst
+from pbdist.tables import Column, Sheet
 from tests.report.pages.reading import OWN, read_page
 
 HOSTILE = (
@@ -53,7 +53,8 @@ SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="9pt" height="9pt"><script
 
 
 def document_of(one):
-    table = Table(one, (Column(one), Column(one), Column(one, number=True)), ((one, one, one), (one, one, "1")))
+    columns = Column(one, one, number=False), Column(one, one, number=False), Column(one, one)
+    table = Table(one, Sheet(columns, ((one, one, one), (one, one, "1"))))
     blocks = (
         Notice(ALARM, one, (one, one)),
         Notice(NOTE, one),
