@@ -20,7 +20,6 @@ KINDS = {
     "noise": "δ over the noise at a target: settings that meet it, are refuted, or undecided",
     "compare": "settings at one r: the ratio of their δ, or the noise that each needs for the same δ",
     "tradeoff": "type II error over type I error (f-DP)",
-    "losses": "the privacy loss distribution of a saved state",
 }
 _EXITS = """\
 exit codes:

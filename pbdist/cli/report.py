@@ -56,11 +56,10 @@ def report(options: Options) -> int:
         options.refuse("study", "verify", problem="applies to a store only")
     else:
         options.refuse("systems", "tolerance", "size_store", problem="applies to --system only")
-    from pbdist.report.pages.files import check_place, format_of, report_files, write_whole
+    from pbdist.report.pages.files import format_of, report_files, write_whole
 
     kind = format_of(options.output, options.format)
-    for store in (options.store, options.size_store):
-        check_place(options.output, kind, store)
+    check_output("--output", options.output, *filter(None, (options.store, options.size_store)))
     with sign_of_life():
         made = _of_store(options) if options.system is None else _of_system(options)
     _step("writing")
@@ -158,9 +157,8 @@ def _export(options: Options) -> int:
     check_output("--export", options.export, options.store)
     from pbdist.report.explorer.export import exported
     from pbdist.report.explorer.snapshot import Snapshot
-    from pbdist.report.pages.files import check_ours, write_whole
+    from pbdist.report.pages.files import write_whole
 
-    check_ours(options.export, "--export", "explore")
     with sign_of_life():
         snapshot = Snapshot(options.store)
         write_whole(options.export, exported(snapshot, options.mechanism).encode())

@@ -1,16 +1,13 @@
 """Sheets to draw on, in one style, and their files: the same drawing gives the same bytes with the same matplotlib."""
 
-import hashlib
 import io
 import re
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
-from xml.sax.saxutils import quoteattr
 
 from pbdist.errors import MissingDependencyError
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 #: What `saved` can make.
@@ -40,7 +37,6 @@ _METADATA: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None, "Creator": "pbdist", "Producer": None},
 }
 _PATH, _NUMBER = re.compile(rb'\bd="[^"]*"'), re.compile(rb"-?\d+\.\d{3,}")
-_REFERENCES = re.compile(r'(\bid="|url\(#|href="#)')
 
 
 def styled() -> AbstractContextManager[None]:
@@ -74,31 +70,6 @@ def saved(sheet: "Figure", kind: str) -> bytes:
 def _shortened(path: re.Match[bytes]) -> bytes:
     """Return the path of an SVG in hundredths of a point: shorter, and no eye sees it."""
     return b" ".join(_NUMBER.sub(lambda one: b"%.2f" % float(one[0]), path[0]).split())
-
-
-def svg_of(drawing: "Axes | Figure") -> str:
-    """Return a drawing as one ``<svg>`` element that can stand in an HTML page, beside others.
-
-    Parameters
-    ----------
-    drawing
-        Axes, whose whole figure is meant, or a figure.
-
-    Returns
-    -------
-    str
-        Without an XML declaration, and without references to anything outside. The same drawing gives the same text,
-        and no two drawings share an id. A screen reader says the title of the first axes.
-    """
-    sheet: Any = getattr(drawing, "figure", drawing)
-    text = saved(sheet, "svg").decode("utf-8")
-    # Neither declaration and document type have a place within a page, nor metadata, which name vocabularies.
-    text = re.sub(r"\s*<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
-    titles = [axes.get_title(loc=place) for axes in sheet.axes for place in ("left", "center")]
-    title = next(filter(None, titles), "a plot of bounds").replace(r"\$", "$")
-    text = _REFERENCES.sub(rf"\g<1>p{hashlib.sha256(text.encode()).hexdigest()[:10]}-", text)
-    label = quoteattr(" ".join(title.split()))
-    return text.replace("<svg", f'<svg role="img" aria-label={label}', 1).strip()
 
 
 def plain(text: str) -> str:

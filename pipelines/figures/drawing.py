@@ -11,7 +11,7 @@ from pbdist import open_study
 from pbdist.query import Study
 from pbdist.report.pages.files import write_whole
 from pbdist.report.plots import epsilon_delta
-from pbdist.report.plots.frame import LN10, draw_points, finish, show_decades, style_of, take_notes, wide_axis
+from pbdist.report.plots.frame import delta_axis, draw_points, finish, style_of, take_notes, wide_axis
 from pbdist.report.sheet import new_sheet, saved, styled
 from pbdist.run import SerialExecutor, run_study
 from pipelines.figures.figure import Figure, Points
@@ -102,13 +102,12 @@ def _over_losses(axes: "Axes", figure: Figure, points: list[Points], study: Stud
     notes = take_notes(axes)
     low, high = axes.get_ylim()
     for one in (one for one in points if not one.curve.certified):
-        place = one.log_upper / LN10
-        _line(axes, one, np.log(one.x), np.where(np.isfinite(place), place, np.nan))
-        high = max(high, *np.minimum(place, 0.02))
+        _line(axes, one, np.log(one.x), np.where(one.upper > 0.0, one.upper, np.nan))
+        high = max(high, *np.minimum(one.upper, 1.05))
     axes.set_ylim(low, high)
     if figure.target is not None:
         ends = [0.0, math.log(figure.target[0])]
-        axes.fill_between(ends, low, math.log10(figure.target[1]), color="#009E73", alpha=0.15, lw=0, label="target")
+        axes.fill_between(ends, low, figure.target[1], color="#009E73", alpha=0.15, lw=0, label="target")
     axes.set_xscale("function", functions=(np.exp, np.log))
     axes.set_xlim(figure.losses[0], figure.losses[-1])
     first, last = float(figure.values[0]), float(figure.values[-1])
@@ -120,21 +119,19 @@ def _over_losses(axes: "Axes", figure: Figure, points: list[Points], study: Stud
 
 def _over_rounds(axes: "Axes", figure: Figure, points: list[Points]) -> list[str]:
     """Draw δ or e^ε over r, or divergences over orders: bounds at each point, which lines join for the eye alone."""
-    logs = figure.shows == "delta"
     notes: list[str] = []
+    if figure.shows == "delta":
+        notes += delta_axis(axes, [one.upper for one in points], [one.lower for one in points], figure.lowest)
     for one in points:
-        low, high = (one.log_lower / LN10, one.log_upper / LN10) if logs else (one.lower, one.upper)
         if one.curve.certified:
-            draw_points(axes, one.x, low, high, one.label)
-            unmet = int(np.isposinf(high).sum())
+            draw_points(axes, one.x, one.lower, one.upper, one.label)
+            unmet = int(np.isposinf(one.upper).sum())
             if unmet:
                 why = "δ not met" if figure.shows == "exp_epsilon" else "from below alone (arrows)"
                 notes.append(f"{one.label}: {why} at {unmet} of {one.x.size} points")
         else:
-            _line(axes, one, one.x, np.where(np.isfinite(high), high, np.nan))
-    if logs:
-        notes += show_decades(axes, [one.log_upper for one in points], [one.log_lower for one in points], figure.lowest)
-    else:
+            _line(axes, one, one.x, np.where(np.isfinite(one.upper), one.upper, np.nan))
+    if figure.shows != "delta":
         values = np.concatenate([one.upper for one in points])
         if figure.shows == "renyi":
             axes.set_yscale("log")

@@ -66,4 +66,3 @@ def test_what_a_store_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     page = (tmp_path / "o.html").read_text(encoding="utf-8")
     title = page.partition("<title>")[2].partition("</title>")[0]
     assert title.isprintable()
-    assert "[U+001B]" in title

@@ -17,12 +17,12 @@ def store(finished_store):
     return str(finished_store(GAUSSIAN))
 
 
-CHOSEN = {"noise": ["--mechanism", "Gaussian"], "losses": ["--mechanism", "Laplace"]}
+CHOSEN = {"noise": ["--mechanism", "Gaussian"]}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_written(kind, finished_store, tmp_path, capsys):
-    where = str(finished_store(KEPT if kind in ("losses", "tradeoff") else GAUSSIAN))
+    where = str(finished_store(KEPT if kind == "tradeoff" else GAUSSIAN))
     assert main(["plot", kind, where, *CHOSEN.get(kind, []), "-o", str(tmp_path / "one.svg")]) == 0
     assert "one.svg" in capsys.readouterr().out
     ElementTree.parse(tmp_path / "one.svg")  # noqa: S314 -- written here

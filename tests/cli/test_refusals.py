@@ -128,7 +128,6 @@ REFUSED = [
     (f"plot noise {STORE} {STORE} -o plot.svg", "STORE: expected one store for noise, got 2"),
     (f"plot compare {STORE} {STORE} -o plot.svg", "STORE: expected each store once"),
     (f"plot noise {STORE} -o plot.svg", "mechanism: expected settings with one kind of amount"),
-    (f"plot losses {STORE} -o plot.svg", "mechanism: expected at most 1 settings"),
     (
         f"plot epsilon-delta {STORE} --mechanism laplace -o plot.svg",
         "mechanism: expected one of Laplace, RandomizedResponse",

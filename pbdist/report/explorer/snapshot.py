@@ -2,25 +2,25 @@
 
 import base64
 import hashlib
-import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pbdist.errors import StoreDamagedError
 from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.query import open_study
 from pbdist.query.noise_choice import NoiseGroup, noise_groups
-from pbdist.query.settings import column_array, neighbours_words
-from pbdist.query.status import StudyContents
+from pbdist.query.settings import column_array, neighbours_by_label
+from pbdist.query.status import store_status
 from pbdist.query.stored import BOTH, PointState
-from pbdist.report.pages.document import command
+from pbdist.report.pages.answers import neighbours_sentence
+from pbdist.report.pages.document import ALARM, command
+from pbdist.report.pages.store_report import condition
 from pbdist.rounding import exact
-from pbdist.store.layout import BOUNDS, WITHIN
+from pbdist.store.layout import BOUNDS
 from pbdist.study.columns import column_names
 from pbdist.study.spec import exponential
 from pbdist.types import BoolArray, FloatArray, IntArray, JsonValue
@@ -31,8 +31,6 @@ MAX_CELLS = 1_000_000
 MAX_BYTES = 256 << 20
 #: A group is read in slices: so many cells at most, and so many bytes of bounds, but at least one cell.
 _SLICE_CELLS, _SLICE_BYTES = 4096, 16 << 20
-#: The most failed settings that a notice names.
-_MAX_NAMED = 5
 
 
 class Table(NamedTuple):
@@ -40,8 +38,6 @@ class Table(NamedTuple):
 
     #: The arrays of a store by name, over (cells, r, ε). NaN where no bound is known.
     values: Mapping[str, FloatArray]
-    #: Where the bounds meet within the study's tolerance; False without one.
-    within: BoolArray
     #: The `PointState` of each point.
     states: IntArray
 
@@ -51,40 +47,23 @@ class Snapshot:
 
     def __init__(self, name: str, most_bytes: int = MAX_BYTES) -> None:
         self.name = name
-        self.study = open_study(name)
-        #: Why nothing can be read; None if something can be.
-        self.problem: str | None = None
-        try:
-            self._reader = self.study.checked
-        except StoreDamagedError as error:
-            self.problem = str(error)
+        self.study = open_study(name).checked
+        self.status = store_status(name)
         #: The cells whose files were found damaged so far.
         self.damaged: set[int] = set()
-        parts = self.study.parts
-        progress = [(part.part, part.head.digest, part.known_progress) for part in parts]
-        state = [[part, digest, one.committed.tolist(), sorted(one.failed)] for part, digest, one in progress]
-        text = json.dumps([state, parts[0].place.folders(), self.problem])
+        parts = [(one.stored.part, one.stored.head.digest, one.progress) for one in self.status.parts]
+        state = [(part, digest, one.committed.tolist(), sorted(one.failed)) for part, digest, one in parts]
         #: A text that differs from that of any other state.
-        self.token = hashlib.sha256(text.encode()).hexdigest()[:16]
+        self.token = hashlib.sha256(repr([state, self.status.refined_points]).encode()).hexdigest()[:16]
         of_cell = len(BOUNDS) * 8 * len(self.study.spec.compositions) * len(self.study.spec.epsilon)
         self.cells_per_slice = max(1, min(_SLICE_CELLS, _SLICE_BYTES // of_cell))
         slices = max(1, most_bytes // (of_cell * self.cells_per_slice))
         self._slice = lru_cache(slices)(self._read_slice)
 
-    @cached_property
-    def contents(self) -> StudyContents:
-        """How much of the study it holds, by a listing."""
-        return self.study.contents()
-
-    @property
-    def sound(self) -> bool:
-        """Whether nothing was found damaged so far."""
-        return self.problem is None and not self.damaged
-
     @property
     def whole(self) -> bool:
         """Whether every setting is computed, and none was found damaged."""
-        return self.sound and self.contents.complete
+        return self.status.complete and not self.damaged
 
     @cached_property
     def columns(self) -> Mapping[str, Any]:
@@ -105,63 +84,28 @@ class Snapshot:
         found[found] = [not cells[cell].pair.attained_by_some for cell in np.flatnonzero(found).tolist()]
         return np.asarray(found, dtype=bool)
 
-    @cached_property
-    def failed(self) -> Mapping[str, str]:
-        """The settings that could not be computed, in words, and why."""
-        return {
-            part.study.cells[row].describe(): cause
-            for part in self.study.parts
-            for row, cause in sorted(part.known_progress.failed.items())
-        }
-
     def table(self, cells: Sequence[int] | IntArray) -> Table:
-        """Return all bounds of some cells; what cannot be read is missing, and its cells count as damaged."""
+        """Return all bounds of some cells; what is damaged is missing."""
         chosen = np.asarray(cells, dtype=np.int64)
-        study = self.study.spec
-        try:
-            if self.problem is not None:
-                raise StoreDamagedError(self.problem)
-            block = self._reader.read(chosen)
-        except StoreDamagedError:
-            # Files that have changed since they were read first.
-            if self.problem is None and len(chosen) > 1:
-                each = [self.table([cell]) for cell in chosen.tolist()]
-                values = {name: np.concatenate([one.values[name] for one in each]) for name in BOUNDS}
-                return Table(values, *(np.concatenate(parts) for parts in list(zip(*each, strict=True))[1:]))
-            shape = len(chosen), len(study.compositions), len(study.epsilon)
-            values = {name: np.full(shape, np.nan) for name in BOUNDS}
-            found = Table(values, np.zeros(shape, dtype=bool), np.full(shape, PointState.DAMAGED))
-        else:
-            larger = {name: values[:, 0] for name, values in block.bounds(~self.unattained[chosen], BOTH).items()}
-            within = larger.pop(WITHIN, np.zeros(block.states.shape, dtype=bool))
-            found = Table(larger, within, block.states)
-        self.damaged |= {*chosen[(found.states == PointState.DAMAGED).any(axis=(1, 2))].tolist()}
-        return found
+        block = self.study.read(chosen)
+        self.damaged |= {*chosen[(block.states == PointState.DAMAGED).any(axis=(1, 2))].tolist()}
+        larger = block.bounds(~self.unattained[chosen], BOTH)
+        return Table({name: larger[name][:, 0] for name in BOUNDS}, block.states)
 
     def settings(self, cells: Sequence[int], found: Table) -> list[JsonValue]:
         """Return what a page says of each cell: its setting, its command, and why points are missing."""
-        described = [self.study.spec.cells[cell].describe() for cell in cells]
-        return [
-            {
-                "setting": setting,
-                "command": self.command(cell),
-                "gaps": self._gaps(setting, states),
-                "judged": self.study.spec.required_tolerance is not None and math.isnan(self.columns["factor"][cell]),
+        causes = {one.setting: one.cause for one in self.status.failed()}
+        described: list[JsonValue] = []
+        for cell, states in zip(cells, found.states, strict=True):
+            setting = self.study.spec.cells[cell].describe()
+            why = {
+                PointState.MISSING: "not computed yet",
+                PointState.FAILED: f"could not be computed: {causes.get(setting, 'its cause is not recorded')}",
+                PointState.DAMAGED: "damaged: its files have changed or are missing",
             }
-            for cell, setting, states in zip(cells, described, found.states, strict=True)
-        ]
-
-    def _gaps(self, setting: str, states: IntArray) -> str:
-        if self.problem is not None:
-            return "the store is damaged"
-        causes = {
-            PointState.MISSING: "not computed yet"
-            if (states == PointState.MISSING).all()
-            else "not all r and ε of this noise setting are computed yet",
-            PointState.FAILED: f"could not be computed: {self.failed.get(setting, 'its cause is not recorded')}",
-            PointState.DAMAGED: "damaged: its files have changed or are missing",
-        }
-        return "; ".join(text for state, text in causes.items() if (states == state).any())
+            gaps = "; ".join(text for state, text in why.items() if (states == state).any())
+            described.append({"setting": setting, "command": self.command(cell), "gaps": gaps})
+        return described
 
     def command(self, cell: int) -> str | None:
         """Return the `pbdist query` of a cell, without r and ε; None where no options tell it from the others."""
@@ -239,55 +183,32 @@ class Snapshot:
 
     def notices(self) -> list[dict[str, JsonValue]]:
         """Return what a page says of the store before anything of it is shown, each with how bad it is."""
-        if self.problem is not None:
-            return _leveled([("error", f"This store is damaged, and nothing of it is shown: {self.problem}")])
-        contents, tolerance = self.contents, self.study.spec.required_tolerance
-        found = []
-        if contents.missing == contents.settings:
-            found.append(("error", "This store is empty: none of its noise settings is computed yet. Run its study."))
-        elif contents.missing:
-            text = (
-                f"This store is not complete: {contents.missing:,} of {_settings(contents.settings)} are not computed"
-                " yet, or not at all r and ε. Run its study again, then load this page again."
-            )
-            found.append(("warning", text))
-        if self.failed:
-            named = "; ".join(f"{setting}: {cause}" for setting, cause in [*self.failed.items()][:_MAX_NAMED])
-            more = f"; and {len(self.failed) - _MAX_NAMED:,} more" if len(self.failed) > _MAX_NAMED else ""
-            found.append(("warning", f"{_settings(len(self.failed))} could not be computed: {named}{more}."))
-        points, missed = np.sum([(0, 0), *(counts for _, _, *counts in self.study.recorded_points())], axis=0)
-        if missed:
-            text = (
-                f"The bounds are wider than the study's tolerance, {tolerance:g}, at {missed:,} of {points:,} points."
-                " They hold nevertheless."
-            )
-            found.append(("note", text))
-        if contents.refined_points:
-            text = (
-                f"Queries have added {contents.refined_points:,} points to this store, and they are not shown here:"
+        found = [
+            ("error" if one.kind == ALARM else "note", " ".join((f"{one.title}.", *one.items)))
+            for one in condition(self.status, self.study)
+        ]
+        notes = [neighbours_sentence(neighbours_by_label(self.study.spec))]
+        if self.status.refined_points:
+            notes.append(
+                f"Queries have added {self.status.refined_points:,} points to this store, and they are not shown here:"
                 " pbdist query answers from them too."
             )
-            found.append(("note", text))
-        if any(one.adjacency.definite for one in contents.mechanisms):
-            words = neighbours_words((one.label, one.adjacency) for one in contents.mechanisms)
-            found.append(("note", f"{words[0].upper()}{words[1:]}."))
         if self.unattained.any():
-            text = (
+            notes.append(
                 f"Of {_settings(int(self.unattained.sum()))} no lower bound is known, as no change is declared"
                 " to attain their pairs: nothing refutes them."
             )
-            found.append(("note", text))
-        return _leveled(found)
+        return [{"level": level, "text": text} for level, text in (*found, *(("note", one) for one in notes if one))]
 
     def damage_notices(self) -> list[dict[str, JsonValue]]:
         """Return what was found damaged while bounds were read."""
-        if not self.damaged or self.problem is not None:
+        if not self.damaged:
             return []
         text = (
             f"Part of this store is damaged: the files of {_settings(len(self.damaged))} have changed or are missing."
             " They are left out. Run the study again with --check."
         )
-        return _leveled([("error", text)])
+        return [{"level": "error", "text": text}]
 
 
 #: How arrays are packed: little-endian, by the name under which a page finds them.
@@ -303,7 +224,7 @@ def packed(values: Any) -> dict[str, JsonValue]:
 
 def tables_as_json(found: Table) -> dict[str, JsonValue]:
     """Return the bounds of some cells as a page takes them."""
-    return {**{name: packed(values) for name, values in found.values.items()}, WITHIN: packed(found.within)}
+    return {name: packed(values) for name, values in found.values.items()}
 
 
 def _option(column: str) -> str:
@@ -314,23 +235,15 @@ def _settings(count: int) -> str:
     return f"{count:,} noise setting{'' if count == 1 else 's'}"
 
 
-def _leveled(notices: Iterable[tuple[str, str]]) -> list[dict[str, JsonValue]]:
-    return [{"level": level, "text": text} for level, text in notices]
-
-
 def _fixed(groups: Sequence[NoiseGroup]) -> list[str]:
     """Return for each group what tells it from the others of its label; a cell's number where no parameter does."""
     values: dict[tuple[str, str], set[object]] = {}
     for group in groups:
         for name in known_columns():
             values.setdefault((group.label, name), set()).add(group.fixed.get(name))
-    mixed = {
-        group.label for group in groups if group.fixed.get("noise", group.fixed.get("kind")) != group.fixed.get("kind")
-    }
     texts = []
     for group in groups:
         varying = [name for name in group.fixed if len(values[group.label, name]) > 1]
-        varying = [name for name in varying if name != "noise" or group.label in mixed]
         written = ((name.replace("_", " "), group.fixed[name]) for name in varying)
         texts.append(", ".join(f"{name} {one if isinstance(one, str) else exact(one)}" for name, one in written))
     times = Counter((group.label, text) for group, text in zip(groups, texts, strict=True))

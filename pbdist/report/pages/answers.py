@@ -1,10 +1,8 @@
-"""What a store proves of tabulated noise at a target: the sentences of the page, and the tables behind it."""
+"""What a store proves of tabulated noise at a target, in sentences."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import MECHANISMS, Pair, at_least_as_noisy, noise_order, noise_parameter
@@ -13,30 +11,16 @@ from pbdist.mechanisms.noisy_count import SHIFT_INSIDE
 from pbdist.query.noise_choice import NoiseChoice, TabulatedNoise
 from pbdist.query.settings import neighbours_words
 from pbdist.query.study import Study
-from pbdist.report.pages import document as page
-from pbdist.report.pages.document import Block, Column, Table, bracket_text, named
+from pbdist.report.pages.document import Block, Bullets, Paragraph
 from pbdist.report.pages.words import parameters, target_in_words
 from pbdist.results import Verdict
 from pbdist.rounding import rounded_down, rounded_up
 from pbdist.sizing.families import expected_messages
-from pbdist.study import Cell, Target
-from pbdist.types import Adjacency, FloatArray
+from pbdist.study import Target
+from pbdist.types import Adjacency
 
 #: Mechanisms that the answer names, and that have a sentence each.
 _MAX_NAMED, _MAX_SENTENCES = 4, 8
-#: Settings whose verdicts are listed, in all, and of one mechanism at least.
-_MAX_JUDGED, _FEWEST = 60, 9
-#: Settings whose bounds are listed, and r and ε of each.
-_MAX_CELLS, _MAX_POINTS = 12, 6
-_BOUNDS = (Column("δ at least", number=True), Column("δ at most", number=True))
-
-
-def setting_in_words(cell: Cell) -> str:
-    """Return label and parameters of a setting."""
-    form = cell.pair.canonical()
-    factor = "" if cell.factor is None else f", factor {cell.factor!r} between buckets"
-    kind = "" if form["mechanism"] in (cell.label, "NoisyCount", "Product", "WorstOf") else f"{form['mechanism']}: "
-    return f"{named(cell.label)} ({kind}{parameters(form)}{factor})"
 
 
 def noise_in_words(name: str, pair: Pair, readings: Sequence[str] = ()) -> str:
@@ -46,7 +30,7 @@ def noise_in_words(name: str, pair: Pair, readings: Sequence[str] = ()) -> str:
     hidden = [*(["reading"] if readings else []), *(["sensitivity"] if form.get("sensitivity") == 1.0 else [])]
     words = parameters(form, hidden) + (f", reading {' or '.join(readings)}" if readings else "")
     if name != form["mechanism"]:
-        return f"{named(name)} ({words})"
+        return f"{name} ({words})"
     return f"{name}{' noise' if issubclass(MECHANISMS[name], AdditiveNoise) else ''} of {words}"
 
 
@@ -80,11 +64,11 @@ def answers(study: Study, target: Target, choices: Sequence[NoiseChoice]) -> Ite
     groups = grouped_choices(study, choices)
     words = target_in_words(target)
     lead = _sentence(study, groups[0], words) if len(groups) == 1 else _answer(study, groups, words)
-    yield page.Paragraph(lead, lead=True)
+    yield Paragraph(lead, lead=True)
     if len(groups) > 1:
         more = len(groups) - _MAX_SENTENCES
         rest = [f"And {more:,} more mechanisms: see the appendix."] if more > 0 else []
-        yield page.Bullets((*(_sentence(study, group, "the target") for group in groups[:_MAX_SENTENCES]), *rest))
+        yield Bullets((*(_sentence(study, group, "the target") for group in groups[:_MAX_SENTENCES]), *rest))
 
 
 def order_sentence(study: Study, choices: Sequence[NoiseChoice]) -> str:
@@ -92,7 +76,7 @@ def order_sentence(study: Study, choices: Sequence[NoiseChoice]) -> str:
     order = {
         choice.label: noise_order(study.spec.cells[choice.tried[0].cell].pair) for choice in choices if choice.tried
     }
-    ordered = [named(label) for label, found in order.items() if found is not None]
+    ordered = [label for label, found in order.items() if found is not None]
     if not ordered:
         return "The verdicts are about the tabulated settings alone: more noise is not proved to be better."
     which = "More" if len(ordered) == len(order) else f"For {', '.join(ordered)}, more"
@@ -106,7 +90,7 @@ def neighbours_sentence(found: Mapping[str, Adjacency]) -> str:
     """Return for which neighbours the bounds of some labels are, as a sentence; nothing if no label states any."""
     if not any(one.definite for one in found.values()):
         return ""
-    words = neighbours_words((named(label), one) for label, one in found.items())
+    words = neighbours_words(found.items())
     return f"{words[0].upper()}{words[1:]}."
 
 
@@ -215,68 +199,3 @@ def _left_open(choice: NoiseChoice) -> str:
     verdicts = [one.verdict for one in tried[first:last]]
     unknown = [one for one in (Verdict.UNDECIDED, Verdict.MISSING) if one in verdicts]
     return " and ".join(f"{verdicts.count(one):,} {one.value}" for one in unknown)
-
-
-def judged_settings(study: Study, target: Target, choices: Sequence[NoiseChoice]) -> Block:
-    """Return the bounds of the settings at a target, with verdicts; of many those next to the answers, and others."""
-    rows = []
-    for choice in choices:
-        tried = choice.tried
-        marks = [tried.index(one) for one in (choice.smallest, choice.refuted) if one is not None]
-        near = {index for mark in marks for index in range(max(0, mark - 3), min(len(tried), mark + 4))}
-        for one in (tried[index] for index in spread(len(tried), max(_FEWEST, _MAX_JUDGED // len(choices)), near)):
-            cell = study.spec.cells[one.cell]
-            bounds = bracket_text(one.lower, one.upper, attained=cell.pair.attained_by_some)
-            rows.append((setting_in_words(cell), *bounds, one.verdict.value))
-    number = sum(len(choice.tried) for choice in choices)
-    shown = "" if len(rows) == number else f": {len(rows):,} of {number:,}, those next to the answers and some others"
-    columns = (Column("noise setting"), *_BOUNDS, Column("verdict"))
-    return Table(f"Noise settings and {target_in_words(target)}{shown}", columns, tuple(rows))
-
-
-def spread(length: int, most: int, around: Collection[int] = ()) -> list[int]:
-    """Return at most about `most` indices, from the first to the last one, and all of `around`."""
-    if length <= most:
-        return [*range(length)]
-    left = max(2, most - len(around))
-    return sorted({round(step * (length - 1) / (left - 1)) for step in range(left)} | {*around})
-
-
-def stored_bounds(study: Study, cells: Sequence[int]) -> Mapping[int, tuple[FloatArray, FloatArray]]:
-    """Return lower and upper bounds on δ of some settings over (r, ε); NaN where there are none."""
-    values = study.checked.read(np.array(cells, dtype=np.int64)).values
-    # NaN in either direction is NaN in the maximum.
-    lower, upper = (values[name].max(axis=1) for name in ("delta_lower", "delta_upper"))
-    return {cell: (lower[row], upper[row]) for row, cell in enumerate(cells)}
-
-
-def bound_tables(
-    study: Study, targets: Sequence[Target], choices: Sequence[NoiseChoice], *, name: str
-) -> Iterator[Block]:
-    """Yield the bounds of a store, those of the answers first; `name` is that of the store in commands."""
-    spec = study.spec
-    of_answers = {one.cell for choice in choices for one in (choice.smallest, choice.refuted) if one is not None}
-    rounds = _spread_with(spec.compositions, [target.compositions for target in targets])
-    epsilons = _spread_with(spec.epsilon, [target.epsilon for target in targets])
-    cells = spread(len(spec.cells), _MAX_CELLS, [*of_answers][: _MAX_CELLS - 2])
-    yield page.Paragraph(
-        f"{len(cells):,} of {len(spec.cells):,} noise settings, {len(rounds):,} of {len(spec.compositions):,} r"
-        f" and {len(epsilons):,} of {len(spec.epsilon):,} ε. δ, the larger of the two directions, certainly lies"
-        " between the two numbers of a line. This command writes all bounds:"
-    )
-    yield page.Command(page.command("pbdist", "export", name, f"{name.removesuffix('.zarr')}.csv"))
-    columns = (Column("rounds r", number=True), Column("ε, nats", number=True), *_BOUNDS)
-    for number, (lower, upper) in stored_bounds(study, cells).items():
-        cell = spec.cells[number]
-        lines = []
-        for r in rounds:
-            for e in epsilons:
-                bounds = bracket_text(float(lower[r, e]), float(upper[r, e]), attained=cell.pair.attained_by_some)
-                lines.append((f"{spec.compositions[r]:,}", page.epsilon_text(spec.epsilon[e]), *bounds))
-        yield Table(setting_in_words(cell), columns, tuple(lines))
-
-
-def _spread_with(values: Sequence[float], wanted: Sequence[float]) -> list[int]:
-    """Return some indices, with those of the stored values that are nearest to wanted ones."""
-    near = {min(range(len(values)), key=lambda index: abs(values[index] - one)) for one in wanted}
-    return spread(len(values), _MAX_POINTS, near)

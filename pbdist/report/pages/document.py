@@ -1,22 +1,17 @@
 """The parts of a report, made once and written by a template for each format."""
 
-import hashlib
 import math
-import re
 import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pbdist.results import NOT_KNOWN
-from pbdist.rounding import exact, rounded_down, rounded_up
+from pbdist.errors import printable
+from pbdist.rounding import exact
 from pbdist.study.spec import exponential
+from pbdist.tables import Column, Sheet
 
 #: Kinds of notices: what makes a page unfit to rely on, what to know, and what is as it should be.
 ALARM, NOTE, SOUND = "alarm", "note", "sound"
-#: Letters of a name from a store that are shown.
-_LONGEST = 120
-#: A zero-width space: a line may break there.
-BREAK = "\u200b"
-_LONG, _PIECE = re.compile(r"\S{25,}"), re.compile(r".{1,14}")
 
 
 class Block:
@@ -68,29 +63,31 @@ class Notice(Block):
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column of a table; numbers stand at the right."""
-
-    name: str
-    number: bool = False
-
-
-@dataclass(frozen=True)
 class Table(Block):
-    """A table with a caption; the first column names the rows."""
+    """A table with a caption: what is printed of a sheet; the first column names the rows."""
 
     caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[str, ...], ...]
+    sheet: Sheet
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns, each with its head."""
+        return self.sheet.printed_columns
+
+    @property
+    def rows(self) -> tuple[tuple[str, ...], ...]:
+        """The texts of the rows."""
+        return self.sheet.printed_rows[: self.sheet.most]
 
 
 @dataclass(frozen=True)
 class Picture(Block):
-    """A drawing as an SVG file, what it is called, and what it shows for those who do not see it."""
+    """A drawing as an SVG file, what it is called and what it shows, and its curves for those who do not see it."""
 
     title: str
     description: str
     data: bytes
+    curves: str = ""
 
 
 @dataclass(frozen=True)
@@ -118,37 +115,14 @@ class Document:
         return tuple(block for block in self.everything if isinstance(block, Picture))
 
 
-def plain(text: str) -> str:
-    """Return text in which every character is seen: others, as controls and marks that turn the direction, are named.
-
-    Names and causes in a store are anybody's text.
-    """
-    return "".join(letter if letter.isprintable() else f"[U+{ord(letter):04X}]" for letter in text)
-
-
-def broken(text: str) -> str:
-    """Return text with a `BREAK` after every 14 letters of its long words."""
-    return _LONG.sub(lambda word: BREAK.join(_PIECE.findall(word[0])), text)
-
-
-def named(text: str) -> str:
-    """Return a name from a store as `plain` text; of a long one the ends, its length, and what tells it from others."""
-    if len(text) <= _LONGEST:
-        return plain(text) if text.strip() else "(no name)"
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{plain(text[:60])}…{plain(text[-20:])} ({len(text):,} characters, SHA-256 {digest}…)"
-
-
 def command(*words: str) -> str:
-    """Return words as one command line; characters that are not seen are named."""
-    return shlex.join(map(plain, words))
+    """Return words as one command line, which holds nothing that is not seen: it is copied into a terminal."""
+    return shlex.join(map(printable, words))
 
 
-def bracket_text(lower: float, upper: float, *, attained: bool = True) -> tuple[str, str]:
-    """Return a lower and an upper bound in 6 digits, rounded outwards; in words what is none."""
-    if math.isnan(upper):
-        return "not computed", "not computed"
-    return rounded_down(lower) if attained and not math.isnan(lower) else NOT_KNOWN, rounded_up(upper)
+def text_table(caption: str, heads: Sequence[str], rows: Iterable[tuple[str, ...]]) -> Table:
+    """Return a table of texts."""
+    return Table(caption, Sheet(tuple(Column(head, head, number=False) for head in heads), tuple(rows)))
 
 
 def epsilon_text(epsilon: float) -> str:

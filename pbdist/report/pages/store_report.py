@@ -6,25 +6,26 @@ from pathlib import Path
 
 from pbdist.errors import StoreDamagedError
 from pbdist.provenance import provenance
-from pbdist.query.noise_choice import NoiseChoice, noise_choices
+from pbdist.query.noise_choice import NoiseChoice, noise_choices, target_sheet
 from pbdist.query.settings import neighbours_by_label
 from pbdist.query.status import StoreStatus, contents_sheet, precision_line, store_status
 from pbdist.query.study import Study, open_study
-from pbdist.report.pages import document as page
 from pbdist.report.pages import pictures
-from pbdist.report.pages.answers import answers, bound_tables, judged_settings, neighbours_sentence, order_sentence
+from pbdist.report.pages.answers import answers, neighbours_sentence, order_sentence
 from pbdist.report.pages.document import (
     ALARM,
     NOTE,
+    SOUND,
     Block,
-    Column,
+    Bullets,
+    Command,
     Document,
     Heading,
     Notice,
+    Paragraph,
     Table,
     command,
-    named,
-    plain,
+    text_table,
 )
 from pbdist.report.pages.words import assumed, explained, meaning, software, target_in_words
 from pbdist.store import STORE_FORMAT, check_skeleton, open_parts
@@ -37,8 +38,8 @@ from pbdist.verify.verification import Verdict, Verification
 #: Items of a list that are shown.
 _MAX_SHOWN = 8
 _NO_TARGET = (
-    "No target was given, so this page names no noise: its appendix has the bounds on δ. With a target"
-    " (--compositions, --epsilon or --exp-epsilon, --delta, or --study FILE) it says which noise meets it."
+    "No target was given, so this page names no noise. With a target (--compositions, --epsilon or --exp-epsilon,"
+    " --delta, or --study FILE) it says which noise meets it."
 )
 
 
@@ -67,15 +68,15 @@ def store_report(
         study = open_study(where)
         study.spec.cells[0].describe()
     except StoreDamagedError as error:
-        items = (plain(str(error)), "This page shows no number. Do not decide anything by it.")
+        items = (str(error), "This page shows no number. Do not decide anything by it.")
         alarm = Notice(ALARM, "This store is damaged, and nothing in it can be read", items)
-        return Document(f"Report on {named(name)}", "A store of pbdist that cannot be read.", (alarm,), whole=False)
+        return Document(f"Report on {name}", "A store of pbdist that cannot be read.", (alarm,), whole=False)
     if verify:
         progress(f"recomputing {verify:,} points in exact integers")
     verification = verify_store(where, sample=verify) if verify else None
     incomplete = study_file is not None and bool(missing_parts([stored.study for stored in parts], study_file))
-    condition = [*_condition(status, study, incomplete=incomplete, verification=verification)]
-    whole = status.passed and all(notice.kind != ALARM for notice in condition)
+    notices = [*condition(status, study, incomplete=incomplete, verification=verification)]
+    whole = status.passed and all(notice.kind != ALARM for notice in notices)
     choices: dict[Target, tuple[NoiseChoice, ...]] = {}
     for target in targets:
         progress(f"judging the noise settings: {target_in_words(target)}")
@@ -83,38 +84,41 @@ def store_report(
     progress("drawing")
     first, *others = _pictures(study, choices) if drawn else [()]
     forms = [cell.pair.canonical() for cell in study.spec.cells]
-    blocks: list[Block] = [*condition, *([] if choices else [page.Paragraph(_NO_TARGET)])]
+    blocks: list[Block] = [*notices, *([] if choices else [Paragraph(_NO_TARGET)])]
     blocks += [block for target, found in choices.items() for block in answers(study, target, found)]
     blocks += first
     if choices:
         order = order_sentence(study, next(iter(choices.values())))
-        blocks += [Heading("What it means"), page.Paragraph(f"{meaning([*choices])} {order}")]
+        blocks += [Heading("What it means"), Paragraph(f"{meaning([*choices])} {order}")]
     blocks += assumed(forms, neighbours_sentence(neighbours_by_label(study.spec)))
     blocks += [Heading("Integrity"), _integrity(status, verification, name, sound=whole)]
     blocks += [Heading("Provenance"), _provenance(status)]
-    contents = contents_sheet(study.contents())
-    columns = tuple(Column(column.head, column.number) for column in contents.printed_columns)
-    rows = tuple(tuple(named(cell) if cell else "" for cell in row) for row in contents.printed_rows)
-    judged = [one for found in choices.values() for one in found]
     appendix = [
-        *(
-            (f"Noise settings at {target_in_words(target)}", (judged_settings(study, target, found),))
-            for target, found in choices.items()
-        ),
+        *((f"Noise settings at {target_in_words(target)}", _settings(study, target, name)) for target in choices),
         ("More pictures", tuple(block for picture in others for block in picture)),
-        ("What was studied", (*explained(forms), Table("What the store holds", columns, rows))),
-        ("Bounds", tuple(bound_tables(study, targets, judged, name=name))),
+        ("What was studied", (*explained(forms), Table("What the store holds", contents_sheet(study.contents())))),
+        ("All bounds", (Command(command("pbdist", "export", name, f"{name.removesuffix('.zarr')}.csv")),)),
     ]
     sections = tuple(section for section in appendix if section[1])
-    described = plain(study_file.description or "").rstrip(". ") if study_file else ""
+    described = (study_file.description or "").rstrip(". ") if study_file else ""
     about = "Certified lower and upper bounds on δ(ε) after r rounds, computed by pbdist."
     about = f"{described}. {about}" if described else about
-    title = f"Report on the study {named((study_file or study.spec).name)}"
+    title = f"Report on the study {(study_file or study.spec).name}"
     return Document(title, about, tuple(blocks), sections, whole=whole)
 
 
-def _condition(
-    status: StoreStatus, study: Study, *, incomplete: bool, verification: Verification | None
+def _settings(study: Study, target: Target, name: str) -> tuple[Block, ...]:
+    """Return the boundary at a target for each group of settings, and the command that lists all groups."""
+    point = asdict(target)
+    sheet = target_sheet(study, **point)
+    amounts = "; ".join(note for note in sheet.notes if note.startswith("noise: "))
+    caption = f"The least noise that meets the target, and the most that is refuted. {amounts}".strip()
+    words = [text for key, value in point.items() for text in (f"--{key}", str(value))]
+    return Table(caption, sheet), Command(command("pbdist", "query", name, *words, "--format", "csv"))
+
+
+def condition(
+    status: StoreStatus, study: Study, *, incomplete: bool = False, verification: Verification | None = None
 ) -> Iterator[Notice]:
     """Yield what makes a page unfit to rely on, then what to know; `incomplete` if the study file asks for more."""
     wrong = [] if verification is None else verification.of(Verdict.CONTRADICTED)
@@ -148,7 +152,7 @@ def _condition(
         yield Notice(ALARM, "The store does not have all that the study file asks for", (text,))
     tolerance, precision = study.spec.required_tolerance, status.precision
     if tolerance is not None and precision is not None and precision.missed:
-        text = "All bounds hold there too, but they leave more open. " + plain(precision_line(tolerance, precision))
+        text = "All bounds hold there too, but they leave more open. " + precision_line(tolerance, precision)
         title = f"At {precision.missed:,} of {precision.points:,} points the study has missed its tolerance"
         yield Notice(NOTE, title, (text,))
     if status.driver is not None:
@@ -157,7 +161,7 @@ def _condition(
 
 def _some(items: Iterable[str]) -> tuple[str, ...]:
     """Return texts of a store; of many the first ones."""
-    found = [*map(plain, items)]
+    found = [*items]
     more = [f"and {len(found) - _MAX_SHOWN:,} more: pbdist status --check --json lists all"]
     return (*found[:_MAX_SHOWN], *(more if len(found) > _MAX_SHOWN else []))
 
@@ -177,8 +181,8 @@ def _provenance(status: StoreStatus) -> Table:
     added = f"{status.refined_points:,} points in {status.refinements:,} refinements"
     computed, made = software(first.attributes.get("provenance") or {}), software(provenance())
     rows = (
-        ("study", f"{plain(study.name)}, SHA-256 {first.head.digest}"),
-        *((f"part {plain(part.stored.part)}", f"SHA-256 {part.stored.head.digest}") for part in status.parts[1:]),
+        ("study", f"{study.name}, SHA-256 {first.head.digest}"),
+        *((f"part {part.stored.part}", f"SHA-256 {part.stored.head.digest}") for part in status.parts[1:]),
         ("store", f"format {STORE_FORMAT}, {status.files:,} files, {size(status.size)}"),
         *([("added by queries", added)] if status.refinements else []),
         ("method", method),
@@ -186,7 +190,7 @@ def _provenance(status: StoreStatus) -> Table:
         ("computed with", computed),
         *([] if made == computed else [("page made with", made)]),
     )
-    return Table("Where the numbers come from", (Column("what"), Column("value")), rows)
+    return text_table("Where the numbers come from", ("what", "value"), rows)
 
 
 def _integrity(status: StoreStatus, verification: Verification | None, name: str, *, sound: bool) -> Block:
@@ -211,7 +215,7 @@ def _integrity(status: StoreStatus, verification: Verification | None, name: str
             " it would take more memory than was allowed. Contradicted: the stored bounds are wrong."
         )
     title = "The store is complete, and every file is what it was when it was written"
-    return Notice(page.SOUND, title, tuple(items)) if sound else page.Bullets(tuple(items))
+    return Notice(SOUND, title, tuple(items)) if sound else Bullets(tuple(items))
 
 
 def _pictures(study: Study, choices: Mapping[Target, tuple[NoiseChoice, ...]]) -> list[tuple[Block, ...]]:
@@ -221,14 +225,14 @@ def _pictures(study: Study, choices: Mapping[Target, tuple[NoiseChoice, ...]]) -
     others: list[tuple[Block, ...]] = []
     judged: list[tuple[Target | None, Sequence[NoiseChoice]]] = [*choices.items()] or [(None, ())]
     for target, found in judged:
-        curves = pictures.curves_of(study, found)
+        bounds = pictures.bounds_of(study, found)
         near = rounds[-1] if target is None else min(rounds, key=lambda r: abs(r - target.compositions))
         # No target is marked among bounds at another number of rounds.
         marked = target if target is not None and near == target.compositions else None
-        graphs.append((pictures.epsilon_delta(curves, near, marked),))
+        graphs.append((pictures.epsilon_delta(bounds, near, marked),))
         if target is not None:
             others.append(tuple(pictures.over_noise(study, found, target)))
         if len(rounds) > 1:
             middle = epsilon[len(epsilon) // 2] if target is None else target.epsilon
-            others.append((pictures.over_rounds(curves, middle),))
+            others.append((pictures.over_rounds(bounds, middle),))
     return [*graphs, *others]

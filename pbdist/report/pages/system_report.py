@@ -5,32 +5,42 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from string import ascii_uppercase
 from typing import Any, TypeVar
 
 import numpy as np
+from xarray import Dataset
 
 from pbdist.bounds.delta import privacy_bounds
 from pbdist.errors import PbdistError, PrecisionWarning
 from pbdist.mechanisms import Gaussian, Laplace, Pair
 from pbdist.mechanisms.noisy_count import SHIFT_INSIDE
 from pbdist.provenance import provenance
-from pbdist.report.pages import document as page
 from pbdist.report.pages.answers import messages_in_words
-from pbdist.report.pages.document import Block, Bullets, Command, Document, Heading, Paragraph, command, named, plain
-from pbdist.report.pages.pictures import Curves, epsilon_delta
+from pbdist.report.pages.document import (
+    NOTE,
+    Block,
+    Bullets,
+    Command,
+    Document,
+    Heading,
+    Notice,
+    Paragraph,
+    Table,
+    command,
+)
+from pbdist.report.pages.pictures import epsilon_delta
 from pbdist.report.pages.words import assumed, explained, meaning, parameters, software, target_in_words
 from pbdist.results import Bracket, Verdict
 from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.sizing.families import CountNoise
-from pbdist.sizing.sized import SizedNoise
+from pbdist.sizing.sized import Answer, SizedNoise, answers_sheet
 from pbdist.sizing.systems import NoisyCounts, System, SystemTarget, judge, size_system
 
 #: The name of `SizedNoise.scale` where it is no scale.
 _AMOUNTS = {"Poisson": "mean", "RandomizedResponse": "lie probability", "KaryRandomizedResponse": "lie probability"}
 _NOISES: tuple[CountNoise, ...] = (Laplace, Gaussian)
-#: Of a picture: curves, points and relative width of each, and letters of a legend.
-_MAX_CURVES, _POINTS, _WIDTH, _LETTERS = 4, 25, 0.1, 30
+#: Of a picture: curves, and points and relative width of each.
+_MAX_CURVES, _POINTS, _WIDTH = 4, 25, 0.1
 
 _Value = TypeVar("_Value")
 
@@ -87,7 +97,7 @@ class _Answers:
         try:
             return compute()
         except PbdistError as error:
-            self.problems.append(f"{subject}: {plain(str(error))}")
+            self.problems.append(f"{subject}: {error}")
             return None
 
     def sizes(self, target: SystemTarget) -> Iterator[_Size]:
@@ -106,8 +116,8 @@ class _Answers:
             if found is not None:
                 yield _Size(kind.__name__, reading, found)
 
-    def published_settings(self, target: SystemTarget) -> Iterator[tuple[str, str, Pair]]:
-        """Yield name, reading and pair of the noise that was published for the rounds of a target, or for any."""
+    def published_settings(self, target: SystemTarget) -> Iterator[tuple[str, str, str, Pair]]:
+        """Yield name, origin, reading and pair of the noise that was published for the rounds of a target, or any."""
         for setting in self.system.settings:
             amounts = parameters(setting.mechanisms[0].canonical())
             if setting.noise is not None:
@@ -115,7 +125,7 @@ class _Answers:
                 amounts = f"{setting.noise.__name__} noise, {_amounts(scale, mean)}"
             if setting.compositions in (None, target.compositions):
                 for reading, pair in zip(self.readings, setting.mechanisms, strict=True):
-                    yield f"{plain(setting.name)} ({amounts}; {plain(setting.origin)})", reading, pair
+                    yield f"{setting.name} ({amounts})", setting.origin, reading, pair
 
     def published(self, target: SystemTarget) -> Iterator[str]:
         """Yield the verdicts on published noise, under each reading."""
@@ -123,10 +133,12 @@ class _Answers:
         settings = [*self.published_settings(target)]
         if settings:
             self.progress(f"judging published noise: {len(settings)} settings, {target.compositions:,} rounds")
-        for name, reading, pair in settings:
+        for name, origin, reading, pair in settings:
             bracket = self.try_to(f"{name}, {target_in_words(target)}", lambda: judge(pair, target))  # noqa: B023
             if bracket is not None:
-                found.setdefault(name, {}).setdefault(bracket.verdict(target.delta), []).append((reading, bracket))
+                found.setdefault(f"{name}, {origin}", {}).setdefault(bracket.verdict(target.delta), []).append(
+                    (reading, bracket)
+                )
         for name, verdicts in found.items():
             parts = []
             for verdict, brackets in verdicts.items():
@@ -137,18 +149,18 @@ class _Answers:
                 parts.append(f"{verdict.value}{under}, δ is {words.get(verdict, f'{lower} to {upper}')}")
             yield f"Published: {name}: {'; '.join(parts)}."
 
-    def curves(self, target: SystemTarget, sizes: Sequence[_Size]) -> Curves:
+    def curves(self, target: SystemTarget, sizes: Sequence[_Size]) -> dict[str, Dataset]:
         """Return bounds of sized and published noise over ε, under the protocol's own reading."""
         pairs = [(str(one), one.found.printed.meets.mechanism) for one in sizes if one.reading == self.own]
-        pairs += [(name, pair) for name, reading, pair in self.published_settings(target) if reading == self.own]
+        pairs += [(name, pair) for name, _, reading, pair in self.published_settings(target) if reading == self.own]
         grid = np.linspace(0.0, 2.0 * target.epsilon or 1.0, _POINTS)
         options: Any = {"compositions": target.compositions, "epsilon": grid, "tolerance": _WIDTH}
-        drawn: dict[str, tuple[Any, str]] = {}
-        for letter, (name, pair) in zip(ascii_uppercase, pairs[:_MAX_CURVES], strict=False):
-            self.progress(f"drawing {len(drawn) + 1} of {len(pairs[:_MAX_CURVES])}, {target.compositions:,} rounds")
+        drawn: dict[str, Dataset] = {}
+        for number, (name, pair) in enumerate(pairs[:_MAX_CURVES], 1):
+            self.progress(f"drawing {number} of {len(pairs[:_MAX_CURVES])}, {target.compositions:,} rounds")
             source = self.try_to(f"{name}, not drawn", lambda: privacy_bounds(pair, **options))  # noqa: B023
-            label = f"{letter}: {name.partition(' (')[0].partition(' noise of')[0]}"
-            drawn[label[:_LETTERS]] = source, f"{letter}: {name}"
+            if source is not None:
+                drawn[name] = source
         return drawn
 
 
@@ -171,26 +183,25 @@ def system_report(
     found = _Answers(system, tolerance, store, progress)
     blocks: list[Block] = []
     graphs: list[Block] = []
-    every: list[_Size] = []
+    pairs: list[Pair] = []
     with warnings.catch_warnings():
         # The page says how wide bounds are.
         warnings.simplefilter("ignore", PrecisionWarning)
         for number, target in enumerate(targets, 1):
             progress(f"target {number} of {len(targets)}: {target_in_words(target)}")
             sizes = [*found.sizes(target)]
-            every += sizes
+            pairs += [one.found.printed.meets.mechanism for one in sizes]
             blocks += [*_answers(found.own, target, sizes), Bullets(tuple(found.published(target)))]
             if drawn:
                 graphs.append(epsilon_delta(found.curves(target, sizes), target.compositions, target))
     if found.problems:
-        blocks.insert(0, page.Notice(page.NOTE, "Not every question has an answer", tuple(found.problems)))
-    pairs = [system.settings[0].mechanisms[0]] if system.settings else []
-    pairs += [one.found.printed.meets.mechanism for one in every]
+        blocks.insert(0, Notice(NOTE, "Not every question has an answer", tuple(found.problems)))
+    pairs = [setting.mechanisms[0] for setting in system.settings] + pairs
     forms = [pair.canonical() for pair in pairs[:1]]
     blocks += [
         *graphs[:1],
         Heading("What it means"),
-        Paragraph(f"{meaning(targets)} {_order(every)}"),
+        Paragraph(meaning(targets)),
         *assumed(forms, readings=[reading for reading in found.readings if reading]),
         Heading("Integrity"),
         *_integrity(system, targets, tolerance, store, file),
@@ -198,46 +209,27 @@ def system_report(
         Bullets((f"Made with {software(provenance())}.", *_origins(system, targets))),
     ]
     appendix = [("More pictures", tuple(graphs[1:])), ("What was studied", (_observed(system), *explained(forms)))]
-    about = f"{plain(system.description)} Sized with certified bounds on δ(ε), by pbdist."
+    about = f"{system.description} Sized with certified bounds on δ(ε), by pbdist."
     sections = tuple(section for section in appendix if section[1])
-    return Document(f"Noise for {named(system.name)}", about, tuple(blocks), sections, whole=not found.problems)
+    return Document(f"Noise for {system.name}", about, tuple(blocks), sections, whole=not found.problems)
 
 
 def _answers(own: str, target: SystemTarget, sizes: Sequence[_Size]) -> Iterator[Block]:
-    """Yield the answer to a target: the fewest messages under the protocol's own reading, then the rest."""
+    """Yield the answer to a target: the fewest messages under the protocol's own reading, then all sizes in a table."""
     ordered = sorted(sizes, key=lambda one: (one.reading != own, one.messages or 0.0))
-    first = [one for one in ordered if one.reading == own]
-    lead = f"No noise was found that meets {target_in_words(target)}."
-    if first:
-        best = first[0]
-        fewest = ", the fewest of the noises that were sized under this reading" if len(first) > 1 else ""
+    if not ordered or ordered[0].reading != own:
+        yield Paragraph(f"No noise was found that meets {target_in_words(target)}.", lead=True)
+    else:
+        best = ordered[0]
+        several = sum(one.reading == own for one in ordered) > 1
+        fewest = ", the fewest of the noises that were sized under this reading" if several else ""
         messages = "" if best.messages is None else f" It takes {messages_in_words(best.messages)}{fewest}."
         lead = f"{best} meets {target_in_words(target)}; {best.less} noise is refuted.{messages}"
-    yield Paragraph(lead, lead=True)
-    items = []
-    for one in ordered:
-        meets, refuted = one.found.printed.meets, one.found.printed.refuted
-        messages = "" if one.messages is None or len(ordered) == 1 else f", with {messages_in_words(one.messages)}"
-        items.append(
-            f"{one} meets the target{messages}: δ is at most {rounded_up(meets.bound)};"
-            f" {_amounts(refuted.scale, refuted.mean, one.kind)}, {one.less}, is refuted: δ is at least"
-            f" {rounded_down(refuted.bound)}."
-        )
-    yield Bullets(tuple(items))
-
-
-def _order(sizes: Sequence[_Size]) -> str:
-    """Return what is proved of less noise than the refuted one."""
-    sentences = []
-    if any(one.found.ordered for one in sizes):
-        sentences.append("Every scale below a refuted one is refuted too: more noise provably hides at least as much.")
-    counts = sorted({len(one.found.scanned) for one in sizes if not one.found.ordered})
-    if counts:
-        sentences.append(
-            "For this noise no order is proved: less of it is not known to be worse. Beside the refuted noise"
-            f" {' or '.join(map(str, counts))} other smaller ones were refuted, each by a bound of its own."
-        )
-    return " ".join(sentences)
+        yield Paragraph(lead, lead=True)
+    if ordered:
+        answers = [Answer(target, None, one.found, f"{one.kind} {one.reading}".strip()) for one in ordered]
+        sheet = answers_sheet("", answers)
+        yield Table(f"Noise that meets the target, and less that is refuted. {' '.join(sheet.notes)}", sheet)
 
 
 def _integrity(
@@ -259,8 +251,8 @@ def _integrity(
 
 
 def _origins(system: System, targets: Sequence[SystemTarget]) -> Iterator[str]:
-    yield from (f"Target {target_in_words(target)}: {plain(target.origin)}." for target in targets)
-    yield from (f"Source: {plain(source)}" for source in system.sources)
+    yield from (f"Target {target_in_words(target)}: {target.origin}." for target in targets)
+    yield from (f"Source: {source}" for source in system.sources)
 
 
 def _observed(system: System) -> Block:

@@ -7,7 +7,7 @@ from typing import Any
 from pbdist.mechanisms import MECHANISMS, Form, described, parameters_of
 from pbdist.mechanisms.columns import is_composite
 from pbdist.mechanisms.texts import composite_text
-from pbdist.report.pages.document import Block, Bullets, Column, Heading, Paragraph, Table, epsilon_text, named, plain
+from pbdist.report.pages.document import Block, Bullets, Heading, Paragraph, epsilon_text, text_table
 from pbdist.rounding import exact
 from pbdist.study import Target
 from pbdist.study.spec import exponential
@@ -62,7 +62,7 @@ def _found(form: JsonValue, key: str, skipped: Container[str] = ()) -> set[str]:
 def parameters(form: Mapping[str, JsonValue], hidden: Container[str] = ()) -> str:
     """Return the parameters of a canonical form in words, but `hidden` ones; those of composites are shortened."""
     if is_composite(MECHANISMS[form["mechanism"]]):
-        return named(composite_text(form))
+        return composite_text(form)
     return ", ".join(_values(form, hidden))
 
 
@@ -85,7 +85,7 @@ def _values(form: Mapping[str, JsonValue], hidden: Container[str] = ()) -> Itera
 
 def _number(value: JsonValue) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return named(str(value))
+        return str(value)
     if isinstance(value, float):
         return exact(value)
     return str(value) if abs(value) < 10**15 else f"{Decimal(value):.6e}"
@@ -99,8 +99,8 @@ def explained(forms: Sequence[Mapping[str, JsonValue]]) -> Iterator[Block]:
         for name, one in parameters_of(MECHANISMS[kind]).items():
             found.setdefault(name, {})[kind] = one.described
     if found:
-        rows = tuple((name, described(of_kinds)) for name, of_kinds in found.items())
-        yield Table("Parameters and their units", (Column("parameter"), Column("meaning, unit")), rows)
+        rows = ((name, described(of_kinds)) for name, of_kinds in found.items())
+        yield text_table("Parameters and their units", ("parameter", "meaning, unit"), rows)
 
 
 def _kinds(forms: Sequence[Mapping[str, JsonValue]]) -> list[str]:
@@ -137,5 +137,5 @@ def assumed(forms: Sequence[Mapping[str, Any]], neighbours: str = "", readings: 
 def software(found: Mapping[str, JsonValue]) -> str:
     """Return the versions of `provenance` in a line."""
     names = ("pbdist", "python", "numpy", "scipy", "zarr")
-    versions = [f"{name} {plain(str(found[name]))}" for name in names if found.get(name)]
-    return ", ".join([*versions, f"git revision of pbdist {plain(str(found.get('git_revision') or 'not known'))}"])
+    versions = [f"{name} {found[name]}" for name in names if found.get(name)]
+    return ", ".join([*versions, f"git revision of pbdist {found.get('git_revision') or 'not known'}"])

@@ -12,18 +12,22 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from pbdist.errors import MissingDependencyError
-from pbdist.report.pages.document import BREAK, Document, Picture, broken
+from pbdist.errors import MissingDependencyError, printable
+from pbdist.report.pages.document import Document, Picture
 
 #: All that Markdown or HTML may read as more than a letter; ``_`` between letters is none.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&@:])")
 #: What GitHub makes a link of without any sign, and what begins a list, a heading or a quotation.
 _LINK, _START = re.compile(r"\b(www)\.", re.IGNORECASE), re.compile(r"^(\d+(?=[.)](?:\s|$))|(?=[-=]))(.)")
 
+#: A zero-width space: a line of a PDF may break there, as it may after every 14 letters of a long word.
+_BREAK = "\u200b"
+_LONG, _PIECE = re.compile(r"\S{25,}"), re.compile(r".{1,14}")
+
 
 def written_html(document: Document) -> str:
     """Return the page, which needs no other file, no network and no script; the same document gives the same text."""
-    return _rendered("page.html", _html, document=document, source=_source)
+    return _rendered("page.html", escape, document=document, source=_source)
 
 
 def written_markdown(document: Document, pictures: Sequence[str]) -> str:
@@ -49,10 +53,10 @@ def written_typst(document: Document) -> str:
 
 
 def _rendered(template: str, written: Callable[[str], Markup], **names: Any) -> str:
-    """Return a filled template, in which `written` has written every text that is not marked as safe."""
+    """Return a filled template, in which `written` has written every text that is not marked as safe, as it is seen."""
 
     def finalize(value: object) -> object:
-        return written(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+        return written(printable(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
 
     environment = Environment(
         loader=PackageLoader("pbdist.report.pages"),
@@ -63,11 +67,6 @@ def _rendered(template: str, written: Callable[[str], Markup], **names: Any) -> 
         lstrip_blocks=True,
     )
     return environment.get_template(template).render(**names)
-
-
-def _html(text: str) -> Markup:
-    """Return visible text; a long word may break."""
-    return escape(broken(text)).replace(BREAK, Markup("<wbr>"))
 
 
 def _source(picture: Picture) -> str:
@@ -87,19 +86,19 @@ def _fence(text: str) -> Markup:
 
 
 def _typst(text: str) -> Markup:
-    return _literal(broken(text))
+    """Return text as a string literal, in which long words may break."""
+    return _literal(_LONG.sub(lambda word: _BREAK.join(_PIECE.findall(word[0])), text))
 
 
 def _literal(text: str) -> Markup:
     """Return a string literal; JSON escapes quotes and backslashes as Typst does, and no other character is special."""
-    whole = "".join(letter if letter.isprintable() or letter == BREAK else " " for letter in text)
-    return Markup(json.dumps(whole, ensure_ascii=False))  # noqa: S704 -- a literal
+    return Markup(json.dumps(text, ensure_ascii=False))  # noqa: S704 -- a literal
 
 
 def _line(text: str) -> Markup:
     """Return a command line, which may break anywhere."""
-    return _literal(BREAK.join(text))
+    return _literal(_BREAK.join(printable(text)))
 
 
 def _drawing(picture: Picture) -> Markup:
-    return _literal(picture.data.decode())
+    return _literal(printable(picture.data.decode()))

@@ -2,10 +2,8 @@
 
 from pbdist.report.plots.bounds import compositions, epsilon_delta
 from pbdist.report.plots.compare import compare
-from pbdist.report.plots.losses import losses
 from pbdist.report.plots.noise import noise
 from pbdist.report.plots.tradeoff import tradeoff
 from pbdist.report.plots.training import training
-from pbdist.report.sheet import svg_of
 
-__all__ = ["compare", "compositions", "epsilon_delta", "losses", "noise", "svg_of", "tradeoff", "training"]
+__all__ = ["compare", "compositions", "epsilon_delta", "noise", "tradeoff", "training"]

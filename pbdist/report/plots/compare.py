@@ -10,7 +10,7 @@ from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.query import noise_choices
 from pbdist.report.plots import frame
 from pbdist.report.plots.bounds import bounds_at, curves_of
-from pbdist.report.plots.frame import LN10, LOWEST, counted
+from pbdist.report.plots.frame import LOWEST, counted
 from pbdist.report.plots.noise import over_amounts, picked
 from pbdist.report.plots.selection import MAX_CURVES, Curve, Sources, StoredSetting, chosen, named, opened
 from pbdist.types import FloatArray
@@ -57,7 +57,7 @@ def compare(
     Returns
     -------
     matplotlib.axes.Axes
-        Over ε the vertical axis holds log10 of the ratio, over noise the horizontal one log10 of δ.
+        Over ε the vertical axis holds the ratio, over noise the horizontal one δ.
     """
     if over not in ("epsilon", "noise"):
         raise InvalidInputError(f"over: expected 'epsilon' or 'noise', got {shown(over)}")
@@ -85,7 +85,7 @@ def _ratios(
     if first is None:
         raise InvalidInputError(f"reference: expected one of {'; '.join(labels)}, got {shown(reference)}")
     axes, title, _, notes = frame.begin(curves, axes)
-    axes.axhline(0.0, color="black", linewidth=1.0, linestyle="--", label=f"{labels[first]} (the reference)")
+    axes.axhline(1.0, color="black", linewidth=1.0, linestyle="--", label=f"{labels[first]} (the reference)")
     faint = unknown = 0
     ratios = []
     for row, (one, label) in enumerate(zip(curves, labels, strict=True)):
@@ -102,16 +102,14 @@ def _ratios(
         hidden = np.minimum(upper, most) < end
         nothing = np.isneginf(low) & np.isposinf(high) & ~hidden
         faint, unknown = faint + int(hidden.sum()), unknown + int(nothing.sum())
-        low, high = (np.where(hidden | nothing, np.nan, side) / LN10 for side in (low, high))
+        low, high = (np.where(hidden | nothing, np.nan, np.exp(side)) for side in (low, high))
         ratios += [low, high]
         frame.draw_points(axes, epsilon, low, high, label)
-    values = np.concatenate([*ratios, [0.0]])
-    values = values[np.isfinite(values)]
+    values = np.concatenate([*ratios, [1.0]])
+    values = values[np.isfinite(values) & (values > 0.0)]
     if values.size < 2:
         raise OffGridError("bounds: expected ratios to draw, got none: no δ of the reference is known and above 0")
-    spare = max(0.04 * float(np.ptp(values)), 0.01)
-    axes.set_ylim(float(values.min()) - spare, float(values.max()) + spare)
-    frame.decimal_axis(axes)
+    frame.wide_axis(axes, values, "y")
     frame.wide_axis(axes, np.concatenate([one.places for one in curves]), ratio=30.0)
     if unknown:
         notes.append(f"{counted(unknown, 'ratio')} not drawn, of which no bound is known")
@@ -151,8 +149,8 @@ def _noise_needed(
     ends = float(drawn.min()) - spare, min(0.0, float(drawn.max()) + spare)
     for one, label in zip(curves, labels, strict=True):
         _draw_stairs(axes, one, label or title, ends)
-    frame.decimal_axis(axes, "x")
-    axes.set_xlim(ends[0] / LN10, ends[1] / LN10)
+    axes.set_xscale("log")
+    axes.set_xlim(*map(math.exp, ends))
     frame.wide_axis(axes, np.concatenate([one.places for one in curves]), "y")
     faint = int(sum((one.upper < ends[0]).sum() for one in curves))
     if faint:
@@ -170,13 +168,14 @@ def _draw_stairs(axes: "Axes", curve: Curve, label: str, ends: tuple[float, floa
     values = np.concatenate((curve.upper, curve.lower, ends))
     places = np.unique(np.clip(values[~np.isnan(values)], *ends))
     meets, refuted = needed_noise(curve.places, curve.lower, curve.upper, places)
-    style = frame.style_of(axes)
-    at = places / LN10
     # Where the line starts and where it falls.
-    marks = np.flatnonzero(np.isfinite(meets) & (np.diff(np.nan_to_num(meets, nan=-1.0), prepend=-2.0) != 0.0))
-    axes.plot(at, meets, drawstyle="steps-post", label=label, markevery=marks.tolist(), **style)
-    axes.plot(at, refuted, drawstyle="steps-post", color=style["color"], linewidth=0.7)
-    axes.fill_between(at, refuted, meets, step="post", color=style["color"], alpha=0.15, linewidth=0.0)
+    marks = 2 * np.flatnonzero(np.isfinite(meets) & (np.diff(np.nan_to_num(meets, nan=-1.0), prepend=-2.0) != 0.0))
+    at = np.repeat(np.exp(places), 2)[1:]
+    meets, refuted = (np.repeat(stairs, 2)[:-1] for stairs in (meets, refuted))
+    style = frame.style_of(axes)
+    axes.plot(at, meets, label=label, markevery=marks.tolist(), **style)
+    axes.plot(at, refuted, color=style["color"], linewidth=0.7)
+    axes.fill_between(at, refuted, meets, color=style["color"], alpha=0.15, linewidth=0.0)
 
 
 def needed_noise(

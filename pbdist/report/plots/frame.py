@@ -19,7 +19,6 @@ from pbdist.types import COMPOSITIONS, DIRECTION, BoolArray, FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LN10 = math.log(10.0)
 #: A δ below which nothing is drawn, unless `lowest` says so.
 LOWEST = 1e-40
 GUIDE = "lines between points guide the eye and are no bounds"
@@ -140,20 +139,8 @@ def style_of(axes: "Axes") -> dict[str, Any]:
     }
 
 
-def decimal_axis(axes: "Axes", which: str = "y") -> None:
-    """Make an axis one of decimal logarithms, with the numbers themselves at its ticks."""
-    from matplotlib.ticker import FuncFormatter, NullLocator  # noqa: PLC0415 -- an optional package
-
-    from pbdist.report.plots.decades import DecadeLocator, decade_text  # noqa: PLC0415 -- imports matplotlib
-
-    axis: Any = getattr(axes, f"{which}axis")
-    axis.set_major_locator(DecadeLocator(8 if which == "y" else 5))
-    axis.set_major_formatter(FuncFormatter(decade_text))
-    axis.set_minor_locator(NullLocator())
-
-
 def wide_axis(axes: "Axes", values: Any, which: str = "x", *, ratio: float = 8.0, base: float = 10.0) -> None:
-    """Make an axis logarithmic, with plain numbers at few ticks, where its positive values vary much."""
+    """Make an axis logarithmic where its positive values vary by more than `ratio`, with plain numbers within 10^6."""
     numbers = np.asarray(values, dtype=np.float64)
     numbers = numbers[np.isfinite(numbers)]
     if not numbers.size or float(numbers.min()) <= 0.0 or float(numbers.max()) <= ratio * float(numbers.min()):
@@ -161,35 +148,29 @@ def wide_axis(axes: "Axes", values: Any, which: str = "x", *, ratio: float = 8.0
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415 -- an optional package
 
     getattr(axes, f"set_{which}scale")("log", base=base)
+    span = float(numbers.max() / numbers.min())
+    if span > 1e6:
+        return
     axis: Any = getattr(axes, f"{which}axis")
-    low, high = sorted(axis.get_view_interval())
-    subs = (1.0, 2.0, 5.0) if base == 10.0 and high < 100.0 * max(low, 1e-300) else (1.0,)
-    axis.set_major_locator(LogLocator(base=base, subs=subs, numticks=7))
-
-    def text(x: float, _: int) -> str:
-        if base == 2.0 and high > 4096.0:
-            return f"$2^{{{math.log2(x):g}}}$"
-        return f"{x:,.0f}" if 1e3 <= x < 1e9 else f"{x:.3g}"
-
-    axis.set_major_formatter(FuncFormatter(text))
+    axis.set_major_locator(LogLocator(base=base, subs=(1.0, 2.0, 5.0) if span < 100.0 and base == 10.0 else (1.0,)))
+    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}" if x >= 1e3 else f"{x:.3g}"))
     axis.set_minor_formatter(NullFormatter())
 
 
-def draw_points(axes: "Axes", places: Any, low: FloatArray, high: FloatArray, label: str) -> dict[str, Any]:
+def draw_points(axes: "Axes", places: Any, low: FloatArray, high: FloatArray, label: str) -> None:
     """Draw bounds at single places: markers at upper bounds, bars down to lower ones, thin lines between; gaps stay.
 
-    A lower bound of -inf is a bar down to the end of the axis, one without an upper bound an arrow.
+    Without an upper bound there is an arrow at the lower one.
     """
     style = style_of(axes) | ({"markersize": 2.5} if len(places) > 24 else {})
-    drawn, known = (np.where(np.isfinite(values), values, np.nan) for values in (high, low))
-    # What is missing is not a number, so that the line has a gap.
+    drawn = np.where(np.isfinite(high) & (high > 0.0), high, np.nan)
     axes.plot(places, drawn, label=label, **style, linewidth=0.7)
-    axes.vlines(places, np.where(np.isneginf(low), drawn - 1e6, known), drawn, color=style["color"], linewidth=1.2)
-    axes.plot(places, known, linestyle="none", marker="_", markersize=7.0, color=style["color"])
-    endless = np.where(np.isposinf(high), known, np.nan)
-    if np.isfinite(endless).any():
-        axes.plot(places, endless, linestyle="none", marker=r"$\uparrow$", markersize=9.0, color=style["color"])
-    return style
+    axes.vlines(places, low, drawn, color=style["color"], linewidth=1.2)
+    ends = np.where(low > 0.0, low, np.nan)
+    axes.plot(places, ends, linestyle="none", marker="_", markersize=7.0, color=style["color"])
+    if np.isposinf(high).any():
+        arrows = np.where(np.isposinf(high), ends, np.nan)
+        axes.plot(places, arrows, linestyle="none", marker=r"$\uparrow$", markersize=9.0, color=style["color"])
 
 
 def finish(axes: "Axes", *title: str, x: str, y: str, notes: Iterable[str], legend: bool | None = None) -> None:
@@ -241,35 +222,31 @@ def take_notes(axes: "Axes") -> tuple[str, ...]:
     return tuple(note for text in found for note in text.notes)
 
 
-def show_decades(
-    axes: "Axes", upper: Sequence[FloatArray], lower: Sequence[FloatArray], lowest: float = 0.0
+def delta_axis(
+    axes: "Axes", upper: Sequence[FloatArray], lower: Sequence[FloatArray], lowest: float = LOWEST
 ) -> list[str]:
-    """Make the vertical axis one of δ, given natural logarithms of bounds; return notes on what it does not show.
+    """Make the vertical axis one of δ for curves that are still to be drawn; return notes on what it does not show.
 
-    It shows all upper bounds above `lowest`, or all if a whole curve lies below, and lower bounds close to them.
+    It shows all upper bounds from `lowest` on, or all if a whole curve lies below, and lower bounds close to them.
     """
     if not 0.0 <= lowest < 1.0:
         raise InvalidInputError(f"lowest: expected a δ from 0 to below 1, got {shown(lowest)}")
-    end = math.log10(lowest) if lowest else -np.inf
-    decimal_axis(axes)
-    tops = [float(values[np.isfinite(values)].max()) / LN10 for values in upper if np.isfinite(values).any()]
-    highs, lows = (np.concatenate([*values, np.empty(0)]) / LN10 for values in (upper, lower))
-    nothing, count = int(np.isneginf(highs).sum()), highs.size
-    highs, lows = highs[np.isfinite(highs)], lows[np.isfinite(lows)]
-    notes = [f"δ is 0 at {nothing:,} of {count:,} points, which no axis of powers of ten has"] if nothing else []
-    if not highs.size:
-        highs = lows
+    earlier = axes.get_ylim() if axes.lines else ()
+    axes.set_yscale("log")
+    axes.set_autoscaley_on(False)
+    highs, lows = (np.concatenate([*values, np.empty(0)]) for values in (upper, lower))
+    nothing, count = int((highs == 0.0).sum()), highs.size
+    notes = [f"δ is 0, or below 1e-308, at {nothing:,} of {count:,} points"] if nothing else []
+    highs, lows = highs[highs > 0.0], lows[lows > 0.0]
     if not highs.size:
         return notes
-    drawn = np.maximum(highs, end) if tops and min(tops) > end else highs
-    low, high = float(drawn.min()), float(drawn.max())
+    tops = [values[values > 0.0].max() for values in upper if np.any(values > 0.0)]
+    bottom = float(max(highs.min(), lowest) if min(tops) > lowest else highs.min())
     if lows.size:
-        low = min(low, max(float(lows.min()), low - 2.0))
-    # At least three tenths of a decade.
-    spare = max(0.04 * (high - low), 0.15 - 0.5 * (high - low))
-    # δ is at most 1.
-    axes.set_ylim(low - spare, min(high + spare, 0.03 + max(high, 0.0)))
-    if np.any(highs < low - spare):
+        bottom = min(bottom, max(float(lows.min()), bottom / 100.0))
+    ends = [bottom / 1.4, min(1.4 * float(highs.max()), 1.1), *earlier]
+    axes.set_ylim(min(ends), max(ends))
+    if highs.min() < min(ends):
         notes.append(f"what lies below δ = {lowest:g} is not drawn")
     return notes
 
@@ -317,13 +294,6 @@ def one_amount(amounts: Sequence[str]) -> None:
     if len(kinds) != 1:
         found = "; ".join(kinds) or "none"
         raise InvalidInputError(f"mechanism: expected settings with one kind of amount, got {found}: choose one")
-
-
-def wide_note(curves: Sequence[Curve]) -> list[str]:
-    """Return how many answers of studies are wider than the tolerance."""
-    wide = sum(one.wide for one in curves)
-    where = "it lies" if wide == 1 else "they lie"
-    return [f"{counted(wide, 'answer')} wider than the tolerance: {where} between stored points"] if wide else []
 
 
 def width_note(log_lower: Sequence[FloatArray], log_upper: Sequence[FloatArray], lowest: float = -np.inf) -> list[str]:

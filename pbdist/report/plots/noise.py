@@ -1,6 +1,5 @@
 """Noise against δ at one target: what is proved to meet it, what is refuted, and what is undecided."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +10,11 @@ from pbdist.query import Study, Verdict
 from pbdist.query.noise_choice import NoiseChoice, TabulatedNoise, noise_choices
 from pbdist.query.stored import NOT_COMPUTED
 from pbdist.report.plots import frame
-from pbdist.report.plots.frame import LN10, LOWEST, equal_to
+from pbdist.report.plots.frame import LOWEST, equal_to
 from pbdist.report.plots.selection import Curve, opened
 from pbdist.report.sheet import LINES
 from pbdist.rounding import exact
-from pbdist.types import FloatArray
+from pbdist.study import Target
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,8 +53,8 @@ def noise(
     study
         ``pbdist.open_study(..)``.
     compositions, epsilon, exp_epsilon, delta
-        The target: r, one of ε in nats and e^ε, and δ. By default the largest stored r, the middle stored ε, and the
-        power of ten that divides the settings best; the title has them.
+        The target: r, one of ε in nats and e^ε, and δ. What is not given is that of the study's first target; without
+        one the largest stored r, the middle stored ε, and 1e-5.
     mechanism, **noise
         Which settings: a label, and parameters that are not the amount of noise; by default all. At most 4 groups that
         differ in more than their amount of noise are drawn.
@@ -65,15 +64,15 @@ def noise(
     study = opened(study)
     if delta is not None and not 0.0 < delta < 1.0:
         raise InvalidInputError(f"delta: expected a number between 0 and 1, got {shown(delta)}")
+    grid = study.spec.epsilon
+    middle = Target(compositions=max(study.spec.compositions), epsilon=grid[len(grid) // 2], delta=1e-5)
+    own = next(iter(study.spec.targets), middle)
     if epsilon is None and exp_epsilon is None:
-        epsilon = study.spec.epsilon[len(study.spec.epsilon) // 2]
-    r = max(study.spec.compositions) if compositions is None else compositions
+        epsilon = own.epsilon
+    r = own.compositions if compositions is None else compositions
+    delta = own.delta if delta is None else delta
     point: dict[str, Any] = {"compositions": r, "epsilon": epsilon, "exp_epsilon": exp_epsilon, "mechanism": mechanism}
-    found = noise_choices(study, **point, delta=0.5 if delta is None else delta)
-    if delta is None:
-        uppers = [one.upper for choice in found for one in choice.tried if 0.0 < one.upper < 1.0]
-        delta = min(0.1, 10.0 ** round(math.log10(float(np.median(uppers))))) if uppers else 1e-5
-        found = noise_choices(study, **point, delta=delta)
+    found = noise_choices(study, **point, delta=delta)
     choices = picked(found, noise, MAX_GROUPS)
     at = f"r = {r:,}, {equal_to('e^ε', exp_epsilon) if epsilon is None else equal_to('ε', epsilon)}"  # type: ignore[arg-type]
     gaps = study.gaps([one.cell for choice in choices for one in choice.tried if one.verdict is Verdict.MISSING])
@@ -108,7 +107,9 @@ def over_amounts(choice: NoiseChoice, **columns: str) -> Curve:
     )
     attained = not np.any(np.isnan(lower) & ~np.isnan(upper))
     about = {**columns, "mechanism": choice.label, **choice.fixed}
-    return Curve(about, amounts, _log(lower), _log(upper), "", attained, choice.adjacency)
+    with np.errstate(divide="ignore"):
+        logs = np.log(lower), np.log(upper)
+    return Curve(about, amounts, *logs, attained=attained, adjacency=choice.adjacency)
 
 
 def draw_choices(
@@ -129,55 +130,42 @@ def draw_choices(
     curves = [over_amounts(choice) for choice in choices]
     axes, title, labels, _ = frame.begin(curves, axes)
     labels = labels if len(choices) > 1 else [""]
+    uppers, lowers = ([np.exp(getattr(one, side)) for one in curves] for side in ("upper", "lower"))
+    frame.wide_axis(axes, [one.amount for one in tried])
+    hidden = frame.delta_axis(axes, [*uppers, np.array([delta])], lowers, lowest)
+    bottom = axes.get_ylim()[0]
+
+    def mark(settings: Sequence[TabulatedNoise], label: str, **style: Any) -> None:
+        """Mark settings at the bound that their verdict rests on; those with a smaller δ on the lower edge."""
+        if settings:
+            amounts, places = zip(*((one.amount, max(_place(one), bottom)) for one in settings), strict=True)
+            axes.plot(amounts, places, linestyle="none", label=label, clip_on=False, **style)
+
     for position, (choice, one, label) in enumerate(zip(choices, curves, labels, strict=True)):
         line = {"color": "0.45", "linestyle": LINES[position % len(LINES)], "linewidth": 0.8, "zorder": 1.0}
-        heights = _log(np.array(list(map(_place, choice.tried)))) / LN10
-        axes.plot(one.places, np.where(np.isneginf(heights), np.nan, heights), label=label or "_settings", **line)
-        low, high = (np.where(np.isneginf(side), np.nan, side) / LN10 for side in (one.lower, one.upper))
-        low = np.where(np.isneginf(one.lower), high - 1e3, low)
-        axes.vlines(one.places, low, high, color="0.35", linewidth=1.2)
+        places = np.array(list(map(_place, choice.tried)))
+        axes.plot(one.places, np.maximum(places, bottom), label=label or "_settings", **line)
+        axes.vlines(one.places, lowers[position], uppers[position], color="0.35", linewidth=1.2)
         if choice.smallest is not None:
             ring = {"markersize": 13.0, "markerfacecolor": "none", "markeredgecolor": "black"}
-            _mark(axes, [choice.smallest], "o", "_least" if position else "least noise that meets it", **ring)
+            mark([choice.smallest], "_least" if position else "least noise that meets it", marker="o", **ring)
     for verdict, (marker, colour, face, words) in _VERDICTS.items():
         style = {"color": colour, "markerfacecolor": face, "markersize": 6.0, "markeredgewidth": 1.6, "zorder": 3.0}
-        _mark(axes, [one for one in tried if one.verdict is verdict], marker, words, **style)
-    words = f"target: {equal_to('δ', delta)}"
-    axes.axhline(math.log10(delta), color="black", linewidth=1.0, linestyle="--", label=words)
+        mark([one for one in tried if one.verdict is verdict], words, marker=marker, **style)
+    axes.axhline(delta, color="black", linewidth=1.0, linestyle="--", label=f"target: {equal_to('δ', delta)}")
     notes = [_sentence(choice, label) for choice, label in zip(choices, labels, strict=True)]
-    missing = [(np.isnan([one.upper]), (gaps or {}).get(one.cell, NOT_COMPUTED)) for one in tried]
-    notes += frame.gap_notes(missing)
-    nothing = sum(_place(one) == 0.0 for one in tried)
-    if nothing:
-        notes.append(f"δ is 0 at {nothing:,} of {len(tried):,} settings, which are drawn on the lower edge")
-    notes += frame.setting_notes(labels, curves)
-    frame.wide_axis(axes, [one.amount for one in tried])
-    uppers = [np.where(np.isneginf(one.upper), np.nan, one.upper) for one in curves]
-    notes += frame.show_decades(axes, [*uppers, np.array([math.log(delta)])], [one.lower for one in curves], lowest)
+    notes += frame.gap_notes((np.isnan([one.upper]), (gaps or {}).get(one.cell, NOT_COMPUTED)) for one in tried)
+    edge = sum(_place(one) < bottom for one in tried)
+    if edge:
+        notes.append(f"{edge:,} of {len(tried):,} settings have a smaller δ, and are drawn on the lower edge")
+    notes += [*hidden, *frame.setting_notes(labels, curves)]
     frame.finish(axes, title, at, x=choices[0].what, y="δ, a probability", notes=notes, legend=True)
     return axes
-
-
-def _log(values: FloatArray) -> FloatArray:
-    with np.errstate(divide="ignore"):
-        return np.log(values)
 
 
 def _place(one: TabulatedNoise) -> float:
     """Return the bound that the verdict rests on."""
     return one.lower if one.verdict is Verdict.REFUTED else one.upper
-
-
-def _mark(axes: "Axes", settings: Sequence[TabulatedNoise], marker: str, words: str, **style: Any) -> None:
-    """Mark settings at the bound that their verdict rests on; those with a δ of 0 on the lower edge."""
-    for at_zero in (False, True):
-        drawn = [one for one in settings if (_place(one) == 0.0) is at_zero]
-        if drawn:
-            edge: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "clip_on": False} if at_zero else {}
-            places = [0.0 if at_zero else math.log10(_place(one)) for one in drawn]
-            label = words if drawn[0] is settings[0] else "_more"
-            amounts = [one.amount for one in drawn]
-            axes.plot(amounts, places, linestyle="none", marker=marker, label=label, **style, **edge)
 
 
 def _sentence(choice: NoiseChoice, label: str) -> str:

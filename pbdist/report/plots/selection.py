@@ -45,8 +45,6 @@ class Curve:
     adjacency: Adjacency = Adjacency.AS_STATED
     #: Whether the masses of its pair sum to 1, so that δ is at most 1 at e^ε = 0.
     exact_masses: bool = False
-    #: The number of answers that are wider than the tolerance.
-    wide: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +53,7 @@ class StoredSetting:
 
     #: Its parameters by the names of a store's columns; ``study`` where there are several sources.
     columns: Mapping[str, float | str]
-    #: The canonical form of the pair as JSON; empty where it is not known.
-    form: str
+    #: None where it is not known.
     pair: Pair | None
     #: ``both`` for the larger direction, or the names of the two.
     directions: tuple[str, ...]
@@ -67,9 +64,8 @@ class StoredSetting:
     log_upper: FloatArray
     #: Why points are missing; empty where none is.
     gap: str
-    #: The study and the number of its cell, if it is from one.
+    #: The study that it is from, if any.
     study: Study | None
-    cell: int
     adjacency: Adjacency
 
     @property
@@ -83,11 +79,10 @@ class StoredSetting:
         names = {"mechanism", *known_columns()}
         return {name: value for name, value in self.columns.items() if name in names}
 
-    def curve(self, places: Any, lower: FloatArray, upper: FloatArray, *, wide: int = 0, **columns: Any) -> Curve:
+    def curve(self, places: Any, lower: FloatArray, upper: FloatArray, **columns: Any) -> Curve:
         """Return a curve of its bounds; `columns` are more parameters of the curve."""
-        exact = bool(self.form) and "Histogram" not in self.form
-        known = self.gap, self.attained, self.adjacency, exact
-        return Curve({**self.columns, **columns}, places, lower, upper, *known, wide)
+        exact = self.pair is not None and "Histogram" not in str(self.pair.canonical())
+        return Curve({**self.columns, **columns}, places, lower, upper, self.gap, self.attained, self.adjacency, exact)
 
 
 def chosen(
@@ -96,9 +91,8 @@ def chosen(
     mechanism: str | None = None,
     noise: Mapping[str, Any] | None = None,
     direction: str = "both",
-    most: int = MAX_CURVES,
 ) -> list[StoredSetting]:
-    """Return the settings of sources that have a label and parameters, with their bounds: 1 to `most`."""
+    """Return the settings of sources that have a label and parameters, with their bounds: 1 to `MAX_CURVES`."""
     if direction not in ("both", "each"):
         raise InvalidInputError(f"direction: expected 'both' or 'each', got {shown(direction)}")
     sources = named(bounds)
@@ -115,11 +109,11 @@ def chosen(
     count = sum(rows.size for _, _, rows, _ in picked)
     if not count:
         raise missing or InvalidInputError("bounds: expected at least one noise setting, got none")
-    if count > most:
+    if count > MAX_CURVES:
         cells = ({name: values[rows] for name, values in columns.items()} for *_, rows, columns in picked)
         names = {name for one in cells for name in telling(one, len(one["mechanism"]))} - {"kind"}
         raise InvalidInputError(
-            f"mechanism: expected at most {most} settings in one plot, got {count}: choose by"
+            f"mechanism: expected at most {MAX_CURVES} settings in one plot, got {count}: choose by"
             f" {', '.join(sorted(names)) or 'another store'}"
         )
     return [
@@ -196,7 +190,6 @@ def _settings(
                 **({"study": name} if name else {}),
                 **{name: value for name, value in values.items() if is_set(value)},
             },
-            form=form,
             pair=pair,
             directions=("both",) if direction == "both" else tuple(map(str, full[DIRECTION].values)),
             compositions=full[COMPOSITIONS].values,
@@ -205,7 +198,6 @@ def _settings(
             log_upper=upper,
             gap=gaps.get(row, NOT_COMPUTED if np.isnan(upper).any() else ""),
             study=study,
-            cell=row,
             adjacency=_adjacency(source, row, str(columns["mechanism"][row]), pair),
         )
 

@@ -53,7 +53,5 @@ def test_a_choice_of_mechanisms_is_told(store):
 
 def test_a_file_that_would_be_too_large_is_refused_with_what_fits(store, monkeypatch):
     monkeypatch.setattr(export, "MAX_BYTES", 3_000)
-    with pytest.raises(
-        InvalidInputError, match=r"--export: expected at most 0 MiB of bounds.*--mechanism LABEL: .*counts"
-    ):
+    with pytest.raises(InvalidInputError, match=r"--export: expected at most 0 MiB of bounds.*--mechanism LABEL"):
         exported(Snapshot(str(store)))

@@ -12,7 +12,7 @@ from pbdist import DiscreteGaussian, Laplace, NoisyCount, RandomizedResponse
 from pbdist.mechanisms import MECHANISMS, at_least_as_noisy, noise_parameter, parameters_of
 from pbdist.mechanisms.columns import is_composite
 from pbdist.query import open_study
-from pbdist.report.pages.answers import noise_in_words, setting_in_words, shortened
+from pbdist.report.pages.answers import noise_in_words, shortened
 from pbdist.report.pages.document import epsilon_text
 from pbdist.report.pages.store_report import store_report
 from pbdist.report.pages.words import explained
@@ -42,46 +42,33 @@ def whole(finished_store):
     return store, *page_of(store, True, targets=(TARGET,))
 
 
-def test_every_bound_of_the_tables_is_the_stored_one_rounded_outwards(whole):
-    store, _, page = whole
-    study = open_study(store)
-    seen = 0
-    for cell in study.spec.cells:
-        (table,) = [rows for caption, rows in page.tables.items() if caption == setting_in_words(cell)]
-        for r, epsilon, lower, upper in table[1:]:
-            (exact,) = [value for value in study.spec.epsilon if epsilon_text(value) == epsilon]
-            found = study.delta(cell.pair, compositions=int(r.replace(",", "")), epsilon=exact)
-            _check(lower, upper, float(found.lower), float(found.upper))
-            seen += 1
-    assert seen == len(study.spec.cells) * len(study.spec.compositions) * len(study.spec.epsilon)
-
-
 def _check(lower, upper, low, high):
-    """Rounded outwards, and by no more than a unit of the sixth digit."""
+    """Bounds are rounded outwards, and by no more than a unit of the sixth digit."""
     assert Decimal(lower) <= Decimal(low)
     assert Decimal(upper) >= Decimal(high)
     assert float(lower) >= low * (1 - 1.1e-5)
     assert float(upper) <= high * (1 + 1.1e-5)
 
 
-def test_verdicts_follow_from_the_bounds(whole):
+CAPTION = "The least noise that meets the target, and the most that is refuted"
+
+
+def settings_of(page):
+    """The rows of the table of a target, by their mechanism, as dictionaries."""
+    (table,) = [rows for caption, rows in page.tables.items() if caption.startswith(CAPTION)]
+    return {row[0]: dict(zip(table[0], row, strict=True)) for row in table[1:]}
+
+
+def test_the_table_of_a_target_follows_from_the_bounds(whole):
     store, _, page = whole
     study = open_study(store)
-    (table,) = [rows for caption, rows in page.tables.items() if caption.startswith("Noise settings and")]
-    assert len(table) == 1 + len(study.spec.cells)
-    verdicts = set()
-    for cell, (name, lower, upper, verdict) in zip(study.spec.cells, sorted(table[1:], key=_order(study)), strict=True):
-        assert name == setting_in_words(cell)
-        found = study.delta(cell.pair, compositions=4, exp_epsilon=2.0)
-        _check(lower, upper, float(found.lower), float(found.upper))
-        assert verdict == ("meets" if found.upper <= 0.2 else "refuted" if found.lower > 0.2 else "undecided")
-        verdicts.add(verdict)
-    assert {"meets", "refuted"} <= verdicts
-
-
-def _order(study):
-    names = [setting_in_words(cell) for cell in study.spec.cells]
-    return lambda row: names.index(row[0])
+    rows = settings_of(page)
+    found = study.delta("Laplace", scale=[2.0, 3.0, 5.0], compositions=4, exp_epsilon=2.0)
+    assert (found.upper <= 0.2).all()
+    assert float(rows["Laplace"]["meets with"]) == 2.0
+    _check("0", rows["Laplace"]["δ upper"], 0.0, float(found.upper[0]))
+    assert rows["Laplace"]["meets"] == "3"
+    assert sum(int(row["meets"]) + int(row["refuted"]) for row in rows.values()) == len(study.spec.cells)
 
 
 ONE = TINY[: TINY.index("  - kind: Rand")] + TINY[TINY.index("method:") :]
@@ -183,7 +170,7 @@ def test_the_same_store_gives_the_same_bytes(whole, tmp_path):
 def test_without_a_goal_the_page_says_so(tiny_store):
     made, page = page_of(tiny_store)
     assert "No target was given" in page.text
-    assert not any(caption.startswith("Noise settings and") for caption in page.tables)
+    assert not any(caption.startswith(CAPTION) for caption in page.tables)
     assert made.whole
 
 
@@ -214,13 +201,12 @@ def test_a_damaged_file_is_said_first_and_shown_as_no_number_nor_curve(store_cop
     told = "".join(page.alarms)
     assert "1 file of this store is damaged" in told
     assert bounds_file(cell) in told
-    rows = page.tables[setting_in_words(open_study(store).spec.cells[cell])][1:]
-    assert {tuple(row[2:4]) for row in rows} == {("not computed", "not computed")}
+    assert [row["not computed"] for row in settings_of(page).values()].count("1") == 1
     assert page.text.index("is damaged") < page.text.index("after 4 rounds")
     if not flipped:
-        drawn = " ".join(picture.description for picture in made.pictures)
-        assert "Laplace (scale 3, sensitivity 1)" in drawn
-        assert "Laplace (scale 2, sensitivity 1)" not in drawn
+        drawn = " ".join(picture.curves for picture in made.pictures)
+        assert "Laplace, scale 3" in drawn
+        assert "Laplace, scale 2" not in drawn
 
 
 def test_an_incomplete_store_says_what_is_missing(store_copy):
@@ -230,11 +216,7 @@ def test_an_incomplete_store_says_what_is_missing(store_copy):
     assert not made.whole
     assert "not complete: 1 of 6 noise settings are missing" in page.alarms[0]
     assert "Laplace(scale=5" in page.alarms[0]
-    assert {tuple(row[2:4]) for row in page.tables[setting_in_words(open_study(store).spec.cells[2])][1:]} == {
-        ("not computed", "not computed")
-    }
-    (table,) = [rows for caption, rows in page.tables.items() if caption.startswith("Noise settings and")]
-    assert [row[3] for row in table].count("not computed") == 1
+    assert settings_of(page)["Laplace"]["not computed"] == "1"
 
 
 def test_an_empty_store_says_so_and_has_no_bound(store_copy):
@@ -244,8 +226,7 @@ def test_an_empty_store_says_so_and_has_no_bound(store_copy):
     made, page = page_of(store, targets=(TARGET,))
     assert not made.whole
     assert page.alarms[0].strip().startswith("This store is empty")
-    verdicts = [row[3] for caption, rows in page.tables.items() if "Noise settings and" in caption for row in rows[1:]]
-    assert set(verdicts) == {"not computed"}
+    assert {row["meets with"] for row in settings_of(page).values()} == {"none"}
     assert "img" not in page.elements
 
 

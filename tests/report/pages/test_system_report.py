@@ -46,36 +46,44 @@ def test_the_lead_is_the_noise_with_the_fewest_messages_under_the_own_reading(ma
     assert lead.lead
     sentence, _, messages = lead.text.partition(" It takes about ")
     assert sentence.endswith("(reading clamp-and-ceil) meets (ε 1, δ 0.01) after 3 rounds; 20 % less noise is refuted.")
-    sized = [one for one in details.items if "meets the target" in one]
-    assert [("clamp" in one, "redraw" in one) for one in sized] == [(True, False)] * 2 + [(False, True)] * 2
-    assert sized[0].startswith(sentence.partition(" meets")[0])
-    takes = [float(one.partition("with about ")[2].split()[0]) for one in sized[:2]]
-    assert float(messages.split()[0]) == min(takes)
+    assert [row[0] for row in details.rows] == [
+        *sorted((f"{kind} clamp-and-ceil" for kind in ("Laplace", "Gaussian")), key=messages_of(details)),
+        *sorted((f"{kind} redraw-and-floor" for kind in ("Laplace", "Gaussian")), key=messages_of(details)),
+    ]
+    assert sentence.startswith(details.rows[0][0].partition(" ")[0])
+    takes = [messages_of(details)(row[0]) for row in details.rows[:2]]
+    assert float(messages.split()[0]) == pytest.approx(min(takes), rel=0.01)
     assert next(step for step in steps if step.startswith("sizing")) == (
         "sizing 1 of 4: Laplace, reading clamp-and-ceil, 3 rounds"
     )
 
 
+def messages_of(details):
+    """The messages of a row, by its name."""
+    place = [column.head for column in details.columns].index("its messages")
+    return lambda name: next(float(row[place]) for row in details.rows if row[0] == name)
+
+
 def test_the_printed_noise_is_the_certificate(made):
-    for one in made[0].blocks[1].items:
-        if "meets the target" not in one:
-            continue
-        start, _, less = one.partition("; ")
-        kind, reading = getattr(pbdist, one.split()[0]), one.partition("reading ")[2].partition(")")[0]
-        for text, bound, meets in ((start, start.rpartition(" ")[2], True), (less, less.rpartition(" ")[2], False)):
-            mean, scale = (float(text.partition(f"{name} ")[2].split()[0].strip(",")) for name in ("mean", "scale"))
-            pair = pbdist.NoisyCount(kind(scale), mean, 1, reading)
+    details = made[0].blocks[1]
+    assert [column.head for column in details.columns] == [
+        *("family", "scale that meets", "its mean", "its messages", "δ upper", "refuted scale", "its mean", "δ lower"),
+    ]
+    for family, scale, mean, _, upper, less, its_mean, lower in details.rows:
+        kind, reading = family.split()
+        for noise, bound, meets in (((scale, mean), upper, True), ((less, its_mean), lower, False)):
+            pair = pbdist.NoisyCount(getattr(pbdist, kind)(float(noise[0])), float(noise[1]), 1, reading)
             found = pbdist.privacy_bounds(pair, compositions=3, epsilon=1.0)
             if meets:
                 assert float(found.delta_lower.max()) <= float(bound) <= 0.01
             else:
-                assert 0.01 < float(bound.rstrip(".")) <= float(found.delta_upper.max())
+                assert 0.01 < float(bound) <= float(found.delta_upper.max())
 
 
 def test_published_noise_is_judged_under_each_reading(made):
     told = [one for block in made[0].blocks if isinstance(block, Bullets) for one in block.items]
     published = [one for one in told if one.startswith("Published")]
-    first = "Published: today (Laplace noise, mean 60 and scale 6; all of it is an example): meets, δ is at most "
+    first = "Published: today (Laplace noise, mean 60 and scale 6), all of it is an example: meets, δ is at most "
     assert published[0].startswith(first)
     assert float(published[0].removeprefix(first).rstrip(".")) <= 0.01
     assert len(published) == 2

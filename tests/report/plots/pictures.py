@@ -46,7 +46,6 @@ compositions: [1, 4]
 epsilon: [0, 0.5, 1]
 keep_states: true
 """
-LN10 = np.log(10.0)
 
 
 def notes(axes):
@@ -57,13 +56,6 @@ def notes(axes):
 def curves(axes):
     """The labelled lines of a plot."""
     return {line.get_label(): line for line in axes.lines if not line.get_label().startswith("_")}
-
-
-def band(axes, index=0):
-    """ε and the edges of a band: at each ε the lowest and the highest point of its outline."""
-    path = axes.collections[index].get_paths()[0].vertices
-    places = np.unique(path[:, 0])
-    return places, *(np.array([pick(path[path[:, 0] == x, 1]) for x in places]) for pick in (np.min, np.max))
 
 
 def at(places, values, wanted):

@@ -21,23 +21,14 @@
     select.value = String(chosen)
   }
 
-  const MOST_OPTIONS = explorer.MOST_OPTIONS = 200
-  function fillLabels() {
-    const chosen = index.labels[groupOf(explorer.state.cell)]
-    const wanted = at("filter").value.trim().toLowerCase()
-    const matching = index.distinct.filter((label) => label.toLowerCase().includes(wanted))
-    const listed = matching.slice(0, MOST_OPTIONS)
-    if (!listed.includes(chosen)) listed.unshift(chosen)
-    options(at("label"), listed.map((label) => [label, label]), chosen)
-    at("filter-hint").textContent = matching.length > MOST_OPTIONS ? `${MOST_OPTIONS} of ${matching.length} are listed` : ""
-  }
-
+  // A label may have 10^5 groups, of which those near the chosen one are listed.
+  const MOST_OPTIONS = 400
   function fillGroups() {
     const group = groupOf(explorer.state.cell)
     const all = groupsOf(index.labels[group])
     at("group-row").hidden = all.length < 2
-    const near = Math.max(0, Math.min(all.indexOf(group) - MOST_OPTIONS, all.length - 2 * MOST_OPTIONS))
-    options(at("group"), all.slice(near, near + 2 * MOST_OPTIONS).map((one) => [one, index.fixed[one]]), group)
+    const near = Math.max(0, Math.min(all.indexOf(group) - MOST_OPTIONS / 2, all.length - MOST_OPTIONS))
+    options(at("group"), all.slice(near, near + MOST_OPTIONS).map((one) => [one, index.fixed[one]]), group)
   }
 
   // Off the grid: the numbers in the fields that are not tabulated, by field; null for what is no such number at all.
@@ -77,7 +68,7 @@
 
   function showControls() {
     const {cell, delta, axis, compared} = explorer.state
-    fillLabels()
+    options(at("label"), index.distinct.map((label) => [label, label]), index.labels[groupOf(cell)])
     fillGroups()
     showTargets()
     for (const [id, grid] of Object.entries(GRIDS)) {
@@ -157,7 +148,6 @@
   explorer.listenToControls = () => {
     const on = (id, event, action) => at(id).addEventListener(event, action)
     on("controls", "submit", (event) => event.preventDefault())
-    on("filter", "input", fillLabels)
     on("label", "change", () => {
       const [group] = groupsOf(at("label").value)
       change({cell: index.cells[index.offsets[group]]})

@@ -101,7 +101,6 @@
       shown = {now, answers, curves: answers.map((answer) => answer.over(now.r)), growths: answers.map((answer) => answer.along(now.e))}
       fresh("verdict")
       showVerdict()
-      showPoints()
       await showCurves(mine)
       if (mine === turn) await showNoise(mine)
     } catch (error) {
@@ -142,9 +141,8 @@
       `Not known: ${answer.gaps || "this point is missing"}.`,
     ]
     const where = `after ${explorer.grouped(index.compositions[now.r])} ${index.compositions[now.r] === "1" ? "round" : "rounds"} at ε = ${explorer.plain(index.epsilon[now.e])} (e^ε = ${explorer.plain(index.exp_epsilon[now.e])})`
-    const wide = point.within === false && verdict !== 3 ? " These bounds are wider than the study's tolerance; they hold nevertheless." : ""
     at("verdict").replaceChildren(
-      element("p", {}, element("span", {class: "verdict"}, `${nameOf(now.cell)}, ${where}: ${explorer.VERDICTS[verdict]}. `), `${sentences[verdict]}${wide}`),
+      element("p", {}, element("span", {class: "verdict"}, `${nameOf(now.cell)}, ${where}: ${explorer.VERDICTS[verdict]}. `), sentences[verdict]),
       element("p", {class: "hint"}, answer.setting + (answer.gaps && verdict !== 3 ? `. Some of its points are missing: ${answer.gaps}` : "")),
     )
     const command = commandAt(answer, now.r, now.e)
@@ -170,17 +168,6 @@
     return element("button", {type: "button", title: command, "aria-label": label, onclick: () => explorer.copied(command, said)}, text)
   }
 
-  function showPoints() {
-    if (!at("values").open) return
-    const {now, answers, curves} = shown
-    const heads = [["noise setting"], ["ε", true], ["e^ε", true], ["δ lower", true], ["δ upper", true], ["command"]]
-    const rows = answers.flatMap((answer, one) => explorer.thinned(index.epsilon.length).map((e) => [
-      nameOf(answer.cell), explorer.plain(index.epsilon[e]), explorer.plain(index.exp_epsilon[e]),
-      explorer.lowerText(curves[one][e]), explorer.upperText(curves[one][e]), [copyButton(commandAt(answer, now.r, e), "Copy", `Copy the command of ε = ${index.epsilon[e]}`)],
-    ]))
-    explorer.fillTable(at("points"), `Bounds on δ after ${index.compositions[now.r]} rounds`, heads, rows)
-  }
-
   async function showCurves(mine) {
     const {now, answers, curves, growths} = shown
     const target = Math.log10(now.delta)
@@ -195,9 +182,8 @@
     }
     await draw("curve", {xType: "linear", xLabel: now.axis === "y" ? "e^ε" : "ε, in nats", reach: finiteReach(xs), ...drawn(curves, xs, (e) => tips(now.r, e), true)})
     const gaps = answers.map((answer, one) => answer.gaps && `${names[one]}: ${answer.gaps}.`).join(" ")
-    const open = curves.flat().some((point) => point.within === false && !Number.isNaN(point.upper)) ? " Hollow points are wider than the tolerance." : ""
     const thin = index.epsilon.length > 400 ? " Of more than 400 points 400 are drawn; the CSV file has all." : ""
-    at("curve-hint").textContent = `Points are tabulated; the shade is what they prove between them, as δ does not rise with ε; lines only join points.${open}${edge(curves)}${thin} ${gaps}`
+    at("curve-hint").textContent = `Points are tabulated; the shade is what they prove between them, as δ does not rise with ε; lines only join points.${edge(curves)}${thin} ${gaps}`
     const rounds = index.compositions.map(Number)
     await draw("growth", {xType: "log", xLabel: "rounds r", reach: finiteReach(rounds), ...drawn(growths, rounds, (r) => tips(r, now.e), false)})
     at("growth-hint").textContent = `Points are tabulated; lines only join them: between tabulated r nothing is drawn that is proved.${edge(growths)}`
@@ -273,9 +259,9 @@
       rows = answers.flatMap((answer, one) => shown[`${name}s`][one].map((point, place) => {
         const [r, e] = name === "curve" ? [now.r, place] : [place, now.e]
         return [index.labels[groupOf(answer.cell)], answer.setting, index.compositions[r], index.epsilon[e], index.exp_epsilon[e],
-          ...explorer.boundCells(point), point.within === null ? "" : String(point.within), commandAt(answer, r, e)]
+          ...explorer.boundCells(point), commandAt(answer, r, e)]
       }))
-      heads.push("within_tolerance", "command")
+      heads.push("command")
     }
     explorer.download(`${index.title}-${name}.csv`, new Blob([explorer.csv(heads, rows)], {type: "text/csv"}))
   }
@@ -293,7 +279,6 @@
     index.start = () => ({cell: index.cells[0], r, e, axis: "e", delta, compared: []})
     at("title").textContent = found.title
     at("about").textContent = `${found.store}, study ${found.digest}: ${explorer.grouped(String(index.cells.length))} noise settings, ${index.compositions.length} r, ${index.epsilon.length} ε. Method ${found.method}${found.tolerance === null ? "" : `, tolerance ${found.tolerance}`}.`
-    at("filter-row").hidden = index.distinct.length <= explorer.MOST_OPTIONS
   }
 
   async function begin() {
@@ -306,7 +291,6 @@
       return fail(error)
     }
     listen()
-    at("values").addEventListener("toggle", showPoints)
     fromLink()
   }
   document.addEventListener("DOMContentLoaded", begin)

@@ -161,7 +161,7 @@ explorer.curves = (curves, steps) => {
       runs.at(-1).push(one)
       path.push(one)
       drawn.points.push({
-        ...look, x: one.x, y: one.high, size: 6, fill: point.within === false ? HOLLOW : look.fill, name: curve.name, key: at,
+        ...look, x: one.x, y: one.high, size: 6, name: curve.name, key: at,
         lower: explorer.lowerText(point), upper: explorer.upperText(point), ...curve.tips(at),
       })
     }

@@ -27,12 +27,10 @@ class Tables {
   constructor({tables, settings}, index) {
     Object.assign(this, {settings, rounds: index.compositions.length, losses: index.epsilon.length})
     this.arrays = bounds(tables)
-    this.within = explorer.unpacked(tables.within_tolerance)
   }
 
   point(row, r, e) {
-    const at = (row * this.rounds + r) * this.losses + e
-    return {...pointAt(this.arrays, at), within: this.settings[row].judged ? this.within[at] === 1 : null}
+    return pointAt(this.arrays, (row * this.rounds + r) * this.losses + e)
   }
 
   // What is known of one setting; `over(r)` and `along(e)` are its points over all ε and over all r.
