@@ -339,7 +339,7 @@ class Accountant:
         Raises
         ------
         InvalidInputError
-            `pair` is not a pair, its neighbours are not those of the history, or there are too many steps. Nothing is
+            ``pair`` is not a pair, its neighbours are not those of the history, or there are too many steps. Nothing is
             counted then.
         """
         given: Any = pair
