@@ -253,11 +253,11 @@ class Accountant:
 
     A history is a sequence of *phases*: a worst-case pair, and how often in a row it was run. What a step computes may
     depend on what earlier ones have released. Its pair may not: the bounds hold for noise, sampling rates and numbers
-    of steps that are decided without the data. A run that stops early, for what it has seen, has spent at most what it
-    would have with all its steps.
+    of steps that are decided without the data. A run that stops early because of what it has seen has spent at most
+    what all its steps would have spent.
 
     Answers depend on the steps alone: not on their order, nor on how they were counted. Two accountants are equal if
-    their phases are, where equal phases in a row are one.
+    their phases are; equal phases in a row count as one.
 
     Examples
     --------
@@ -292,8 +292,7 @@ class Accountant:
     def adjacency(self) -> Adjacency:
         """The neighbours that all answers are about, `pbdist.mechanisms.Adjacency`.
 
-        Pairs of which the parameters decide what neighbours are ("as-stated") are taken to be stated for the
-        neighbours of the others.
+        Pairs whose parameters determine the neighbours ("as-stated") are taken to have the neighbours of the others.
         """
         return adjacency_together(list(self._stating.values()), "Accountant")
 
@@ -317,7 +316,7 @@ class Accountant:
         Raises
         ------
         InvalidInputError
-            A parameter is out of its range, or the history is about other neighbours. Nothing is counted then.
+            A parameter is out of its range, or the history has other neighbours. Nothing is counted then.
         """
         return self._added(step_of(noise_multiplier, sample_rate), steps, "steps")
 
@@ -327,8 +326,8 @@ class Accountant:
         Parameters
         ----------
         pair : Pair
-            Its worst-case pair. Beside steps of DP-SGD its A must be what comes of the data with the record, and its B
-            that of the data without it; `Reversed` turns a pair round. A `WorstOf` of several can only be alone.
+            Its worst-case pair. Together with steps of DP-SGD, A must be the output with the record and B the output
+            without it; `Reversed` swaps them. A `WorstOf` of several pairs can only be the sole pair.
         count : int, optional
             How often it is run; 0 changes nothing.
 
@@ -340,7 +339,7 @@ class Accountant:
         Raises
         ------
         InvalidInputError
-            It is no pair, the pair is about other neighbours than the history, or there are too many steps. Nothing is
+            ``pair`` is not a pair, its neighbours are not those of the history, or there are too many steps. Nothing is
             counted then.
         """
         given: Any = pair
@@ -390,12 +389,12 @@ class Accountant:
         delta : float or array_like of float
             δ, from 0 to below 1.
         repeats : int or array_like of int, optional
-            How often the whole history is run, at least 1: of one epoch, ``repeats=[15, 60]`` bounds ε after 15 and
-            after 60 epochs. It is broadcast with `delta`.
+            How often the whole history is run, at least 1: for a history of one epoch, ``repeats=[15, 60]`` bounds ε
+            after 15 and after 60 epochs. It is broadcast with `delta`.
         tolerance : float, optional
             ``upper / lower - 1`` that is aimed at, 1e-3 by default.
         direction : {"both", "each"}, optional
-            ``"both"``: ε with which both directions are met. ``"each"``: both, along a leading axis of A||B and B||A;
+            ``"both"``: the ε that meets δ in both directions. ``"each"``: both, along a leading axis of A||B and B||A;
             for the neighbours "add-or-remove" these are the removal and the addition.
         strict : bool, optional
             Whether a tolerance that is missed is an error.
@@ -403,7 +402,7 @@ class Accountant:
         Returns
         -------
         EpsilonBounds
-            ``lower <= ε <= upper``, nats, and the neighbours that they are about. Of a history without steps ε is 0.
+            ``lower <= ε <= upper``, nats, and the neighbours that they are about. For a history without steps ε is 0.
             The same question about the same steps has the same answer, bit for bit.
 
         Raises
@@ -416,8 +415,8 @@ class Accountant:
         Warns
         -----
         PrecisionWarning
-            If the tolerance is missed; the bounds hold. In its text r is how often a round is run that has each pair
-            as seldom as the history allows.
+            If the tolerance is missed; the bounds hold. In its text, r counts repetitions of the shortest round whose
+            repetition is the whole history.
         """
         question = Question.of(
             self._phases, "delta", delta, repeats=repeats, tolerance=tolerance, direction=direction, strict=strict
@@ -445,12 +444,12 @@ class Accountant:
         epsilon : float or array_like of float
             ε >= 0, nats.
         repeats, tolerance, direction, strict
-            As of `epsilon`; the tolerance is one of δ.
+            As for `epsilon`; the tolerance is that of δ.
 
         Returns
         -------
         DeltaBounds
-            ``lower <= δ <= upper``, their natural logarithms, and the neighbours that they are about. Of a history
+            ``lower <= δ <= upper``, their natural logarithms, and the neighbours that they are about. For a history
             without steps δ is 0.
 
         Errors and warnings are those of `epsilon`.
@@ -485,7 +484,7 @@ class Accountant:
         Raises
         ------
         InvalidInputError
-            It is no document of an accountant, or one of another format; the text names the field.
+            The document is not that of an accountant, or has another format; the text names the field.
         """
         found = cls()
         for index, phase in enumerate(phases_of(document)):
@@ -506,7 +505,7 @@ class Accountant:
         InvalidInputError
             The path names no file.
         OSError
-            It cannot be written; what was at the place is as it was.
+            The file cannot be written; an existing file is unchanged.
         """
         place = Path(path)
         if place.name in ("", ".."):

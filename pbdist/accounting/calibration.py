@@ -28,7 +28,7 @@ class DpsgdNoise(Answered):
     training : Training
         Records, phases and δ.
     epsilon : tuple of float
-        ε that are promised, nats.
+        The promised ε, nats.
     sized : tuple of SizedNoise
         The smallest noise multiplier found (`scale`) for each number of steps, ε and δ, the last one varying fastest;
         each with a smaller one that provably does not meet the promise (`refuted_scale`).
@@ -111,24 +111,24 @@ def dpsgd_noise(
     examples, batch, sample_rate, epochs, steps, delta
         As of `dpsgd`.
     epsilon : float or array_like of float
-        ε that is promised, nats, at least 0.
+        The promised ε, nats, at least 0.
     tolerance : float, optional
-        From 1e-6 to 1/2: how much smaller the noise multiplier is that is refuted, relatively.
+        How much smaller the refuted noise multiplier is, relatively; from 1e-6 to 1/2.
     strict : bool, optional
         Whether it is an error if the refuted one is smaller by more than the tolerance.
 
     Returns
     -------
     DpsgdNoise
-        For each number of steps, ε and δ the noise multiplier with its certificate. Both are of a sampling rate of
-        batch / examples, rounded up to a float.
+        For each number of steps, ε and δ the noise multiplier with its certificate, both for the sampling rate batch /
+        examples, rounded up to a float.
 
     Raises
     ------
     InvalidInputError
         An argument is out of its range; or no noise multiplier that `size` looks at meets the target, or all do.
     PrecisionError
-        As of `size`, and so are warnings.
+        As for `size`; warnings likewise.
 
     Examples
     --------

@@ -33,20 +33,20 @@ class Interval(NamedTuple):
 class EventAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting has no types
     """Counts events of dp-accounting, and bounds ε and δ from both sides.
 
-    It takes the place of ``PLDAccountant``: `get_epsilon` and `get_delta` are certified upper bounds. Events that it
-    cannot bound exactly it does not support, and its error says why; `from_dp_event` describes the others.
+    It takes the place of ``PLDAccountant``: `get_epsilon` and `get_delta` are certified upper bounds. It does not
+    support events that it cannot bound exactly, and its error says why; `from_dp_event` describes the supported ones.
 
     Parameters
     ----------
     neighboring_relation : dp_accounting.NeighboringRelation, optional
         ``ADD_OR_REMOVE_ONE`` by default.
     tolerance : float, optional
-        Upper / lower - 1 that is aimed at, 1e-3 by default.
+        The upper / lower - 1 to aim at, 1e-3 by default.
 
     Raises
     ------
     InvalidInputError
-        The relation is none of dp-accounting's.
+        The relation is not one of dp-accounting's.
 
     Examples
     --------
@@ -106,12 +106,12 @@ class EventAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
         Returns
         -------
         Interval
-            ``lower <= ε <= upper``, nats. As dp-accounting has it, ε is infinite after a non-private event, whatever δ.
+            ``lower <= ε <= upper``, nats. As in dp-accounting, ε is infinite after a non-private event, whatever δ.
 
         Raises
         ------
         InvalidInputError
-            δ is no number in [0, 1].
+            δ is not a number in [0, 1].
         """
         delta = _number("target_delta", target_delta)
         if not 0.0 <= delta <= 1.0:
@@ -136,13 +136,13 @@ class EventAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
         Returns
         -------
         Interval
-            ``lower <= δ <= upper``. With ε infinite δ is the mass of what reveals the input; the lower bound on that is
-            0 but after a non-private event.
+            ``lower <= δ <= upper``. For infinite ε, δ is the mass of the outcomes that reveal the input; its lower
+            bound is 0 except after a non-private event.
 
         Raises
         ------
         InvalidInputError
-            ε is no number of at least 0.
+            ε is not a number of at least 0.
         """
         epsilon = _number("target_epsilon", target_epsilon)
         if not epsilon >= 0.0:

@@ -69,7 +69,7 @@ class TrainingPhase:
         The probability with which a record is in a batch.
     steps : int
     epochs : float, optional
-        Of how many epochs these are the steps; None where steps were given.
+        How many epochs these steps are; None where steps were given.
     noise_multiplier : float, optional
         None where it is sized.
     """
@@ -104,7 +104,7 @@ class Training:
     delta : tuple of float
         δ of the bounds.
     own_delta : bool
-        Whether they were given; else δ is one over `examples`.
+        Whether δ was given; else it is one over `examples`.
     """
 
     examples: int
@@ -155,7 +155,8 @@ class Training:
     def columns(self, **axes: Sequence[float]) -> dict[str, list[Any]]:
         """Return all combinations of the moments and of other values as columns, the last varying fastest.
 
-        Where epochs were given, they stand before the steps; where there are several phases, what the last one had.
+        With several phases, the settings of the last one come first; then the epochs, where they were given, and the
+        steps.
         """
         epochs = self.epochs
         rows: list[dict[str, Any]] = []
@@ -171,7 +172,7 @@ class Training:
         return {name: [row[name] for row in rows] for name in rows[0]}
 
     def over_time(self, moments: int) -> "Training":
-        """Return the same run with about so many moments, as evenly as whole steps allow, and the end of each phase."""
+        """Return the same run with about so many evenly spaced moments, and the end of each phase."""
         ends = np.cumsum([phase.steps for phase in self.phases], dtype=object).tolist()
         wanted = {*ends, *(-(-ends[-1] * index // moments) for index in range(1, moments))}
         runs = []
@@ -191,7 +192,8 @@ class Training:
     def sentence(self, promises: Sequence[tuple[str, float]], noise: str = "", more: str = "") -> str:
         """Return a sentence for a paper: what was trained, with which accountant, what it assumes, what is promised.
 
-        ε is as it is printed, and so is the noise multiplier, where the phases have none; `more` ends the sentence.
+        ε is given as printed, and so is `noise`, the noise multiplier where the phases have none; `more` ends the
+        sentence.
         """
         parts = []
         for phase in self.phases:
@@ -290,7 +292,7 @@ class DpsgdEpsilon(Answered):
         return replace(self.epsilon, **arrays, question=question).sheet()
 
     def over_time(self, moments: int = 24) -> "DpsgdEpsilon":
-        """Return ε at about so many moments of the run, as evenly as steps allow, and at the end of each phase."""
+        """Return ε at about so many moments, spaced as evenly as steps allow, and at the end of each phase."""
         with warnings.catch_warnings():
             # `within_tolerance` has it.
             warnings.simplefilter("ignore", PrecisionWarning)
@@ -328,25 +330,25 @@ def dpsgd(
     noise_multiplier : float
         Standard deviation of the noise, divided by the norm to which gradients are clipped; above 0.
     epochs, steps : number or array_like
-        How long the run is: one of both, one number or several. An epoch is 1 / sampling rate steps, rounded up, and
-        the steps of all epochs are rounded up too.
+        How long the run is: give one of the two, as one number or several. An epoch is 1 / sampling rate steps, rounded
+        up, and the steps of all epochs are rounded up too.
     phases : sequence of mapping, optional
         In place of ``epochs`` and ``steps``, where the noise or the batch changes: for each phase its ``epochs`` or
         ``steps``, and its ``batch`` or ``sample_rate`` and ``noise_multiplier`` where they differ from those above. ε
         is bounded after each phase.
     delta : float or array_like of float, optional
-        Above 0 and below 1; by default one over `examples`, which is the largest that anybody should take.
+        Above 0 and below 1; by default one over `examples`, the largest that anybody should use.
     tolerance : float, optional
         ``upper / lower - 1`` that is aimed at, 1e-3 by default.
     direction : {"both", "each"}, optional
-        ``"each"``: the removal of a record, A||B, and the addition, B||A, apart.
+        ``"each"``: the removal of a record, A||B, and the addition, B||A, separately.
     strict : bool, optional
         Whether a tolerance that is missed is an error.
 
     Returns
     -------
     DpsgdEpsilon
-        The bounds, its assumptions, and a sentence for a paper.
+        The bounds, their assumptions, and a sentence for a paper.
 
     Raises
     ------

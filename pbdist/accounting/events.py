@@ -55,17 +55,16 @@ class EventRefusedError(InvalidInputError):
 class EventPairs:
     """The worst case of an event: pairs, and how often each occurs.
 
-    In every pair A is what is seen with the record, B what is seen without it, or with its replacement. Iterating
-    gives the pairs of an exact event, as ``pbdist.epsilon_bounds`` and the others take them.
+    In every pair A is the output with the record, B the output without it or with its replacement. Iterating gives the
+    pairs of an exact event, as ``pbdist.epsilon_bounds`` and the others take them.
 
     Attributes
     ----------
     upper : tuple of (Pair, int)
-        Their composition dominates the event: upper bounds of it hold for the event. None of them, if nothing is
-        revealed.
+        Pairs whose composition dominates the event: its upper bounds hold for the event. Empty if nothing is revealed.
     lower : tuple of (Pair, int)
-        The event is at least as bad as their composition, for some neighbouring datasets: lower bounds of it hold for
-        the event.
+        Pairs whose composition the event dominates, for some neighbouring datasets: its lower bounds hold for the
+        event.
     adjacency : Adjacency
         The neighbours that the bounds are about.
     """
@@ -489,8 +488,8 @@ KINDS = frozenset({*RULES, *REFUSED, _COMPOSED, _REPEATED})
 def from_dp_event(event: Any, *, adjacency: Adjacency | str = Adjacency.ADD_OR_REMOVE) -> EventPairs:
     """Return the worst-case pairs of an event of dp-accounting, and how often each occurs.
 
-    They are the exact worst case, or, for batches of a fixed size, samples that are cut, and parameters that no float64
-    is, two compositions that are proved to enclose it: Theorems 1, 36 to 40 and 81 to 83 of docs/theory.md. All other
+    They are the exact worst case or, for batches of a fixed size, truncated samples and parameters that are not float64
+    numbers, two compositions that provably enclose it: Theorems 1, 36 to 40 and 81 to 83 of docs/theory.md. All other
     kinds are refused by name, and so is a class that dp-accounting does not define; none is approximated.
 
     Parameters

@@ -38,7 +38,7 @@ class OpacusAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
 
     What Opacus asks for, ``get_epsilon``, is the certified upper bound. Bounds are those of the Gaussian mechanism on a
     Poisson sample for one record added or removed, which is what Opacus runs with ``poisson_sampling=True``, its
-    default; data loaders that draw otherwise are refused. The steps are those that the optimizer takes: of an epoch
+    default; data loaders that draw otherwise are refused. The steps are those that the optimizer takes: in an epoch
     examples / batch, rounded up, as `pbdist.accounting.dpsgd` counts them.
 
     Attributes
@@ -86,8 +86,8 @@ class OpacusAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         sample_rate : float
             The probability with which each record is in a batch.
         data_loader : DataLoader, optional
-            What draws the batches: by default the loader of the ``PrivacyEngine`` that calls; where there is none,
-            nothing is checked. If it draws records with a higher probability than `sample_rate`, that is counted.
+            What draws the batches: by default the loader of the calling ``PrivacyEngine``; without one, nothing is
+            checked. If it draws records with a higher probability than `sample_rate`, that is counted.
 
         Raises
         ------
@@ -136,7 +136,7 @@ class OpacusAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         Raises
         ------
         ValueError
-            It is that of another accountant, or none; what was counted stays.
+            The checkpoint is of another accountant, or of none; what was counted stays.
         """
         before = self.history
         super().load_state_dict(state_dict)

@@ -65,10 +65,10 @@ def tradeoff_bounds(
 
     Notes
     -----
-    β(α) = sup_{y>=0} 1 - δ_{B||A}(ln y) - y α (Dong, Roth & Su 2022, Proposition 6), from certified bounds on δ at
-    finitely many ε of both directions, and between them by convexity: see `pbdist.curves.tradeoff`. δ is bounded where
-    the curve needs it until the tolerance is reached. Of a histogram whose probabilities do not sum to 1 the errors are
-    masses, as its δ is.
+    β(α) = sup_{y>=0} 1 - δ_{B||A}(ln y) - y α (Dong, Roth & Su 2022, Proposition 6), from certified bounds
+    on δ at finitely many ε of both directions, and between them by convexity: see `pbdist.curves.tradeoff`. δ is
+    bounded where the curve needs it until the tolerance is reached. For a histogram whose probabilities do not sum to
+    1, errors are masses, and so is δ.
 
     Examples
     --------
@@ -170,13 +170,13 @@ def renyi_bounds(
     Gaussian noise are closed forms, rounded outwards, at every order: see `ElementaryPair.renyi_divergence`. Others
     are bounded on a grid of losses: see `pbdist.renyi`. There `PrecisionError` is to be expected
 
-    - at large orders of noise whose losses have no bound, where events decide whose masses float64 does not hold, so
-      that the upper bound stays far off or infinite: of ``SubsampledGaussian(1.0, 0.01)`` from orders of 2e4, of
-      ``Poisson(40.0)`` from 500, of ``NoisyCount(Gaussian(2.0), 5.0, 1)`` from 100 on;
-    - of a histogram that has a probability of about 1e-300 or less against 0, as it may be there or not;
-    - of divergences next to nothing: of counts in the billions that hardly differ, of probabilities that do not sum to
-      1, of sampling rates so small that the divergence is near 1e-24;
-    - with tolerances near the smallest, where a grid has no more than a million losses.
+    - at large orders of noise with unbounded losses, where events with masses too small for float64 matter, so the
+      upper bound stays far off or infinite: for ``SubsampledGaussian(1.0, 0.01)`` from order 2e4 on, for
+      ``Poisson(40.0)`` from 500 on, for ``NoisyCount(Gaussian(2.0), 5.0, 1)`` from 100 on;
+    - for a histogram with a probability of about 1e-300 or less against 0, which may count as 0 or not;
+    - for divergences near 0: for counts in the billions that hardly differ, for probabilities that do not sum to 1, for
+      sampling rates so small that the divergence is near 1e-24;
+    - with tolerances near the smallest, as a grid has at most a million losses.
 
     One order that fails makes the call fail; call again without it for the others.
 

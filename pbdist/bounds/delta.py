@@ -63,13 +63,13 @@ def privacy_bounds(
         ε >= 0, nats.
     method : {"tight", "buckets"}, optional
         ``"tight"``: a dominating pair on a grid from above, exact masses from below, both composed by Fourier
-        transforms with a certified rounding; see ``docs/pld.md``. ``"buckets"``: privacy buckets (Meiser &
-        Mohammadi 2018) with exact masses, the chord's upper bound and the lower bound by post-processing.
+        transforms with certified rounding; see ``docs/pld.md``. ``"buckets"``: privacy buckets (Meiser & Mohammadi
+        2018) with exact masses, the chord's upper bound and the lower bound by post-processing.
     tolerance : float, optional
         With ``"tight"``: the largest ``delta_upper / delta_lower - 1`` at any (r, ε), 1e-3 by default: of the larger of
         the two directions, or of each with ``direction="each"``. Number and width of the buckets follow from it.
     buckets : int, optional
-        Number of finite loss buckets, even. With ``"buckets"``: 100,000 by default, taken up to the next multiple of 4,
+        Number of finite loss buckets, even. With ``"buckets"``: 100,000 by default, rounded up to a multiple of 4,
         which the method needs. With ``"tight"`` it takes the place of the tolerance.
     factor : float, optional
         Factor f > 1 between the likelihood ratios of neighbouring buckets of one round. With ``"buckets"`` by default
@@ -79,23 +79,23 @@ def privacy_bounds(
         ``"both"``: δ as in approximate differential privacy, the larger of the two directions. ``"each"``: both, along
         a leading dimension ``direction``: "A||B" is the divergence of A from B, "B||A" that of B from A.
     floor : float, optional
-        With ``"tight"``: where the upper bound on δ is at most that, the tolerance need not be met; 1e-40 by default,
-        which is below 2^-128. 0 asks for it at any δ, and takes longer.
+        With ``"tight"``: where the upper bound on δ is at most this, the tolerance need not be met; 1e-40 by default,
+        which is below 2^-128. 0 asks for the tolerance at any δ, and takes longer.
     strict : bool, optional
         Whether a missed tolerance is an error. By default the bounds are returned, with a warning.
     adjacency : {"add-or-remove", "add-or-remove-group", "replace-one", "zero-out"}, optional
         The neighbours assumed by the parameters of the mechanism, such as its sensitivity. A pair with neighbours of
-        its own, such as `SubsampledGaussian`, needs none, and allows no other ones.
+        its own, such as `SubsampledGaussian`, needs none, and allows no others.
 
     Returns
     -------
     xarray.Dataset
         ``delta_lower <= δ <= delta_upper`` and their natural logarithms ``log_delta_lower``, ``log_delta_upper`` over
         (``compositions``, ``epsilon``), rounded outwards. A bound of 0 has the logarithm -inf. No upper bound is above
-        1, and equal distributions have δ = 0, exactly. Where a tolerance is aimed at, ``within_tolerance`` shows for
-        each point whether it is met, the upper bound is at most `floor`, or no better bound is possible, as at the
-        largest loss, where δ is 0 and an ε lower by a part in 10^6 has a δ beyond the upper bound. The attribute
-        ``adjacency`` says for which neighbours the bounds are: `pbdist.mechanisms.Adjacency`.
+        1, and equal distributions have δ = 0, exactly. If there is a tolerance, ``within_tolerance`` is true at points
+        where it is met, where the upper bound is at most `floor`, and where no better bound is possible, as at the
+        largest loss: δ is 0 there, but exceeds the upper bound at an ε lower by a part in 10^6. The attribute
+        ``adjacency`` names the neighbours of the bounds: `pbdist.mechanisms.Adjacency`.
 
     Raises
     ------
@@ -111,12 +111,12 @@ def privacy_bounds(
 
     Notes
     -----
-    δ is that of the product distributions, which is the r-fold one for a worst-case pair (Theorem 2 and Corollary 1 of
-    the paper). Its lower bound takes the larger of the two directions' lower bounds, where Theorem 2 takes the smaller:
-    each is one.
+    δ is that of the product distributions, which is δ after r compositions for a worst-case pair (Meiser &
+    Mohammadi 2018, Theorem 2 and Corollary 1). Its lower bound is the larger of the two directions' lower bounds, where
+    Theorem 2 takes the smaller: each is a lower bound.
 
-    With ``"tight"``, rounds of untruncated Gaussian noise alone are read off in closed form, unless `buckets` or
-    `factor` is given; `loss_width` is then that of a grid with about such bounds.
+    With ``"tight"``, rounds of untruncated Gaussian noise alone have a closed form, unless `buckets` or `factor` is
+    given; `loss_width` is then that of a grid with about the same bounds.
 
     Examples
     --------
@@ -194,25 +194,25 @@ def epsilon_bounds(
     delta : float or array_like of float
         δ, from 0 to below 1; 0 is pure differential privacy.
     tolerance : float, optional
-        ``epsilon_upper / epsilon_lower - 1`` that is aimed at, 1e-3 by default. Where it is missed the bounds hold all
-        the same, with a warning.
+        The ``epsilon_upper / epsilon_lower - 1`` to aim at, 1e-3 by default. Where it is missed the bounds hold all the
+        same, with a warning.
     direction : {"both", "each"}, optional
-        ``"both"``: ε with which both directions are met, the larger of the two. ``"each"``: both, along a leading
+        ``"both"``: the ε that meets δ in both directions, the larger of the two. ``"each"``: both, along a leading
         dimension ``direction``.
     strict : bool, optional
         Whether a missed tolerance is an error.
     adjacency : {"add-or-remove", "add-or-remove-group", "replace-one", "zero-out"}, optional
-        As of `privacy_bounds`.
+        As for `privacy_bounds`.
 
     Returns
     -------
     xarray.Dataset
         ``epsilon_lower <= ε <= epsilon_upper``, nats, over (``compositions``, ``delta``). At ``epsilon_upper`` the
-        upper bound on δ is at most the given δ; just below ``epsilon_lower`` no proof can succeed, for there the
-        lower bound exceeds it. ``epsilon_upper`` is infinite where no ε is known to meet δ, as for a δ below the mass
-        of the events that reveal the input. ``within_tolerance`` shows for each point whether the tolerance is met.
-        That no ε meets δ is not a miss, where it is proved up to ε = 1e9. The attribute ``adjacency`` says for which
-        neighbours the bounds are.
+        upper bound on δ is at most the given δ; just below ``epsilon_lower`` no proof can succeed, because the lower
+        bound exceeds it there. ``epsilon_upper`` is infinite where no ε is known to meet δ, as for a δ below the mass
+        of the events that reveal the input. ``within_tolerance`` shows for each point whether the tolerance is met. A δ
+        that provably no ε up to 1e9 meets is not a miss. The attribute ``adjacency`` names the neighbours of the
+        bounds.
 
     Raises
     ------

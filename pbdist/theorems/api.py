@@ -116,7 +116,7 @@ def earlier_bounds(
     epsilon : float or array_like of float
         ε >= 0, nats.
     theorem : str
-        One of `THEOREMS`. Those that start from one (ε, δ) of each pair get the best one on the pair's exact curve
+        One of `THEOREMS`. Those that start from one (ε, δ) of each pair use the best one on the pair's exact curve
         δ(ε). Any choice is valid.
 
     Returns
@@ -124,7 +124,7 @@ def earlier_bounds(
     xarray.Dataset
         ``delta_upper`` and its natural logarithm ``log_delta_upper`` over (``compositions``, ``epsilon``), rounded up,
         of the larger of the two directions; at most 1. With ``"clt"`` the names are ``delta_approximate`` and
-        ``log_delta_approximate``: these are no bounds, the truth may lie above them.
+        ``log_delta_approximate``: these are not bounds, and the truth may lie above them.
 
     Raises
     ------
