@@ -41,8 +41,8 @@ _HEAD = """\
 
 A record that an analysis does not read costs nothing there. For the worked examples of Guerra-Balboa et al. 2024
 ("Composition in differential privacy for general granularity notions"), [release plans](studies.md#release-plans) reach
-the [rules of composition](granularity-rules.md) or improve on them, and need down to a third of the ε of sequential
-composition, where every change touches every analysis.
+the [rules of composition](granularity-rules.md) or improve on them, and need as little as a third of the ε of
+sequential composition, in which every change touches every analysis.
 
 The page is generated: `pbdist run pipelines/hospitals.yaml` takes half a minute, and `python -m pipelines.hospitals`
 writes it. Upper bounds are rounded upwards, and numbers in brackets are proved from both sides.
@@ -65,8 +65,8 @@ _TAIL = """
 ## With noise
 
 The same releases with noisy counts, repeated r times: ε at δ = 1e-6. Here every change attains the plan, so that no
-better bound is possible. For Laplace noise the rule adds up ε; for Gaussian noise it is Gaussian privacy, which is
-exact. The data are in [hospitals-noise.csv](hospitals-noise.csv).
+better bound is possible. For Laplace noise the rule adds up ε; for Gaussian noise it is Gaussian differential privacy,
+which is exact. The data are in [hospitals-noise.csv](hospitals-noise.csv).
 
 ```{csv-table}
 :file: hospitals-noise.csv
@@ -78,10 +78,10 @@ exact. The data are in [hospitals-noise.csv](hospitals-noise.csv).
 
 A count with noise of scale 20 is released for each hospital; an ambulance belongs to at most three of them.
 [granularity-gains.csv](granularity-gains.csv), made by `python -m pipelines.granularity_gains`, has ε at δ = 1e-6 after
-r releases, from the plan and by rules for the touched counts alone. *Sums* is the best of the sums of ε, of (ε, δ), and
-of advanced composition; *KOV* is optimal composition from one (ε, δ) of each count; *zCDP* is the better of two
-conversions; *GDP* composes each count's μ. For Gaussian noise the Gaussian rule (Theorem VI.21) is exact, and the plan
-agrees with it. For Laplace noise the plan needs up to 1.1 % less than the best rule.
+r releases, from the plan and by rules for the touched counts alone. *Sums* is the best of three: the sum of ε, the sum
+of (ε, δ), and advanced composition; *KOV* is optimal composition from one (ε, δ) of each count; *zCDP* is the better of
+two conversions; *GDP* composes each count's μ. For Gaussian noise the Gaussian rule (Theorem VI.21) is exact, and the
+plan agrees with it. For Laplace noise the plan needs up to 1.1 % less than the best rule.
 
 ```{csv-table}
 :file: granularity-gains.csv

@@ -30,7 +30,7 @@ _SHORT = {
 _READING = """\
 # Who is wrong where
 
-Each setting asks one question: which ε meets a given δ, or which δ a given ε? The theorems of [earlier
+Each setting asks one question: which ε meets a given δ, or which δ holds at a given ε? The theorems of [earlier
 work](earlier-bounds.md) and two libraries answer, and our bracket, proved from both sides, judges them. The page and
 its tables are generated; every answer with the call that gave it is in [comparison.csv](comparison.csv).
 
@@ -43,11 +43,11 @@ _FAULTS = """\
 
 - dp-accounting's `PLDAccountant` ignores the count of a randomized response event.
 - Its `RdpAccountant` accepts `REPLACE_ONE` for Gaussian and Laplace noise, and computes as if a record were added.
-- Its `RdpAccountant` replaces divergences that rounding made negative by 0, as if nothing were lost.
+- Its `RdpAccountant` sets to 0 the divergences that rounding made negative, as if nothing were lost.
 - Its loss distributions do not bound the rounding of their Fourier transforms. Where δ is 1e-12 or less and rounds are
-  many, its pessimistic ε is now above, now below the truth.
-- Its optimistic δ never falls below 1e-15 under composition, and is then above the truth.
-- Its closed form for Gaussian noise loses digits where noise is large, at last all of them.
+  many, its pessimistic ε is sometimes above, sometimes below the truth.
+- Under composition its optimistic δ never falls below 1e-15, even where the truth does.
+- Its closed form for Gaussian noise loses digits where noise is large, eventually all of them.
 - prv-accountant's `PureDPMechanism` and `ApproximateDPMechanism` choose too small a domain: the certified interval lies
   below the truth.
 - prv-accountant's `compute_delta` gives negative upper bounds for tiny δ, where `compute_epsilon` refuses.
@@ -74,13 +74,13 @@ bisection and report its upper end, which may cause an excess of up to 3e-4. The
 and another processor may round a library's Fourier transforms otherwise. For speed see [benchmarks](benchmarks.md).
 
 *PLD* is dp-accounting's `PLDAccountant` with its defaults, or its loss distributions where it has no event; *other
-call* is in the table; *optimistic* has `pessimistic_estimate=False`, a lower bound; *RDP* is its `RdpAccountant`;
-*closed form* its `get_epsilon_gaussian`; *PRV* is prv-accountant.
+call* is named in the table; *optimistic* has `pessimistic_estimate=False`, a lower bound; *RDP* is its `RdpAccountant`;
+*closed form* is its `get_epsilon_gaussian`; *PRV* is prv-accountant.
 """
 _RIGHT = """\
 ## Where the libraries are right
 
-The settings were chosen to find faults, so these counts are no error rates. In ordinary settings (δ from 1e-5 to 1e-8,
+The settings were chosen to find faults, so these counts are not error rates. In ordinary settings (δ from 1e-5 to 1e-8,
 default neighbours) dp-accounting's loss distributions are valid, and mostly as good as our bracket. prv-accountant's
 interval holds for DP-SGD, Gaussian and Laplace noise wherever it gives an ε.
 """
@@ -89,9 +89,9 @@ _OURS = """\
 
 From 22 to 25 November 2026, in no release, `epsilon_bounds(.., direction="each")` gave the smaller direction the ε of
 the larger one after many rounds, where δ is [summed over few frequencies](pld.md). That lower bound exceeded the truth:
-up to 3.64, where ε is 2.64. The default `direction="both"`, δ of each direction, sizes, studies, stores and this page
-were right. A comparison of ε with δ of the same direction found it; `tests/bounds/test_each_direction.py` now makes it
-for every mechanism and engine.
+it was as high as 3.64 for an ε of 2.64. The default `direction="both"`, δ of each direction, sizes, studies, stores and
+this page were right. A comparison of ε with δ of the same direction found it; `tests/bounds/test_each_direction.py` now
+makes it for every mechanism and engine.
 """
 _AGAIN = """\
 ## Reproduce

@@ -29,8 +29,8 @@ _LAPLACE = """\
 The paper finds that both coincide from some r on (sections 1.1, 6 and 8). For fixed scale γ they do not: the ratio of
 their ε tends to 2γ² (1/γ - 1 + e^(-1/γ)), about 1 - 1/(3γ), for every δ ([proof](evaluation-theory.md)). The gap
 vanishes only as γ grows; at γ = 200, which the paper draws, no plot shows it from some hundred rounds on. The numbers
-in parentheses in [beyond-laplace.csv](beyond-laplace.csv) leave out the remainder of Proposition 2 there, so they are
-no bounds.
+in parentheses in [beyond-laplace.csv](beyond-laplace.csv) leave out the remainder of that proof's Proposition 2, so
+they are not bounds.
 """
 
 _OPTIMAL = """\
@@ -39,16 +39,16 @@ _OPTIMAL = """\
 Staircase noise (Geng & Viswanath 2015) is optimal for one answer. For many answers it is not: after 256 rounds Gaussian
 or discrete Gaussian noise needs the least ε at every size. [beyond-optimal.csv](beyond-optimal.csv) compares five kinds
 of noise for a query of sensitivity 1, at the same mean size E|X| and at the same standard deviation. A value is bold if
-it is proved to be the least. "≥ x" or "≤ x" stands where only one bound is useful: ε exceeds those of the study, or δ
+it is proved to be the least. "≥ x" or "≤ x" stands where only one bound is useful: ε lies beyond the study's grid, or δ
 is very small.
 """
 
 _BUCKETS = """\
 ## Convergence of buckets
 
-The tables show upper / lower - 1 of privacy buckets beside a tight interval. Ten times as many buckets bring the bounds
-of Gaussian noise a hundred times closer, because the error of a bucket grows with the square of its width, until
-rounding and the outermost bucket dominate. Empty cells were not computed, as they take too long. The second table,
+The tables show upper / lower - 1 of privacy buckets beside a tight interval. Until rounding and the outermost bucket
+dominate, ten times as many buckets bring the bounds of Gaussian noise a hundred times closer, because the error of a
+bucket grows with the square of its width. Empty cells were not computed, as they take too long. The second table,
 [beyond-buckets.csv](beyond-buckets.csv), also has 10,000 buckets on a finer grid, chosen for at most 512 rounds.
 """
 

@@ -15,8 +15,8 @@ _HEAD = """\
 # The 2018 paper's evaluation, remade
 
 Meiser & Mohammadi (CCS 2018, "Tight on Budget? Tight Bounds for r-Fold Approximate Differential Privacy") compare
-privacy buckets with earlier work. This page judges each claim of theirs that can be computed by certified bounds, and
-draws every figure again:
+privacy buckets with earlier work. This page uses certified bounds to judge each of their claims that can be computed,
+and draws every figure again:
 
 - Tight bounds beat the optimal composition theorem (KOV) for every mechanism except those for which it is tight, and
   beat concentrated differential privacy and the moments accountant with the conversions of 2016.
@@ -54,7 +54,7 @@ _FIGURES = """\
 `python -m pipelines.figures figure-16a docs/figures` (or `all docs/figures`, some 12 minutes on one core) draws a
 figure (it needs the extra `figures`) and writes its points beside it as CSV. The bounds go into the store
 `data/figure-16a.zarr`, which the next call reads; delete it after a change. A band lies between the certified bounds.
-Over e^ε it holds between the points too; over r nothing is claimed there. Dotted curves are no bounds, and a green
+Over e^ε it holds between the points too; over r nothing is claimed there. Dotted curves are not bounds, and a green
 region is a target. The figures are defined in [pipelines/figures/paper.py](../pipelines/figures/paper.py), their
 captions in `captions.toml`. In the CSV files `, no bound` after a `kind` marks an approximation.
 """
