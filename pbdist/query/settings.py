@@ -136,8 +136,6 @@ class Selection:
     #: Indices in the grids, in the order of the labels.
     compositions: tuple[int, ...]
     epsilon: tuple[int, ...]
-    #: The names of the grids and of the columns with a single value.
-    scalar: frozenset[str]
 
 
 def selected(study: StudySpec, labels: Mapping[str, Any]) -> Selection:
@@ -145,9 +143,6 @@ def selected(study: StudySpec, labels: Mapping[str, Any]) -> Selection:
     check_names(labels, (*known_columns(), *_GRIDS))
     if EPSILON in labels and "exp_epsilon" in labels:
         check_either(epsilon=labels[EPSILON], exp_epsilon=labels["exp_epsilon"])
-    scalar = {name for name, value in labels.items() if _is_one(value)}
-    if "exp_epsilon" in scalar:
-        scalar.add(EPSILON)
     grids: dict[str, Iterable[int]] = {
         COMPOSITIONS: range(len(study.compositions)),
         EPSILON: range(len(study.epsilon)),
@@ -156,7 +151,7 @@ def selected(study: StudySpec, labels: Mapping[str, Any]) -> Selection:
         axis = COMPOSITIONS if name == COMPOSITIONS else EPSILON
         grids[axis] = dict.fromkeys(_grid_index(study, name, value) for value in _each(labels, name))
     cells = cells_with(lambda name: column_array(study, name), labels)
-    return Selection(cells, tuple(grids[COMPOSITIONS]), tuple(grids[EPSILON]), frozenset(scalar))
+    return Selection(cells, tuple(grids[COMPOSITIONS]), tuple(grids[EPSILON]))
 
 
 def cells_with(column: Callable[[str], Any], labels: Mapping[str, Any]) -> IntArray:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from pbdist import arguments, results
+from pbdist.curves.tradeoff_table import checked_errors
 from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.mechanisms import Pair
 from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.mechanisms.pair import noise_order
-from pbdist.notebook import html_of_fields
 from pbdist.query import answers, settings
-from pbdist.query import stored_curves as curves
 from pbdist.query.answers import Losses, Questions
 from pbdist.query.refine import Failures, Point, narrow_compositions, narrow_epsilon, next_compositions
 from pbdist.query.refine import refine as compute_points
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 #: Why an answer is wide: `DeltaBounds.why_wide`.
 BETWEEN = "between stored points"
 MISSED = "the study missed its tolerance there"
+APART = "the stored points lie far apart"
 FACTOR = "a factor takes the place of the tolerance"
 _LARGER_ALONE = "the study judges the larger of the two directions alone"
 _CLOSEST = "as close as the bounds on δ allow there"
@@ -47,9 +47,17 @@ _CLOSEST = "as close as the bounds on δ allow there"
 _ENDS: Mapping[str, str] = {
     BETWEEN: "it lies between stored points: refine=True (pbdist query --refine) computes it",
     MISSED: "the study itself missed the tolerance there",
+    APART: "the ε of the study lie too far apart, or this r or ε = 0 is not stored: refine=True computes these",
 }
 _TOO_FAR = "the stored points lie too far from it: refine=True (pbdist query --refine) computes closer ones"
-_Answer = TypeVar("_Answer", DeltaBounds, EpsilonBounds, CompositionBounds)
+#: The quantities of answers, as columns and settings of the tolerance name them.
+_NAMES: Mapping[Any, str] = {
+    DeltaBounds: "delta",
+    EpsilonBounds: "epsilon",
+    CompositionBounds: "compositions",
+    CurveBounds: "type_two_error",
+}
+_Answer = TypeVar("_Answer", DeltaBounds, EpsilonBounds, CompositionBounds, CurveBounds)
 
 
 @dataclass(frozen=True)
@@ -92,6 +100,10 @@ class _Arguments:
         texts = {name: "auto" if value is None else value for name, value in self.fixed.items()}
         arrays = {name: value.reshape(self.shape) for name, value in {**self.varying, **self.points}.items()}
         return {"mechanism": mechanism, **texts, **arrays}
+
+    def noise_at(self, index: int) -> dict[str, Any]:
+        """Return the parameters of the noise in a question."""
+        return {**self.fixed, **{name: float(values[index]) for name, values in self.varying.items()}}
 
     def point(self, index: int) -> str:
         """Return the arguments of a question beside the noise, in words."""
@@ -162,14 +174,8 @@ class Study(Parts):
         return str(self.contents())
 
     def _repr_html_(self) -> str:
-        """Return what is in the store, and whether all of it is, as a small table for notebooks."""
-        parts = {} if len(self.parts) == 1 else {"parts": f"{len(self.parts)}"}
-        try:
-            results = "complete" if self.complete else "INCOMPLETE: pbdist status says what is missing"
-        except OSError as error:
-            results = f"not known: {error}"
-        about = {"store": self.where, **self.spec.summary(), **parts, "digest": self.spec.digest[:16]}
-        return html_of_fields(f"Study {self.spec.name}", {**about, "results": results})
+        """Return the same for notebooks."""
+        return self.contents()._repr_html_()
 
     @cached_property
     def complete(self) -> bool:
@@ -258,23 +264,6 @@ class Study(Parts):
         frames = [pandas.DataFrame({name: one[name] for name in names}) for one in rows]
         frame: pd.DataFrame = pandas.concat(frames, ignore_index=True)
         return frame
-
-    def select(self, *, direction: str = BOTH, **labels: Any) -> "xr.Dataset":
-        """Return stored points as a Dataset over plain dimensions, as xarray plots it.
-
-        Its dimensions are the parameters in which the selected cells differ, ``compositions`` and ``epsilon``. One of
-        which a single value is given is no dimension. So this draws a line for each scale::
-
-            study.select(mechanism="Laplace", compositions=512).delta_upper.plot(x="epsilon", hue="scale", yscale="log")
-
-        Arguments, errors and what is not known are as for `frame`, with ``status`` as a variable. Cells that are no
-        grid over parameters are an `InvalidInputError`, whose text says what to give too.
-        """
-        arguments.check_direction(direction)
-        chosen = settings.selected(self.spec, labels)
-        several = [name for name in labels if name in known_columns() and name not in chosen.scalar]
-        dataset: xr.Dataset = import_module("pbdist.query.dataset").selected_dataset(self, chosen, direction, several)
-        return dataset
 
     @cached_property
     def row_columns(self) -> Mapping[str, str]:
@@ -507,79 +496,42 @@ class Study(Parts):
     ) -> CurveBounds:
         """Bound the smallest type II error of a test at a type I error (f-DP), by what is stored.
 
-        Parameters as for `delta` and `pbdist.tradeoff_bounds`; `noise` names one setting. The bounds rest on those on
-        δ at the ε of the study and at ε = 0: how close they are depends on these ε. With `refine` the missing ones are
-        computed and stored. Where a state is saved (method tight, ``keep_states: true``) the whole curve is read off
-        it, and nothing is refined. The tolerance of the study counts for ``upper - lower``.
+        Parameters and errors as for `delta` and `pbdist.tradeoff_bounds`. The bounds rest on those on δ at the ε of the
+        study and at ε = 0: how close they are depends on these ε. With `refine` the missing ones are computed and
+        stored. Where a state is saved (method tight, ``keep_states: true``) the whole curve is read off it, and nothing
+        is refined. The tolerance of the study counts for ``upper - lower``.
         """
-        delta_at, pair = self._curve_source(mechanism, noise, refine=refine, strict=strict)
+        self._check_options(direction, refine, strict)
+        given = _Arguments.of(mechanism, noise, compositions=compositions, type_one_error=type_one_error)
+        questions = self._questions(given, arguments.checked_compositions(given.points["compositions"]))
+        alpha = checked_errors(given.points["type_one_error"])
         epsilon = np.unique([0.0, *self.spec.epsilon])
-        curve = curves.tradeoff_curve(delta_at, self.setting(mechanism, noise).state_at, pair, epsilon)
-        found = curves.curve_bounds(curve, direction, compositions, type_one_error=type_one_error)
-        return self._curve(found, mechanism, noise, pair, strict=strict)
-
-    def total_variation(
-        self,
-        mechanism: str | Pair,
-        *,
-        compositions: Any,
-        direction: str = "both",
-        refine: bool = False,
-        strict: bool | Literal["silent"] = False,
-        **noise: Any,
-    ) -> CurveBounds:
-        """Bound the total variation distance, δ at ε = 0, by what is stored; arguments as for `tradeoff`.
-
-        The tolerance of the study counts for ``upper / lower - 1``.
-        """
-        delta_at, pair = self._curve_source(mechanism, noise, refine=refine, strict=strict)
-        found = curves.curve_bounds(curves.variation_curve(delta_at, pair), direction, compositions)
-        return self._curve(found, mechanism, noise, pair, strict=strict)
-
-    def renyi(
-        self,
-        mechanism: str | Pair,
-        *,
-        compositions: Any,
-        order: Any,
-        tolerance: float = 1e-3,
-        from_states: bool = False,
-        direction: str = "both",
-        **noise: Any,
-    ) -> CurveBounds:
-        """Bound the Rényi divergence of one setting by a computation, as `pbdist.renyi_bounds` does.
-
-        With ``from_states`` it is read off the saved states instead, those of a study with ``keep_states: true``, at
-        stored r, and `tolerance` does not count. States with mass at infinity, as unbounded losses have, prove no upper
-        bound.
-
-        Raises
-        ------
-        OffGridError
-            No such setting, or no state of that r is stored.
-        PrecisionError
-            The tolerance cannot be reached.
-        """
-        setting = self.setting(mechanism, noise)
-        pair = setting.cell.pair
-        if from_states:
-            rows = [row for cell in setting.stored for row in self.rows_of(cell)]
-            curve = curves.state_renyi_curve(rows, setting.state_at, pair)
-        else:
-            curve = curves.renyi_curve(pair, tolerance)
-        found = curves.curve_bounds(curve, direction, compositions, order=order)
-        if not from_states:
-            found = replace(found, within_tolerance=answers.frozen(np.ones(found.lower.shape, dtype=bool)))
-        return self._curve(found, mechanism, noise, None)
-
-    def setting(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> Setting:
-        """Return the one setting that a mechanism, or a label with parameters, names."""
-        _check_mechanism(mechanism, noise)
-        if isinstance(mechanism, Pair):
-            return self._settings.of_pair(mechanism)
-        return self._settings.of_label(
-            mechanism, {name: settings.single_parameter(name, one) for name, one in noise.items()}
-        )
+        lower, upper = np.empty((2, len(Direction), alpha.size))
+        for number, r in {*zip(questions.setting.tolist(), questions.compositions.tolist(), strict=True)}:
+            setting = questions.settings[number]
+            pair, state = setting.cell.pair.sole_pair, setting.state_at(r)
+            if pair is None:
+                raise InvalidInputError(
+                    "mechanism: expected one worst-case pair, got the worst of several: delta bounds their δ at any"
+                    " epsilon"
+                )
+            here = np.flatnonzero((questions.setting == number) & (questions.compositions == r))
+            known = self.delta(
+                mechanism,
+                compositions=r,
+                epsilon=epsilon,
+                direction="each",
+                refine=refine and state is None,
+                strict="silent",
+                **given.noise_at(int(here[0])),
+            )
+            lower[:, here], upper[:, here] = answers.bound_errors(pair, r, alpha[here], known, state)
+        if direction == "both":
+            # The smaller error is the worse one.
+            lower, upper = lower.min(axis=0), upper.min(axis=0)
+        fields = {"lower": lower, "upper": upper}
+        cases = {APART: np.ones(alpha.size, dtype=bool)}
+        return self._answer(CurveBounds, given, questions, fields, cases=cases, direction=direction, strict=strict)
 
     def _check_options(self, direction: str, refine: Any, strict: Any) -> None:
         settings.check_strict(self.spec, strict)
@@ -624,51 +576,41 @@ class Study(Parts):
 
         `cases` say why answers are wide: the last text that holds. `within` is needed of δ alone.
         """
-        lower, upper, tolerance = fields["lower"], fields["upper"], self.spec.required_tolerance
+        lower, upper, name = fields["lower"], fields["upper"], _NAMES[kind]
+        width, ratio = results.relative_width(lower, upper), f"{name}_upper / {name}_lower - 1"
+        if name == "delta":
+            width = results.log_relative_width(fields["log_lower"], fields["log_upper"])
+        elif name == "type_two_error":
+            width, ratio = upper - lower, f"{name}_upper - {name}_lower"
         why = None
-        if tolerance is None:
+        if self.spec.required_tolerance is None:
             within = None
         else:
-            width = results.relative_width(lower, upper)
-            if within is None:
-                within = np.asarray(width <= tolerance)
-            else:
-                width = results.log_relative_width(fields["log_lower"], fields["log_upper"])
+            within = np.asarray(width <= self.spec.required_tolerance) if within is None else within
             why = np.full(within.shape, "", dtype=object)
             for text, holds in cases.items():
                 why[~within & holds] = text
-            missed = ~within & questions.judged
-            name = {DeltaBounds: "delta", EpsilonBounds: "epsilon"}.get(kind, "compositions")  # type: ignore[call-overload]
 
             def describe(index: tuple[int, ...]) -> str:
                 n, reason = index[-1], str(why[index])
                 low = math.nan if reason == NO_LOWER else float(lower[index])
-                known = answers.between(HEADS[name], low, float(upper[index]))
+                known = answers.between(HEADS.get(name, "the type II error"), low, float(upper[index]))
                 known = f"{questions.cell(n).describe()}, {given.point(n)}: {known}"
-                if reason == NO_LOWER:
-                    return known
                 end = _TOO_FAR if reason == BETWEEN and name != "delta" else _ENDS.get(reason, reason)
-                others = 0 if reason == BETWEEN else int(np.count_nonzero(missed & (why == BETWEEN)))
-                more = f"; {others:,} of the others lie between stored points: refine=True (--refine) computes them"
-                return f"{known}: {end}{more if others else ''}"
+                return known if reason == NO_LOWER else f"{known}: {end}"
 
-            ratio = f"{name}_upper / {name}_lower - 1"
-            sentence = answers.widest_answer(missed, width, self.spec, ratio, describe)
+            sentence = answers.widest_answer(~within & questions.judged, width, self.spec, ratio, describe)
             answers.warn_or_raise(sentence, strict=strict, depth=4)
-        for name, values in fields.items():
-            if name.endswith("lower") and values.dtype.kind == "f":
+        for field, values in fields.items():
+            if field.endswith("lower") and values.dtype.kind == "f":
                 values[..., ~questions.attained] = np.nan
         shape = (2, *given.shape) if direction == "each" else given.shape
         arrays = {**fields, "within_tolerance": within, "why_wide": why}
-        found = {name: None if one is None else answers.frozen(one.reshape(shape)) for name, one in arrays.items()}
-
-        def in_words() -> Any:
-            """Return each setting in words."""
-            texts = np.array([setting.cell.describe() for setting in questions.settings], dtype=object)
-            return texts[questions.setting].reshape(given.shape)
-
+        found = {field: None if one is None else answers.frozen(one.reshape(shape)) for field, one in arrays.items()}
+        texts = np.array([setting.cell.describe() for setting in questions.settings], dtype=object)
+        setting = texts[questions.setting].reshape(given.shape)
         adjacency = settings.neighbours_of_settings(self.spec, given.mechanism, questions.settings)
-        return kind(**found, adjacency=adjacency, question={"setting": in_words, **given.columns})
+        return kind(**found, adjacency=adjacency, question={"setting": setting, **given.columns})
 
     def _refuse_unbounded(self, questions: Questions, bounded: BoolArray, epsilon: FloatArray | None) -> None:
         """Raise the error of the first question without an upper bound, if there is one."""
@@ -708,45 +650,6 @@ class Study(Parts):
             f"{self.where}: expected a stored noise setting, got {name}: {why}: add it to the study's mechanisms and"
             " run it again, or let refine=True (pbdist query --refine) compute it"
         )
-
-    def _curve_source(
-        self, mechanism: str | Pair, noise: Mapping[str, Any], *, refine: bool, strict: Any
-    ) -> tuple[curves.DeltaAt, Pair]:
-        """Return the source of δ in both directions after r compositions, which warns of nothing, and the one pair."""
-        settings.check_strict(self.spec, strict)
-        setting = self.setting(mechanism, noise)
-        pair = setting.cell.pair.sole_pair
-        if pair is None:
-            raise InvalidInputError(
-                "mechanism: expected one worst-case pair, got the worst of several: delta bounds their δ at any epsilon"
-            )
-
-        def delta_at(r: int, epsilon: FloatArray) -> DeltaBounds:
-            more = refine and setting.state_at(r) is None
-            point = {"compositions": r, "epsilon": epsilon}
-            return self.delta(mechanism, **point, direction="each", refine=more, strict="silent", **noise)
-
-        return delta_at, pair
-
-    def _curve(
-        self,
-        found: CurveBounds,
-        mechanism: str | Pair,
-        noise: Mapping[str, Any],
-        pair: Pair | None,
-        *,
-        strict: bool | Literal["silent"] = False,
-    ) -> CurveBounds:
-        """Return bounds with what they are about; those of a pair are judged by the study's tolerance."""
-        if pair is not None:
-            within, missed = curves.curve_within(found, self.spec, pair)
-            answers.warn_or_raise(missed, strict=strict, depth=4)
-            found = replace(found, within_tolerance=within)
-        label = mechanism if isinstance(mechanism, str) else type(mechanism).__name__
-        setting = self.setting(mechanism, noise)
-        about = {"mechanism": label, "setting": np.array(setting.cell.describe(), dtype=object), **found.question}
-        adjacency = settings.neighbours_of_settings(self.spec, mechanism, [setting])
-        return replace(found, adjacency=adjacency, question=about)
 
 
 def _cases(questions: Questions, closest: BoolArray) -> dict[str, BoolArray]:

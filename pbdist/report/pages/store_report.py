@@ -8,7 +8,7 @@ from pbdist.errors import StoreDamagedError
 from pbdist.provenance import provenance
 from pbdist.query.noise_choice import NoiseChoice, noise_choices
 from pbdist.query.settings import neighbours_by_label
-from pbdist.query.status import StoreStatus, contents_sheet, precision_line, store_status
+from pbdist.query.status import StoreStatus, precision_line, store_status
 from pbdist.query.study import Study, open_study
 from pbdist.report.pages import document as page
 from pbdist.report.pages import pictures
@@ -92,7 +92,7 @@ def store_report(
     blocks += assumed(forms, neighbours_sentence(neighbours_by_label(study.spec)))
     blocks += [Heading("Integrity"), _integrity(status, verification, name, sound=whole)]
     blocks += [Heading("Provenance"), _provenance(status)]
-    contents = contents_sheet(study.contents())
+    contents = study.contents().sheet
     columns = tuple(Column(column.head, column.number) for column in contents.printed_columns)
     rows = tuple(tuple(named(cell) if cell else "" for cell in row) for row in contents.printed_rows)
     judged = [one for found in choices.values() for one in found]
