@@ -239,14 +239,13 @@ class StoreStatus:
 
         Of a study that was extended by an ε these count what is there; its cells are in several parts.
         """
-        cells, points, batches = Counter[str](), Counter[str](), Counter[str]()
+        found = {"cells": Counter[str](), "points": Counter[str](), "batches": Counter[str]()}
         for part in self.parts:
-            study = part.stored.study
-            of_cell = len(study.compositions) * len(study.epsilon)
-            cells.update(part.counts)
-            points.update({name: count * of_cell for name, count in part.counts.items()})
-            batches.update({"all": part.stored.batches, "missing": len(part.progress.missing)})
-        return {"cells": cells, "points": points, "batches": batches}
+            of_cell = len(part.stored.study.compositions) * len(part.stored.study.epsilon)
+            found["cells"].update(part.counts)
+            found["points"].update({name: count * of_cell for name, count in part.counts.items()})
+            found["batches"].update({"all": part.stored.batches, "missing": len(part.progress.missing)})
+        return found
 
     @property
     def parts_missing(self) -> tuple[str, ...]:
@@ -282,7 +281,6 @@ class StoreStatus:
     def as_json(self) -> dict[str, JsonValue]:
         """Return everything in the types of JSON."""
         first, check = self.parts[0].stored, self.check
-        cells, points, batches = self.counts.values()
         tolerance = first.study.required_tolerance
         return {
             "store": self.store,
@@ -292,24 +290,13 @@ class StoreStatus:
             "complete": self.complete,
             "healthy": None if check is None else check.healthy,
             "driver": self.driver,
-            "points": {"computed": points["all"] - points["missing"] - points["failed"], **points},
-            "cells": {"committed": cells["all"] - cells["missing"] - cells["failed"], **cells},
-            "batches": {**batches},
+            **self.counts,
             "refinements": {"all": self.refinements, "points": self.refined_points},
             "precision": self.precision and tolerance and _precision_as_json(tolerance, self.precision),
             "files": self.files,
             "bytes": self.size,
             "parts": [
-                {
-                    "part": part.stored.part,
-                    "digest": part.stored.head.digest,
-                    "cells": len(part.stored.study.cells),
-                    "compositions": len(part.stored.study.compositions),
-                    "epsilon": len(part.stored.study.epsilon),
-                    "batches": part.stored.batches,
-                    "cells_per_batch": part.stored.cells_per_batch,
-                }
-                for part in self.parts
+                {"part": part.stored.part, "digest": part.stored.head.digest, **part.counts} for part in self.parts
             ],
             "parts_missing": [*self.parts_missing],
             "failed": [one._asdict() for one in self.failed()],

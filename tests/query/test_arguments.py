@@ -82,7 +82,6 @@ def test_curves_of_several_settings(study: Study) -> None:
         ({"epsilon": [0.0, True]}, "epsilon: expected numbers, got the truth value"),
         ({"compositions": True}, "compositions: expected numbers, got the truth value"),
         ({"epsilon": np.ma.array([0.0, 0.5], mask=[True, False])}, "epsilon: expected numbers, got masked entries"),
-        ({"epsilon": [0.0, np.ma.masked]}, "epsilon: expected numbers, got masked entries"),
         ({"epsilon": [[0.0], [0.0, 0.5]]}, "epsilon: expected a rectangular array"),
         ({"epsilon": 1j}, "epsilon: expected numbers of at least 0"),
         ({"direction": ["each"]}, "direction: expected one of both, each"),
