@@ -21,7 +21,7 @@ from zarr.errors import ZarrUserWarning
 
 from pbdist.errors import InvalidInputError, MissingDependencyError, StoreIncompleteError
 from pbdist.input_files import check_outside
-from pbdist.mechanisms.columns import is_text, known_columns
+from pbdist.mechanisms.columns import is_text
 from pbdist.query import Study, open_study
 from pbdist.query.settings import neighbours_by_label, neighbours_text
 from pbdist.query.stored import STATUS, Block, PointState, attained_of
@@ -32,7 +32,7 @@ from pbdist.tables import digits
 from pbdist.types import COMPOSITIONS, DIRECTION, Direction, JsonValue
 
 if TYPE_CHECKING:
-    import xarray as xr
+    pass
 
 #: Returns what is said of an export, once all blocks are written.
 About: TypeAlias = Callable[[], dict[str, JsonValue]]
@@ -76,8 +76,8 @@ def export_study(store: str | Path | Place, out: str | Path, *, allow_incomplete
     store
         The store: a path, or a URL ``s3://BUCKET/PREFIX``.
     out
-        A path that ends in ``.zarr``, ``.nc``, ``.parquet`` or ``.csv``. The first two hold arrays, and `open_export`
-        opens them as `Study.bounds` is. The others have the rows of ``Study.frame(direction="each")``.
+        A path that ends in ``.zarr``, ``.nc``, ``.parquet`` or ``.csv``. The first two hold the arrays of
+        `Study.bounds`, without its index of the cells. The others have the rows of ``Study.frame(direction="each")``.
     allow_incomplete
         Whether to export a store that lacks results or has damaged ones. They are not a number, and the attributes say
         how many they are.
@@ -317,39 +317,3 @@ _FORMS: Mapping[str, Callable[[Study, Path, Iterator[Block], About], None]] = {
     ".parquet": _write_parquet,
     ".csv": _write_csv,
 }
-
-
-def open_export(where: str | Path) -> "xr.Dataset":
-    """Open an export that ends in ``.zarr`` or ``.nc``, with the parameters of the cells as one index.
-
-    The result equals `Study.bounds` of the exported store: the same variables, coordinates and indexes with the same
-    values and attributes; the attributes of the whole are those of the export. Plain ``xarray.open_zarr(where)`` gives
-    the same without the index over ``cell``.
-
-    Raises
-    ------
-    InvalidInputError
-        It is no such export.
-    MissingDependencyError
-        A package for netCDF is not installed.
-    """
-    path = Path(where)
-    # xarray takes half a second to import.
-    xarray = import_module("xarray")
-    if not path.exists() or path.suffix not in (".zarr", ".nc"):
-        got = path.name if path.exists() else f"nothing at {path}"
-        raise InvalidInputError(f"export: expected an export that ends in .zarr or .nc, got {got}")
-    _check_packages(path.suffix)
-    try:
-        dataset: xr.Dataset = (
-            xarray.open_zarr(path, chunks=None, consolidated=True)
-            if path.suffix == ".zarr"
-            else xarray.open_dataset(path, engine="h5netcdf")
-        )
-    except (OSError, ValueError, KeyError) as error:
-        text = " ".join(str(error).split())[:200]
-        raise InvalidInputError(f"export: expected an export of pbdist, got {path}: {text}") from error
-    if MARK not in dataset.attrs:
-        dataset.close()
-        raise InvalidInputError(f"export: expected an export of pbdist, got something else at {path}")
-    return dataset.set_xindex([name for name in known_columns() if name in dataset]).set_xindex("exp_epsilon")

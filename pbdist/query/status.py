@@ -220,6 +220,8 @@ class StoreStatus:
     store: str
     #: In the order in which they were added.
     parts: tuple[PartStatus, ...]
+    #: The parts that the root lists, but that are not there.
+    parts_missing: tuple[str, ...]
     #: Number and bytes of all files.
     files: int
     size: int
@@ -246,12 +248,6 @@ class StoreStatus:
             found["points"].update({name: count * of_cell for name, count in part.counts.items()})
             found["batches"].update({"all": part.stored.batches, "missing": len(part.progress.missing)})
         return found
-
-    @property
-    def parts_missing(self) -> tuple[str, ...]:
-        """The parts that the root lists, but that are not there."""
-        there = {part.stored.part for part in self.parts}
-        return tuple(part for part in self.parts[0].stored.extensions if part not in there)
 
     @property
     def complete(self) -> bool:
@@ -313,19 +309,20 @@ def store_status(where: str | Path, *, check: bool = False) -> StoreStatus:
     """
     place = place_at(where)
     parts = open_parts(place)
-    sizes = dict(place.names())
+    whole, sizes = Parts(parts), dict(place.names())
     refinements = read_refinements(parts[0])
     judged = parts[0].study.required_tolerance is not None
     return StoreStatus(
         store=place.url,
         parts=tuple(PartStatus(stored, stored.progress(_files_of(sizes, stored.part))) for stored in parts),
+        parts_missing=whole.parts_missing,
         files=len(sizes),
         size=sum(sizes.values()),
         driver=holder(place),
         check=check_store(place) if check else None,
         refinements=len(refinements),
         refined_points=sum(one.points for one in refinements),
-        precision=reached_precision(Parts(parts)) if judged else None,
+        precision=reached_precision(whole) if judged else None,
     )
 
 
@@ -405,8 +402,7 @@ class StudyContents(Printed):
         names = ("mechanism", "what", "number", "values")
         columns = tuple(Column(name, name, number=name == "number") for name in names)
         state = "complete" if self.complete else "NOT complete"
-        lacking = f"{_progress(found['settings'])}: pbdist status says which and why"
-        notes = () if self.complete else (lacking,)
+        notes = () if self.complete else (f"{_progress(found['settings'])}: pbdist status says what is missing",)
         return Sheet(columns, tuple(rows), (f"{self.name}, {state}, at {self.store}",), notes)
 
     def as_json(self) -> dict[str, Any]:
@@ -480,7 +476,7 @@ def contents_of(opened: Study) -> StudyContents:
         parts=len(opened.parts),
         refined_points=sum(one.points for one in refinements),
         refined_settings=tuple(dict.fromkeys(one.cell.describe() for one in refinements)),
-        complete=not absent.any() and not failed.any(),
+        complete=not absent.any() and not failed.any() and not opened.parts_missing,
     )
 
 

@@ -180,10 +180,12 @@ class Study(Parts):
     @cached_property
     def complete(self) -> bool:
         """Whether every part that the root lists is there, every batch is committed, and no cell has failed."""
-        if not set(self.parts[0].extensions) <= {stored.part for stored in self.parts}:
-            return False
         committed = all(stored.known_progress.complete for stored in self.parts)
-        return committed and not missing_parts([stored.study for stored in self.parts], self.spec)
+        return (
+            committed
+            and not self.parts_missing
+            and not missing_parts([stored.study for stored in self.parts], self.spec)
+        )
 
     @cached_property
     def bounds(self) -> "xr.Dataset":

@@ -16,7 +16,7 @@ from pbdist.store.layout import bounds_file
 from pbdist.study import StudySpec, load_study, plan_study
 from pbdist.table import BoundsTable, bounds_table
 from tests.batches import damage_batch
-from tests.export.stores import FIRST, FORMS, ROWS
+from tests.export.stores import FIRST, FORMS, ROWS, open_export
 from tests.processes import run_code
 from tests.studies import files_of, write_study
 
@@ -142,7 +142,7 @@ def test_an_incomplete_store_is_refused_or_said_to_be_incomplete(tmp_path: Path,
     found = export_study(store, out, allow_incomplete=True)
     assert found.lacking == "6 missing, 6 failed, 6 damaged"
     if form in (".zarr", ".nc"):
-        with pbdist.open_export(out) as arrays:
+        with open_export(out) as arrays:
             assert arrays.attrs["comment"].startswith("INCOMPLETE: of 24 points 6 missing, 6 failed, 6 damaged")
             assert not arrays.attrs["complete"]
             known = arrays.delta_upper.notnull().all(["direction", "compositions", "epsilon"])
@@ -179,7 +179,7 @@ def test_a_lost_part_is_no_complete_study(copy: Path, tmp_path: Path) -> None:
     with pytest.raises(pbdist.StoreIncompleteError):
         export_study(copy, tmp_path / "out.zarr")
     export_study(copy, tmp_path / "out.zarr", allow_incomplete=True)
-    with pbdist.open_export(tmp_path / "out.zarr") as arrays:
+    with open_export(tmp_path / "out.zarr") as arrays:
         assert arrays.attrs["comment"].startswith("INCOMPLETE: ")
 
 

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import shutil
 from pathlib import Path
 
 import pytest
@@ -113,7 +114,7 @@ def test_what_is_missing_and_what_failed_is_said(store_copy: Finished, capsys: p
     assert [(one.missing, one.failed) for one in held.mechanisms] == [(0, 0), (0, 1), (0, 0)]
     out = listed(store, capsys)
     assert "tiny, NOT complete" in out
-    assert "5 of 6 computed at all points, 0 not yet, 1 failed: pbdist status says which and why" in out
+    assert "5 of 6 computed at all points, 0 not yet, 1 failed: pbdist status says what is missing" in out
     for bounds in store.glob("bounds/*.0"):
         bounds.unlink()
     held = open_study(store).contents()
@@ -139,6 +140,9 @@ def test_an_extended_store_is_listed_as_one(
     assert [(one.settings, one.missing) for one in held.mechanisms] == [(4, 1), (2, 0), (1, 0)]
     assert not held.complete
     assert "6 of 7 computed at all points, 1 not yet, 0 failed" in listed(store, capsys)
+    # The root still lists an extension that is not there.
+    shutil.rmtree(store / "extension-001")
+    assert "tiny, NOT complete" in listed(store, capsys)
 
 
 def test_what_queries_have_added_is_listed(store_copy: Finished) -> None:
