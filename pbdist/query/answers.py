@@ -159,14 +159,12 @@ def bound_errors(
     """Bound the type II errors of both tests, shape (2, n), by `known` bounds on δ at some ε, and by a saved state."""
     wholes, epsilon = wholes_of([(pair, 1)], compositions), known.question["epsilon"]
     curves = [SupportCurve.from_deltas(epsilon, test, known.lower, known.upper, wholes) for test in Direction]
-    lower, upper = (np.stack([bound(curve, alpha)[0] for curve in curves]) for bound in _SIDES)
+    lower = np.stack([curve.lower_bound(alpha)[0] for curve in curves])
+    upper = np.stack([curve.upper_bound(alpha)[0] for curve in curves])
     if state is not None:
         below, above = zip(*(state_tradeoff(state, test, alpha, wholes) for test in Direction), strict=True)
         lower, upper = np.maximum(lower, np.stack(below)), np.minimum(upper, np.stack(above))
     return lower, upper
-
-
-_SIDES = (SupportCurve.lower_bound, SupportCurve.upper_bound)
 
 
 def _tighten(

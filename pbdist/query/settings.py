@@ -8,13 +8,13 @@ import copy
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache, cached_property, partial
 from operator import ge, le
+from statistics import mode
 from typing import Any
 
 import numpy as np
@@ -194,12 +194,8 @@ def check_names(given: Iterable[str], known: Sequence[str]) -> None:
     """Refuse parameters of noise that are not known; aliases of others are suggested, as most kinds mean them."""
     for name in given:
         if name not in known:
-            meant: dict[str, Counter[str]] = {}
-            for _, one in all_parameters():
-                for alias in one.aliases:
-                    meant.setdefault(alias, Counter())[one.columns[0]] += 1
-            aliases = {alias: columns.most_common(1)[0][0] for alias, columns in meant.items()}
-            near = did_you_mean(name, known, aliases)
+            meant = [one.columns[0] for _, one in all_parameters() if name.lower() in one.aliases]
+            near = did_you_mean(name, known, {name.lower(): mode(meant)} if meant else {})
             raise InvalidInputError(f"{name}: expected one of {', '.join(known)}, got an unknown parameter{near}")
 
 

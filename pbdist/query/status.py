@@ -339,11 +339,9 @@ class MechanismContents:
     #: The name that the study gives the mechanism, and what it is.
     label: str
     kind: str
-    #: How many noise settings (cells) it has.
-    settings: int
-    #: How many of them are not computed yet, and could not be computed: at some points, or at all.
-    missing: int
-    failed: int
+    #: How many noise settings (cells) it has, ``all``, and how many of them are not computed yet, ``missing``, or could
+    #: not be computed, ``failed``: at some points, or at all.
+    counts: Mapping[str, int]
     #: The values of each parameter that any of them has, increasing; None where a setting has none, or, as a factor,
     #: an automatic one. Not every combination need be there.
     parameters: Mapping[str, tuple[float | str | None, ...]]
@@ -371,19 +369,9 @@ class StudyContents(Printed):
     complete: bool
 
     @property
-    def settings(self) -> int:
-        """The number of noise settings (cells)."""
-        return sum(one.settings for one in self.mechanisms)
-
-    @property
-    def missing(self) -> int:
-        """Settings that are not computed yet, at some points or at all."""
-        return sum(one.missing for one in self.mechanisms)
-
-    @property
-    def failed(self) -> int:
-        """Settings that could not be computed."""
-        return sum(one.failed for one in self.mechanisms)
+    def counts(self) -> dict[str, int]:
+        """The counts of settings of all mechanisms."""
+        return {name: sum(one.counts[name] for one in self.mechanisms) for name in ("all", "missing", "failed")}
 
     @property
     def sheet(self) -> Sheet:
@@ -402,7 +390,7 @@ class StudyContents(Printed):
         names = ("mechanism", "what", "number", "values")
         columns = tuple(Column(name, name, number=name == "number") for name in names)
         state = "complete" if self.complete else "NOT complete"
-        notes = () if self.complete else (f"{_progress(found['settings'])}: pbdist status says what is missing",)
+        notes = () if self.complete else (f"{_progress(self.counts)}: pbdist status says what is missing",)
         return Sheet(columns, tuple(rows), (f"{self.name}, {state}, at {self.store}",), notes)
 
     def as_json(self) -> dict[str, Any]:
@@ -421,7 +409,7 @@ class StudyContents(Printed):
             "compositions": [*study.compositions],
             "epsilon": [*study.epsilon],
             "exp_epsilon": [value if math.isfinite(value) else None for value in powers],
-            "settings": _counts(self),
+            "settings": self.counts,
             "parts": self.parts,
             "refined_points": self.refined_points,
             "refined_settings": [*self.refined_settings],
@@ -430,7 +418,7 @@ class StudyContents(Printed):
                     "mechanism": one.label,
                     "kind": one.kind,
                     "adjacency": one.adjacency.value,
-                    "settings": _counts(one),
+                    "settings": one.counts,
                     "parameters": {name: [*values] for name, values in one.parameters.items()},
                 }
                 for one in self.mechanisms
@@ -460,9 +448,11 @@ def contents_of(opened: Study) -> StudyContents:
         MechanismContents(
             label=str(label),
             kind=str(kind),
-            settings=len(rows),
-            missing=int(np.count_nonzero(absent[rows] & ~failed[rows])),
-            failed=int(np.count_nonzero(failed[rows])),
+            counts={
+                "all": len(rows),
+                "missing": int(np.count_nonzero(absent[rows] & ~failed[rows])),
+                "failed": int(np.count_nonzero(failed[rows])),
+            },
             parameters=_parameters(columns, np.array(rows)),
             adjacency=neighbours[str(label)],
         )
@@ -490,10 +480,6 @@ def _parameters(columns: Mapping[str, Sequence[Any]], rows: IntArray) -> dict[st
             if values:
                 found[name] = (*([] if all(map(is_set, held)) else [None]), *values)
     return found
-
-
-def _counts(one: StudyContents | MechanismContents) -> dict[str, int]:
-    return {"all": one.settings, "missing": one.missing, "failed": one.failed}
 
 
 def _progress(counts: Mapping[str, int]) -> str:

@@ -1,7 +1,7 @@
 """An opened study: what its store holds, as a Dataset and as rows, and its answers to questions at any point."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -27,7 +27,7 @@ from pbdist.store import Place, open_parts, read_refinements
 from pbdist.store.layout import BOUNDS, COMPUTED, WITHIN
 from pbdist.study.columns import cell_columns, column_descriptions
 from pbdist.study.spec import exponential, missing_parts
-from pbdist.tables import HEADS
+from pbdist.tables import HEADS, Printed, Sheet
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, BoolArray, Direction, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -83,7 +83,10 @@ class _Arguments:
         except ValueError as error:
             shapes = ", ".join(f"{name} {value.shape}" for name, value in numbers.items())
             raise InvalidInputError(f"{next(iter(given))}: expected shapes that broadcast, got {shapes}") from error
-        _check_mechanism(mechanism, noise)
+        if not isinstance(mechanism, str | Pair):
+            raise InvalidInputError(f"mechanism: expected a label of the study or a mechanism, got {shown(mechanism)}")
+        if isinstance(mechanism, Pair) and noise:
+            raise InvalidInputError(f"{next(iter(noise))}: a mechanism has its own parameters; do not pass it")
         vectors = dict(zip(numbers, (array.reshape(-1) for array in arrays), strict=True))
         return cls(
             mechanism,
@@ -132,20 +135,13 @@ def checked_losses(points: Mapping[str, Any]) -> Losses:
     return Losses(losses, below, above)
 
 
-def _check_mechanism(mechanism: Any, noise: Mapping[str, Any]) -> None:
-    if not isinstance(mechanism, str | Pair):
-        raise InvalidInputError(f"mechanism: expected a label of the study or a mechanism, got {shown(mechanism)}")
-    if isinstance(mechanism, Pair) and noise:
-        raise InvalidInputError(f"{next(iter(noise))}: a mechanism has its own parameters; do not pass it")
-
-
 def given_epsilon(epsilon: Any, exp_epsilon: Any) -> dict[str, Any]:
     """Return the one of the two that is given, by its name."""
     arguments.check_either(epsilon=epsilon, exp_epsilon=exp_epsilon)
     return {"epsilon": epsilon} if exp_epsilon is None else {"exp_epsilon": exp_epsilon}
 
 
-class Study(Parts):
+class Study(Parts, Printed):
     """A study in a store; of one that was extended, all of it. Made by `open_study`.
 
     Attributes
@@ -169,13 +165,10 @@ class Study(Parts):
             f"{len(spec.epsilon)} epsilon, at {self.where}>"
         )
 
-    def __str__(self) -> str:
-        """Return what the store holds, as `pbdist query STORE` prints it."""
-        return str(self.contents())
-
-    def _repr_html_(self) -> str:
-        """Return the same for notebooks."""
-        return self.contents()._repr_html_()
+    @property
+    def sheet(self) -> Sheet:
+        """The contents of the store, as `pbdist query STORE` prints them."""
+        return self.contents().sheet
 
     @cached_property
     def complete(self) -> bool:
@@ -218,7 +211,7 @@ class Study(Parts):
         found: StudyContents = import_module("pbdist.query.status").contents_of(self)
         return found
 
-    def frame(self, *, columns: Sequence[str] | None = None, direction: str = BOTH, **labels: Any) -> "pd.DataFrame":
+    def frame(self, *, direction: str = BOTH, **labels: Any) -> "pd.DataFrame":
         """Return stored points as a table of pandas, one row a point.
 
         Only these points are read. ``study.frame(mechanism="Laplace", scale=[200, 400], compositions=512)`` has a row
@@ -226,11 +219,6 @@ class Study(Parts):
 
         Parameters
         ----------
-        columns
-            Which columns, in this order. By default all: ``cell`` (its number), ``setting`` (the cell in words), its
-            parameters, ``factor_used``, ``loss_width``, ``direction``, ``compositions``, ``epsilon``, ``exp_epsilon``,
-            ``delta_lower``, ``delta_upper``, ``log_delta_lower``, ``log_delta_upper``, ``within_tolerance`` where the
-            study has a tolerance, and ``status``.
         direction
             ``"both"``: the larger of the two directions. ``"each"``: a row for A||B and one for B||A.
         **labels
@@ -240,6 +228,11 @@ class Study(Parts):
         Returns
         -------
         DataFrame
+            The columns are ``cell`` (its number), ``setting`` (the cell in words), its parameters, ``factor_used``,
+            ``loss_width``, ``direction``, ``compositions``, ``epsilon``, ``exp_epsilon``, ``delta_lower``,
+            ``delta_upper``, ``log_delta_lower``, ``log_delta_upper``, ``within_tolerance`` where the study has a
+            tolerance, and ``status``.
+
             A bound that is not known is NaN, and ``status`` says why: ``missing`` (not computed), ``failed``,
             ``damaged``. ``upper only``: a release plan that no change is declared to attain has no lower bound. A
             parameter that a mechanism does not have is empty text or NaN. The natural logarithm of 0 is -inf.
@@ -249,21 +242,18 @@ class Study(Parts):
         OffGridError
             Nothing stored has these labels; the text says what is stored.
         InvalidInputError
-            A label or a column is unknown.
+            A label is unknown.
         StoreDamagedError
             The stored values cannot be read.
         """
         arguments.check_direction(direction)
-        known = self.row_columns
-        names = tuple(known) if columns is None else tuple(columns)
-        for name in names:
-            if name not in known:
-                raise InvalidInputError(f"columns: expected some of {', '.join(known)}, got {shown(name)}")
         chosen = settings.selected(self.spec, labels)
         # pandas comes with xarray, and takes a third of a second to import.
         pandas = import_module("pandas")
-        rows = (self.rows(block, direction, chosen) for block in self.blocks(chosen.cells))
-        frames = [pandas.DataFrame({name: one[name] for name in names}) for one in rows]
+        frames = [
+            pandas.DataFrame(self.rows(block, direction, chosen), columns=list(self.row_columns))
+            for block in self.blocks(chosen.cells)
+        ]
         frame: pd.DataFrame = pandas.concat(frames, ignore_index=True)
         return frame
 
@@ -290,16 +280,19 @@ class Study(Parts):
         e = list(range(len(study.epsilon)) if chosen is None else chosen.epsilon)
         attained, names = attained_of(cells), self.row_columns
         directions = [BOTH] if direction == BOTH else [one.value for one in Direction]
-        of_cells: dict[str, Any] = {"cell": block.cells, "setting": _text(cell.describe() for cell in cells)}
+        of_cells: dict[str, Any] = {
+            "cell": block.cells,
+            "setting": np.array([cell.describe() for cell in cells], dtype=object),
+        }
         for name, column in cell_columns(cells, names).items():
             if name in known_columns() and name in names:
-                of_cells[name] = _text(column) if is_text(name) else np.array(column, dtype=np.float64)
+                of_cells[name] = np.array(column, dtype=object if is_text(name) else np.float64)
         of_cells |= {name: block.values[name] for name in COMPUTED}
-        of_cells["adjacency"] = _text(study.neighbours_of(cell).value for cell in cells)
+        of_cells["adjacency"] = np.array([study.neighbours_of(cell).value for cell in cells], dtype=object)
         values = {name: column[:, None, None, None] for name, column in of_cells.items()}
         losses = [study.epsilon[index] for index in e]
         values |= {
-            DIRECTION: _text(directions)[:, None, None],
+            DIRECTION: np.array(directions, dtype=object)[:, None, None],
             COMPOSITIONS: np.array([study.compositions[index] for index in r], dtype=np.int64)[:, None],
             EPSILON: np.array(losses),
             "exp_epsilon": np.array([exponential(value) for value in losses]),
@@ -664,14 +657,6 @@ def _raise_first(failed: Failures, unknown: BoolArray) -> None:
     for index in np.flatnonzero(unknown).tolist():
         if index in failed:
             raise failed[index]
-
-
-def _text(values: Iterable[Any]) -> Any:
-    """Return text as an array of objects."""
-    texts = [*values]
-    found = np.empty(len(texts), dtype=object)
-    found[:] = texts
-    return found
 
 
 def open_study(where: str | Path | Place) -> Study:

@@ -39,9 +39,9 @@ def test_mechanisms_with_the_values_of_their_parameters(tiny_store: Path) -> Non
     held = open_study(tiny_store).contents()
     assert held.complete
     assert (held.name, held.parts, held.refined_points) == ("tiny", 1, 0)
-    assert (held.settings, held.missing, held.failed) == (6, 0, 0)
+    assert held.counts == {"all": 6, "missing": 0, "failed": 0}
     assert held.study.compositions == (1, 2, 4, 7)
-    assert [(one.label, one.kind, one.settings, one.missing, one.failed) for one in held.mechanisms] == [
+    assert [(one.label, one.kind, *one.counts.values()) for one in held.mechanisms] == [
         ("Laplace", "Laplace", 3, 0, 0),
         ("RandomizedResponse", "RandomizedResponse", 2, 0, 0),
         ("clipped", "NoisyCount", 1, 0, 0),
@@ -111,14 +111,14 @@ def test_what_is_missing_and_what_failed_is_said(store_copy: Finished, capsys: p
     failed_cell(store, 3, "no memory")
     held = open_study(store).contents()
     assert not held.complete
-    assert [(one.missing, one.failed) for one in held.mechanisms] == [(0, 0), (0, 1), (0, 0)]
+    assert [[*one.counts.values()] for one in held.mechanisms] == [[3, 0, 0], [2, 0, 1], [1, 0, 0]]
     out = listed(store, capsys)
     assert "tiny, NOT complete" in out
     assert "5 of 6 computed at all points, 0 not yet, 1 failed: pbdist status says what is missing" in out
     for bounds in store.glob("bounds/*.0"):
         bounds.unlink()
     held = open_study(store).contents()
-    assert (held.missing, held.failed, held.complete) == (6, 0, False)
+    assert (held.counts, held.complete) == ({"all": 6, "missing": 6, "failed": 0}, False)
     for form in ("table", "markdown", "latex"):
         assert "NOT complete" in listed(store, capsys, "--format", form)
     assert "0 of 6 computed" in listed(store, capsys, "--format", "csv")
@@ -137,7 +137,7 @@ def test_an_extended_store_is_listed_as_one(
     # Its files are gone: what the other part has is whole.
     (store / "extension-001/bounds/0.0.0.0.0").unlink()
     held = open_study(store).contents()
-    assert [(one.settings, one.missing) for one in held.mechanisms] == [(4, 1), (2, 0), (1, 0)]
+    assert [[*one.counts.values()] for one in held.mechanisms] == [[4, 1, 0], [2, 0, 0], [1, 0, 0]]
     assert not held.complete
     assert "6 of 7 computed at all points, 1 not yet, 0 failed" in listed(store, capsys)
     # The root still lists an extension that is not there.

@@ -54,9 +54,7 @@ def test_every_row_is_what_a_look_up_says(study: Study) -> None:
 
 
 def test_labels_columns_and_directions_of_a_frame(study: Study) -> None:
-    names = ["scale", "compositions", "delta_upper"]
-    frame = study.frame(columns=names, mechanism="Laplace", scale=[3, 5], compositions=(2, 7), exp_epsilon=2)
-    assert list(frame.columns) == names
+    frame = study.frame(mechanism="Laplace", scale=[3, 5], compositions=(2, 7), exp_epsilon=2)
     assert frame.scale.tolist() == [3, 3, 5, 5]
     assert frame.compositions.tolist() == [2, 7, 2, 7]
     each = study.frame(direction="each", mechanism="clipped", compositions=4, epsilon=study.spec.epsilon[1])
@@ -91,11 +89,6 @@ def test_labels_that_are_refused(
         study.frame(**labels)
 
 
-def test_columns_that_are_refused(study: Study) -> None:
-    with pytest.raises(InvalidInputError, match=r"columns: expected some of cell, setting, .*, got 'delta'"):
-        study.frame(columns=["delta"])
-
-
 def test_products_are_told_apart_by_what_they_are_made_of(finished_store: Finished) -> None:
     text = GRID.partition("  - {label: messages")[0] + (
         "  - {label: two, kind: Product, pairs: [{kind: Laplace, scale: 2}, {kind: Laplace, scale: 3}]}\n"
@@ -107,7 +100,7 @@ def test_products_are_told_apart_by_what_they_are_made_of(finished_store: Finish
     first, second = (f"Laplace(scale={scale}, sensitivity=1) * Laplace(scale=3, sensitivity=1)" for scale in (2, 4))
     assert found == [first, second]
     assert study.frame(mechanism="two", made_of=second).setting.nunique() == 1
-    cell = study.frame(mechanism="two", made_of=second, columns=["cell"]).cell
+    cell = study.frame(mechanism="two", made_of=second).cell
     assert (
         study.bounds.delta_upper.isel(cell=cell[0]).max()
         == study.delta("two", compositions=1, epsilon=0.5, made_of=second).upper

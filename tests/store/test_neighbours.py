@@ -77,8 +77,8 @@ def test_a_statement_is_stored_and_read_back(tmp_path: Path, finished_store: Cal
     assert study.delta(SubsampledGaussian(2.0, 0.1), **asked).adjacency is Adjacency.ADD_OR_REMOVE
     assert "one record replaced" in study.delta("Laplace", scale=2, **asked)._repr_html_()
     assert study.bounds.adjacency == "Laplace: replace-one; SubsampledGaussian: add-or-remove"
-    assert study.frame(columns=["adjacency"]).adjacency.unique().tolist() == ["replace-one", "add-or-remove"]
-    assert study.frame(columns=["mechanism", "adjacency"], mechanism="Laplace").adjacency.unique() == ["replace-one"]
+    assert study.frame().adjacency.unique().tolist() == ["replace-one", "add-or-remove"]
+    assert study.frame(mechanism="Laplace").adjacency.unique() == ["replace-one"]
     # The bounds are those of the study that states nothing.
     xr.testing.assert_equal(study.bounds.load(), open_study(finished_store(BARE)).bounds.load())
 

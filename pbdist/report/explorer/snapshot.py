@@ -243,11 +243,12 @@ class Snapshot:
             return _leveled([("error", f"This store is damaged, and nothing of it is shown: {self.problem}")])
         contents, tolerance = self.contents, self.study.spec.required_tolerance
         found = []
-        if contents.missing == contents.settings:
+        settings, missing = contents.counts["all"], contents.counts["missing"]
+        if missing == settings:
             found.append(("error", "This store is empty: none of its noise settings is computed yet. Run its study."))
-        elif contents.missing:
+        elif missing:
             text = (
-                f"This store is not complete: {contents.missing:,} of {_settings(contents.settings)} are not computed"
+                f"This store is not complete: {missing:,} of {_settings(settings)} are not computed"
                 " yet, or not at all r and ε. Run its study again, then load this page again."
             )
             found.append(("warning", text))
