@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import zarr
@@ -31,12 +31,9 @@ from pbdist.store.skeleton import COMPRESSOR
 from pbdist.tables import digits
 from pbdist.types import COMPOSITIONS, DIRECTION, Direction, JsonValue
 
-if TYPE_CHECKING:
-    pass
-
 #: Returns what is said of an export, once all blocks are written.
 About: TypeAlias = Callable[[], dict[str, JsonValue]]
-#: The attribute by which an export is known, and its version.
+#: The attribute that marks an export, and its version.
 MARK, EXPORT_FORMAT = "pbdist_export", 1
 #: The end of the name of the file that says what a CSV file holds, as in the W3C's model for tabular data.
 METADATA = "-metadata.json"
