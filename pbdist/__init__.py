@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         StoreMismatchError,
         StudyFileError,
     )
-    from pbdist.export import export_study, open_export
+    from pbdist.export import export_study
     from pbdist.granularity.group import group
     from pbdist.mechanisms import (
         ApproximateDP,
@@ -113,7 +113,6 @@ __all__ = [
     "export_study",
     "group",
     "load_histograms",
-    "open_export",
     "open_study",
     "permute_and_flip",
     "privacy_bounds",
@@ -133,7 +132,6 @@ _ROOMS |= {
     "epsilon_bounds": "pbdist.bounds.delta",
     "privacy_bounds": "pbdist.bounds.delta",
     "open_study": "pbdist.query",
-    "open_export": "pbdist.export",
     "export_study": "pbdist.export",
     "earlier_bounds": "pbdist.theorems",
     "group": "pbdist.granularity.group",

@@ -128,7 +128,7 @@ class _Answers:
     def sheet(self) -> Sheet:
         """Return the questions and their answers as a table, a row for each, or for each direction of each."""
         found: Any = self
-        question = {name: value() if callable(value) else value for name, value in self.question.items()}
+        question = dict(self.question)
         settings = question.pop("setting", None)
         fixed = {name: value for name, value in question.items() if isinstance(value, str | int | float)}
         varying = {name: np.asarray(value) for name, value in question.items() if name not in fixed}
@@ -273,7 +273,7 @@ class DeltaBounds(_Answers):
 
 @dataclass(frozen=True, eq=False)
 class CurveBounds(_Answers):
-    """Certified bounds on values of a curve or on a divergence; read-only.
+    """Certified bounds on a trade-off curve: on the smallest type II errors; read-only.
 
     Attributes
     ----------
@@ -281,6 +281,8 @@ class CurveBounds(_Answers):
         Of the shape to which the arguments broadcast; with ``direction="each"`` a leading axis of A||B and B||A.
     within_tolerance
         Of the same shape: whether the bounds meet the tolerance; None without a tolerance.
+    why_wide
+        Why the bounds are apart, as in `DeltaBounds`.
     adjacency
         The neighbours, as in `DeltaBounds`.
     """
@@ -288,6 +290,7 @@ class CurveBounds(_Answers):
     lower: FloatArray
     upper: FloatArray
     within_tolerance: BoolArray | None = None
+    why_wide: TextArray | None = None
     adjacency: Adjacency = Adjacency.AS_STATED
 
 

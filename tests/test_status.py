@@ -113,7 +113,7 @@ def test_what_is_missing_and_what_failed_is_named(stored: StoredStudy, asked: As
     assert found["complete"] is False
     assert found["batches"] == {"all": 3, "missing": 1}
     assert found["healthy"] is (False if options else None)
-    assert found["cells"] == {"all": 6, "committed": 3, "missing": 2, "failed": 1}
+    assert found["cells"] == {"all": 6, "missing": 2, "failed": 1}
     assert [(item["cell"], item["setting"]) for item in found["failed"]] == [(1, "Laplace(scale=3, sensitivity=1)")]
     assert [(item["batch"], item["first"], item["stop"]) for item in found["missing"]] == [(1, 2, 4)]
 

@@ -84,7 +84,6 @@ def _answer(options: Options, form: str) -> int:
     gc.disable()
     from pbdist.query import open_study
     from pbdist.query.noise_choice import target_sheet
-    from pbdist.query.status import contents_sheet
 
     gc.freeze()
     gc.enable()
@@ -92,12 +91,12 @@ def _answer(options: Options, form: str) -> int:
     question = options.given("compositions", "epsilon", "exp_epsilon", "delta")
     if not question and not numbers and not texts:
         needless = "needs a question: --compositions, --epsilon, .."
-        options.refuse("refine", "direction", "strict", problem=needless)
-        found = open_study(options.store).contents().of(options.mechanism)
+        options.refuse("mechanism", "refine", "direction", "strict", problem=needless)
+        found = open_study(options.store).contents()
         if form == "json":
             print_json(found.as_json())
         else:
-            print_sheet(contents_sheet(found), form)
+            print_sheet(found.sheet, form)
         return 0
     if len(question) == 3:
         for name in (*numbers, *texts):
@@ -129,7 +128,7 @@ def _bounds(options: Options, numbers: dict[str, Any], texts: dict[str, Any], qu
     check_strict(study.spec, options.strict)
     if options.mechanism is None:
         noise = {**numbers, **{name: [text] for name, text in texts.items()}}
-        options.mechanism = only_mechanism(study, noise, refine=options.refine)
+        options.mechanism = only_mechanism(study, noise)
     values = {**numbers, **question}
     columns: Any = dict(zip(values, zip(*product(*values.values()), strict=True), strict=True))
     settings = {**columns, **texts, "refine": options.refine}

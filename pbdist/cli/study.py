@@ -198,7 +198,7 @@ def _print_results(study: "StudySpec", store: "Place") -> int:
         print_sheet(target_sheet(opened, **vars(target), cells=study.cells), "table")
     if study.required_tolerance is None or not study.requires_tolerance:
         return 0
-    found = reached_precision(opened, study, recorded=True)
+    found = reached_precision(opened, study)
     if found.unreadable:
         # A run without --check has not read the earlier batches.
         for part in opened.parts:

@@ -8,12 +8,12 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import zarr
@@ -21,20 +21,19 @@ from zarr.errors import ZarrUserWarning
 
 from pbdist.errors import InvalidInputError, MissingDependencyError, StoreIncompleteError
 from pbdist.input_files import check_outside
-from pbdist.mechanisms.columns import is_text, known_columns
+from pbdist.mechanisms.columns import is_text
 from pbdist.query import Study, open_study
 from pbdist.query.settings import neighbours_by_label, neighbours_text
 from pbdist.query.stored import STATUS, Block, PointState, attained_of
 from pbdist.store import Place, read_refinements
-from pbdist.store.layout import CELL, COLUMN_CHUNK, COMPUTED, WITHIN
+from pbdist.store.layout import CELL, WITHIN
 from pbdist.store.skeleton import COMPRESSOR
 from pbdist.tables import digits
 from pbdist.types import COMPOSITIONS, DIRECTION, Direction, JsonValue
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-#: The attribute by which an export is known, and its version.
+#: Returns what is said of an export, once all blocks are written.
+About: TypeAlias = Callable[[], dict[str, JsonValue]]
+#: The attribute that marks an export, and its version.
 MARK, EXPORT_FORMAT = "pbdist_export", 1
 #: The end of the name of the file that says what a CSV file holds, as in the W3C's model for tabular data.
 METADATA = "-metadata.json"
@@ -67,15 +66,15 @@ def export_study(store: str | Path | Place, out: str | Path, *, allow_incomplete
     """Write the study of a store, all its parts, as one flat table.
 
     It is written beside `out` and renamed in the end. An existing path is never overwritten, and the same store gives
-    the same bytes. A few chunks are in memory at a time.
+    the same bytes. A few chunks are in memory at a time; of netCDF one array.
 
     Parameters
     ----------
     store
         The store: a path, or a URL ``s3://BUCKET/PREFIX``.
     out
-        A path that ends in ``.zarr``, ``.nc``, ``.parquet`` or ``.csv``. The first two hold arrays, and `open_export`
-        opens them as `Study.bounds` is. The others have the rows of ``Study.frame(direction="each")``.
+        A path that ends in ``.zarr``, ``.nc``, ``.parquet`` or ``.csv``. The first two hold the arrays of
+        `Study.bounds`, without its index of the cells. The others have the rows of ``Study.frame(direction="each")``.
     allow_incomplete
         Whether to export a store that lacks results or has damaged ones. They are not a number, and the attributes say
         how many they are.
@@ -97,18 +96,20 @@ def export_study(store: str | Path | Place, out: str | Path, *, allow_incomplete
     check_outside(path, study.where, "out")
     if not study.complete and not allow_incomplete:
         raise _incomplete(study, "some of its results are missing or failed")
-    spec, points = study.spec, Counter[str]()
-    of_cell = len(Direction) * len(spec.compositions) * len(spec.epsilon)
-    length = min(len(spec.cells), max(1, _CHUNK_BYTES // (8 * of_cell)))
-    with written_beside(path) as temporary, closing(_FORMS[path.suffix](study, temporary, length)) as writer:
-        for block in study.blocks(np.arange(len(spec.cells)), length):
-            points += _counted(study, block)
+    points = Counter[str]()
+
+    def counted_blocks() -> Iterator[Block]:
+        of_cell = len(Direction) * len(study.spec.compositions) * len(study.spec.epsilon)
+        for block in study.blocks(np.arange(len(study.spec.cells)), max(1, _CHUNK_BYTES // (8 * of_cell))):
+            points.update(_counted(study, block))
             if _lacking(points) and not allow_incomplete:
                 raise _incomplete(study, f"{_lacking(points)} points")
-            writer.write(block)
-        about = about_study(study, points)
-        writer.finish(about)
-    return Exported(path, len(spec.cells), points["all"], _lacking(points), int(about["refinements_left_out"]))
+            yield block
+
+    with written_beside(path) as temporary:
+        _FORMS[path.suffix](study, temporary, counted_blocks(), lambda: about_study(study, points))
+    refinements = len(read_refinements(study.parts[0]))
+    return Exported(path, len(study.spec.cells), points["all"], _lacking(points), refinements)
 
 
 def _incomplete(study: Study, what: str) -> StoreIncompleteError:
@@ -195,13 +196,9 @@ def written_beside(path: Path) -> Iterator[Path]:
     """
     with TemporaryDirectory(prefix=f".{path.name}.", suffix=".partial", dir=path.parent) as folder:
         yield Path(folder, path.name)
-        # The bounds come last.
-        files = sorted(Path(folder).iterdir(), key=lambda each: each.name == path.name)
-        for file in filter(Path.is_file, files):
-            with file.open("rb+") as opened:
-                os.fsync(opened.fileno())
         _check_free(path)
-        for each in files:
+        # The bounds come last.
+        for each in sorted(Path(folder).iterdir(), key=lambda file: file.name == path.name):
             each.rename(path.with_name(each.name))
 
 
@@ -211,148 +208,92 @@ def _check_packages(suffix: str) -> None:
             raise MissingDependencyError(f"an export as {suffix} needs {package}: pip install 'pbdist[export]'")
 
 
-class _Arrays:
-    """Arrays of their final size, with the coordinates of `Study.bounds`; blocks fill slices of the cells."""
-
-    #: Creates an array, by its name, dimensions, chunks, type and attributes.
-    _array: Callable[..., Any]
-
-    def __init__(self, study: Study, length: int) -> None:
-        dataset = import_module("pbdist.query.dataset")
-        coordinates = dataset.coordinates_of(study.spec)
-        sizes = {along: len(values) for along, values, _ in coordinates.values()}
-        for name, (along, values, about) in coordinates.items():
-            chunks = (min(len(values), COLUMN_CHUNK),) if along == CELL else values.shape
-            self._fill(self._array(name, {along: len(values)}, chunks, values.dtype, about), values)
-        columns = " ".join(name for name, (along, _, _) in coordinates.items() if along == CELL)
-        self._results: dict[str, Any] = {}
-        for name in study.result_names:
-            of_cells = name in COMPUTED
-            dims = {dim: sizes[dim] for dim in dataset.DIMENSIONS[: 1 if of_cells else None]}
-            about = {**dataset.attributes_of(name), "coordinates": columns if of_cells else f"{columns} exp_epsilon"}
-            kind, chunks = np.dtype(bool if name == WITHIN else "f8"), (length, *[*dims.values()][1:])
-            self._results[name] = self._array(name, dims, chunks, kind, about)
-
-    def write(self, block: Block) -> None:
-        for name, values in block.values.items():
-            self._results[name][int(block.cells[0]) : int(block.cells[-1]) + 1] = values
-
-    def _fill(self, array: Any, values: Any) -> None:
-        array[...] = values
-
-
-class _ZarrWriter(_Arrays):
-    """Writes zarr; the metadata of all arrays comes last, so that nothing opens what is not whole."""
-
-    def __init__(self, study: Study, path: Path, length: int) -> None:
-        self._root = zarr.open_group(path, mode="w-", zarr_format=3)
-        super().__init__(study, length)
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-    def finish(self, about: Mapping[str, JsonValue]) -> None:
-        self._root.attrs.update(dict(about))
-        with warnings.catch_warnings():
-            # The specification of zarr v3 does not have consolidated metadata yet.
-            warnings.simplefilter("ignore", ZarrUserWarning)
-            zarr.consolidate_metadata(self._root.store)
-
-    def _array(self, name: str, dims: Mapping[str, int], chunks: tuple[int, ...], dtype: Any, about: Any) -> Any:
-        return self._root.create_array(
-            name,
-            shape=tuple(dims.values()),
-            chunks=chunks,
-            dtype=dtype,
-            fill_value=np.nan if dtype == np.dtype("f8") else None,
-            compressors=COMPRESSOR,
-            dimension_names=tuple(dims),
-            attributes=dict(about),
-            config={"write_empty_chunks": True},
-        )
+def _write_zarr(study: Study, path: Path, blocks: Iterator[Block], about: About) -> None:
+    """Write arrays with the coordinates of `Study.bounds`; the metadata of all arrays comes last."""
+    dataset, xarray = import_module("pbdist.query.dataset"), import_module("xarray")
+    coordinates = dataset.coordinates_of(study.spec)
+    for block in blocks:
+        first, cells = not block.cells[0], slice(int(block.cells[0]), int(block.cells[-1]) + 1)
+        # What does not lie along the cells is written once.
+        variables = {
+            name: (along, values[cells] if along == CELL else values, what)
+            for name, (along, values, what) in coordinates.items()
+            if first or along == CELL
+        }
+        results = {
+            name: (dataset.DIMENSIONS[: values.ndim], values, dataset.attributes_of(name))
+            for name, values in block.values.items()
+        }
+        arrays = xarray.Dataset(results, variables)
+        if first:
+            encoding = {
+                name: {"chunks": array.shape, "compressors": (COMPRESSOR,)} for name, array in arrays.variables.items()
+            }
+            arrays.to_zarr(path, mode="w-", zarr_format=3, consolidated=False, encoding=encoding)
+        else:
+            arrays.to_zarr(path, append_dim=CELL, consolidated=False)
+    group = zarr.open_group(path)
+    group.attrs.update(about())
+    with warnings.catch_warnings():
+        # The specification of zarr v3 does not have consolidated metadata yet.
+        warnings.simplefilter("ignore", ZarrUserWarning)
+        zarr.consolidate_metadata(group.store)
 
 
-class _NetcdfWriter(_Arrays):
-    """Writes netCDF; lists and objects are JSON, and truth values 0 or 1."""
-
-    def __init__(self, study: Study, path: Path, length: int) -> None:
-        self._file = import_module("h5netcdf").File(path, "w")
-        self.close = self._file.close
-        super().__init__(study, length)
-
-    def finish(self, about: Mapping[str, JsonValue]) -> None:
-        for name, value in about.items():
+def _write_netcdf(study: Study, path: Path, blocks: Iterator[Block], about: About) -> None:
+    """Write the same arrays as netCDF, one after the other; attributes that are lists and objects are JSON."""
+    with TemporaryDirectory(dir=path.parent) as folder:
+        _write_zarr(study, Path(folder, "arrays.zarr"), blocks, about)
+        arrays = import_module("xarray").open_zarr(Path(folder, "arrays.zarr"), chunks=None)
+        stored = {"zlib": True, "complevel": 4, "shuffle": True, "fletcher32": True}
+        encoding = {
+            name: {**stored, "chunksizes": array.encoding["chunks"]}
+            for name, array in arrays.variables.items()
+            if array.dtype.kind != "T"
+        }
+        # Texts of any length lie apart, where no filter reaches them.
+        texts = {name: array.astype(object) for name, array in arrays.variables.items() if array.dtype.kind == "T"}
+        for name, value in arrays.attrs.items():
             plain = int(value) if isinstance(value, bool | int) else value
-            self._file.attrs[name] = plain if isinstance(plain, int | str) else _as_text(plain)
-
-    def _fill(self, array: Any, values: Any) -> None:
-        array[...] = values.astype(object) if values.dtype.kind == "T" else values
-
-    def _array(self, name: str, dims: Mapping[str, int], chunks: tuple[int, ...], dtype: Any, about: Any) -> Any:
-        for dim, size in dims.items():
-            if dim not in self._file.dimensions:
-                self._file.dimensions[dim] = size
-        how: dict[str, Any] = {"compression": "gzip", "compression_opts": 4, "shuffle": True, "fletcher32": True}
-        if dtype == np.dtype("f8"):
-            how["fillvalue"] = np.nan
-        elif dtype == np.dtype(bool):
-            dtype, about = np.dtype("i1"), {**about, "dtype": "bool"}
-        elif dtype.kind == "T":
-            # Texts of any length lie apart, where no filter reaches them.
-            dtype, how = import_module("h5py").string_dtype("utf-8"), {}
-        array = self._file.create_variable(name, tuple(dims), dtype=dtype, chunks=chunks, **how)
-        array.attrs.update(about)
-        return array
+            arrays.attrs[name] = plain if isinstance(plain, int | str) else _as_text(plain)
+        arrays.drop_encoding().assign_coords(texts).to_netcdf(path, engine="h5netcdf", encoding=encoding)
 
 
-class _ParquetWriter:
-    """Writes a row for each point, as ``Study.frame(direction="each")``, as Parquet; what is not known is null."""
-
-    def __init__(self, study: Study, path: Path, _: int) -> None:
-        self._study, self._arrow = study, import_module("pyarrow")
-        kinds = dict.fromkeys(("setting", "adjacency", DIRECTION, STATUS), self._arrow.string())
-        kinds |= {"cell": self._arrow.int64(), COMPOSITIONS: self._arrow.int64(), WITHIN: self._arrow.bool_()}
-        fields = []
-        for name, what in study.row_columns.items():
-            kind = kinds.get(name, self._arrow.string() if is_text(name) else self._arrow.float64())
-            fields.append(self._arrow.field(name, kind, metadata={"description": what}))
-        self._schema = self._arrow.schema(fields)
-        self._file = import_module("pyarrow.parquet").ParquetWriter(path, self._schema, compression="zstd")
-        self.close = self._file.close
-
-    def write(self, block: Block) -> None:
-        rows = self._study.rows(block, "each")
-        # NaN becomes null.
-        columns = [self._arrow.array(rows[field.name], type=field.type, from_pandas=True) for field in self._schema]
-        self._file.write_table(self._arrow.Table.from_arrays(columns, schema=self._schema))
-
-    def finish(self, about: Mapping[str, JsonValue]) -> None:
-        self._file.add_key_value_metadata({MARK: _as_text(about)})
+def _write_parquet(study: Study, path: Path, blocks: Iterator[Block], about: About) -> None:
+    """Write a row for each point, as ``Study.frame(direction="each")``; what is not known is null."""
+    arrow = import_module("pyarrow")
+    kinds = dict.fromkeys(("setting", "adjacency", DIRECTION, STATUS), arrow.string())
+    kinds |= {"cell": arrow.int64(), COMPOSITIONS: arrow.int64(), WITHIN: arrow.bool_()}
+    fields = []
+    for name, what in study.row_columns.items():
+        kind = kinds.get(name, arrow.string() if is_text(name) else arrow.float64())
+        fields.append(arrow.field(name, kind, metadata={"description": what}))
+    schema = arrow.schema(fields)
+    with import_module("pyarrow.parquet").ParquetWriter(path, schema, compression="zstd") as file:
+        for block in blocks:
+            rows = study.rows(block, "each")
+            # NaN becomes null.
+            columns = [arrow.array(rows[field.name], type=field.type, from_pandas=True) for field in schema]
+            file.write_table(arrow.Table.from_arrays(columns, schema=schema))
+        file.add_key_value_metadata({MARK: _as_text(about())})
 
 
-class _CsvWriter:
-    """Writes the same rows as lines, and a file beside them that says what they hold.
+def _write_csv(study: Study, path: Path, blocks: Iterator[Block], about: About) -> None:
+    """Write the same rows as lines, and a file beside them that says what they hold.
 
     Decimals of bounds are rounded outwards, and all read back as the same float64. What is not known, and what a
     mechanism does not have, is empty; the natural logarithm of 0 is -inf.
     """
-
-    def __init__(self, study: Study, path: Path, _: int) -> None:
-        self._study, self._path, self._file = study, path, path.open("w", encoding="utf-8", newline="")
-        self.close = self._file.close
-        self._lines = csv.writer(self._file, lineterminator="\n")
-        self._lines.writerow(study.row_columns)
-
-    def write(self, block: Block) -> None:
-        rows = self._study.rows(block, "each")
-        self._lines.writerows(
-            zip(*(_texts(name, rows[name].tolist()) for name in self._study.row_columns), strict=True)
-        )
-
-    def finish(self, about: Mapping[str, JsonValue]) -> None:
-        columns = [{"name": name, "description": what} for name, what in self._study.row_columns.items()]
-        text = _as_text({"about": dict(about), "columns": columns})
-        self._path.with_name(self._path.name + METADATA).write_text(f"{text}\n", encoding="utf-8")
+    columns = study.row_columns
+    with path.open("w", encoding="utf-8", newline="") as file:
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow(columns)
+        for block in blocks:
+            rows = study.rows(block, "each")
+            lines.writerows(zip(*(_texts(name, rows[name].tolist()) for name in columns), strict=True))
+    described = [{"name": name, "description": what} for name, what in columns.items()]
+    text = _as_text({"about": about(), "columns": described})
+    path.with_name(path.name + METADATA).write_text(f"{text}\n", encoding="utf-8")
 
 
 def _texts(name: str, values: Sequence[Any]) -> Iterator[Any]:
@@ -367,45 +308,9 @@ def _texts(name: str, values: Sequence[Any]) -> Iterator[Any]:
 
 
 #: The forms of an export, by the end of its name.
-_FORMS: Mapping[str, Callable[[Study, Path, int], Any]] = {
-    ".zarr": _ZarrWriter,
-    ".nc": _NetcdfWriter,
-    ".parquet": _ParquetWriter,
-    ".csv": _CsvWriter,
+_FORMS: Mapping[str, Callable[[Study, Path, Iterator[Block], About], None]] = {
+    ".zarr": _write_zarr,
+    ".nc": _write_netcdf,
+    ".parquet": _write_parquet,
+    ".csv": _write_csv,
 }
-
-
-def open_export(where: str | Path) -> "xr.Dataset":
-    """Open an export that ends in ``.zarr`` or ``.nc``, with the parameters of the cells as one index.
-
-    The result equals `Study.bounds` of the exported store: the same variables, coordinates and indexes with the same
-    values and attributes; the attributes of the whole are those of the export. Plain ``xarray.open_zarr(where)`` gives
-    the same without the index over ``cell``.
-
-    Raises
-    ------
-    InvalidInputError
-        It is no such export.
-    MissingDependencyError
-        A package for netCDF is not installed.
-    """
-    path = Path(where)
-    # xarray takes half a second to import.
-    xarray = import_module("xarray")
-    if not path.exists() or path.suffix not in (".zarr", ".nc"):
-        got = path.name if path.exists() else f"nothing at {path}"
-        raise InvalidInputError(f"export: expected an export that ends in .zarr or .nc, got {got}")
-    _check_packages(path.suffix)
-    try:
-        dataset: xr.Dataset = (
-            xarray.open_zarr(path, chunks=None, consolidated=True)
-            if path.suffix == ".zarr"
-            else xarray.open_dataset(path, engine="h5netcdf")
-        )
-    except (OSError, ValueError, KeyError) as error:
-        text = " ".join(str(error).split())[:200]
-        raise InvalidInputError(f"export: expected an export of pbdist, got {path}: {text}") from error
-    if MARK not in dataset.attrs:
-        dataset.close()
-        raise InvalidInputError(f"export: expected an export of pbdist, got something else at {path}")
-    return dataset.set_xindex([name for name in known_columns() if name in dataset]).set_xindex("exp_epsilon")

@@ -13,12 +13,15 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from pbdist.curves.tradeoff import SupportCurve, state_tradeoff, wholes_of
 from pbdist.errors import PrecisionError, PrecisionWarning
+from pbdist.mechanisms import Pair
+from pbdist.pld import PairState
 from pbdist.pld.engine import delta_above, delta_below
 from pbdist.query.convex_delta import Curve, log_above, log_below
 from pbdist.query.settings import Setting
 from pbdist.query.stored import PairPoints
-from pbdist.results import log_relative_width
+from pbdist.results import DeltaBounds, log_relative_width
 from pbdist.rounding import rounded_down, rounded_up
 from pbdist.store.layout import BOUNDS
 from pbdist.study import Cell, StudySpec
@@ -148,6 +151,20 @@ def bound_compositions(questions: Questions, losses: Losses, delta: FloatArray) 
             most = most if int(most) >= r - 1 else float(np.nextafter(most, np.inf))
             refuted[at] = np.minimum(refuted[at], np.where(np.maximum(*found) > high[at], most, np.inf))
     return allowed, refuted
+
+
+def bound_errors(
+    pair: Pair, compositions: int, alpha: FloatArray, known: DeltaBounds, state: PairState | None
+) -> tuple[FloatArray, FloatArray]:
+    """Bound the type II errors of both tests, shape (2, n), by `known` bounds on δ at some ε, and by a saved state."""
+    wholes, epsilon = wholes_of([(pair, 1)], compositions), known.question["epsilon"]
+    curves = [SupportCurve.from_deltas(epsilon, test, known.lower, known.upper, wholes) for test in Direction]
+    lower = np.stack([curve.lower_bound(alpha)[0] for curve in curves])
+    upper = np.stack([curve.upper_bound(alpha)[0] for curve in curves])
+    if state is not None:
+        below, above = zip(*(state_tradeoff(state, test, alpha, wholes) for test in Direction), strict=True)
+        lower, upper = np.maximum(lower, np.stack(below)), np.minimum(upper, np.stack(above))
+    return lower, upper
 
 
 def _tighten(

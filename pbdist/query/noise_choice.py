@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -310,9 +309,8 @@ def target_sheet(study: Study, *, cells: Collection[Cell] | None = None, **targe
     notes = ["with the least noise that meets the target, and the most that is refuted"]
     notes += [f"noise: {'; '.join(amounts)}"] if amounts else []
     if len(rows) > _MAX_GROUPS:
-        words = ["pbdist", "query", study.where, "--compositions", f"{r}", "--epsilon", repr(loss)]
-        whole = shlex.join([*words, "--delta", repr(delta), "--format", "csv"])
-        notes.append(f"the first {_MAX_GROUPS} of {len(rows):,} groups of settings; all of them: {whole}")
+        every = f"pbdist query {study.where} with this target and --format csv"
+        notes.append(f"the first {_MAX_GROUPS} of {len(rows):,} groups of settings; all of them: {every}")
     return Sheet(columns, tuple(rows), tuple(caption), tuple(notes), _MAX_GROUPS)
 
 

@@ -8,13 +8,13 @@ import copy
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache, cached_property, partial
 from operator import ge, le
+from statistics import mode
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ from pbdist.mechanisms.texts import as_list_text
 from pbdist.pld import PairState
 from pbdist.query.stored import PairPoints, PointReader
 from pbdist.study import Cell, StudySpec
-from pbdist.study.columns import DescribedCells, cell_columns, column_of
+from pbdist.study.columns import cell_columns, column_of
 from pbdist.study.fields import nearest_exponential, nearest_match, same_float
 from pbdist.study.spec import exponential
 from pbdist.suggestions import did_you_mean
@@ -70,27 +70,18 @@ def given_array(name: str, value: Any) -> Any:
 
     Refused are truth values, masked entries, nothing, and lists of unequal lengths.
     """
-    for part in _parts(value):
-        if isinstance(part, bool) or getattr(part, "dtype", None) == np.bool_:
-            raise InvalidInputError(f"{name}: expected numbers, got the truth value {shown(part)}")
-        if isinstance(part, np.ma.MaskedArray) and np.ma.getmaskarray(part).any():
-            raise InvalidInputError(f"{name}: expected numbers, got masked entries")
     try:
         array = np.asarray(value)
     except (TypeError, ValueError, OverflowError):
         raise InvalidInputError(f"{name}: expected a rectangular array of numbers, got {shown(value)}") from None
+    for one in np.asarray(value, dtype=object).flat:
+        if isinstance(one, bool | np.bool_):
+            raise InvalidInputError(f"{name}: expected numbers, got the truth value {one}")
+    if np.ma.is_masked(value):
+        raise InvalidInputError(f"{name}: expected numbers, got masked entries")
     if not array.size:
         raise InvalidInputError(f"{name}: expected at least one value, got none")
     return array
-
-
-def _parts(value: Any) -> Iterator[Any]:
-    """Yield the entries of nested lists and tuples."""
-    if not isinstance(value, list | tuple):
-        yield value
-        return
-    for part in value:
-        yield from _parts(part)
 
 
 def noise_parameter(name: str, value: Any) -> FloatArray | str | None:
@@ -136,8 +127,6 @@ class Selection:
     #: Indices in the grids, in the order of the labels.
     compositions: tuple[int, ...]
     epsilon: tuple[int, ...]
-    #: The names of the grids and of the columns with a single value.
-    scalar: frozenset[str]
 
 
 def selected(study: StudySpec, labels: Mapping[str, Any]) -> Selection:
@@ -145,9 +134,6 @@ def selected(study: StudySpec, labels: Mapping[str, Any]) -> Selection:
     check_names(labels, (*known_columns(), *_GRIDS))
     if EPSILON in labels and "exp_epsilon" in labels:
         check_either(epsilon=labels[EPSILON], exp_epsilon=labels["exp_epsilon"])
-    scalar = {name for name, value in labels.items() if _is_one(value)}
-    if "exp_epsilon" in scalar:
-        scalar.add(EPSILON)
     grids: dict[str, Iterable[int]] = {
         COMPOSITIONS: range(len(study.compositions)),
         EPSILON: range(len(study.epsilon)),
@@ -156,7 +142,7 @@ def selected(study: StudySpec, labels: Mapping[str, Any]) -> Selection:
         axis = COMPOSITIONS if name == COMPOSITIONS else EPSILON
         grids[axis] = dict.fromkeys(_grid_index(study, name, value) for value in _each(labels, name))
     cells = cells_with(lambda name: column_array(study, name), labels)
-    return Selection(cells, tuple(grids[COMPOSITIONS]), tuple(grids[EPSILON]), frozenset(scalar))
+    return Selection(cells, tuple(grids[COMPOSITIONS]), tuple(grids[EPSILON]))
 
 
 def cells_with(column: Callable[[str], Any], labels: Mapping[str, Any]) -> IntArray:
@@ -208,12 +194,8 @@ def check_names(given: Iterable[str], known: Sequence[str]) -> None:
     """Refuse parameters of noise that are not known; aliases of others are suggested, as most kinds mean them."""
     for name in given:
         if name not in known:
-            meant: dict[str, Counter[str]] = {}
-            for _, one in all_parameters():
-                for alias in one.aliases:
-                    meant.setdefault(alias, Counter())[one.columns[0]] += 1
-            aliases = {alias: columns.most_common(1)[0][0] for alias, columns in meant.items()}
-            near = did_you_mean(name, known, aliases)
+            meant = [one.columns[0] for _, one in all_parameters() if name.lower() in one.aliases]
+            near = did_you_mean(name, known, {name.lower(): mode(meant)} if meant else {})
             raise InvalidInputError(f"{name}: expected one of {', '.join(known)}, got an unknown parameter{near}")
 
 
@@ -497,26 +479,17 @@ def _replaced(form: Mapping[str, JsonValue], values: Mapping[str, JsonValue]) ->
 def neighbours_by_label(study: StudySpec) -> dict[str, Adjacency]:
     """Return for which neighbours the mechanisms of each label are, in the order of the study.
 
-    A label whose mechanisms do not all say the same is as stated. Of a store the columns are read, and few cells made.
+    A label whose mechanisms do not all say the same is as stated. One cell of each kind is made, as numbers do not
+    matter; what pairs within a composite pair say is in its canonical form.
     """
-    if not isinstance(study.cells, DescribedCells):
-        return neighbours_of_cells(study, study.cells)
-    labels, kinds = study.cells.column("mechanism"), study.cells.column("kind")
+    labels, kinds = column_of(study.cells, "mechanism"), column_of(study.cells, "kind")
     composite = {kind for kind in set(kinds) if kind in MECHANISMS and is_composite(MECHANISMS[kind])}
-    forms = study.cells.column("pair") if composite else kinds
-    # A composite pair says what the pairs within it say: the numbers of its canonical form do not matter.
-    keys = (
-        (label, kind, re.sub(r"-?\b[0-9][-+0-9.eE]*|[, ]+", "", form) if kind in composite else "")
-        for label, kind, form in zip(labels, kinds, forms, strict=True)
-    )
-    rows = {key: row for row, key in reversed([*enumerate(keys)])}
-    return neighbours_of_cells(study, (study.cells[row] for row in sorted(rows.values())))
-
-
-def neighbours_of_cells(study: StudySpec, cells: Iterable[Cell]) -> dict[str, Adjacency]:
-    """Return the same of some cells alone."""
+    rows: dict[tuple[str, str, str], int] = {}
+    for row, form in enumerate(column_of(study.cells, "pair") if composite else kinds):
+        within = re.sub(r"-?\b[0-9][-+0-9.eE]*|[, ]+", "", form) if kinds[row] in composite else ""
+        rows.setdefault((labels[row], kinds[row], within), row)
     found: dict[str, set[Adjacency]] = {}
-    for cell in cells:
+    for cell in (study.cells[row] for row in rows.values()):
         found.setdefault(cell.label, set()).add(study.neighbours_of(cell))
     return {label: common_adjacency(relations) for label, relations in found.items()}
 

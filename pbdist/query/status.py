@@ -5,13 +5,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pbdist.errors import InvalidInputError, OffGridError, StoreDamagedError, shown
+from pbdist.errors import InvalidInputError, StoreDamagedError, shown
 from pbdist.mechanisms.columns import known_columns
 from pbdist.query.settings import is_set, neighbours_by_label
 from pbdist.query.stored import Block, Parts, PointState
@@ -21,10 +20,9 @@ from pbdist.rounding import rounded_down, rounded_up
 from pbdist.store import Progress, StoreCheck, StoredStudy, check_store, holder, open_parts, place_at, read_refinements
 from pbdist.store.layout import BOUNDS, STORE_FORMAT, WITHIN
 from pbdist.study import Cell, StudySpec
-from pbdist.study.columns import column_of, columns_of
+from pbdist.study.columns import columns_of
 from pbdist.study.spec import exponential, log_floor, missing_parts
-from pbdist.suggestions import did_you_mean
-from pbdist.tables import Column, Sheet, Shown, text_of
+from pbdist.tables import Column, Printed, Sheet, Shown, text_of
 from pbdist.types import Adjacency, Direction, IntArray, JsonValue
 
 #: Longer lists of values are printed as their ends and their number.
@@ -32,7 +30,7 @@ _MAX_LISTED = 8
 #: Labels that an error names, with their parameters.
 _MAX_NAMED = 8
 #: What a study says of all its cells.
-_FACTS = ("method", "tolerance", "buckets", "floor", "direction", "keep_states")
+_FACTS = ("method", "tolerance", "buckets", "keep_states")
 
 
 @dataclass(frozen=True)
@@ -67,8 +65,11 @@ class Precision:
     unreadable: int = 0
 
 
-def reached_precision(study: Parts, wanted: StudySpec | None = None, *, recorded: bool = False) -> Precision:
+def reached_precision(study: Parts, wanted: StudySpec | None = None) -> Precision:
     """Compare the brackets of a stored study with its tolerance; without one, no point counts.
+
+    Of a whole store the numbers of points are those in the details of its batches, and bounds are read only where they
+    miss the tolerance; what cannot be read is counted.
 
     Parameters
     ----------
@@ -76,20 +77,16 @@ def reached_precision(study: Parts, wanted: StudySpec | None = None, *, recorded
         The study in a store.
     wanted
         A study that the store contains, to which the comparison is confined. By default all of it.
-    recorded
-        Whether to take the numbers of points from the details of the batches, without reading bounds that have not
-        missed the tolerance. Only where all of the study is wanted. What cannot be read is counted.
 
     Raises
     ------
     StoreDamagedError
         The stored values cannot be read.
     """
-    own = wanted or study.spec
-    if not recorded or own.digest != study.spec.digest:
-        cells = set(own.cells)
+    if wanted is not None and wanted.digest != study.spec.digest:
+        cells = set(wanted.cells)
         rows = [row for row, cell in enumerate(study.spec.cells) if cell in cells]
-        return _total(_of_block(study.spec, block, own) for block in study.blocks(np.array(rows, dtype=np.int64)))
+        return _total(_of_block(study.spec, block, wanted) for block in study.blocks(np.array(rows, dtype=np.int64)))
     points = missed = unreadable = 0
     found = []
     for stored, batch, judged, wide in study.recorded_points():
@@ -223,6 +220,8 @@ class StoreStatus:
     store: str
     #: In the order in which they were added.
     parts: tuple[PartStatus, ...]
+    #: The parts that the root lists, but that are not there.
+    parts_missing: tuple[str, ...]
     #: Number and bytes of all files.
     files: int
     size: int
@@ -242,20 +241,13 @@ class StoreStatus:
 
         Of a study that was extended by an ε these count what is there; its cells are in several parts.
         """
-        cells, points, batches = Counter[str](), Counter[str](), Counter[str]()
+        found = {"cells": Counter[str](), "points": Counter[str](), "batches": Counter[str]()}
         for part in self.parts:
-            study = part.stored.study
-            of_cell = len(study.compositions) * len(study.epsilon)
-            cells.update(part.counts)
-            points.update({name: count * of_cell for name, count in part.counts.items()})
-            batches.update({"all": part.stored.batches, "missing": len(part.progress.missing)})
-        return {"cells": cells, "points": points, "batches": batches}
-
-    @property
-    def parts_missing(self) -> tuple[str, ...]:
-        """The parts that the root lists, but that are not there."""
-        there = {part.stored.part for part in self.parts}
-        return tuple(part for part in self.parts[0].stored.extensions if part not in there)
+            of_cell = len(part.stored.study.compositions) * len(part.stored.study.epsilon)
+            found["cells"].update(part.counts)
+            found["points"].update({name: count * of_cell for name, count in part.counts.items()})
+            found["batches"].update({"all": part.stored.batches, "missing": len(part.progress.missing)})
+        return found
 
     @property
     def complete(self) -> bool:
@@ -285,7 +277,6 @@ class StoreStatus:
     def as_json(self) -> dict[str, JsonValue]:
         """Return everything in the types of JSON."""
         first, check = self.parts[0].stored, self.check
-        cells, points, batches = self.counts.values()
         tolerance = first.study.required_tolerance
         return {
             "store": self.store,
@@ -295,24 +286,13 @@ class StoreStatus:
             "complete": self.complete,
             "healthy": None if check is None else check.healthy,
             "driver": self.driver,
-            "points": {"computed": points["all"] - points["missing"] - points["failed"], **points},
-            "cells": {"committed": cells["all"] - cells["missing"] - cells["failed"], **cells},
-            "batches": {**batches},
+            **self.counts,
             "refinements": {"all": self.refinements, "points": self.refined_points},
             "precision": self.precision and tolerance and _precision_as_json(tolerance, self.precision),
             "files": self.files,
             "bytes": self.size,
             "parts": [
-                {
-                    "part": part.stored.part,
-                    "digest": part.stored.head.digest,
-                    "cells": len(part.stored.study.cells),
-                    "compositions": len(part.stored.study.compositions),
-                    "epsilon": len(part.stored.study.epsilon),
-                    "batches": part.stored.batches,
-                    "cells_per_batch": part.stored.cells_per_batch,
-                }
-                for part in self.parts
+                {"part": part.stored.part, "digest": part.stored.head.digest, **part.counts} for part in self.parts
             ],
             "parts_missing": [*self.parts_missing],
             "failed": [one._asdict() for one in self.failed()],
@@ -329,19 +309,20 @@ def store_status(where: str | Path, *, check: bool = False) -> StoreStatus:
     """
     place = place_at(where)
     parts = open_parts(place)
-    sizes = dict(place.names())
+    whole, sizes = Parts(parts), dict(place.names())
     refinements = read_refinements(parts[0])
     judged = parts[0].study.required_tolerance is not None
     return StoreStatus(
         store=place.url,
         parts=tuple(PartStatus(stored, stored.progress(_files_of(sizes, stored.part))) for stored in parts),
+        parts_missing=whole.parts_missing,
         files=len(sizes),
         size=sum(sizes.values()),
         driver=holder(place),
         check=check_store(place) if check else None,
         refinements=len(refinements),
         refined_points=sum(one.points for one in refinements),
-        precision=reached_precision(Parts(parts), recorded=True) if judged else None,
+        precision=reached_precision(whole) if judged else None,
     )
 
 
@@ -358,25 +339,18 @@ class MechanismContents:
     #: The name that the study gives the mechanism, and what it is.
     label: str
     kind: str
-    #: How many noise settings (cells) it has.
-    settings: int
-    #: How many of them are not computed yet, and could not be computed: at some points, or at all.
-    missing: int
-    failed: int
+    #: How many noise settings (cells) it has, ``all``, and how many of them are not computed yet, ``missing``, or could
+    #: not be computed, ``failed``: at some points, or at all.
+    counts: Mapping[str, int]
     #: The values of each parameter that any of them has, increasing; None where a setting has none, or, as a factor,
     #: an automatic one. Not every combination need be there.
     parameters: Mapping[str, tuple[float | str | None, ...]]
     #: For which neighbours the mechanisms of the label are.
     adjacency: Adjacency = Adjacency.AS_STATED
 
-    @property
-    def computed(self) -> int:
-        """The settings that are computed at all their points."""
-        return self.settings - self.missing - self.failed
-
 
 @dataclass(frozen=True)
-class StudyContents:
+class StudyContents(Printed):
     """What the store of a study holds."""
 
     #: Path or URL of the store; the name of the study.
@@ -388,75 +362,64 @@ class StudyContents:
     mechanisms: tuple[MechanismContents, ...]
     #: How many studies the store is made of: 1, and one for each extension.
     parts: int
-    #: What queries have added: documents, and points in them.
-    refinements: int
+    #: How many points queries have added, and their settings as text.
     refined_points: int
-    #: The settings of these points, as text.
     refined_settings: tuple[str, ...]
     #: Whether every point of these mechanisms is computed, as far as the names of the files tell.
     complete: bool
 
     @property
-    def settings(self) -> int:
-        """The number of noise settings (cells)."""
-        return sum(one.settings for one in self.mechanisms)
+    def counts(self) -> dict[str, int]:
+        """The counts of settings of all mechanisms."""
+        return {name: sum(one.counts[name] for one in self.mechanisms) for name in ("all", "missing", "failed")}
 
     @property
-    def missing(self) -> int:
-        """Settings that are not computed yet, at some points or at all."""
-        return sum(one.missing for one in self.mechanisms)
+    def sheet(self) -> Sheet:
+        """The contents as a table, as `pbdist query STORE` prints them; rows of the whole study have no mechanism.
 
-    @property
-    def failed(self) -> int:
-        """Settings that could not be computed."""
-        return sum(one.failed for one in self.mechanisms)
+        Lists are shortened in print; CSV has all values.
+        """
+        found = self.as_json()
+        shared = [name for name in found if name not in ("store", "digest", "mechanisms")]
+        rows = [("", name, *_entry(name, found[name])) for name in shared if found[name] not in (None, [])]
+        for one, its in zip(self.mechanisms, found["mechanisms"], strict=True):
+            entries = {"kind": one.kind, "neighbours": one.adjacency.in_words, "settings": its["settings"]}
+            rows += [
+                (one.label, name, *_entry(name, value)) for name, value in {**entries, **its["parameters"]}.items()
+            ]
+        names = ("mechanism", "what", "number", "values")
+        columns = tuple(Column(name, name, number=name == "number") for name in names)
+        state = "complete" if self.complete else "NOT complete"
+        notes = () if self.complete else (f"{_progress(self.counts)}: pbdist status says what is missing",)
+        return Sheet(columns, tuple(rows), (f"{self.name}, {state}, at {self.store}",), notes)
 
-    def __str__(self) -> str:
-        """Return it as `pbdist query STORE` prints it."""
-        return str(contents_sheet(self))
-
-    def _repr_html_(self) -> str:
-        """Return the same for notebooks."""
-        return contents_sheet(self)._repr_html_()
-
-    def of(self, label: str | None) -> Self:
-        """Return the same with one mechanism alone, or with all of them for None; an unknown label is an error."""
-        known = list(dict.fromkeys(one.label for one in self.mechanisms))
-        if label is None:
-            return self
-        if label not in known:
-            raise InvalidInputError(
-                f"mechanism: expected one of {', '.join(map(shown, known))}, got {shown(label)}"
-                f"{did_you_mean(label, known)}"
-            )
-        these = tuple(one for one in self.mechanisms if one.label == label)
-        return replace(self, mechanisms=these, complete=all(one.computed == one.settings for one in these))
-
-    @property
-    def _grids(self) -> dict[str, Sequence[float]]:
-        powers = [exponential(value) for value in self.study.epsilon]
-        return {"compositions": self.study.compositions, "epsilon": self.study.epsilon, "exp_epsilon": powers}
-
-    def as_json(self) -> dict[str, JsonValue]:
+    def as_json(self) -> dict[str, Any]:
         """Return everything, with all values, in the types of JSON; None for an e^ε that no float holds."""
-        added = {"all": self.refinements, "points": self.refined_points, "settings": list(self.refined_settings)}
+        study, judged = self.study, self.study.required_tolerance is not None
+        powers = [exponential(value) for value in study.epsilon]
         return {
             "store": self.store,
             "study": self.name,
-            "digest": self.study.digest,
+            "digest": study.digest,
             "complete": self.complete,
-            **{name: getattr(self.study, name) for name in _FACTS},
-            **{name: [one if math.isfinite(one) else None for one in values] for name, values in self._grids.items()},
-            "settings": {"all": self.settings, "missing": self.missing, "failed": self.failed},
+            **{name: getattr(study, name) for name in _FACTS},
+            # Only a tolerance has a floor and a direction.
+            "floor": study.floor if judged else None,
+            "direction": study.direction if judged else None,
+            "compositions": [*study.compositions],
+            "epsilon": [*study.epsilon],
+            "exp_epsilon": [value if math.isfinite(value) else None for value in powers],
+            "settings": self.counts,
             "parts": self.parts,
-            "refinements": added,
+            "refined_points": self.refined_points,
+            "refined_settings": [*self.refined_settings],
             "mechanisms": [
                 {
                     "mechanism": one.label,
                     "kind": one.kind,
                     "adjacency": one.adjacency.value,
-                    "settings": {"all": one.settings, "missing": one.missing, "failed": one.failed},
-                    "parameters": {name: list(values) for name, values in one.parameters.items()},
+                    "settings": one.counts,
+                    "parameters": {name: [*values] for name, values in one.parameters.items()},
                 }
                 for one in self.mechanisms
             ],
@@ -485,9 +448,11 @@ def contents_of(opened: Study) -> StudyContents:
         MechanismContents(
             label=str(label),
             kind=str(kind),
-            settings=len(rows),
-            missing=int(np.count_nonzero(absent[rows] & ~failed[rows])),
-            failed=int(np.count_nonzero(failed[rows])),
+            counts={
+                "all": len(rows),
+                "missing": int(np.count_nonzero(absent[rows] & ~failed[rows])),
+                "failed": int(np.count_nonzero(failed[rows])),
+            },
             parameters=_parameters(columns, np.array(rows)),
             adjacency=neighbours[str(label)],
         )
@@ -499,10 +464,9 @@ def contents_of(opened: Study) -> StudyContents:
         study=study,
         mechanisms=mechanisms,
         parts=len(opened.parts),
-        refinements=len(refinements),
         refined_points=sum(one.points for one in refinements),
         refined_settings=tuple(dict.fromkeys(one.cell.describe() for one in refinements)),
-        complete=not absent.any() and not failed.any(),
+        complete=not absent.any() and not failed.any() and not opened.parts_missing,
     )
 
 
@@ -518,37 +482,21 @@ def _parameters(columns: Mapping[str, Sequence[Any]], rows: IntArray) -> dict[st
     return found
 
 
-def contents_sheet(contents: StudyContents) -> Sheet:
-    """Return what a store holds as a sheet: rows of the study first, which have no mechanism; in CSV all values."""
-    study = contents.study
-    # Only a tolerance has a floor and a direction.
-    names = [name for name in _FACTS if study.required_tolerance is not None or name not in ("floor", "direction")]
-    facts = {"study": contents.name, "complete": contents.complete, **{name: getattr(study, name) for name in names}}
-    rows: list[tuple[Any, ...]] = [
-        *(("", name, None, Shown(text_of(fact), _plain(fact))) for name, fact in facts.items() if fact is not None),
-        *(("", name, len(values), _values(values, name)) for name, values in contents._grids.items()),
-        ("", "settings", contents.settings, _progress(contents)),
-        ("", "parts", contents.parts, None),
-        ("", "refined_points", contents.refined_points, _values(contents.refined_settings, "refined")),
-    ]
-    for one in contents.mechanisms:
-        rows += [
-            (one.label, "kind", None, one.kind),
-            (one.label, "neighbours", None, Shown(one.adjacency.in_words, one.adjacency.value)),
-            (one.label, "settings", one.settings, _progress(one)),
-            *((one.label, name, len(values), _values(values, name)) for name, values in one.parameters.items()),
-        ]
-    columns = tuple(Column(name, name, number=name == "number") for name in ("mechanism", "what", "number", "values"))
-    state = "complete" if contents.complete else "NOT complete"
-    notes = [] if contents.complete else [f"{_progress(contents)}: pbdist status says which and why"]
-    return Sheet(columns, tuple(rows), (f"{contents.name}, {state}, at {contents.store}",), tuple(notes))
-
-
-def _progress(one: StudyContents | MechanismContents) -> str:
-    computed = one.settings - one.missing - one.failed
-    if computed == one.settings:
+def _progress(counts: Mapping[str, int]) -> str:
+    computed = counts["all"] - counts["missing"] - counts["failed"]
+    if computed == counts["all"]:
         return "all computed"
-    return f"{computed:,} of {one.settings:,} computed at all points, {one.missing:,} not yet, {one.failed:,} failed"
+    lacking = f"{counts['missing']:,} not yet, {counts['failed']:,} failed"
+    return f"{computed:,} of {counts['all']:,} computed at all points, {lacking}"
+
+
+def _entry(name: str, value: Any) -> tuple[int | None, str | Shown]:
+    """Return a fact in the types of JSON as cells: the number of its values, and these."""
+    if isinstance(value, dict):
+        return value["all"], _progress(value)
+    if isinstance(value, list):
+        return len(value), _values(value, name)
+    return None, Shown(text_of(value), _plain(value))
 
 
 def _plain(value: Any) -> str:
@@ -569,38 +517,25 @@ def _values(values: Sequence[float | str | None], name: str) -> Shown:
     return Shown(text, "; ".join(map(_plain, held)))
 
 
-def only_mechanism(study: Study, noise: Mapping[str, Sequence[Any]], *, refine: bool) -> str:
-    """Return the one label of a study that can answer for some values of each given parameter of the noise.
+def only_mechanism(study: Study, noise: Mapping[str, Sequence[Any]]) -> str:
+    """Return the one label of a study that has all given values of the parameters of the noise.
 
-    If points may be computed, by `refine`, a label can answer for every setting of its kind. Where several labels can,
-    or none, an `InvalidInputError` names them and their parameters.
+    If none has all values, the one that has these parameters. Where several do, or none, an `InvalidInputError` names
+    them and their parameters.
     """
-    labels = list(dict.fromkeys(map(str, column_of(study.spec.cells, "mechanism"))))
-    able = [label for label in labels if _can_answer(study, label, noise, refine=refine)] if len(labels) > 1 else labels
+    held: dict[str, dict[str, tuple[Any, ...]]] = {}
+    for one in study.contents().mechanisms:
+        its = held.setdefault(one.label, {})
+        for name, values in {"kind": (one.kind,), **one.parameters}.items():
+            its[name] = (*its.get(name, ()), *values)
+    named = [label for label, its in held.items() if noise.keys() <= its.keys()]
+    stored = [label for label in named if all({*noise[name]} <= {*held[label][name]} for name in noise)]
+    able = stored or named or [*held]
     if len(able) == 1:
         return able[0]
-    what = "with these parameters" if noise else "of the store"
-    if not able:
-        what, able = "of the store, and parameters that it has", labels
-    held: dict[str, dict[str, None]] = {label: {} for label in able[:_MAX_NAMED]}
-    for one in study.contents().mechanisms:
-        for name, values in one.parameters.items() if one.label in held else ():
-            held[one.label][f"{name} {_values(values, name).text}"] = None
-    named = [f"{shown(label)} ({'; '.join(texts) or 'no parameters'})" for label, texts in held.items()]
+    known = [
+        f"{shown(label)} ({'; '.join(f'{name} {_values(its, name).text}' for name, its in held[label].items())})"
+        for label in able[:_MAX_NAMED]
+    ]
     more = f", .. ({len(able)} in all)" if len(able) > _MAX_NAMED else ""
-    raise InvalidInputError(f"--mechanism: expected one {what}, got none: it may be {', '.join(named)}{more}")
-
-
-def _can_answer(study: Study, label: str, noise: Mapping[str, Sequence[Any]], *, refine: bool) -> bool:
-    """Whether a label has a setting of these parameters, or one that bounds it; doubtful cases count."""
-    for values in product(*noise.values()):
-        try:
-            setting = study.setting(label, dict(zip(noise, values, strict=True)))
-        except OffGridError:
-            continue
-        except InvalidInputError:
-            # Several settings have these parameters, or a value is out of its range: its own error says more.
-            return True
-        if refine or setting.above:
-            return True
-    return False
+    raise InvalidInputError(f"--mechanism: expected a label of the store, got none: it may be {', '.join(known)}{more}")

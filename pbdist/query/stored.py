@@ -100,6 +100,12 @@ class Parts:
         """What the study computes, without description and targets."""
         return union_of([stored.study for stored in self.parts])
 
+    @property
+    def parts_missing(self) -> tuple[str, ...]:
+        """The parts that the root lists, but that are not there."""
+        there = {stored.part for stored in self.parts}
+        return tuple(part for part in self.parts[0].extensions if part not in there)
+
     @cached_property
     def checked(self) -> Self:
         """The same, once the store's metadata and coordinates are those of the study; others make bytes mislead."""

@@ -1,8 +1,8 @@
 """An opened study: what its store holds, as a Dataset and as rows, and its answers to questions at any point."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from pbdist import arguments, results
+from pbdist.curves.tradeoff_table import checked_errors
 from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.mechanisms import Pair
 from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.mechanisms.pair import noise_order
-from pbdist.notebook import html_of_fields
 from pbdist.query import answers, settings
-from pbdist.query import stored_curves as curves
 from pbdist.query.answers import Losses, Questions
 from pbdist.query.refine import Failures, Point, narrow_compositions, narrow_epsilon, next_compositions
 from pbdist.query.refine import refine as compute_points
@@ -28,7 +27,7 @@ from pbdist.store import Place, open_parts, read_refinements
 from pbdist.store.layout import BOUNDS, COMPUTED, WITHIN
 from pbdist.study.columns import cell_columns, column_descriptions
 from pbdist.study.spec import exponential, missing_parts
-from pbdist.tables import HEADS
+from pbdist.tables import HEADS, Printed, Sheet
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, BoolArray, Direction, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 #: Why an answer is wide: `DeltaBounds.why_wide`.
 BETWEEN = "between stored points"
 MISSED = "the study missed its tolerance there"
+APART = "the stored points lie far apart"
 FACTOR = "a factor takes the place of the tolerance"
 _LARGER_ALONE = "the study judges the larger of the two directions alone"
 _CLOSEST = "as close as the bounds on δ allow there"
@@ -47,9 +47,17 @@ _CLOSEST = "as close as the bounds on δ allow there"
 _ENDS: Mapping[str, str] = {
     BETWEEN: "it lies between stored points: refine=True (pbdist query --refine) computes it",
     MISSED: "the study itself missed the tolerance there",
+    APART: "the ε of the study lie too far apart, or this r or ε = 0 is not stored: refine=True computes these",
 }
 _TOO_FAR = "the stored points lie too far from it: refine=True (pbdist query --refine) computes closer ones"
-_Answer = TypeVar("_Answer", DeltaBounds, EpsilonBounds, CompositionBounds)
+#: The quantities of answers, as columns and settings of the tolerance name them.
+_NAMES: Mapping[Any, str] = {
+    DeltaBounds: "delta",
+    EpsilonBounds: "epsilon",
+    CompositionBounds: "compositions",
+    CurveBounds: "type_two_error",
+}
+_Answer = TypeVar("_Answer", DeltaBounds, EpsilonBounds, CompositionBounds, CurveBounds)
 
 
 @dataclass(frozen=True)
@@ -75,7 +83,10 @@ class _Arguments:
         except ValueError as error:
             shapes = ", ".join(f"{name} {value.shape}" for name, value in numbers.items())
             raise InvalidInputError(f"{next(iter(given))}: expected shapes that broadcast, got {shapes}") from error
-        _check_mechanism(mechanism, noise)
+        if not isinstance(mechanism, str | Pair):
+            raise InvalidInputError(f"mechanism: expected a label of the study or a mechanism, got {shown(mechanism)}")
+        if isinstance(mechanism, Pair) and noise:
+            raise InvalidInputError(f"{next(iter(noise))}: a mechanism has its own parameters; do not pass it")
         vectors = dict(zip(numbers, (array.reshape(-1) for array in arrays), strict=True))
         return cls(
             mechanism,
@@ -92,6 +103,10 @@ class _Arguments:
         texts = {name: "auto" if value is None else value for name, value in self.fixed.items()}
         arrays = {name: value.reshape(self.shape) for name, value in {**self.varying, **self.points}.items()}
         return {"mechanism": mechanism, **texts, **arrays}
+
+    def noise_at(self, index: int) -> dict[str, Any]:
+        """Return the parameters of the noise in a question."""
+        return {**self.fixed, **{name: float(values[index]) for name, values in self.varying.items()}}
 
     def point(self, index: int) -> str:
         """Return the arguments of a question beside the noise, in words."""
@@ -120,20 +135,13 @@ def checked_losses(points: Mapping[str, Any]) -> Losses:
     return Losses(losses, below, above)
 
 
-def _check_mechanism(mechanism: Any, noise: Mapping[str, Any]) -> None:
-    if not isinstance(mechanism, str | Pair):
-        raise InvalidInputError(f"mechanism: expected a label of the study or a mechanism, got {shown(mechanism)}")
-    if isinstance(mechanism, Pair) and noise:
-        raise InvalidInputError(f"{next(iter(noise))}: a mechanism has its own parameters; do not pass it")
-
-
 def given_epsilon(epsilon: Any, exp_epsilon: Any) -> dict[str, Any]:
     """Return the one of the two that is given, by its name."""
     arguments.check_either(epsilon=epsilon, exp_epsilon=exp_epsilon)
     return {"epsilon": epsilon} if exp_epsilon is None else {"exp_epsilon": exp_epsilon}
 
 
-class Study(Parts):
+class Study(Parts, Printed):
     """A study in a store; of one that was extended, all of it. Made by `open_study`.
 
     Attributes
@@ -157,27 +165,20 @@ class Study(Parts):
             f"{len(spec.epsilon)} epsilon, at {self.where}>"
         )
 
-    def __str__(self) -> str:
-        """Return what the store holds, as `pbdist query STORE` prints it."""
-        return str(self.contents())
-
-    def _repr_html_(self) -> str:
-        """Return what is in the store, and whether all of it is, as a small table for notebooks."""
-        parts = {} if len(self.parts) == 1 else {"parts": f"{len(self.parts)}"}
-        try:
-            results = "complete" if self.complete else "INCOMPLETE: pbdist status says what is missing"
-        except OSError as error:
-            results = f"not known: {error}"
-        about = {"store": self.where, **self.spec.summary(), **parts, "digest": self.spec.digest[:16]}
-        return html_of_fields(f"Study {self.spec.name}", {**about, "results": results})
+    @property
+    def sheet(self) -> Sheet:
+        """The contents of the store, as `pbdist query STORE` prints them."""
+        return self.contents().sheet
 
     @cached_property
     def complete(self) -> bool:
         """Whether every part that the root lists is there, every batch is committed, and no cell has failed."""
-        if not set(self.parts[0].extensions) <= {stored.part for stored in self.parts}:
-            return False
         committed = all(stored.known_progress.complete for stored in self.parts)
-        return committed and not missing_parts([stored.study for stored in self.parts], self.spec)
+        return (
+            committed
+            and not self.parts_missing
+            and not missing_parts([stored.study for stored in self.parts], self.spec)
+        )
 
     @cached_property
     def bounds(self) -> "xr.Dataset":
@@ -210,7 +211,7 @@ class Study(Parts):
         found: StudyContents = import_module("pbdist.query.status").contents_of(self)
         return found
 
-    def frame(self, *, columns: Sequence[str] | None = None, direction: str = BOTH, **labels: Any) -> "pd.DataFrame":
+    def frame(self, *, direction: str = BOTH, **labels: Any) -> "pd.DataFrame":
         """Return stored points as a table of pandas, one row a point.
 
         Only these points are read. ``study.frame(mechanism="Laplace", scale=[200, 400], compositions=512)`` has a row
@@ -218,11 +219,6 @@ class Study(Parts):
 
         Parameters
         ----------
-        columns
-            Which columns, in this order. By default all: ``cell`` (its number), ``setting`` (the cell in words), its
-            parameters, ``factor_used``, ``loss_width``, ``direction``, ``compositions``, ``epsilon``, ``exp_epsilon``,
-            ``delta_lower``, ``delta_upper``, ``log_delta_lower``, ``log_delta_upper``, ``within_tolerance`` where the
-            study has a tolerance, and ``status``.
         direction
             ``"both"``: the larger of the two directions. ``"each"``: a row for A||B and one for B||A.
         **labels
@@ -232,6 +228,11 @@ class Study(Parts):
         Returns
         -------
         DataFrame
+            The columns are ``cell`` (its number), ``setting`` (the cell in words), its parameters, ``factor_used``,
+            ``loss_width``, ``direction``, ``compositions``, ``epsilon``, ``exp_epsilon``, ``delta_lower``,
+            ``delta_upper``, ``log_delta_lower``, ``log_delta_upper``, ``within_tolerance`` where the study has a
+            tolerance, and ``status``.
+
             A bound that is not known is NaN, and ``status`` says why: ``missing`` (not computed), ``failed``,
             ``damaged``. ``upper only``: a release plan that no change is declared to attain has no lower bound. A
             parameter that a mechanism does not have is empty text or NaN. The natural logarithm of 0 is -inf.
@@ -241,40 +242,20 @@ class Study(Parts):
         OffGridError
             Nothing stored has these labels; the text says what is stored.
         InvalidInputError
-            A label or a column is unknown.
+            A label is unknown.
         StoreDamagedError
             The stored values cannot be read.
         """
         arguments.check_direction(direction)
-        known = self.row_columns
-        names = tuple(known) if columns is None else tuple(columns)
-        for name in names:
-            if name not in known:
-                raise InvalidInputError(f"columns: expected some of {', '.join(known)}, got {shown(name)}")
         chosen = settings.selected(self.spec, labels)
         # pandas comes with xarray, and takes a third of a second to import.
         pandas = import_module("pandas")
-        rows = (self.rows(block, direction, chosen) for block in self.blocks(chosen.cells))
-        frames = [pandas.DataFrame({name: one[name] for name in names}) for one in rows]
+        frames = [
+            pandas.DataFrame(self.rows(block, direction, chosen), columns=list(self.row_columns))
+            for block in self.blocks(chosen.cells)
+        ]
         frame: pd.DataFrame = pandas.concat(frames, ignore_index=True)
         return frame
-
-    def select(self, *, direction: str = BOTH, **labels: Any) -> "xr.Dataset":
-        """Return stored points as a Dataset over plain dimensions, as xarray plots it.
-
-        Its dimensions are the parameters in which the selected cells differ, ``compositions`` and ``epsilon``. One of
-        which a single value is given is no dimension. So this draws a line for each scale::
-
-            study.select(mechanism="Laplace", compositions=512).delta_upper.plot(x="epsilon", hue="scale", yscale="log")
-
-        Arguments, errors and what is not known are as for `frame`, with ``status`` as a variable. Cells that are no
-        grid over parameters are an `InvalidInputError`, whose text says what to give too.
-        """
-        arguments.check_direction(direction)
-        chosen = settings.selected(self.spec, labels)
-        several = [name for name in labels if name in known_columns() and name not in chosen.scalar]
-        dataset: xr.Dataset = import_module("pbdist.query.dataset").selected_dataset(self, chosen, direction, several)
-        return dataset
 
     @cached_property
     def row_columns(self) -> Mapping[str, str]:
@@ -299,16 +280,19 @@ class Study(Parts):
         e = list(range(len(study.epsilon)) if chosen is None else chosen.epsilon)
         attained, names = attained_of(cells), self.row_columns
         directions = [BOTH] if direction == BOTH else [one.value for one in Direction]
-        of_cells: dict[str, Any] = {"cell": block.cells, "setting": _text(cell.describe() for cell in cells)}
+        of_cells: dict[str, Any] = {
+            "cell": block.cells,
+            "setting": np.array([cell.describe() for cell in cells], dtype=object),
+        }
         for name, column in cell_columns(cells, names).items():
             if name in known_columns() and name in names:
-                of_cells[name] = _text(column) if is_text(name) else np.array(column, dtype=np.float64)
+                of_cells[name] = np.array(column, dtype=object if is_text(name) else np.float64)
         of_cells |= {name: block.values[name] for name in COMPUTED}
-        of_cells["adjacency"] = _text(study.neighbours_of(cell).value for cell in cells)
+        of_cells["adjacency"] = np.array([study.neighbours_of(cell).value for cell in cells], dtype=object)
         values = {name: column[:, None, None, None] for name, column in of_cells.items()}
         losses = [study.epsilon[index] for index in e]
         values |= {
-            DIRECTION: _text(directions)[:, None, None],
+            DIRECTION: np.array(directions, dtype=object)[:, None, None],
             COMPOSITIONS: np.array([study.compositions[index] for index in r], dtype=np.int64)[:, None],
             EPSILON: np.array(losses),
             "exp_epsilon": np.array([exponential(value) for value in losses]),
@@ -507,79 +491,42 @@ class Study(Parts):
     ) -> CurveBounds:
         """Bound the smallest type II error of a test at a type I error (f-DP), by what is stored.
 
-        Parameters as for `delta` and `pbdist.tradeoff_bounds`; `noise` names one setting. The bounds rest on those on
-        δ at the ε of the study and at ε = 0: how close they are depends on these ε. With `refine` the missing ones are
-        computed and stored. Where a state is saved (method tight, ``keep_states: true``) the whole curve is read off
-        it, and nothing is refined. The tolerance of the study counts for ``upper - lower``.
+        Parameters and errors as for `delta` and `pbdist.tradeoff_bounds`. The bounds rest on those on δ at the ε of the
+        study and at ε = 0: how close they are depends on these ε. With `refine` the missing ones are computed and
+        stored. Where a state is saved (method tight, ``keep_states: true``) the whole curve is read off it, and nothing
+        is refined. The tolerance of the study counts for ``upper - lower``.
         """
-        delta_at, pair = self._curve_source(mechanism, noise, refine=refine, strict=strict)
+        self._check_options(direction, refine, strict)
+        given = _Arguments.of(mechanism, noise, compositions=compositions, type_one_error=type_one_error)
+        questions = self._questions(given, arguments.checked_compositions(given.points["compositions"]))
+        alpha = checked_errors(given.points["type_one_error"])
         epsilon = np.unique([0.0, *self.spec.epsilon])
-        curve = curves.tradeoff_curve(delta_at, self.setting(mechanism, noise).state_at, pair, epsilon)
-        found = curves.curve_bounds(curve, direction, compositions, type_one_error=type_one_error)
-        return self._curve(found, mechanism, noise, pair, strict=strict)
-
-    def total_variation(
-        self,
-        mechanism: str | Pair,
-        *,
-        compositions: Any,
-        direction: str = "both",
-        refine: bool = False,
-        strict: bool | Literal["silent"] = False,
-        **noise: Any,
-    ) -> CurveBounds:
-        """Bound the total variation distance, δ at ε = 0, by what is stored; arguments as for `tradeoff`.
-
-        The tolerance of the study counts for ``upper / lower - 1``.
-        """
-        delta_at, pair = self._curve_source(mechanism, noise, refine=refine, strict=strict)
-        found = curves.curve_bounds(curves.variation_curve(delta_at, pair), direction, compositions)
-        return self._curve(found, mechanism, noise, pair, strict=strict)
-
-    def renyi(
-        self,
-        mechanism: str | Pair,
-        *,
-        compositions: Any,
-        order: Any,
-        tolerance: float = 1e-3,
-        from_states: bool = False,
-        direction: str = "both",
-        **noise: Any,
-    ) -> CurveBounds:
-        """Bound the Rényi divergence of one setting by a computation, as `pbdist.renyi_bounds` does.
-
-        With ``from_states`` it is read off the saved states instead, those of a study with ``keep_states: true``, at
-        stored r, and `tolerance` does not count. States with mass at infinity, as unbounded losses have, prove no upper
-        bound.
-
-        Raises
-        ------
-        OffGridError
-            No such setting, or no state of that r is stored.
-        PrecisionError
-            The tolerance cannot be reached.
-        """
-        setting = self.setting(mechanism, noise)
-        pair = setting.cell.pair
-        if from_states:
-            rows = [row for cell in setting.stored for row in self.rows_of(cell)]
-            curve = curves.state_renyi_curve(rows, setting.state_at, pair)
-        else:
-            curve = curves.renyi_curve(pair, tolerance)
-        found = curves.curve_bounds(curve, direction, compositions, order=order)
-        if not from_states:
-            found = replace(found, within_tolerance=answers.frozen(np.ones(found.lower.shape, dtype=bool)))
-        return self._curve(found, mechanism, noise, None)
-
-    def setting(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> Setting:
-        """Return the one setting that a mechanism, or a label with parameters, names."""
-        _check_mechanism(mechanism, noise)
-        if isinstance(mechanism, Pair):
-            return self._settings.of_pair(mechanism)
-        return self._settings.of_label(
-            mechanism, {name: settings.single_parameter(name, one) for name, one in noise.items()}
-        )
+        lower, upper = np.empty((2, len(Direction), alpha.size))
+        for number, r in {*zip(questions.setting.tolist(), questions.compositions.tolist(), strict=True)}:
+            setting = questions.settings[number]
+            pair, state = setting.cell.pair.sole_pair, setting.state_at(r)
+            if pair is None:
+                raise InvalidInputError(
+                    "mechanism: expected one worst-case pair, got the worst of several: delta bounds their δ at any"
+                    " epsilon"
+                )
+            here = np.flatnonzero((questions.setting == number) & (questions.compositions == r))
+            known = self.delta(
+                mechanism,
+                compositions=r,
+                epsilon=epsilon,
+                direction="each",
+                refine=refine and state is None,
+                strict="silent",
+                **given.noise_at(int(here[0])),
+            )
+            lower[:, here], upper[:, here] = answers.bound_errors(pair, r, alpha[here], known, state)
+        if direction == "both":
+            # The smaller error is the worse one.
+            lower, upper = lower.min(axis=0), upper.min(axis=0)
+        fields = {"lower": lower, "upper": upper}
+        cases = {APART: np.ones(alpha.size, dtype=bool)}
+        return self._answer(CurveBounds, given, questions, fields, cases=cases, direction=direction, strict=strict)
 
     def _check_options(self, direction: str, refine: Any, strict: Any) -> None:
         settings.check_strict(self.spec, strict)
@@ -624,51 +571,41 @@ class Study(Parts):
 
         `cases` say why answers are wide: the last text that holds. `within` is needed of δ alone.
         """
-        lower, upper, tolerance = fields["lower"], fields["upper"], self.spec.required_tolerance
+        lower, upper, name = fields["lower"], fields["upper"], _NAMES[kind]
+        width, ratio = results.relative_width(lower, upper), f"{name}_upper / {name}_lower - 1"
+        if name == "delta":
+            width = results.log_relative_width(fields["log_lower"], fields["log_upper"])
+        elif name == "type_two_error":
+            width, ratio = upper - lower, f"{name}_upper - {name}_lower"
         why = None
-        if tolerance is None:
+        if self.spec.required_tolerance is None:
             within = None
         else:
-            width = results.relative_width(lower, upper)
-            if within is None:
-                within = np.asarray(width <= tolerance)
-            else:
-                width = results.log_relative_width(fields["log_lower"], fields["log_upper"])
+            within = np.asarray(width <= self.spec.required_tolerance) if within is None else within
             why = np.full(within.shape, "", dtype=object)
             for text, holds in cases.items():
                 why[~within & holds] = text
-            missed = ~within & questions.judged
-            name = {DeltaBounds: "delta", EpsilonBounds: "epsilon"}.get(kind, "compositions")  # type: ignore[call-overload]
 
             def describe(index: tuple[int, ...]) -> str:
                 n, reason = index[-1], str(why[index])
                 low = math.nan if reason == NO_LOWER else float(lower[index])
-                known = answers.between(HEADS[name], low, float(upper[index]))
+                known = answers.between(HEADS.get(name, "the type II error"), low, float(upper[index]))
                 known = f"{questions.cell(n).describe()}, {given.point(n)}: {known}"
-                if reason == NO_LOWER:
-                    return known
                 end = _TOO_FAR if reason == BETWEEN and name != "delta" else _ENDS.get(reason, reason)
-                others = 0 if reason == BETWEEN else int(np.count_nonzero(missed & (why == BETWEEN)))
-                more = f"; {others:,} of the others lie between stored points: refine=True (--refine) computes them"
-                return f"{known}: {end}{more if others else ''}"
+                return known if reason == NO_LOWER else f"{known}: {end}"
 
-            ratio = f"{name}_upper / {name}_lower - 1"
-            sentence = answers.widest_answer(missed, width, self.spec, ratio, describe)
+            sentence = answers.widest_answer(~within & questions.judged, width, self.spec, ratio, describe)
             answers.warn_or_raise(sentence, strict=strict, depth=4)
-        for name, values in fields.items():
-            if name.endswith("lower") and values.dtype.kind == "f":
+        for field, values in fields.items():
+            if field.endswith("lower") and values.dtype.kind == "f":
                 values[..., ~questions.attained] = np.nan
         shape = (2, *given.shape) if direction == "each" else given.shape
         arrays = {**fields, "within_tolerance": within, "why_wide": why}
-        found = {name: None if one is None else answers.frozen(one.reshape(shape)) for name, one in arrays.items()}
-
-        def in_words() -> Any:
-            """Return each setting in words."""
-            texts = np.array([setting.cell.describe() for setting in questions.settings], dtype=object)
-            return texts[questions.setting].reshape(given.shape)
-
+        found = {field: None if one is None else answers.frozen(one.reshape(shape)) for field, one in arrays.items()}
+        texts = np.array([setting.cell.describe() for setting in questions.settings], dtype=object)
+        setting = texts[questions.setting].reshape(given.shape)
         adjacency = settings.neighbours_of_settings(self.spec, given.mechanism, questions.settings)
-        return kind(**found, adjacency=adjacency, question={"setting": in_words, **given.columns})
+        return kind(**found, adjacency=adjacency, question={"setting": setting, **given.columns})
 
     def _refuse_unbounded(self, questions: Questions, bounded: BoolArray, epsilon: FloatArray | None) -> None:
         """Raise the error of the first question without an upper bound, if there is one."""
@@ -709,45 +646,6 @@ class Study(Parts):
             " run it again, or let refine=True (pbdist query --refine) compute it"
         )
 
-    def _curve_source(
-        self, mechanism: str | Pair, noise: Mapping[str, Any], *, refine: bool, strict: Any
-    ) -> tuple[curves.DeltaAt, Pair]:
-        """Return the source of δ in both directions after r compositions, which warns of nothing, and the one pair."""
-        settings.check_strict(self.spec, strict)
-        setting = self.setting(mechanism, noise)
-        pair = setting.cell.pair.sole_pair
-        if pair is None:
-            raise InvalidInputError(
-                "mechanism: expected one worst-case pair, got the worst of several: delta bounds their δ at any epsilon"
-            )
-
-        def delta_at(r: int, epsilon: FloatArray) -> DeltaBounds:
-            more = refine and setting.state_at(r) is None
-            point = {"compositions": r, "epsilon": epsilon}
-            return self.delta(mechanism, **point, direction="each", refine=more, strict="silent", **noise)
-
-        return delta_at, pair
-
-    def _curve(
-        self,
-        found: CurveBounds,
-        mechanism: str | Pair,
-        noise: Mapping[str, Any],
-        pair: Pair | None,
-        *,
-        strict: bool | Literal["silent"] = False,
-    ) -> CurveBounds:
-        """Return bounds with what they are about; those of a pair are judged by the study's tolerance."""
-        if pair is not None:
-            within, missed = curves.curve_within(found, self.spec, pair)
-            answers.warn_or_raise(missed, strict=strict, depth=4)
-            found = replace(found, within_tolerance=within)
-        label = mechanism if isinstance(mechanism, str) else type(mechanism).__name__
-        setting = self.setting(mechanism, noise)
-        about = {"mechanism": label, "setting": np.array(setting.cell.describe(), dtype=object), **found.question}
-        adjacency = settings.neighbours_of_settings(self.spec, mechanism, [setting])
-        return replace(found, adjacency=adjacency, question=about)
-
 
 def _cases(questions: Questions, closest: BoolArray) -> dict[str, BoolArray]:
     """Return why answers on ε or r are wide; `closest` are those as close as the bounds on δ allow."""
@@ -759,14 +657,6 @@ def _raise_first(failed: Failures, unknown: BoolArray) -> None:
     for index in np.flatnonzero(unknown).tolist():
         if index in failed:
             raise failed[index]
-
-
-def _text(values: Iterable[Any]) -> Any:
-    """Return text as an array of objects."""
-    texts = [*values]
-    found = np.empty(len(texts), dtype=object)
-    found[:] = texts
-    return found
 
 
 def open_study(where: str | Path | Place) -> Study:

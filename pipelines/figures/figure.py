@@ -14,12 +14,15 @@ from scipy.stats import laplace, norm
 from pbdist import Gaussian, Laplace, PrecisionWarning, SubsampledGaussian, earlier_bounds
 from pbdist.arguments import DEFAULT_FLOOR, DEFAULT_TOLERANCE
 from pbdist.bounds.curves import renyi_bounds
+from pbdist.buckets.state import BucketState
+from pbdist.curves.renyi import state_renyi_bounds
 from pbdist.mechanisms import UNIT_ROUNDOFF, Pair
 from pbdist.query import Study
+from pbdist.store import read_state
 from pbdist.study import Cell, StudySpec
 from pbdist.theorems.api import earlier_epsilon, vuvuzela
 from pbdist.theorems.renyi import sampled_gaussian_divergence
-from pbdist.types import FloatArray
+from pbdist.types import Direction, FloatArray
 
 __all__ = ["Curve", "Figure", "Panel", "Points", "Promise"]
 
@@ -246,8 +249,10 @@ class Figure:
             return _valued(panel, curve, self.values, panel.compositions * each)
         if curve.from_states:
             assert study is not None  # noqa: S101
-            found = study.renyi(pair, compositions=panel.compositions, order=self.values, from_states=True)
-            lower, upper = np.ravel(found.lower), np.ravel(found.upper)
+            cell = [one.pair for one in study.spec.cells].index(pair)
+            states = [read_state(study.parts[0], cell, side, panel.compositions) for side in Direction]
+            found = [state_renyi_bounds(state, self.values) for state in states if isinstance(state, BucketState)]
+            lower, upper = np.max(found, axis=0)
         else:
             table = renyi_bounds(pair, compositions=panel.compositions, order=self.values)
             lower, upper = table.renyi_lower.values.ravel(), table.renyi_upper.values.ravel()

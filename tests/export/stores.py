@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import xarray as xr
+
+from pbdist.mechanisms.columns import known_columns
 from pbdist.run import SerialExecutor, run_study
 from pbdist.study import load_study
 from tests.studies import write_study
@@ -43,6 +46,12 @@ epsilon: [0.5, 2]
 #: Each point as one row, in both directions.
 ROWS = 5 * 2 * 3 * 4
 FORMS = (".zarr", ".nc", ".parquet", ".csv")
+
+
+def open_export(out: Path) -> xr.Dataset:
+    """Open exported arrays as anybody does, with the index of the cells."""
+    plain = xr.open_zarr(out, chunks=None) if out.suffix == ".zarr" else xr.open_dataset(out, engine="h5netcdf")
+    return plain.set_xindex([name for name in known_columns() if name in plain]).set_xindex("exp_epsilon")
 
 
 def extended_store(folder: Path) -> Path:

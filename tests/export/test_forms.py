@@ -4,15 +4,13 @@ import json
 from decimal import Decimal
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import xarray as xr
 
 import pbdist
-from pbdist.mechanisms.columns import known_columns
-from tests.export.stores import FIRST, FORMS, RELEASES, ROWS
+from tests.export.stores import FIRST, FORMS, RELEASES, ROWS, open_export
 from tests.studies import TINY, Finished
 
 pytestmark = pytest.mark.slow
@@ -46,15 +44,10 @@ def test_arrays_equal_the_bounds_of_the_study(
     study = pbdist.open_study(path)
     assert len(study.parts) > 1 or which != "extended"
     out = exported(path, tmp_path, form)
-    with pbdist.open_export(out) as found:
+    with open_export(out) as found:
         assert_identical(found, study.bounds)
-    # Without pbdist: consolidated metadata, and one line for the index.
     if form == ".zarr":
         assert "delta_upper" in json.loads((out / "zarr.json").read_text())["consolidated_metadata"]["metadata"]
-    plain = xr.open_zarr(out, chunks=None) if form == ".zarr" else xr.open_dataset(out, engine="h5netcdf")
-    with plain:
-        index = [name for name in known_columns() if name in plain]
-        assert_identical(plain.set_xindex(index).set_xindex("exp_epsilon"), study.bounds)
 
 
 def test_rows_are_those_of_the_frame(store: Path, tmp_path: Path) -> None:
@@ -106,7 +99,7 @@ def test_lower_bounds_that_are_not_known_are_empty_in_rows(finished_store: Finis
         assert others.delta_lower.notna().all()
     nulls = pq.read_table(tmp_path / "out.parquet").column("delta_lower").null_count
     assert nulls == len(of)
-    with pbdist.open_export(exported(store, tmp_path, ".zarr")) as arrays:
+    with open_export(exported(store, tmp_path, ".zarr")) as arrays:
         assert "no lower bound is known of 4 points" in arrays.attrs["comment"]
 
 
@@ -127,9 +120,9 @@ def test_the_same_store_gives_the_same_bytes(store: Path, tmp_path: Path) -> Non
 def test_digest_and_provenance_travel_along(store: Path, tmp_path: Path) -> None:
     study = pbdist.open_study(store)
     abouts = {}
-    with pbdist.open_export(exported(store, tmp_path, ".zarr")) as arrays:
+    with open_export(exported(store, tmp_path, ".zarr")) as arrays:
         abouts[".zarr"] = arrays.attrs
-    with pbdist.open_export(exported(store, tmp_path, ".nc")) as arrays:
+    with open_export(exported(store, tmp_path, ".nc")) as arrays:
         whole = {"points", "parts", "study"}
         abouts[".nc"] = {name: json.loads(value) if name in whole else value for name, value in arrays.attrs.items()}
     exported(store, tmp_path, ".csv")
@@ -155,7 +148,7 @@ def test_a_study_in_many_chunks_is_the_same(store: Path, tmp_path: Path, monkeyp
     for form, path in whole.items():
         out = exported(store, tmp_path / "small", form)
         if form in (".zarr", ".nc"):
-            with pbdist.open_export(out) as one, pbdist.open_export(path) as other:
+            with open_export(out) as one, open_export(path) as other:
                 assert_identical(one, other)
         elif form == ".csv":
             assert out.read_bytes() == path.read_bytes()
@@ -163,16 +156,3 @@ def test_a_study_in_many_chunks_is_the_same(store: Path, tmp_path: Path, monkeyp
             assert pq.read_table(out).equals(pq.read_table(path))
     assert len(list((tmp_path / "small/out.zarr/delta_upper/c").iterdir())) == 5
     assert pq.read_metadata(tmp_path / "small/out.parquet").num_row_groups == 5
-
-
-def test_what_is_not_an_export_is_refused(store: Path, tmp_path: Path) -> None:
-    (tmp_path / "other.nc").write_bytes(b"no netCDF")
-    np.savetxt(tmp_path / "a.csv", [1.0])
-    for path, got in (
-        (tmp_path / "none.zarr", "nothing at"),
-        (store, "s.zarr"),
-        (tmp_path / "other.nc", "other.nc"),
-        (tmp_path / "a.csv", "got a.csv"),
-    ):
-        with pytest.raises(pbdist.InvalidInputError, match=f"export: expected an export .*{got}"):
-            pbdist.open_export(path)

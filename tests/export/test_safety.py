@@ -16,7 +16,7 @@ from pbdist.store.layout import bounds_file
 from pbdist.study import StudySpec, load_study, plan_study
 from pbdist.table import BoundsTable, bounds_table
 from tests.batches import damage_batch
-from tests.export.stores import FIRST, FORMS, ROWS
+from tests.export.stores import FIRST, FORMS, ROWS, open_export
 from tests.processes import run_code
 from tests.studies import files_of, write_study
 
@@ -50,7 +50,7 @@ def test_what_appears_meanwhile_is_not_overwritten(
     def late(*_: object) -> dict[str, object]:
         out.mkdir()
         (out / "thesis.tex").write_text("years of work")
-        return {"refinements_left_out": 0}
+        return {}
 
     monkeypatch.setattr("pbdist.export.write.about_study", late)
     with pytest.raises(pbdist.InvalidInputError, match="exists already"):
@@ -77,12 +77,11 @@ def test_paths_that_are_refused(copy: Path, tmp_path: Path, name: str, expected:
 @pytest.mark.parametrize(("form", "moment"), [(".zarr", "finish"), (".nc", "finish"), (".csv", "publish")])
 def test_a_killed_export_leaves_nothing_that_looks_whole(store: Path, tmp_path: Path, form: str, moment: str) -> None:
     """SIGKILL in a process of its own, before the end is written, or when all of it is and only the name is not."""
-    kind = "_NetcdfWriter" if form == ".nc" else "_ZarrWriter"
     killed = "lambda *_: os.kill(os.getpid(), signal.SIGKILL)"
     patch = (
-        f"from pbdist.export import write; write.{kind}.finish = {killed}"
+        f"from pbdist.export import write; write.about_study = {killed}"
         if moment == "finish"
-        else f"os.fsync = {killed}"
+        else f"from pathlib import Path; Path.rename = {killed}"
     )
     out = tmp_path / f"out{form}"
     code = f"import os, signal, pbdist; {patch}; pbdist.export_study({str(store)!r}, {str(out)!r})"
@@ -143,7 +142,7 @@ def test_an_incomplete_store_is_refused_or_said_to_be_incomplete(tmp_path: Path,
     found = export_study(store, out, allow_incomplete=True)
     assert found.lacking == "6 missing, 6 failed, 6 damaged"
     if form in (".zarr", ".nc"):
-        with pbdist.open_export(out) as arrays:
+        with open_export(out) as arrays:
             assert arrays.attrs["comment"].startswith("INCOMPLETE: of 24 points 6 missing, 6 failed, 6 damaged")
             assert not arrays.attrs["complete"]
             known = arrays.delta_upper.notnull().all(["direction", "compositions", "epsilon"])
@@ -180,7 +179,7 @@ def test_a_lost_part_is_no_complete_study(copy: Path, tmp_path: Path) -> None:
     with pytest.raises(pbdist.StoreIncompleteError):
         export_study(copy, tmp_path / "out.zarr")
     export_study(copy, tmp_path / "out.zarr", allow_incomplete=True)
-    with pbdist.open_export(tmp_path / "out.zarr") as arrays:
+    with open_export(tmp_path / "out.zarr") as arrays:
         assert arrays.attrs["comment"].startswith("INCOMPLETE: ")
 
 

@@ -306,8 +306,8 @@ def _store(name: str, folder: Path) -> _Answers:
     yield "compositions", _numbers(rounds_met.lower, rounds_met.upper)
     curve = study.tradeoff(label, scale=noise, compositions=[1, top], type_one_error=0.1)
     yield "trade-off", _numbers(curve.lower, curve.upper)
-    curve = study.total_variation(label, scale=noise, compositions=[1, top])
-    yield "total variation", _numbers(curve.lower, curve.upper)
+    distance = study.delta(label, scale=noise, compositions=[1, top], epsilon=0.0, direction="each")
+    yield "total variation", _numbers(distance.lower.max(axis=0), distance.upper.min(axis=0))
 
 
 def _printed(command: str) -> str:

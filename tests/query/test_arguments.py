@@ -28,10 +28,8 @@ def test_one_number_of_any_kind_is_a_noise_parameter(study: Study, scale: Any) -
     assert study.delta("Laplace", scale=scale, compositions=4, epsilon=0.0).upper == whole.upper
     point: Any = {"scale": scale, "compositions": np.int64(4), "epsilon": np.float32(0.0)}
     assert study.delta("Laplace", **point).upper == float(whole.upper)
-    assert study.total_variation("Laplace", scale=scale, compositions=4).upper == whole.upper
     curve = study.tradeoff("Laplace", scale=scale, compositions=4, type_one_error=0.5)
     assert curve.lower == study.tradeoff("Laplace", scale=3.0, compositions=4, type_one_error=0.5).lower
-    assert study.renyi("Laplace", scale=scale, compositions=4, order=2.0).upper > 0
 
 
 @pytest.mark.parametrize(
@@ -56,8 +54,7 @@ def test_what_is_no_noise_parameter_is_refused_by_its_name(study: Study, change:
     point = {"scale": 3.0, "compositions": 4, **change}
     asking: list[Callable[[], Any]] = [
         lambda: study.delta("Laplace", epsilon=0.0, **point),
-        lambda: study.total_variation("Laplace", **point),
-        lambda: study.renyi("Laplace", order=2.0, **point),
+        lambda: study.tradeoff("Laplace", type_one_error=0.5, **point),
     ]
     for ask in asking:
         with pytest.raises(InvalidInputError) as caught:
@@ -65,14 +62,16 @@ def test_what_is_no_noise_parameter_is_refused_by_its_name(study: Study, change:
         assert str(caught.value).startswith(words)
 
 
-def test_curves_are_of_one_setting(study: Study) -> None:
-    for ask in (study.total_variation, lambda *a, **k: study.renyi(*a, order=2.0, **k)):
-        with pytest.raises(InvalidInputError, match="scale: expected one value, as it names one setting"):
-            ask("Laplace", scale=[2.0, 3.0], compositions=4)
-        with pytest.raises(InvalidInputError, match="scale: a mechanism has its own parameters; do not pass it"):
-            ask(pbdist.Laplace(2.0), scale=2.0, compositions=4)
-        with pytest.raises(InvalidInputError, match="mechanism: expected a label of the study or a mechanism"):
-            ask(3, compositions=4)  # type: ignore[arg-type]
+def test_curves_of_several_settings(study: Study) -> None:
+    found = study.tradeoff("Laplace", scale=[[2.0], [3.0]], compositions=[4, 2], type_one_error=0.1)
+    for row, scale in enumerate((2.0, 3.0)):
+        for column, r in enumerate((4, 2)):
+            one = study.tradeoff("Laplace", scale=scale, compositions=r, type_one_error=0.1)
+            assert (one.lower, one.upper) == (found.lower[row, column], found.upper[row, column])
+    with pytest.raises(InvalidInputError, match="scale: a mechanism has its own parameters; do not pass it"):
+        study.tradeoff(pbdist.Laplace(2.0), scale=2.0, compositions=4, type_one_error=0.1)
+    with pytest.raises(InvalidInputError, match="mechanism: expected a label of the study or a mechanism"):
+        study.tradeoff(3, compositions=4, type_one_error=0.1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +82,6 @@ def test_curves_are_of_one_setting(study: Study) -> None:
         ({"epsilon": [0.0, True]}, "epsilon: expected numbers, got the truth value"),
         ({"compositions": True}, "compositions: expected numbers, got the truth value"),
         ({"epsilon": np.ma.array([0.0, 0.5], mask=[True, False])}, "epsilon: expected numbers, got masked entries"),
-        ({"epsilon": [0.0, np.ma.masked]}, "epsilon: expected numbers, got masked entries"),
         ({"epsilon": [[0.0], [0.0, 0.5]]}, "epsilon: expected a rectangular array"),
         ({"epsilon": 1j}, "epsilon: expected numbers of at least 0"),
         ({"direction": ["each"]}, "direction: expected one of both, each"),
@@ -107,7 +105,7 @@ def test_the_others_refuse_alike(study: Study) -> None:
         with pytest.raises(InvalidInputError, match="compositions: expected one number"):
             study.frame(mechanism="Laplace", compositions=[compositions])
     with pytest.raises(InvalidInputError, match="direction: expected one of both, each"):
-        study.total_variation("Laplace", scale=3.0, compositions=4, direction=["each"])  # type: ignore[arg-type]
+        study.tradeoff("Laplace", scale=3.0, compositions=4, type_one_error=0.1, direction="A||B")
     with pytest.raises(InvalidInputError, match="type_one_error: expected numbers, got masked entries"):
         study.tradeoff("Laplace", scale=3.0, compositions=4, type_one_error=np.ma.array([0.1, 0.2], mask=[False, True]))
 
@@ -115,16 +113,12 @@ def test_the_others_refuse_alike(study: Study) -> None:
 def test_curves_compute_what_is_missing(store_copy: Finished) -> None:
     study = open_study(store_copy(TINY))
     with pytest.raises(OffGridError, match=r"let refine=True \(pbdist query --refine\) compute it"):
-        study.total_variation("Laplace", scale=3.0, compositions=9)
-    with pytest.raises(OffGridError, match=r"let refine=True \(pbdist query --refine\) compute it"):
         study.tradeoff("Laplace", scale=3.0, compositions=9, type_one_error=0.1)
-    found = study.total_variation("Laplace", scale=3.0, compositions=9, refine=True)
-    assert found.upper == study.delta("Laplace", scale=3.0, compositions=9, epsilon=0.0).upper
     curve = study.tradeoff("Laplace", scale=3.0, compositions=9, type_one_error=0.1, refine=True)
     assert 0 < curve.lower <= curve.upper < 0.9
 
 
 def test_an_unknown_parameter_is_refused_also_after_other_questions(study: Study) -> None:
-    assert study.total_variation("Laplace", compositions=4, scale=3.0)
+    assert study.delta("Laplace", compositions=4, epsilon=0.0, scale=3.0)
     with pytest.raises(InvalidInputError, match=r"colour: expected one of kind, .*, got an unknown parameter"):
-        study.total_variation("Laplace", compositions=4, scale=3.0, colour=1.0)
+        study.delta("Laplace", compositions=4, epsilon=0.0, scale=3.0, colour=1.0)

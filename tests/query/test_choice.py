@@ -30,12 +30,12 @@ def study(tiny_store: Path) -> Study:
         ({"reading": ["clamp-and-ceil"]}, "clipped"),
         ({"mean": [20.0]}, "clipped"),
         ({"sensitivity": [1.0]}, "Laplace"),
-        # Of noisy counts no other scale than the stored one is answered, of Laplace noise every larger one.
-        ({"scale": [3.0, 4.0]}, "Laplace"),
+        # Both have a scale, but not these.
+        ({"scale": [3.0, 5.0]}, "Laplace"),
     ],
 )
 def test_one_label_alone_can_answer(study: Study, noise: dict[str, list[object]], label: str) -> None:
-    assert only_mechanism(study, noise, refine=False) == label
+    assert only_mechanism(study, noise) == label
 
 
 @pytest.mark.parametrize(
@@ -46,32 +46,26 @@ def test_one_label_alone_can_answer(study: Study, noise: dict[str, list[object]]
         ({"scale": [2.0]}, ["Laplace", "clipped"]),
         ({"scale": [4.0, 2.0]}, ["Laplace", "clipped"]),
         ({"noise": ["Laplace"]}, ["Laplace", "clipped"]),
-        # None has it: all are named.
+        # None has that scale, or any rate.
+        ({"scale": [1.0]}, ["Laplace", "clipped"]),
         ({"rate": [0.1]}, ["Laplace", "RandomizedResponse", "clipped"]),
-        ({"scale": [1.0]}, ["Laplace", "RandomizedResponse", "clipped"]),
     ],
 )
 def test_a_choice_is_left_to_the_user(study: Study, noise: dict[str, list[object]], named: list[str]) -> None:
-    with pytest.raises(InvalidInputError, match=r"^--mechanism: expected one .*, got none: it may be ") as caught:
-        only_mechanism(study, noise, refine=False)
+    with pytest.raises(InvalidInputError, match=r"^--mechanism: expected a label of the store") as caught:
+        only_mechanism(study, noise)
     text = str(caught.value)
     assert [label for label in ("Laplace", "RandomizedResponse", "clipped") if f"{label!r} (" in text] == named
     if "Laplace" in named:
-        assert "'Laplace' (noise Laplace; scale 2, 3, 5; sensitivity 1)" in text
-
-
-def test_what_would_be_computed_is_a_choice_too(study: Study) -> None:
-    assert only_mechanism(study, {"scale": [4.0]}, refine=False) == "Laplace"
-    with pytest.raises(InvalidInputError, match=r"'Laplace' .*'clipped'"):
-        only_mechanism(study, {"scale": [4.0]}, refine=True)
+        assert "'Laplace' (kind Laplace; noise Laplace; scale 2, 3, 5; sensitivity 1)" in text
 
 
 @pytest.mark.slow
 def test_many_labels_are_counted(finished_store: Finished) -> None:
     labels = "".join(f"  - {{label: l{n}, kind: RandomizedResponse, p: 0.{n}}}\n" for n in range(51, 60))
     text = f"format: 1\nname: many\nmechanisms:\n{labels}{COARSE}"
-    with pytest.raises(InvalidInputError, match=r"'l58' \(p 0\.58\), \.\. \(9 in all\)$"):
-        only_mechanism(open_study(finished_store(text)), {}, refine=False)
+    with pytest.raises(InvalidInputError, match=r"'l58' \(kind RandomizedResponse; p 0\.58\), \.\. \(9 in all\)$"):
+        only_mechanism(open_study(finished_store(text)), {})
 
 
 @pytest.mark.slow
@@ -85,9 +79,7 @@ def test_on_the_command_line(tiny_store: Path, finished_store: Finished, capsys:
     code, out, err = asked(tiny_store, "--scale", "2")
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
-    assert err.startswith(
-        "pbdist: error: --mechanism: expected one with these parameters, got none: it may be 'Laplace'"
-    )
+    assert err.startswith("pbdist: error: --mechanism: expected a label of the store, got none: it may be 'Laplace'")
     # With one label alone its own errors are told.
     alone = finished_store(f"format: 1\nname: one\nmechanisms:\n  - {{kind: Laplace, scale: [3, 5]}}\n{COARSE}")
     assert (

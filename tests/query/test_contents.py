@@ -4,14 +4,13 @@ import csv
 import io
 import json
 import math
+import shutil
 from pathlib import Path
 
 import pytest
 
 from pbdist.cli import main
-from pbdist.errors import InvalidInputError
 from pbdist.query import open_study
-from pbdist.query.status import contents_sheet
 from pbdist.run import SerialExecutor, run_study
 from pbdist.store import open_parts
 from pbdist.study import load_study
@@ -39,13 +38,13 @@ def listed(store: Path, capsys: pytest.CaptureFixture[str], *options: str) -> st
 def test_mechanisms_with_the_values_of_their_parameters(tiny_store: Path) -> None:
     held = open_study(tiny_store).contents()
     assert held.complete
-    assert (held.name, held.parts, held.refinements, held.refined_points) == ("tiny", 1, 0, 0)
-    assert (held.settings, held.missing, held.failed) == (6, 0, 0)
+    assert (held.name, held.parts, held.refined_points) == ("tiny", 1, 0)
+    assert held.counts == {"all": 6, "missing": 0, "failed": 0}
     assert held.study.compositions == (1, 2, 4, 7)
-    assert [(one.label, one.kind, one.settings, one.computed) for one in held.mechanisms] == [
-        ("Laplace", "Laplace", 3, 3),
-        ("RandomizedResponse", "RandomizedResponse", 2, 2),
-        ("clipped", "NoisyCount", 1, 1),
+    assert [(one.label, one.kind, *one.counts.values()) for one in held.mechanisms] == [
+        ("Laplace", "Laplace", 3, 0, 0),
+        ("RandomizedResponse", "RandomizedResponse", 2, 0, 0),
+        ("clipped", "NoisyCount", 1, 0, 0),
     ]
     laplace, response, clipped = (one.parameters for one in held.mechanisms)
     assert laplace == {"noise": ("Laplace",), "scale": (2.0, 3.0, 5.0), "sensitivity": (1.0,)}
@@ -57,9 +56,6 @@ def test_mechanisms_with_the_values_of_their_parameters(tiny_store: Path) -> Non
         "mean": (20.0,),
         "shift": (1.0,),
     }
-    assert held.of("clipped").mechanisms == held.mechanisms[2:]
-    with pytest.raises(InvalidInputError, match="expected one of 'Laplace', 'RandomizedResponse', 'clipped', got 'x'"):
-        held.of("x")
 
 
 def test_a_factor_that_is_not_given_is_listed_too(finished_store: Finished) -> None:
@@ -83,9 +79,6 @@ def test_long_lists_are_cut_in_print_alone(finished_store: Finished, capsys: pyt
     [found] = [row for row in rows if (row["mechanism"], row["what"]) == ("RandomizedResponse", "p")]
     assert (found["number"], found["values"]) == ("9", "; ".join(map(repr, truths)))
     assert json.loads(listed(store, capsys, "--json"))["mechanisms"][0]["parameters"]["p"] == truths
-    one = json.loads(listed(store, capsys, "--json", "--mechanism", "other"))
-    assert [each["mechanism"] for each in one["mechanisms"]] == ["other"]
-    assert one["settings"] == {"all": 1, "missing": 0, "failed": 0}
 
 
 def test_every_format_lists_the_same(tiny_store: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,7 +98,7 @@ def test_every_format_lists_the_same(tiny_store: Path, capsys: pytest.CaptureFix
         for name, values in one["parameters"].items():
             plain = [value if isinstance(value, str) else repr(value) for value in values]
             assert told[one["mechanism"], name] == "; ".join(plain)
-    sheet = contents_sheet(study.contents())
+    sheet = study.contents().sheet
     for form in ("table", "markdown", "latex"):
         out = listed(tiny_store, capsys, "--format", form)
         assert all(text_of(row[1]).replace("_", "\\_" if form != "table" else "_") in out for row in sheet.rows)
@@ -118,15 +111,14 @@ def test_what_is_missing_and_what_failed_is_said(store_copy: Finished, capsys: p
     failed_cell(store, 3, "no memory")
     held = open_study(store).contents()
     assert not held.complete
-    assert [(one.missing, one.failed) for one in held.mechanisms] == [(0, 0), (0, 1), (0, 0)]
-    assert held.of("Laplace").complete
+    assert [[*one.counts.values()] for one in held.mechanisms] == [[3, 0, 0], [2, 0, 1], [1, 0, 0]]
     out = listed(store, capsys)
     assert "tiny, NOT complete" in out
-    assert "5 of 6 computed at all points, 0 not yet, 1 failed: pbdist status says which and why" in out
+    assert "5 of 6 computed at all points, 0 not yet, 1 failed: pbdist status says what is missing" in out
     for bounds in store.glob("bounds/*.0"):
         bounds.unlink()
     held = open_study(store).contents()
-    assert (held.missing, held.failed, held.complete) == (6, 0, False)
+    assert (held.counts, held.complete) == ({"all": 6, "missing": 6, "failed": 0}, False)
     for form in ("table", "markdown", "latex"):
         assert "NOT complete" in listed(store, capsys, "--format", form)
     assert "0 of 6 computed" in listed(store, capsys, "--format", "csv")
@@ -145,21 +137,24 @@ def test_an_extended_store_is_listed_as_one(
     # Its files are gone: what the other part has is whole.
     (store / "extension-001/bounds/0.0.0.0.0").unlink()
     held = open_study(store).contents()
-    assert [(one.settings, one.missing) for one in held.mechanisms] == [(4, 1), (2, 0), (1, 0)]
+    assert [[*one.counts.values()] for one in held.mechanisms] == [[4, 1, 0], [2, 0, 0], [1, 0, 0]]
     assert not held.complete
-    assert "3 of 4 computed at all points, 1 not yet, 0 failed" in listed(store, capsys, "--mechanism", "Laplace")
+    assert "6 of 7 computed at all points, 1 not yet, 0 failed" in listed(store, capsys)
+    # The root still lists an extension that is not there.
+    shutil.rmtree(store / "extension-001")
+    assert "tiny, NOT complete" in listed(store, capsys)
 
 
 def test_what_queries_have_added_is_listed(store_copy: Finished) -> None:
     study = open_study(store_copy(TINY))
     study.delta("Laplace", scale=2.5, compositions=[1, 3], epsilon=0.1, refine=True)
     held = open_study(study.where).contents()
-    assert (held.refinements, held.refined_points) == (1, 2)
+    assert held.refined_points == 2
     assert held.refined_settings == ("Laplace(scale=2.5, sensitivity=1)",)
     assert held.mechanisms[0].parameters["scale"] == (2.0, 3.0, 5.0)
 
 
-@pytest.mark.parametrize("option", ["--refine", "--direction=each", "--strict"])
+@pytest.mark.parametrize("option", ["--refine", "--direction=each", "--strict", "--mechanism=Laplace"])
 def test_what_is_for_questions_is_refused(option: str, tiny_store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["query", str(tiny_store), option]) == 2
     name = option.partition("=")[0]

@@ -1,9 +1,8 @@
-"""Points by labels: rows of a DataFrame, and a Dataset over plain dimensions that xarray plots."""
+"""Points by labels: rows of a DataFrame."""
 
 import math
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 
@@ -11,14 +10,11 @@ from pbdist.errors import InvalidInputError, OffGridError
 from pbdist.query import Study, open_study
 from pbdist.store import BatchWriter, StoredStudy, create_or_open
 from pbdist.study import load_study, plan_study
-from pbdist.types import Direction
 from tests.export.stores import RELEASES
 from tests.query.test_extended import AFTER, BEFORE
 from tests.studies import TIGHT, Finished, write_study
 
 pytestmark = pytest.mark.slow
-
-mpl.use("Agg")
 
 GRID = """\
 format: 1
@@ -41,11 +37,6 @@ def study(finished_store: Finished) -> Study:
     return open_study(finished_store(TIGHT))
 
 
-@pytest.fixture
-def counts(finished_store: Finished) -> Study:
-    return open_study(finished_store(GRID))
-
-
 def test_every_row_is_what_a_look_up_says(study: Study) -> None:
     frame = study.frame()
     assert tuple(frame.columns) == tuple(study.row_columns)
@@ -63,9 +54,7 @@ def test_every_row_is_what_a_look_up_says(study: Study) -> None:
 
 
 def test_labels_columns_and_directions_of_a_frame(study: Study) -> None:
-    names = ["scale", "compositions", "delta_upper"]
-    frame = study.frame(columns=names, mechanism="Laplace", scale=[3, 5], compositions=(2, 7), exp_epsilon=2)
-    assert list(frame.columns) == names
+    frame = study.frame(mechanism="Laplace", scale=[3, 5], compositions=(2, 7), exp_epsilon=2)
     assert frame.scale.tolist() == [3, 3, 5, 5]
     assert frame.compositions.tolist() == [2, 7, 2, 7]
     each = study.frame(direction="each", mechanism="clipped", compositions=4, epsilon=study.spec.epsilon[1])
@@ -96,61 +85,8 @@ def test_labels_columns_and_directions_of_a_frame(study: Study) -> None:
 def test_labels_that_are_refused(
     study: Study, labels: dict[str, object], error: type[Exception], expected: str
 ) -> None:
-    for ask in (study.frame, study.select):
-        with pytest.raises(error, match=expected):
-            ask(**labels)
-
-
-def test_columns_that_are_refused(study: Study) -> None:
-    with pytest.raises(InvalidInputError, match=r"columns: expected some of cell, setting, .*, got 'delta'"):
-        study.frame(columns=["delta"])
-
-
-def test_a_selection_has_plain_dimensions(study: Study) -> None:
-    found = study.select(mechanism="Laplace")
-    assert dict(found.delta_upper.sizes) == {"scale": 3, "compositions": 4, "epsilon": 3}
-    assert set(found.indexes) == {"scale", "compositions", "epsilon"}
-    assert found.mechanism == "Laplace"
-    assert found.direction == "both"
-    for scale in (2.0, 3.0, 5.0):
-        point = study.delta("Laplace", scale=scale, compositions=4, exp_epsilon=1.5)
-        at = found.sel(scale=scale, compositions=4).isel(epsilon=1)
-        assert (at.delta_lower.item(), at.delta_upper.item()) == (point.lower, point.upper)
-    one = study.select(mechanism="Laplace", scale=3, compositions=4, exp_epsilon=2)
-    assert one.delta_upper.dims == ()
-    assert one.scale == 3.0
-    kept = study.select(mechanism=["Laplace"], scale=[3], compositions=[4], exp_epsilon=[2], direction="each")
-    assert kept.delta_upper.dims == ("mechanism", "scale", "direction", "compositions", "epsilon")
-    assert kept.direction.values.tolist() == [one.value for one in Direction]
-    assert found.delta_upper.attrs == {
-        "long_name": "upper bound on delta(epsilon) after r-fold composition",
-        "units": "1",
-    }
-    assert found.attrs["study_digest"] == study.spec.digest
-
-
-def test_parameters_that_go_together_are_one_dimension(counts: Study) -> None:
-    both = counts.select(mechanism="messages")
-    assert both.delta_upper.dims == ("scale", "mean", "compositions", "epsilon")
-    for scale in (2.0, 4.0):
-        for mean in (20.0, 40.0):
-            at = both.sel(scale=scale, mean=mean, compositions=2).isel(epsilon=2)
-            expected = counts.delta("messages", scale=scale, mean=mean, compositions=2, exp_epsilon=2)
-            assert at.delta_upper == expected.upper
-    one = counts.select(mechanism="telemetry", compositions=2)
-    assert one.delta_upper.dims == ("scale", "epsilon")
-    assert one["mean"].dims == one["shift"].dims == ("scale",)
-    assert one["mean"].values.tolist() == [20.0, 40.0, 80.0]
-
-
-def test_an_ambiguous_selection_says_what_to_give_too(counts: Study) -> None:
-    with pytest.raises(InvalidInputError) as caught:
-        counts.select()
-    text = str(caught.value)
-    assert text.startswith("selection: expected a grid of noise settings, got 7 noise settings of 'messages', ")
-    assert "that do not have all combinations of mechanism, scale, mean: also give mechanism (messages, " in text
-    assert "scale (2, 4, 8)" in text
-    assert counts.select(scale=2, mean=20).delta_upper.dims == ("mechanism", "compositions", "epsilon")
+    with pytest.raises(error, match=expected):
+        study.frame(**labels)
 
 
 def test_products_are_told_apart_by_what_they_are_made_of(finished_store: Finished) -> None:
@@ -160,11 +96,11 @@ def test_products_are_told_apart_by_what_they_are_made_of(finished_store: Finish
         "method: buckets\nbuckets: 40\nfactors: 1.5\ncompositions: [1]\nepsilon: [0.5]\n"
     )
     study = open_study(finished_store(text))
-    found = study.select(mechanism="two").made_of.values.tolist()
+    found = study.frame(mechanism="two").made_of.tolist()
     first, second = (f"Laplace(scale={scale}, sensitivity=1) * Laplace(scale=3, sensitivity=1)" for scale in (2, 4))
     assert found == [first, second]
     assert study.frame(mechanism="two", made_of=second).setting.nunique() == 1
-    cell = study.frame(mechanism="two", made_of=second, columns=["cell"]).cell
+    cell = study.frame(mechanism="two", made_of=second).cell
     assert (
         study.bounds.delta_upper.isel(cell=cell[0]).max()
         == study.delta("two", compositions=1, epsilon=0.5, made_of=second).upper
@@ -192,10 +128,6 @@ def test_what_is_not_known_is_nan_and_told(tmp_path: Path, extended: bool) -> No
     of_failed = frame[(frame.scale == 2) & frame.compositions.isin([1, 4]) & frame.epsilon.isin([0, 0.5])]
     assert (of_failed.status == "failed").all()
     assert (frame.drop(of_failed.index).status == "missing").all()
-    found = study.select(mechanism="Laplace", compositions=1, epsilon=0.5)
-    assert found.status.sel(scale=2) == "failed"
-    assert found.status.sel(scale=3) == "missing"
-    assert found.delta_upper.isnull().all()
 
 
 def test_lower_bounds_of_plans_that_nothing_attains_are_not_known(finished_store: Finished) -> None:
@@ -204,26 +136,6 @@ def test_lower_bounds_of_plans_that_nothing_attains_are_not_known(finished_store
     assert (frame.status == "upper only").all()
     assert frame[["delta_lower", "log_delta_lower"]].isna().all(axis=None)
     assert frame.delta_upper.notna().all()
-    found = study.select(mechanism="unattained")
-    assert found.delta_lower.isnull().all()
-    assert found.delta_lower.attrs["comment"].startswith("not known of release plans")
-    assert "comment" not in study.select(mechanism="counts").delta_lower.attrs
-
-
-def test_xarray_plots_a_selection(study: Study) -> None:
-    from matplotlib import pyplot
-
-    found = study.select(mechanism="Laplace", compositions=4)
-    lines = found.delta_upper.plot(x="epsilon", hue="scale", yscale="log")
-    axes = pyplot.gca()
-    try:
-        assert len(lines) == 3
-        assert axes.get_xlabel() == "epsilon, in nats [1]"
-        assert axes.get_ylabel().replace("\n", " ") == "upper bound on delta(epsilon) after r-fold composition [1]"
-        np.testing.assert_array_equal(lines[1].get_ydata(), found.delta_upper.sel(scale=3.0))
-        assert axes.get_yscale() == "log"
-    finally:
-        pyplot.close("all")
 
 
 def test_only_what_is_asked_for_is_read(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,5 +147,5 @@ def test_only_what_is_asked_for_is_read(study: Study, monkeypatch: pytest.Monkey
         return plain(stored, index)
 
     monkeypatch.setattr(StoredStudy, "read", counted)
-    study.select(mechanism="Laplace", scale=2)
+    study.frame(mechanism="Laplace", scale=2)
     assert set(read) == {0}

@@ -1,11 +1,9 @@
-"""Trade-off curves, total variation and Rényi divergences of a store."""
-
-import math
+"""Trade-off curves of a store."""
 
 import numpy as np
 import pytest
 
-from pbdist import Gaussian, RandomizedResponse, renyi_bounds, total_variation_bounds, tradeoff_bounds
+from pbdist import Gaussian, RandomizedResponse, total_variation_bounds, tradeoff_bounds
 from pbdist.errors import InvalidInputError, OffGridError
 from pbdist.query import Study, open_study
 from tests.studies import TINY, Finished
@@ -50,7 +48,7 @@ def test_stored_curves_hold_around_the_fresh_ones(study: Study, label: str, nois
     assert (
         study.tradeoff(label, compositions=r, type_one_error=ERRORS, **noise).lower == found.lower.min(axis=0)
     ).all()
-    distance = study.total_variation(label, compositions=r, **noise)
+    distance = study.delta(label, compositions=r, epsilon=0.0, **noise)
     exact = total_variation_bounds(pair, compositions=r, tolerance=1e-6)
     assert distance.lower <= exact.total_variation_upper.item()
     assert distance.upper >= exact.total_variation_lower.item()
@@ -69,22 +67,4 @@ def test_off_the_grid_by_the_rules_of_delta(study: Study) -> None:
     with pytest.raises(InvalidInputError, match="type_one_error: "):
         study.tradeoff("Gaussian", compositions=1, type_one_error=1.1, scale=4.0)
     with pytest.raises(InvalidInputError, match="direction: "):
-        study.total_variation("Gaussian", compositions=1, scale=4.0, direction="A||B")
-
-
-def test_divergences_of_the_pair_and_of_the_states(kept: Study) -> None:
-    orders = np.array([1.0, 2.0, 8.0])
-    for label, noise, pair in (("RandomizedResponse", {"p": 0.7}, RandomizedResponse(0.7)),):
-        for r in (1, 2, 4, 7):
-            fresh = renyi_bounds(pair, compositions=r, order=orders, tolerance=1e-6)
-            of_pair = kept.renyi(label, compositions=r, order=orders, tolerance=1e-6, **noise)
-            assert (of_pair.lower == fresh.renyi_lower.values[0]).all()
-            of_states = kept.renyi(label, compositions=r, order=orders, from_states=True, **noise)
-            assert (of_states.lower <= fresh.renyi_upper.values[0]).all()
-            assert (of_states.upper >= fresh.renyi_lower.values[0]).all()
-            assert (of_states.lower > 0.9 * fresh.renyi_lower.values[0]).all()
-    revealing = kept.renyi("clipped", compositions=4, order=2.0, from_states=True, direction="each")
-    assert revealing.upper[0] == math.inf
-    assert revealing.lower[0] < math.inf
-    with pytest.raises(OffGridError, match="compositions: "):
-        kept.renyi("RandomizedResponse", compositions=3, order=2.0, from_states=True, p=0.7)
+        study.tradeoff("Gaussian", compositions=1, type_one_error=0.1, scale=4.0, direction="A||B")

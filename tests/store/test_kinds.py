@@ -72,9 +72,10 @@ def test_settings_between_are_bounded(made: Path) -> None:
 
 
 def test_a_grid_of_batches_and_examples_is_a_table(made: Path) -> None:
-    found = open_study(made).select(mechanism="FixedBatchGaussian", **POINT)
-    assert found.delta_upper.dims == ("batch", "examples")
-    assert found.delta_upper.sel(batch=2, examples=10) >= found.delta_upper.sel(batch=1, examples=10)
+    found = open_study(made).frame(mechanism="FixedBatchGaussian", **POINT)
+    table = found.pivot(index="batch", columns="examples", values="delta_upper")
+    assert table.notna().all(axis=None)
+    assert table.loc[2, 10] >= table.loc[1, 10]
 
 
 def test_it_is_extended_and_told_as_one(made: Path, tmp_path: Path) -> None:

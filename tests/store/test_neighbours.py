@@ -74,14 +74,11 @@ def test_a_statement_is_stored_and_read_back(tmp_path: Path, finished_store: Cal
     assert study.epsilon("Laplace", scale=3, compositions=4, delta=0.2).adjacency is Adjacency.REPLACE_ONE
     assert study.compositions("Laplace", scale=3, epsilon=0.5, delta=0.9).adjacency is Adjacency.REPLACE_ONE
     assert study.tradeoff("Laplace", scale=3, compositions=1, type_one_error=0.1).adjacency is Adjacency.REPLACE_ONE
-    assert study.total_variation("Laplace", scale=3, compositions=1).adjacency is Adjacency.REPLACE_ONE
-    assert study.renyi(Laplace(3.0), compositions=1, order=2.0).adjacency is Adjacency.REPLACE_ONE
     assert study.delta(SubsampledGaussian(2.0, 0.1), **asked).adjacency is Adjacency.ADD_OR_REMOVE
     assert "one record replaced" in study.delta("Laplace", scale=2, **asked)._repr_html_()
     assert study.bounds.adjacency == "Laplace: replace-one; SubsampledGaussian: add-or-remove"
-    assert study.select(mechanism="Laplace", compositions=4).adjacency == "replace-one"
-    assert study.frame(columns=["adjacency"]).adjacency.unique().tolist() == ["replace-one", "add-or-remove"]
-    assert study.frame(columns=["mechanism", "adjacency"], mechanism="Laplace").adjacency.unique() == ["replace-one"]
+    assert study.frame().adjacency.unique().tolist() == ["replace-one", "add-or-remove"]
+    assert study.frame(mechanism="Laplace").adjacency.unique() == ["replace-one"]
     # The bounds are those of the study that states nothing.
     xr.testing.assert_equal(study.bounds.load(), open_study(finished_store(BARE)).bounds.load())
 

@@ -8,7 +8,7 @@ from pbdist.errors import StoreDamagedError
 from pbdist.provenance import provenance
 from pbdist.query.noise_choice import NoiseChoice, noise_choices, target_sheet
 from pbdist.query.settings import neighbours_by_label
-from pbdist.query.status import StoreStatus, contents_sheet, precision_line, store_status
+from pbdist.query.status import StoreStatus, precision_line, store_status
 from pbdist.query.study import Study, open_study
 from pbdist.report.pages import pictures
 from pbdist.report.pages.answers import answers, neighbours_sentence, order_sentence
@@ -96,7 +96,7 @@ def store_report(
     appendix = [
         *((f"Noise settings at {target_in_words(target)}", _settings(study, target, name)) for target in choices),
         ("More pictures", tuple(block for picture in others for block in picture)),
-        ("What was studied", (*explained(forms), Table("What the store holds", contents_sheet(study.contents())))),
+        ("What was studied", (*explained(forms), Table("What the store holds", study.contents().sheet))),
         ("All bounds", (Command(command("pbdist", "export", name, f"{name.removesuffix('.zarr')}.csv")),)),
     ]
     sections = tuple(section for section in appendix if section[1])
