@@ -13,7 +13,7 @@ from pbdist.query.stored import ABOUT, Parts
 from pbdist.store import StoredStudy
 from pbdist.store.layout import BOUNDS, CELL, COMPUTED, GRIDS, WITHIN, described
 from pbdist.study import StudySpec
-from pbdist.study.columns import column_descriptions, column_of
+from pbdist.study.columns import CellTable, column_descriptions
 from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction
 
@@ -59,7 +59,7 @@ def coordinates_of(study: StudySpec) -> dict[str, tuple[str, Any, dict[str, Any]
     found: dict[str, tuple[str, Any, dict[str, Any]]] = {}
     for name, what in columns.items():
         dtype = np.dtypes.StringDType() if is_text(name) else np.float64
-        found[name] = CELL, np.array(column_of(study.cells, name), dtype=dtype), _about_column(name, what)
+        found[name] = CELL, np.array(CellTable.of(study.cells).column(name), dtype=dtype), _about_column(name, what)
     directions = np.array([one.value for one in Direction], dtype=np.dtypes.StringDType())
     powers = np.array([exponential(value) for value in study.epsilon])
     return found | {

@@ -36,7 +36,7 @@ from pbdist.mechanisms.texts import as_list_text
 from pbdist.pld import PairState
 from pbdist.query.stored import PairPoints, PointReader
 from pbdist.study import Cell, StudySpec
-from pbdist.study.columns import cell_columns, column_of
+from pbdist.study.columns import CellTable, cell_columns
 from pbdist.study.fields import nearest_exponential, nearest_match, same_float
 from pbdist.study.spec import exponential
 from pbdist.suggestions import did_you_mean
@@ -172,7 +172,7 @@ def cells_with(column: Callable[[str], Any], labels: Mapping[str, Any]) -> IntAr
 
 def column_array(study: StudySpec, name: str) -> Any:
     """Return a column of all cells of a study as an array."""
-    return np.array(column_of(study.cells, name), dtype=object if is_text(name) else np.float64)
+    return np.array(CellTable.of(study.cells).column(name), dtype=object if is_text(name) else np.float64)
 
 
 def _each(labels: Mapping[str, Any], name: str) -> Sequence[Any]:
@@ -482,10 +482,11 @@ def neighbours_by_label(study: StudySpec) -> dict[str, Adjacency]:
     A label whose mechanisms do not all say the same is as stated. One cell of each kind is made, as numbers do not
     matter; what pairs within a composite pair say is in its canonical form.
     """
-    labels, kinds = column_of(study.cells, "mechanism"), column_of(study.cells, "kind")
+    table = CellTable.of(study.cells)
+    labels, kinds = table.column("mechanism"), table.column("kind")
     composite = {kind for kind in set(kinds) if kind in MECHANISMS and is_composite(MECHANISMS[kind])}
     rows: dict[tuple[str, str, str], int] = {}
-    for row, form in enumerate(column_of(study.cells, "pair") if composite else kinds):
+    for row, form in enumerate(table.column("pair") if composite else kinds):
         within = re.sub(r"-?\b[0-9][-+0-9.eE]*|[, ]+", "", form) if kinds[row] in composite else ""
         rows.setdefault((labels[row], kinds[row], within), row)
     found: dict[str, set[Adjacency]] = {}

@@ -20,7 +20,7 @@ from pbdist.rounding import rounded_down, rounded_up
 from pbdist.store import Progress, StoreCheck, StoredStudy, check_store, holder, open_parts, place_at, read_refinements
 from pbdist.store.layout import BOUNDS, STORE_FORMAT, WITHIN
 from pbdist.study import Cell, StudySpec
-from pbdist.study.columns import columns_of
+from pbdist.study.columns import CellTable
 from pbdist.study.spec import exponential, log_floor, missing_parts
 from pbdist.tables import Column, Printed, Sheet, Shown, text_of
 from pbdist.types import Adjacency, Direction, IntArray, JsonValue
@@ -440,7 +440,8 @@ def contents_of(opened: Study) -> StudyContents:
         progress = stored.progress()
         absent[cells[~progress.committed[rows // stored.cells_per_batch]]] = True
         failed[cells[np.isin(rows, [*progress.failed])]] = True
-    columns, neighbours = columns_of(study.cells), neighbours_by_label(study)
+    table, neighbours = CellTable.of(study.cells), neighbours_by_label(study)
+    columns = {name: table.column(name) for name in table.names}
     groups: dict[tuple[str, str], list[int]] = {}
     for row, key in enumerate(zip(columns["mechanism"], columns["kind"], strict=True)):
         groups.setdefault(key, []).append(row)

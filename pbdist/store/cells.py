@@ -17,7 +17,7 @@ from pbdist.store.layout import COLUMN_CHUNK, METADATA
 from pbdist.store.place import Place, read_or_none
 from pbdist.store.skeleton import FilesStore, digest_of
 from pbdist.study import Cell
-from pbdist.study.columns import Block, CellTable, DescribedCells, absent
+from pbdist.study.columns import Block, CellTable, absent
 from pbdist.types import IntArray, JsonValue
 
 #: The columns that a cell is made of.
@@ -26,7 +26,7 @@ _OF_CELL = ("mechanism", "pair", "factor")
 _MAX_CHUNKS = 4
 
 
-class StoredCells(DescribedCells):
+class StoredCells(CellTable):
     """The cells of a part of a store; damage is a `StoreDamagedError`.
 
     `files` has the SHA-256 of the files of the skeleton, `sha256` is `StudySpec.cells_sha256`.

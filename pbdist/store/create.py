@@ -41,7 +41,7 @@ from pbdist.store.skeleton import (
     part_document,
 )
 from pbdist.study import Cell, Plan, StudySpec
-from pbdist.study.columns import column_names, column_of
+from pbdist.study.columns import CellTable
 from pbdist.study.spec import missing_points
 from pbdist.table import BoundsTable
 from pbdist.types import COMPOSITIONS, EPSILON, JsonValue
@@ -183,10 +183,11 @@ def _cells_of(stored: StoredStudy, wanted: StudySpec) -> tuple[Cell, ...]:
         return tuple(stored.study.cells)
     except StoreDamagedError:
         sound: dict[str, list[Any]] = {}
-        for name in (*column_names(wanted.cells), "pair"):
+        its, mine = (CellTable.of(study.cells) for study in (stored.study, wanted))
+        for name in (*mine.names, "pair"):
             with suppress(StoreDamagedError):
-                sound[name] = column_of(stored.study.cells, name)
-        rows = zip(*(map(repr, column_of(wanted.cells, name)) for name in sound), strict=True)
+                sound[name] = its.column(name)
+        rows = zip(*(map(repr, mine.column(name)) for name in sound), strict=True)
         known = dict(zip(rows, wanted.cells, strict=True)) if sound else {}
         found = [known.get(row) for row in zip(*(map(repr, values) for values in sound.values()), strict=True)]
         cells = tuple(cell for cell in found if cell is not None)

@@ -8,7 +8,6 @@ import itertools
 import json
 import math
 import re
-from abc import abstractmethod
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -303,6 +302,15 @@ class CellTable(Sequence[Cell]):
         digests = (hashlib.blake2b(line.encode(), digest_size=16).digest() for line in lines)
         return np.fromiter(digests, dtype="S16", count=len(self))
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that describe the cells: label, kind, noise, factor, and the parameters of their kinds."""
+        return tuple(column_descriptions(self))
+
+    def column(self, name: str) -> list[Any]:
+        """Return a column of all cells, or ``pair``."""
+        return cell_columns(self, (name,))[name]
+
     def labels(self) -> dict[str, int]:
         """Return how many cells each label has."""
         found = Counter[str]()
@@ -325,32 +333,13 @@ def repeated_cells(cells: CellTable) -> Iterator[tuple[int, Cell, int]]:
             yield int(block), cells[int(again[row])], int(first_block_of[row])
 
 
-class DescribedCells(CellTable):
-    """Cells whose columns can be read without making the cells."""
-
-    @property
-    @abstractmethod
-    def names(self) -> tuple[str, ...]:
-        """The columns that there are, in the order of `known_columns`."""
-
-    @abstractmethod
-    def column(self, name: str) -> list[Any]:
-        """Return a column of all cells, or ``pair``."""
-
-
 def absent(name: str) -> str | float:
     """Return what stands in a column for a parameter that a mechanism does not have."""
     return "" if declared.is_text(name) else math.nan
 
 
-def column_names(cells: Sequence[Cell]) -> tuple[str, ...]:
-    """Return the columns that describe some cells: label, kind, noise, factor, and the parameters of their kinds."""
-    # Also where what the cells are made of is damaged.
-    return cells.names if isinstance(cells, DescribedCells) else tuple(column_descriptions(cells))
-
-
 def column_descriptions(cells: Sequence[Cell]) -> dict[str, str]:
-    """Return the same columns, and what each holds; few cells are made."""
+    """Return the columns that describe some cells, and what each holds; few cells are made."""
     found: dict[str, set[str]] = {}
     for block in CellTable.of(cells).blocks:
         few = block.kind is not None and not declared.depends_on_values(block.kind)
@@ -366,11 +355,11 @@ def column_descriptions(cells: Sequence[Cell]) -> dict[str, str]:
 
 
 def cell_columns(cells: Sequence[Cell], also: Collection[str] = ()) -> dict[str, list[str | float]]:
-    """Return the columns of `column_names`, those in `also`, and ``pair``, with one value a cell.
+    """Return the columns of `CellTable.names`, those in `also`, and ``pair``, with one value a cell.
 
     ``pair`` is the canonical form as JSON. A column that a mechanism does not have is empty text or NaN.
     """
-    wanted = {*column_names(cells), *also, "pair"}
+    wanted = {*CellTable.of(cells).names, *also, "pair"}
     columns: dict[str, list[str | float]] = {name: [] for name in (*declared.known_columns(), "pair") if name in wanted}
     for block in CellTable.of(cells).blocks:
         found = _columns_of(block)
@@ -397,14 +386,3 @@ def _columns_of(block: Block) -> dict[str, Iterable[str | float | None]]:
     if declared.is_composite(kind):
         found["made_of"] = [composite_text(json.loads(text)) for text in texts]
     return found
-
-
-def column_of(cells: Sequence[Cell], name: str) -> list[Any]:
-    """Return a column that describes cells, of some cells; of described cells it is read without making them."""
-    return cells.column(name) if isinstance(cells, DescribedCells) else cell_columns(cells, (name,))[name]
-
-
-def columns_of(cells: Sequence[Cell]) -> Mapping[str, Sequence[Any]]:
-    """Return the columns of `column_names`; of described cells they are read one by one, and of others made at once."""
-    columns = None if isinstance(cells, DescribedCells) else cell_columns(cells)
-    return {name: column_of(cells, name) if columns is None else columns[name] for name in column_names(cells)}

@@ -33,7 +33,7 @@ from pbdist.store import (
 )
 from pbdist.store.layout import bounds_file, details_file, failures_file
 from pbdist.study import Plan, load_study, plan_study
-from pbdist.study.columns import column_of
+from pbdist.study.columns import CellTable
 from pbdist.table import BoundsTable, bounds_table
 from pbdist.types import Direction
 from tests.studies import TIGHT, TINY, files_of, write_study
@@ -383,7 +383,7 @@ def test_cells_are_read_when_they_are_needed(tmp_path: Path) -> None:
     assert (len(cells), cells[-1], cells[0:1]) == (2, small.cells[1], tuple(small.cells[:1]))
     assert cells == small.cells
     assert cells != small.cells[:1]
-    assert column_of(cells, "mechanism") == column_of(small.cells, "mechanism") == ["Laplace", "ApproximateDP"]
+    assert cells.column("mechanism") == CellTable.of(small.cells).column("mechanism") == ["Laplace", "ApproximateDP"]
     with pytest.raises(IndexError):
         cells[2]
     (path / "pair/0").write_bytes(b"torn")

@@ -46,7 +46,7 @@ from pbdist.mechanisms import (
 from pbdist.mechanisms.columns import columns_of_kind, known_columns
 from pbdist.store.skeleton import array_files
 from pbdist.study import Cell, load_study
-from pbdist.study.columns import cell_columns, column_names
+from pbdist.study.columns import CellTable, cell_columns
 from pbdist.types import Adjacency
 from tests.studies import write_study
 from tests.study.grids import cells_of_every_kind, every_kind
@@ -155,7 +155,7 @@ def test_settings_that_differ_in_any_one_parameter_are_told_apart(pair: Pair, ot
 
 @pytest.mark.parametrize(("pair", "others"), EXAMPLES, ids=IDS)
 def test_columns_are_those_of_the_kind(pair: Pair, others: Mapping[str, Any]) -> None:  # noqa: ARG001
-    columns = set(column_names([Cell("label", pair, None)]))
+    columns = set(CellTable.of([Cell("label", pair, None)]).names)
     assert set(row_of(pair)) <= columns
     if not isinstance(pair, WorstOf):
         assert columns == {"mechanism", "kind", "noise", "factor", *columns_of_kind(type(pair))}
@@ -167,7 +167,7 @@ def test_the_worst_of_pairs_has_what_its_factors_share() -> None:
     assert row["steps"] == 5.0
     assert "scale" not in row
     names = ("mechanism", "kind", "noise", "sensitivity", "steps", "made_of", "factor")
-    assert column_names([Cell("label", pair, None)]) == names
+    assert CellTable.of([Cell("label", pair, None)]).names == names
 
 
 def test_columns_of_other_cells_are_absent() -> None:
@@ -185,12 +185,12 @@ def test_columns_of_other_cells_are_absent() -> None:
 
 def test_grids_have_the_columns_of_their_cells(tmp_path: Path) -> None:
     grids, cells = every_kind(tmp_path).cells, cells_of_every_kind()
-    names = column_names(cells)
-    assert column_names(grids) == names
+    names = CellTable.of(cells).names
+    assert CellTable.of(grids).names == names
     assert {"split", "second_scale", "pair_p", "pair_q", "made_of"} < set(names)
     # Whichever part of them is asked for.
     for part in (slice(40), slice(40, 140), slice(140, None), slice(None, None, 7)):
-        assert column_names(grids[part]) == column_names(cells[part])
+        assert CellTable.of(grids[part]).names == CellTable.of(cells[part]).names
         assert repr(cell_columns(grids[part], names)) == repr(cell_columns(cells[part], names))
 
 

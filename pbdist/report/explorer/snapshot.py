@@ -21,7 +21,7 @@ from pbdist.report.pages.document import ALARM, command
 from pbdist.report.pages.store_report import condition
 from pbdist.rounding import exact
 from pbdist.store.layout import BOUNDS
-from pbdist.study.columns import column_names
+from pbdist.study.columns import CellTable
 from pbdist.study.spec import exponential
 from pbdist.types import BoolArray, FloatArray, IntArray, JsonValue
 
@@ -69,7 +69,7 @@ class Snapshot:
     def columns(self) -> Mapping[str, Any]:
         """The columns that describe cells, as arrays with one value a cell; texts are Python's."""
         cells = self.study.spec.cells
-        return {name: column_array(self.study.spec, name) for name in (*column_names(cells), "pair")}
+        return {name: column_array(self.study.spec, name) for name in (*CellTable.of(cells).names, "pair")}
 
     @cached_property
     def groups(self) -> tuple[NoiseGroup, ...]:
