@@ -7,7 +7,7 @@ import numpy as np
 
 from pbdist.arguments import check_direction, checked_compositions
 from pbdist.buckets.state import BucketState
-from pbdist.curves.renyi import checked_orders, pair_state_renyi_bounds, renyi_table, state_renyi_bounds
+from pbdist.curves.renyi import checked_orders, renyi_table, state_renyi_bounds
 from pbdist.curves.tradeoff import SupportCurve, state_tradeoff, wholes_of
 from pbdist.curves.tradeoff_table import checked_errors, variation_of
 from pbdist.errors import InvalidInputError, OffGridError, StoreFormatError
@@ -65,17 +65,12 @@ def renyi_curve(pair: Pair, tolerance: float) -> CurveAt:
     return bounds
 
 
-def state_renyi_curve(rows: Sequence[tuple[StoredStudy, int]], state_at: StateAt, pair: Pair) -> CurveAt:
-    """Return the Rényi divergence by saved states, of cells given by part and row; an `OffGridError` without one."""
+def state_renyi_curve(rows: Sequence[tuple[StoredStudy, int]], pair: Pair) -> CurveAt:
+    """Return the Rényi divergence by saved bucket lists, of cells given by part and row."""
 
     def bounds(r: int, orders: FloatArray) -> tuple[FloatArray, FloatArray]:
-        state = state_at(r)
-        if state is not None:
-            wholes = wholes_of([(pair, 1)], r)
-            found = [pair_state_renyi_bounds(state, orders, side, wholes) for side in Direction]
-        else:
-            sides = [Direction.A_TO_B] if pair.symmetric else list(Direction)
-            found = [state_renyi_bounds(_bucket_state(rows, side, r), orders) for side in sides]
+        sides = [Direction.A_TO_B] if pair.symmetric else list(Direction)
+        found = [state_renyi_bounds(_bucket_state(rows, side, r), orders) for side in sides]
         lower, upper = (np.broadcast_to(np.stack(part), (2, orders.size)) for part in zip(*found, strict=True))
         return lower, upper
 
@@ -91,8 +86,8 @@ def _bucket_state(rows: Sequence[tuple[StoredStudy, int]], direction: Direction,
         if isinstance(state, BucketState):
             return state
     raise OffGridError(
-        f"compositions: expected a number of compositions with a saved state, got {compositions}: a study with"
-        " keep_states: true saves those of its own numbers"
+        f"compositions: expected a number of compositions with a saved bucket list, got {compositions}: a study with"
+        " method: buckets and keep_states: true saves those of its own numbers"
     )
 
 

@@ -549,14 +549,14 @@ class Study(Parts):
     ) -> CurveBounds:
         """Bound the Rényi divergence of one setting by a computation, as `pbdist.renyi_bounds` does.
 
-        With ``from_states`` it is read off the saved states instead, those of a study with ``keep_states: true``, at
-        stored r, and `tolerance` does not count. States with mass at infinity, as unbounded losses have, prove no upper
-        bound.
+        With ``from_states`` it is read off the saved bucket lists instead, those of a study with ``method: buckets``
+        and ``keep_states: true``, at stored r, and `tolerance` does not count. Lists with mass at infinity, as
+        unbounded losses have, prove no upper bound.
 
         Raises
         ------
         OffGridError
-            No such setting, or no state of that r is stored.
+            No such setting, or no bucket list of that r is stored.
         PrecisionError
             The tolerance cannot be reached.
         """
@@ -564,7 +564,7 @@ class Study(Parts):
         pair = setting.cell.pair
         if from_states:
             rows = [row for cell in setting.stored for row in self.rows_of(cell)]
-            curve = curves.state_renyi_curve(rows, setting.state_at, pair)
+            curve = curves.state_renyi_curve(rows, pair)
         else:
             curve = curves.renyi_curve(pair, tolerance)
         found = curves.curve_bounds(curve, direction, compositions, order=order)

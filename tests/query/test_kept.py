@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pbdist import epsilon_bounds, privacy_bounds, renyi_bounds, total_variation_bounds, tradeoff_bounds
+from pbdist import epsilon_bounds, privacy_bounds, total_variation_bounds, tradeoff_bounds
 from pbdist.cli import main
 from pbdist.errors import OffGridError, StoreDamagedError
 from pbdist.mechanisms import Gaussian, Laplace, Pair, RandomizedResponse, SubsampledGaussian
@@ -140,13 +140,8 @@ def test_curves_are_read_off_states(study: Study, plain: Study, label: str, pair
         exact = total_variation_bounds(pair, compositions=r, tolerance=1e-6)
         assert distance.lower <= exact.total_variation_upper.item()
         assert exact.total_variation_lower.item() <= distance.upper <= (1.0 + TOLERANCE) * distance.lower
-        orders = np.array([1.0, 2.0])
-        told = study.renyi(label, compositions=r, order=orders, from_states=True, direction="each")
-        truth = renyi_bounds(pair, compositions=r, order=orders, tolerance=1e-5, direction="each")
-        assert np.all(told.lower <= truth.renyi_upper.values[:, 0])
-        assert np.all(truth.renyi_lower.values[:, 0] <= told.upper)
     with pytest.raises(OffGridError, match="compositions: "):
-        study.renyi(label, compositions=2, order=2.0, from_states=True)
+        study.renyi(label, compositions=1, order=2.0, from_states=True)
 
 
 def test_the_command_line_answers_from_states(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
