@@ -279,10 +279,11 @@ def check_direction(direction: Any) -> None:
     check_choice("direction", direction, DIRECTIONS)
 
 
-def check_strict(strict: Any) -> None:
-    """Refuse a value other than True and False."""
-    if not isinstance(strict, bool):
-        raise InvalidInputError(f"strict: expected True or False, got {shown(strict)}")
+def check_flag(name: str, value: Any) -> bool:
+    """Return a truth value; nothing else is accepted for one, as a query that refines writes to the store."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInputError(f"{name}: expected True or False, got {shown(value)}")
+    return bool(value)
 
 
 def problem_of_either(**given: Any) -> str | None:

@@ -12,10 +12,10 @@ from pbdist.curves.tradeoff import SupportCurve, state_tradeoff, wholes_of
 from pbdist.curves.tradeoff_table import checked_errors, variation_of
 from pbdist.errors import InvalidInputError, OffGridError, StoreFormatError
 from pbdist.mechanisms import Pair
-from pbdist.query.answers import between, frozen, widest_answer
+from pbdist.query.answers import between, widest_answer
 from pbdist.query.convex_delta import StateAt
 from pbdist.query.settings import given_array
-from pbdist.results import CurveBounds, DeltaBounds, relative_width
+from pbdist.results import CurveBounds, DeltaBounds, frozen, relative_width
 from pbdist.store import StoredStudy, read_state
 from pbdist.study import StudySpec
 from pbdist.study.spec import log_floor

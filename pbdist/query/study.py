@@ -569,7 +569,7 @@ class Study(Parts):
             curve = curves.renyi_curve(pair, tolerance)
         found = curves.curve_bounds(curve, direction, compositions, order=order)
         if not from_states:
-            found = replace(found, within_tolerance=answers.frozen(np.ones(found.lower.shape, dtype=bool)))
+            found = replace(found, within_tolerance=results.frozen(np.ones(found.lower.shape, dtype=bool)))
         return self._curve(found, mechanism, noise, None)
 
     def setting(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> Setting:
@@ -584,7 +584,7 @@ class Study(Parts):
     def _check_options(self, direction: str, refine: Any, strict: Any) -> None:
         settings.check_strict(self.spec, strict)
         arguments.check_direction(direction)
-        settings.check_flag("refine", refine)
+        arguments.check_flag("refine", refine)
 
     def _questions(self, given: _Arguments, compositions: IntArray) -> Questions:
         """Return questions with the settings that they name, each setting once."""
@@ -654,13 +654,13 @@ class Study(Parts):
 
             ratio = f"{name}_upper / {name}_lower - 1"
             sentence = answers.widest_answer(missed, width, self.spec, ratio, describe)
-            answers.warn_or_raise(sentence, strict=strict, depth=4)
+            results.warn_or_raise(sentence, strict=strict, depth=4)
         for name, values in fields.items():
             if name.endswith("lower") and values.dtype.kind == "f":
                 values[..., ~questions.attained] = np.nan
         shape = (2, *given.shape) if direction == "each" else given.shape
         arrays = {**fields, "within_tolerance": within, "why_wide": why}
-        found = {name: None if one is None else answers.frozen(one.reshape(shape)) for name, one in arrays.items()}
+        found = {name: None if one is None else results.frozen(one.reshape(shape)) for name, one in arrays.items()}
 
         def in_words() -> Any:
             """Return each setting in words."""
@@ -740,7 +740,7 @@ class Study(Parts):
         """Return bounds with what they are about; those of a pair are judged by the study's tolerance."""
         if pair is not None:
             within, missed = curves.curve_within(found, self.spec, pair)
-            answers.warn_or_raise(missed, strict=strict, depth=4)
+            results.warn_or_raise(missed, strict=strict, depth=4)
             found = replace(found, within_tolerance=within)
         label = mechanism if isinstance(mechanism, str) else type(mechanism).__name__
         setting = self.setting(mechanism, noise)

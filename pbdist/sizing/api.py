@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from pbdist.arguments import check_flag
 from pbdist.errors import InvalidInputError, OffGridError, PrecisionError, StoreMismatchError, shown
 from pbdist.mechanisms import (
     KaryRandomizedResponse,
@@ -16,10 +17,8 @@ from pbdist.mechanisms import (
     noise_parameter,
     stated,
 )
-from pbdist.query.answers import warn_or_raise
-from pbdist.query.settings import check_flag
 from pbdist.query.study import Study, open_study
-from pbdist.results import NOTHING_KNOWN, Bracket
+from pbdist.results import NOTHING_KNOWN, Bracket, warn_or_raise
 from pbdist.sizing.counts import smallest_count
 from pbdist.sizing.families import CountFamily, ScaleFamily, family_of, is_positive, made
 from pbdist.sizing.scale import smallest_scale
