@@ -496,7 +496,7 @@ def from_dp_event(event: Any, *, adjacency: Adjacency | str = Adjacency.ADD_OR_R
     Parameters
     ----------
     event : dp_accounting.DpEvent
-        The event, or the named tuple that its ``to_named_tuple`` returns. dp-accounting need not be installed for that.
+        The event.
     adjacency : Adjacency or str, optional
         For which neighbours: "add-or-remove", "replace-one" or "zero-out", which dp-accounting calls
         ``ADD_OR_REMOVE_ONE``, ``REPLACE_ONE`` and ``REPLACE_SPECIAL``.
@@ -574,9 +574,5 @@ def _leaves(event: Any) -> Iterator[tuple[Any, int]]:
 
 def _name_of(event: Any) -> str:
     """Return the name of an event's class; classes that are not of dp-accounting have the name of their module too."""
-    if isinstance(event, tuple) and hasattr(event, "module_name") and hasattr(event, "class_name"):
-        named = event.module_name, event.class_name
-        module, name = (one.decode(errors="replace") if isinstance(one, bytes) else str(one) for one in named)
-    else:
-        module, name = type(event).__module__, type(event).__qualname__
+    module, name = type(event).__module__, type(event).__qualname__
     return name if module == _MODULE else f"{module}.{name}"

@@ -57,7 +57,6 @@ def test_the_first_screen_says_what_to_try(capsys: pytest.CaptureFixture[str]) -
         (["dpsgd", "--epochs", "3", "--steps", "4"], "--steps: cannot be combined with --epochs: give one"),
         (["dpsgd", "--epsilon", "3", "--noise-multiplier", "4"], "cannot be combined with"),
         (["dpsgd", "--epochs", "--steps", "4"], "--epochs: expected a value, got none"),
-        (["size", "--scale-limits", "4", "--json"], "--scale-limits: expected 2 values, got 1"),
         (["dpsgd", "--examples", "6e4"], "--examples: expected a whole number, got '6e4': did you mean 60000?"),
         (["status", "s.zarr", "--json=yes"], "--json: expected no value, got one"),
         (["status"], "STORE: expected a value, got none"),

@@ -83,7 +83,6 @@ REFUSED = [
     (f"size --family Gaussian {GOAL} --rate 0.1", "Gaussian: expected one of scale, sensitivity, truncate; got rate"),
     (f"size --family SubsampledGaussian {GOAL}", "rate: expected a value for SubsampledGaussian"),
     (f"size --family NoisyCount --shift 2 {GOAL}", "noise: expected the class Laplace, Gaussian, DiscreteLaplace"),
-    (f"size --family Laplace {GOAL} --scale-limits 1 2", "none of the"),
     (f"size --family Laplace {GOAL} --store nowhere.zarr", "nowhere.zarr"),
     (f"size --system nobody {GOAL}", "system: expected one of"),
     (f"size --family Gaussian {GOAL} --json --format latex", "--json: cannot be combined with --format latex"),
