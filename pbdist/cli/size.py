@@ -96,16 +96,15 @@ def size(options: Options) -> int:
 def _print_families(options: Options, form: str) -> int:
     """Print the families side by side, a table for each target; in CSV and JSON all targets together."""
     from pbdist.errors import BatchError
-    from pbdist.sizing.comparison import compared
+    from pbdist.sizing.comparison import size_families
     from pbdist.sizing.sized import SizedNoise
 
     found: list[Answer] = []
     targets = options.targets()
-    settings = options.given("tolerance", "adjacency")
-    for index, (target, exp_epsilon) in enumerate(targets):
+    settings = options.given("tolerance", "adjacency", "message_bytes", *_parameters())
+    for index, (target, _) in enumerate(targets):
         options.progress.count("target", index, len(targets))
-        parameters = options.given(*_parameters())
-        one = compared(options.family, target, exp_epsilon, parameters, options.message_bytes, **settings)
+        one = size_families(options.family, **vars(target), **settings)
         found += one.answers
         if form not in ("csv", "json"):
             print(end="\n" if index else "")
@@ -137,9 +136,9 @@ def _print_sizes(options: Options, form: str) -> int:
         targets = targets or [(target, None) for target in system.targets]
     settings = options.given("tolerance", "store", "adjacency")
     answers = []
-    for index, (target, exp_epsilon) in enumerate(targets):
+    for index, (target, _) in enumerate(targets):
         options.progress.count("target", index, len(targets))
-        answers.append(answer_of(family, target, exp_epsilon, **settings, **parameters))
+        answers.append(answer_of(family, target, **settings, **parameters))
     problems = [one.sized for one in answers if isinstance(one.sized, Exception)]
     if len(problems) == len(answers):
         raise problems[0]

@@ -123,18 +123,6 @@ def size_families(
     ['Gaussian', 'Laplace']
     """
     target = checked_target(compositions, epsilon, exp_epsilon, delta)
-    return compared(families, target, exp_epsilon, parameters, message_bytes, tolerance=tolerance, adjacency=adjacency)
-
-
-def compared(
-    families: str | Iterable[str] | Mapping[str, Family],
-    target: Target,
-    exp_epsilon: float | None,
-    parameters: Mapping[str, Any],
-    message_bytes: float | None,
-    **settings: Any,
-) -> SizedFamilies:
-    """Return the same for a checked target, with the e^ε that was given for it; `settings` are those of `size`."""
     if message_bytes is not None and not is_positive(message_bytes):
         raise InvalidInputError(f"message_bytes: expected a finite number above 0, got {shown(message_bytes)}")
     chosen = list(_chosen(families, parameters))
@@ -146,22 +134,22 @@ def compared(
         report(f"{name}: family", index + 1, len(chosen))
         problem = _not_applying(family, {**extra, **parameters})
         if problem is None:
-            found = answer_of(family, target, exp_epsilon, **settings, **{**parameters, **extra})
+            found = answer_of(family, target, tolerance=tolerance, adjacency=adjacency, **{**parameters, **extra})
         else:
-            found = Answer(target, exp_epsilon, InvalidInputError(problem))
+            found = Answer(target, InvalidInputError(problem))
         answers.append(replace(found, family=name, message_bytes=message_bytes))
     sizes = [one.sized for one in answers if isinstance(one.sized, SizedNoise)]
     cost = partial(_cost, by_messages=all(sized.expected_messages is not None for sized in sizes))
     return SizedFamilies(target, tuple(sorted(answers, key=cost)))
 
 
-def answer_of(family: Family, target: Target, exp_epsilon: float | None, **settings: Any) -> Answer:
+def answer_of(family: Family, target: Target, **settings: Any) -> Answer:
     """Return the noise of a family for a target, or an error with the reason; settings as of `size`."""
     point = {name: getattr(target, name) for name in ("compositions", "epsilon", "delta")}
     try:
-        return Answer(target, exp_epsilon, size(family, **point, **settings))
+        return Answer(target, size(family, **point, **settings))
     except (InvalidInputError, PrecisionError) as error:
-        return Answer(target, exp_epsilon, error)
+        return Answer(target, error)
 
 
 def sized_kinds() -> dict[str, type[Pair]]:
