@@ -140,8 +140,7 @@ class Sheet:
     def csv(self) -> str:
         """Return the values as CSV (RFC 4180, lines that end with a line feed).
 
-        Reading the floats gives the same floats; a missing value is empty. All text is quoted, and has an
-        apostrophe before it where a spreadsheet would take it for a formula.
+        Reading the floats gives the same floats; a missing value is empty. All text is quoted.
         """
         names = [column.name for column in self.columns]
         lines = [names, *(map(_csv_value, names, row) for row in self.rows)]
@@ -175,7 +174,7 @@ class Sheet:
         rule = f"|{'|'.join('---:' if column.number else '---' for column in columns)}|"
         first, *rest = (f"| {' | '.join(line)} |" for line in lines)
         table = "\n".join((first, rule, *rest))
-        return "\n\n".join([*map(_paragraph, self.caption), table, *map(_paragraph, self.notes)]) + "\n"
+        return "\n\n".join([*map(_marked, self.caption), table, *map(_marked, self.notes)]) + "\n"
 
     def latex(self) -> str:
         r"""Return a tabular between its caption and its notes; it needs ``\usepackage{booktabs}``."""
@@ -257,10 +256,6 @@ def _lines(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int],
         yield f"{bar} {f' {bar} '.join(padded)} {bar}"
 
 
-#: A spreadsheet takes text that begins with one of these for a formula.
-_FORMULAS = tuple("=+-@＝＋－＠")
-
-
 def _csv_value(name: str, cell: Cell) -> str:
     value = value_of(cell)
     if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -268,9 +263,7 @@ def _csv_value(name: str, cell: Cell) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        text = printable(value)
-        safe = f"'{text}" if text.lstrip().startswith(_FORMULAS) else text
-        return '"' + safe.replace('"', '""') + '"'
+        return '"' + printable(value).replace('"', '""') + '"'
     return digits(name, value) if isinstance(value, float) else str(value)
 
 
@@ -285,62 +278,35 @@ def _json_value(name: str, cell: Cell) -> str:
     return _dumped(value)
 
 
-#: Markup of Markdown: within a line, as an address, and at the start of a line.
-_MARKUP = re.compile(r"([\\`*_~<>\[\]|&$]|:(?=\S))")
-_ADDRESS = re.compile(r"(www)\.", re.IGNORECASE)
-_START = re.compile(r"^(\d*)([-+#=.)])")
-
-
-def _paragraph(text: str) -> str:
-    """Return text that is neither a list nor a heading."""
-    return _START.sub(r"\1\\\2", _marked(text))
+#: Markup of Markdown.
+_MARKUP = re.compile(r"([\\`*_~<>\[\]|&$])")
 
 
 def _marked(text: str) -> str:
-    """Return text that Markdown shows as it is, on one line; addresses are no links."""
-    return _ADDRESS.sub(r"\1\\.", _MARKUP.sub(r"\\\1", printable(text).strip()))
+    """Return text that Markdown shows as it is, on one line."""
+    return _MARKUP.sub(r"\\\1", printable(text).strip())
 
 
 _LETTERS = "αβδεημξρσΔΠΣ×≤≥∞√‖·²"
 _COMMANDS = "alpha beta delta varepsilon eta mu xi rho sigma Delta Pi Sigma times le ge infty surd Vert cdot"
 _MATHS = dict(zip(_LETTERS, [*(f"\\{name}" for name in _COMMANDS.split()), "^2"], strict=True))
 _NAMED = {"\\": "backslash", "^": "asciicircum", "~": "asciitilde", "<": "less", ">": "greater", "|": "bar"}
-_NAMED |= {"–": "endash", "—": "emdash", "‘": "quoteleft", "’": "quoteright", "“": "quotedblleft", "”": "quotedblright"}
 _ESCAPED = {
     **{letter: f"\\ensuremath{{{command}}}" for letter, command in _MATHS.items()},
     **{letter: f"\\text{name}{{}}" for letter, name in _NAMED.items()},
     **{letter: f"\\{letter}" for letter in "{}$&#%_"},
-    # As numbers of characters: packages give these a meaning, and two of them are one character.
-    **{letter: f"{{\\char{ord(letter)}}}" for letter in "\"'`"},
     # A row that begins with one of these would be taken for an argument of the row before it.
     **{letter: f"{{{letter}}}" for letter in "[*"},
-    "…": r"\ldots{}",
 }
-_NAMES = "ss ae AE o O l L oe OE i"
-_ESCAPED |= {one: f"\\{name}{{}}" for one, name in zip("ßæÆøØłŁœŒı", _NAMES.split(), strict=True)}
-#: Marks over or under a letter.
-_ACCENTS = dict(
-    zip("\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0323\u0327", "`'^~=u.\"rHvdc", strict=True)
-)
-#: Two of them are no dash and no quotation mark.
-_TWO = re.compile(r"([-,])(?=\1)")
 _NUMBER = re.compile(r"(-?[0-9][0-9.,]*)(?:e([-+]?[0-9]+))?")
 _INFINITE = {"inf": r"$\infty$", "-inf": r"$-\infty$"}
 
 
 def escaped(text: str) -> str:
-    """Return text as LaTeX that prints it; a letter that few fonts have as its code, such as U+4E2D."""
+    """Return text as LaTeX in UTF-8 that prints it."""
     parts = printable(text).split("^ε")
-    return _TWO.sub(r"\1{}", r"\ensuremath{^{\varepsilon}}".join("".join(map(_letter, part)) for part in parts))
-
-
-def _letter(character: str) -> str:
-    if character in _ESCAPED or character.isascii():
-        return _ESCAPED.get(character, character)
-    parts = unicodedata.normalize("NFD", character)
-    if len(parts) == 2 and parts[0].isascii() and parts[0].isalpha() and parts[1] in _ACCENTS:
-        return f"\\{_ACCENTS[parts[1]]}{{{parts[0]}}}"
-    return f"U+{ord(character):04X}"
+    plain = ("".join(_ESCAPED.get(character, character) for character in part) for part in parts)
+    return r"\ensuremath{^{\varepsilon}}".join(plain)
 
 
 def as_number(text: str) -> str | None:

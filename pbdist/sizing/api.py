@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pbdist.arguments import check_flag
-from pbdist.errors import InvalidInputError, OffGridError, PrecisionError, StoreMismatchError, shown
+from pbdist.arguments import check_flag, checked_number
+from pbdist.errors import InvalidInputError, OffGridError, PrecisionError, StoreMismatchError
 from pbdist.mechanisms import (
     KaryRandomizedResponse,
     NoisyCount,
@@ -19,7 +19,7 @@ from pbdist.mechanisms import (
 from pbdist.query.study import Study, open_study
 from pbdist.results import NOTHING_KNOWN, Bracket, warn_or_raise
 from pbdist.sizing.counts import smallest_count
-from pbdist.sizing.families import CountFamily, ScaleFamily, family_of, is_positive, made
+from pbdist.sizing.families import CountFamily, ScaleFamily, family_of, made
 from pbdist.sizing.scale import smallest_scale
 from pbdist.sizing.sized import SizedNoise
 from pbdist.sizing.target import Certificate, Computed, Judge, Source, checked_target
@@ -186,9 +186,7 @@ def size(
     check_flag("strict", strict)
     given = checked_adjacency(adjacency)
     target = checked_target(compositions, epsilon, exp_epsilon, delta)
-    if not is_positive(tolerance) or not 1e-6 <= tolerance <= 0.5:
-        raise InvalidInputError(f"tolerance: expected a number from 1e-6 to 0.5, got {shown(tolerance)}")
-    part = float(tolerance)
+    part = checked_number("tolerance", tolerance, "a number from 1e-6 to 0.5", lambda value: 1e-6 <= value <= 0.5)
     study = store if store is None or isinstance(store, Study) else open_study(store)
     source = Computed(target) if study is None else _StoredSource(study, target, Computed(target))
     judge = Judge(target, source)
