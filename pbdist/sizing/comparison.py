@@ -1,15 +1,17 @@
 """`size_families`: the smallest noise of every family that meets a target, side by side, by its cost."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from pbdist.arguments import checked_number
 from pbdist.errors import InvalidInputError, PrecisionError, shown
 from pbdist.mechanisms import MECHANISMS, NoisyCount, Pair, Poisson, noise_parameter, parameters_of
 from pbdist.progress import report
 from pbdist.sizing.api import size
-from pbdist.sizing.families import COUNT_NOISES, CountFamily, is_positive, noise_class
+from pbdist.sizing.families import COUNT_NOISES, CountFamily, noise_class
 from pbdist.sizing.sized import Answer, SizedNoise, answers_sheet, noise_deviation
 from pbdist.sizing.target import checked_target
 from pbdist.study import Target
@@ -123,8 +125,8 @@ def size_families(
     ['Gaussian', 'Laplace']
     """
     target = checked_target(compositions, epsilon, exp_epsilon, delta)
-    if message_bytes is not None and not is_positive(message_bytes):
-        raise InvalidInputError(f"message_bytes: expected a finite number above 0, got {shown(message_bytes)}")
+    if message_bytes is not None:
+        checked_number("message_bytes", message_bytes, "a finite number above 0", lambda size: 0.0 < size < math.inf)
     chosen = list(_chosen(families, parameters))
     for name in parameters:
         if not any(name in _taken(family) for _, family, _ in chosen):
