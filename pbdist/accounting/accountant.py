@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Self
@@ -96,30 +96,6 @@ def _neighbours_of(pair: Pair) -> object:
 #: meaning; a document that older versions would misread gets a new version.
 KIND, FORMAT = "accountant", 1
 _KEYS, _PHASE_KEYS = ("pbdist", "format", "adjacency", "phases"), ("pair", "count")
-
-
-def phases_of(document: Any) -> Iterator[Phase]:
-    """Yield the phases of a document, each checked by itself."""
-    check_keys("", document, _KEYS)
-    if document["pbdist"] != KIND:
-        raise InvalidInputError(f"pbdist: expected {KIND}, got {shown(document['pbdist'])}")
-    if type(document["format"]) is not int or document["format"] != FORMAT:
-        raise InvalidInputError(
-            f"format: expected {FORMAT}, which this version of pbdist reads, got {shown(document['format'])}"
-        )
-    phases = document["phases"]
-    if not isinstance(phases, list | tuple):
-        raise InvalidInputError(f"phases: expected a list, got {shown(phases)}")
-    for index, phase in enumerate(phases):
-        field = f"phases[{index}]"
-        check_keys(field, phase, _PHASE_KEYS)
-        count = phase["count"]
-        if type(count) is not int or not 1 <= count <= MAX_COMPOSITIONS:
-            raise InvalidInputError(f"{field}.count: expected a whole number from 1 to 2^62, got {shown(count)}")
-        try:
-            yield Phase(pair_from_canonical(phase["pair"]), count)
-        except InvalidInputError as error:
-            raise InvalidInputError(f"{field}.pair: {error}") from None
 
 
 def check_keys(field: str, value: Any, keys: tuple[str, ...], *, needed: bool = True) -> None:
@@ -442,9 +418,28 @@ class Accountant:
         InvalidInputError
             It is no document of an accountant, or one of another format; the text names the field.
         """
+        check_keys("", document, _KEYS)
+        if document["pbdist"] != KIND:
+            raise InvalidInputError(f"pbdist: expected {KIND}, got {shown(document['pbdist'])}")
+        if type(document["format"]) is not int or document["format"] != FORMAT:
+            raise InvalidInputError(
+                f"format: expected {FORMAT}, which this version of pbdist reads, got {shown(document['format'])}"
+            )
+        phases = document["phases"]
+        if not isinstance(phases, list | tuple):
+            raise InvalidInputError(f"phases: expected a list, got {shown(phases)}")
         found = cls()
-        for index, phase in enumerate(phases_of(document)):
-            found._count(phase.pair, phase.count, f"phases[{index}]")
+        for index, phase in enumerate(phases):
+            field = f"phases[{index}]"
+            check_keys(field, phase, _PHASE_KEYS)
+            count = phase["count"]
+            if type(count) is not int or not 1 <= count <= MAX_COMPOSITIONS:
+                raise InvalidInputError(f"{field}.count: expected a whole number from 1 to 2^62, got {shown(count)}")
+            try:
+                pair = pair_from_canonical(phase["pair"])
+            except InvalidInputError as error:
+                raise InvalidInputError(f"{field}.pair: {error}") from None
+            found._count(pair, count, field)
         stated, known = document["adjacency"], found.adjacency.value
         if stated != known:
             raise InvalidInputError(f"adjacency: expected {known}, as the phases state, got {shown(stated)}")
