@@ -7,13 +7,12 @@ down. A column is one of bounds if its name ends in ``lower`` or ``upper``.
 import json
 import math
 import re
-import textwrap
-import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from html import escape
 from importlib import import_module
+from io import StringIO
 from typing import Any, NamedTuple, TypeAlias
 
 from pbdist.errors import printable
@@ -108,21 +107,24 @@ class Sheet:
 
     def table(self, spelt: Callable[[str], str] = str) -> str:
         """Return the sheet as it is printed; `spelt` returns a text in the letters that there are."""
+        # Nothing but a printed table needs rich.
+        box, cells, console, table = map(import_module, ("rich.box", "rich.cells", "rich.console", "rich.table"))
         columns = self.printed_columns
-        rows = [[spelt(text) for text in row] for row in self.printed_rows[: self.most]]
-        heads = [spelt(column.head) for column in columns]
-        widths = [max(map(_width, texts)) for texts in zip(heads, *rows, strict=True)]
+        texts = [[column.head for column in columns], *self.printed_rows[: self.most]]
+        heads, *rows = ([spelt(text) for text in row] for row in texts)
+        grid = table.Table(box=box.HEAVY_HEAD)
+        for column, head in zip(columns, heads, strict=True):
+            grid.add_column(head, justify="right" if column.number else "left", no_wrap=True, overflow="fold")
         if columns and not columns[-1].number:
-            widths[-1] = min(widths[-1], max(_MIN_TEXT, _WIDTH - sum(widths[:-1]) - 3 * len(widths) - 1))
-        lines = [
-            _rule("┏━┳┓", widths),
-            *_lines(heads, columns, widths, "┃"),
-            _rule("┡━╇┩", widths),
-            *(line for row in rows for line in _lines(row, columns, widths, "│")),
-            _rule("└─┴┘", widths),
-        ]
-        texts = [*map(printable, self.caption), *lines, *map(printable, self.notes)]
-        return "\n".join(spelt(text).rstrip() for text in texts)
+            others = sum(max(map(cells.cell_len, each)) + 3 for each in list(zip(heads, *rows, strict=True))[:-1])
+            grid.columns[-1].no_wrap, grid.columns[-1].max_width = False, max(_MIN_TEXT, _WIDTH - others - 4)
+        for row in rows:
+            grid.add_row(*row)
+        drawn = StringIO()
+        plain = {"markup": False, "emoji": False, "highlight": False, "color_system": None}
+        console.Console(file=drawn, width=10_000, **plain).print(grid)
+        lines = [*map(printable, self.caption), *drawn.getvalue().splitlines(), *map(printable, self.notes)]
+        return "\n".join(spelt(line).rstrip() for line in lines)
 
     def _repr_html_(self) -> str:
         """Return the first rows as a small table for notebooks, with the notes below it."""
@@ -232,28 +234,6 @@ def digits(name: str, value: float) -> str:
     """Return all digits of a number in a column of that name: reading them gives it, and of a bound they are one."""
     side = whole_down if name.endswith("lower") else whole_up if name.endswith("upper") else repr
     return side(float(value))
-
-
-def _width(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
-    return sum(2 if unicodedata.east_asian_width(one) in "WF" else not unicodedata.combining(one) for one in text)
-
-
-def _rule(letters: str, widths: Sequence[int]) -> str:
-    left, line, middle, right = tuple(letters)
-    return f"{left}{middle.join(line * (width + 2) for width in widths)}{right}"
-
-
-def _lines(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int], bar: str) -> Iterator[str]:
-    """Yield a row as lines: the text of its last column may take several."""
-    folded = textwrap.wrap(row[-1], widths[-1]) if not columns[-1].number and _width(row[-1]) > widths[-1] else row[-1:]
-    for number, last in enumerate(folded):
-        texts = [*(row[:-1] if not number else [""] * (len(row) - 1)), last]
-        padded = [
-            f"{' ' * (width - _width(text))}{text}" if column.number else f"{text}{' ' * (width - _width(text))}"
-            for text, column, width in zip(texts, columns, widths, strict=True)
-        ]
-        yield f"{bar} {f' {bar} '.join(padded)} {bar}"
 
 
 def _csv_value(name: str, cell: Cell) -> str:
