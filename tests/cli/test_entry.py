@@ -92,7 +92,7 @@ def test_each_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) ->
 def test_options_may_be_repeated_and_negative(capsys: pytest.CaptureFixture[str]) -> None:
     given = ["delta", "--family", "Laplace", "--scale", "3", "--scale=4", "--truncate", "-1e2", "100", "--json"]
     assert main([*given, "--epsilon", "-1", "--compositions", "1"]) == 2
-    assert "epsilon: expected finite numbers of at least 0, got -1.0" in capsys.readouterr().err
+    assert "epsilon: expected finite numbers of at least 0 and at most 1e+150, got -1.0" in capsys.readouterr().err
     assert main([*given, "--epsilon=1", "--compositions", "1", "2"]) == 0
     assert capsys.readouterr().out.count('"delta_upper"') == 4
 
