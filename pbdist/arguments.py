@@ -78,16 +78,24 @@ class Request:
         return self.width is not None or self.buckets is not None
 
 
+def checked_number(field: str, value: Any, expected: str, allowed: Callable[[float], bool]) -> float:
+    """Return one number that is allowed; `expected` says in words which are."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    try:
+        number = float(value) if is_number else math.nan
+    except OverflowError:
+        number = math.inf
+    if allowed(number):
+        return number
+    raise InvalidInputError(f"{field}: expected {expected}, got {shown(value)}")
+
+
 def checked_tolerance(tolerance: Any) -> float:
     """Return the tolerance of the tight method, `DEFAULT_TOLERANCE` for None."""
     if tolerance is None:
         return DEFAULT_TOLERANCE
-    number = isinstance(tolerance, Real) and not isinstance(tolerance, bool)
-    if not number or not SMALLEST_TOLERANCE <= tolerance <= 1:
-        raise InvalidInputError(
-            f"tolerance: expected a number from {SMALLEST_TOLERANCE:g} to 1, got {shown(tolerance)}"
-        )
-    return float(tolerance)
+    expected = f"a number from {SMALLEST_TOLERANCE:g} to 1"
+    return checked_number("tolerance", tolerance, expected, lambda value: SMALLEST_TOLERANCE <= value <= 1.0)
 
 
 def checked_buckets(buckets: Any, width: float | None) -> int | None:
@@ -103,10 +111,7 @@ def checked_floor(floor: Any, default: float) -> float:
     """Return the δ below which the tolerance need not be met."""
     if floor is None:
         return default
-    number = isinstance(floor, Real) and not isinstance(floor, bool)
-    if not number or not 0.0 <= float(floor) < 1.0:
-        raise InvalidInputError(f"floor: expected a number from 0 to below 1, got {shown(floor)}")
-    return float(floor)
+    return checked_number("floor", floor, "a number from 0 to below 1", lambda value: 0.0 <= value < 1.0)
 
 
 def checked_components(components: Any, *, worst_of: bool = False) -> list[tuple[Pair, int]]:
@@ -205,37 +210,22 @@ def checked_compositions(compositions: Any) -> IntArray:
 
 def checked_numbers(field: str, given: Any, expected: str, allowed: Callable[[float], bool]) -> FloatArray:
     """Return numbers that are all allowed, shape (K,); `expected` says in words which are."""
-    values = _vector(given)
-    if values is None or values.ndim != 1 or values.size == 0:
+    try:
+        values = np.atleast_1d(np.asarray(given))
+    except ValueError:
+        values = np.zeros(0)
+    if values.dtype.kind not in "iuf" or values.ndim != 1 or values.size == 0:
         raise InvalidInputError(f"{field}: expected {expected}, got {shown(given)}")
     for value in values.tolist():
         if not allowed(value):
             raise InvalidInputError(f"{field}: expected {expected}, got {shown(value)}")
-    return values
-
-
-def _vector(given: Any) -> FloatArray | None:
-    """Return an array of at least one axis, or None where these are no real numbers."""
-    try:
-        array = np.atleast_1d(np.asarray(given))
-    except ValueError:
-        return None
-    return array.astype(np.float64) if array.dtype.kind in "iuf" else None
+    return values.astype(np.float64)
 
 
 def checked_epsilon(epsilon: Any) -> FloatArray:
     """Return losses from 0 to `MAX_EPSILON`, nats, shape (E,)."""
-    values = _vector(epsilon)
-    if values is None:
-        raise InvalidInputError(f"epsilon: expected numbers of at least 0, got {shown(epsilon)}")
-    if values.ndim != 1 or values.size == 0:
-        raise InvalidInputError(f"epsilon: expected a scalar or a vector of numbers, got shape {values.shape}")
-    for value in values.tolist():
-        if not (math.isfinite(value) and value >= 0.0):
-            raise InvalidInputError(f"epsilon: expected finite numbers of at least 0, got {shown(value)}")
-        if value > MAX_EPSILON:
-            raise InvalidInputError(f"epsilon: expected numbers of at most {MAX_EPSILON:g}, got {shown(value)}")
-    return values
+    expected = f"finite numbers of at least 0 and at most {MAX_EPSILON:g}"
+    return checked_numbers("epsilon", epsilon, expected, lambda value: 0.0 <= value <= MAX_EPSILON)
 
 
 def checked_delta(delta: Any, *, zero: bool = False) -> FloatArray:
@@ -247,14 +237,7 @@ def checked_delta(delta: Any, *, zero: bool = False) -> FloatArray:
 
 def checked_factor(factor: Any) -> float:
     """Return a finite factor above 1."""
-    number = isinstance(factor, Real) and not isinstance(factor, bool)
-    try:
-        value = float(factor) if number else math.nan
-    except OverflowError:
-        value = math.inf
-    if not (math.isfinite(value) and value > 1.0):
-        raise InvalidInputError(f"factor: expected a finite number above 1, got {shown(factor)}")
-    return value
+    return checked_number("factor", factor, "a finite number above 1", lambda value: 1.0 < value < math.inf)
 
 
 def components_of(mechanism: Any) -> list[tuple[Pair, int]]:
@@ -279,10 +262,11 @@ def check_direction(direction: Any) -> None:
     check_choice("direction", direction, DIRECTIONS)
 
 
-def check_strict(strict: Any) -> None:
-    """Refuse a value other than True and False."""
-    if not isinstance(strict, bool):
-        raise InvalidInputError(f"strict: expected True or False, got {shown(strict)}")
+def check_flag(name: str, value: Any) -> bool:
+    """Return a truth value; nothing else is accepted for one, as a query that refines writes to the store."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInputError(f"{name}: expected True or False, got {shown(value)}")
+    return bool(value)
 
 
 def problem_of_either(**given: Any) -> str | None:

@@ -10,34 +10,17 @@ from typing import Self
 
 #: At most so many problems of a file are listed in a traceback, beside the first.
 _MAX_NOTES = 19
-#: Whole numbers of more bits are not written out: Python refuses to.
-_MAX_BITS = 4096
-
-
-class _Short(reprlib.Repr):
-    """Short texts, of whole numbers of any size."""
-
-    def repr_int(self, x: int, level: int) -> str:
-        """Return a whole number, or about how large it is."""
-        if x.bit_length() <= _MAX_BITS:
-            return super().repr_int(x, level)
-        return f"{'-' if x < 0 else ''}10^{int(x.bit_length() * 0.30103)} or so"
-
-    def repr_instance(self, x: object, level: int) -> str:
-        """Return anything else, by the name of its class where it cannot be written out."""
-        try:
-            return super().repr_instance(x, level)
-        except ValueError:
-            return f"{type(x).__name__}(..)"
-
-
-_short = _Short()
+_short = reprlib.Repr()
 _short.maxstring, _short.maxlong, _short.maxother = 80, 60, 160
 
 
 def shown(value: object) -> str:
     """Return a value as short text on one line, for an error message."""
-    return " ".join(_short.repr(value).split())
+    try:
+        return " ".join(_short.repr(value).split())
+    except ValueError:
+        # A whole number of more digits than Python writes out, or what has one.
+        return f"{type(value).__name__}(..)"
 
 
 def printable(text: str) -> str:

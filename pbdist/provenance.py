@@ -2,7 +2,6 @@
 
 import hashlib
 import inspect
-import os
 import platform
 import subprocess
 import sys
@@ -77,18 +76,8 @@ def _git_revision() -> str | None:
     if not (checkout / ".git").exists():
         # An installed package may lie inside somebody else's checkout, which says nothing about it.
         return None
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    # fsmonitor and hooks are programs that a checkout's configuration names: they must not be started from here.
-    command = ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-C", str(checkout)]
-    try:
-        answer = subprocess.run(  # noqa: S603 -- a fixed command on the package's own folder
-            [*command, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-            capture_output=True,
-            check=True,
-            text=True,
-            timeout=_GIT_SECONDS,
-            env=environment,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return answer.stdout.strip() or None
+    command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    with suppress(OSError, subprocess.SubprocessError):
+        answer = subprocess.run(command, capture_output=True, check=True, text=True, timeout=_GIT_SECONDS)  # noqa: S603
+        return answer.stdout.strip() or None
+    return None

@@ -1,13 +1,15 @@
 """Pairs of lower and upper bounds: their width, and the verdict on a target."""
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from pbdist.errors import PrecisionError, PrecisionWarning
 from pbdist.rounding import rounded_down, rounded_up
 from pbdist.tables import Column, Sheet, Shown, head_of
 from pbdist.types import Adjacency, BoolArray, Direction, FloatArray, IntArray, TextArray
@@ -353,3 +355,22 @@ class CompositionBounds(_Answers):
     why_wide: TextArray | None = None
     adjacency: Adjacency = Adjacency.AS_STATED
     _names: ClassVar[Mapping[str, str]] = {"lower": "compositions_lower", "upper": "compositions_upper"}
+
+
+def warn_or_raise(missed: str | None, *, strict: bool | Literal["silent"], depth: int = 3) -> None:
+    """Warn of wide answers, raise `PrecisionError` if `strict`, or say nothing if it is ``"silent"``.
+
+    The warning names the line `depth` frames up: by default the caller of the function that calls this.
+    """
+    if missed is None or strict == "silent":
+        return
+    if strict:
+        raise PrecisionError(missed)
+    warnings.warn(missed, PrecisionWarning, stacklevel=depth)
+
+
+def frozen(values: Any) -> Any:
+    """Return an array that is read-only."""
+    values = np.asarray(values)
+    values.setflags(write=False)
+    return values

@@ -7,13 +7,12 @@ down. A column is one of bounds if its name ends in ``lower`` or ``upper``.
 import json
 import math
 import re
-import textwrap
-import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from html import escape
 from importlib import import_module
+from io import StringIO
 from typing import Any, NamedTuple, TypeAlias
 
 from pbdist.errors import printable
@@ -108,21 +107,24 @@ class Sheet:
 
     def table(self, spelt: Callable[[str], str] = str) -> str:
         """Return the sheet as it is printed; `spelt` returns a text in the letters that there are."""
+        # Nothing but a printed table needs rich.
+        box, cells, console, table = map(import_module, ("rich.box", "rich.cells", "rich.console", "rich.table"))
         columns = self.printed_columns
-        rows = [[spelt(text) for text in row] for row in self.printed_rows[: self.most]]
-        heads = [spelt(column.head) for column in columns]
-        widths = [max(map(_width, texts)) for texts in zip(heads, *rows, strict=True)]
+        texts = [[column.head for column in columns], *self.printed_rows[: self.most]]
+        heads, *rows = ([spelt(text) for text in row] for row in texts)
+        grid = table.Table(box=box.HEAVY_HEAD)
+        for column, head in zip(columns, heads, strict=True):
+            grid.add_column(head, justify="right" if column.number else "left", no_wrap=True, overflow="fold")
         if columns and not columns[-1].number:
-            widths[-1] = min(widths[-1], max(_MIN_TEXT, _WIDTH - sum(widths[:-1]) - 3 * len(widths) - 1))
-        lines = [
-            _rule("┏━┳┓", widths),
-            *_lines(heads, columns, widths, "┃"),
-            _rule("┡━╇┩", widths),
-            *(line for row in rows for line in _lines(row, columns, widths, "│")),
-            _rule("└─┴┘", widths),
-        ]
-        texts = [*map(printable, self.caption), *lines, *map(printable, self.notes)]
-        return "\n".join(spelt(text).rstrip() for text in texts)
+            others = sum(max(map(cells.cell_len, each)) + 3 for each in list(zip(heads, *rows, strict=True))[:-1])
+            grid.columns[-1].no_wrap, grid.columns[-1].max_width = False, max(_MIN_TEXT, _WIDTH - others - 4)
+        for row in rows:
+            grid.add_row(*row)
+        drawn = StringIO()
+        plain = {"markup": False, "emoji": False, "highlight": False, "color_system": None}
+        console.Console(file=drawn, width=10_000, **plain).print(grid)
+        lines = [*map(printable, self.caption), *drawn.getvalue().splitlines(), *map(printable, self.notes)]
+        return "\n".join(spelt(line).rstrip() for line in lines)
 
     def _repr_html_(self) -> str:
         """Return the first rows as a small table for notebooks, with the notes below it."""
@@ -140,8 +142,7 @@ class Sheet:
     def csv(self) -> str:
         """Return the values as CSV (RFC 4180, lines that end with a line feed).
 
-        Reading the floats gives the same floats; a missing value is empty. All text is quoted, and has an
-        apostrophe before it where a spreadsheet would take it for a formula.
+        Reading the floats gives the same floats; a missing value is empty. All text is quoted.
         """
         names = [column.name for column in self.columns]
         lines = [names, *(map(_csv_value, names, row) for row in self.rows)]
@@ -175,7 +176,7 @@ class Sheet:
         rule = f"|{'|'.join('---:' if column.number else '---' for column in columns)}|"
         first, *rest = (f"| {' | '.join(line)} |" for line in lines)
         table = "\n".join((first, rule, *rest))
-        return "\n\n".join([*map(_paragraph, self.caption), table, *map(_paragraph, self.notes)]) + "\n"
+        return "\n\n".join([*map(_marked, self.caption), table, *map(_marked, self.notes)]) + "\n"
 
     def latex(self) -> str:
         r"""Return a tabular between its caption and its notes; it needs ``\usepackage{booktabs}``."""
@@ -235,32 +236,6 @@ def digits(name: str, value: float) -> str:
     return side(float(value))
 
 
-def _width(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
-    return sum(2 if unicodedata.east_asian_width(one) in "WF" else not unicodedata.combining(one) for one in text)
-
-
-def _rule(letters: str, widths: Sequence[int]) -> str:
-    left, line, middle, right = tuple(letters)
-    return f"{left}{middle.join(line * (width + 2) for width in widths)}{right}"
-
-
-def _lines(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int], bar: str) -> Iterator[str]:
-    """Yield a row as lines: the text of its last column may take several."""
-    folded = textwrap.wrap(row[-1], widths[-1]) if not columns[-1].number and _width(row[-1]) > widths[-1] else row[-1:]
-    for number, last in enumerate(folded):
-        texts = [*(row[:-1] if not number else [""] * (len(row) - 1)), last]
-        padded = [
-            f"{' ' * (width - _width(text))}{text}" if column.number else f"{text}{' ' * (width - _width(text))}"
-            for text, column, width in zip(texts, columns, widths, strict=True)
-        ]
-        yield f"{bar} {f' {bar} '.join(padded)} {bar}"
-
-
-#: A spreadsheet takes text that begins with one of these for a formula.
-_FORMULAS = tuple("=+-@＝＋－＠")
-
-
 def _csv_value(name: str, cell: Cell) -> str:
     value = value_of(cell)
     if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -268,9 +243,7 @@ def _csv_value(name: str, cell: Cell) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        text = printable(value)
-        safe = f"'{text}" if text.lstrip().startswith(_FORMULAS) else text
-        return '"' + safe.replace('"', '""') + '"'
+        return '"' + printable(value).replace('"', '""') + '"'
     return digits(name, value) if isinstance(value, float) else str(value)
 
 
@@ -285,62 +258,35 @@ def _json_value(name: str, cell: Cell) -> str:
     return _dumped(value)
 
 
-#: Markup of Markdown: within a line, as an address, and at the start of a line.
-_MARKUP = re.compile(r"([\\`*_~<>\[\]|&$]|:(?=\S))")
-_ADDRESS = re.compile(r"(www)\.", re.IGNORECASE)
-_START = re.compile(r"^(\d*)([-+#=.)])")
-
-
-def _paragraph(text: str) -> str:
-    """Return text that is neither a list nor a heading."""
-    return _START.sub(r"\1\\\2", _marked(text))
+#: Markup of Markdown.
+_MARKUP = re.compile(r"([\\`*_~<>\[\]|&$])")
 
 
 def _marked(text: str) -> str:
-    """Return text that Markdown shows as it is, on one line; addresses are no links."""
-    return _ADDRESS.sub(r"\1\\.", _MARKUP.sub(r"\\\1", printable(text).strip()))
+    """Return text that Markdown shows as it is, on one line."""
+    return _MARKUP.sub(r"\\\1", printable(text).strip())
 
 
 _LETTERS = "αβδεημξρσΔΠΣ×≤≥∞√‖·²"
 _COMMANDS = "alpha beta delta varepsilon eta mu xi rho sigma Delta Pi Sigma times le ge infty surd Vert cdot"
 _MATHS = dict(zip(_LETTERS, [*(f"\\{name}" for name in _COMMANDS.split()), "^2"], strict=True))
 _NAMED = {"\\": "backslash", "^": "asciicircum", "~": "asciitilde", "<": "less", ">": "greater", "|": "bar"}
-_NAMED |= {"–": "endash", "—": "emdash", "‘": "quoteleft", "’": "quoteright", "“": "quotedblleft", "”": "quotedblright"}
 _ESCAPED = {
     **{letter: f"\\ensuremath{{{command}}}" for letter, command in _MATHS.items()},
     **{letter: f"\\text{name}{{}}" for letter, name in _NAMED.items()},
     **{letter: f"\\{letter}" for letter in "{}$&#%_"},
-    # As numbers of characters: packages give these a meaning, and two of them are one character.
-    **{letter: f"{{\\char{ord(letter)}}}" for letter in "\"'`"},
     # A row that begins with one of these would be taken for an argument of the row before it.
     **{letter: f"{{{letter}}}" for letter in "[*"},
-    "…": r"\ldots{}",
 }
-_NAMES = "ss ae AE o O l L oe OE i"
-_ESCAPED |= {one: f"\\{name}{{}}" for one, name in zip("ßæÆøØłŁœŒı", _NAMES.split(), strict=True)}
-#: Marks over or under a letter.
-_ACCENTS = dict(
-    zip("\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0323\u0327", "`'^~=u.\"rHvdc", strict=True)
-)
-#: Two of them are no dash and no quotation mark.
-_TWO = re.compile(r"([-,])(?=\1)")
 _NUMBER = re.compile(r"(-?[0-9][0-9.,]*)(?:e([-+]?[0-9]+))?")
 _INFINITE = {"inf": r"$\infty$", "-inf": r"$-\infty$"}
 
 
 def escaped(text: str) -> str:
-    """Return text as LaTeX that prints it; a letter that few fonts have as its code, such as U+4E2D."""
+    """Return text as LaTeX in UTF-8 that prints it."""
     parts = printable(text).split("^ε")
-    return _TWO.sub(r"\1{}", r"\ensuremath{^{\varepsilon}}".join("".join(map(_letter, part)) for part in parts))
-
-
-def _letter(character: str) -> str:
-    if character in _ESCAPED or character.isascii():
-        return _ESCAPED.get(character, character)
-    parts = unicodedata.normalize("NFD", character)
-    if len(parts) == 2 and parts[0].isascii() and parts[0].isalpha() and parts[1] in _ACCENTS:
-        return f"\\{_ACCENTS[parts[1]]}{{{parts[0]}}}"
-    return f"U+{ord(character):04X}"
+    plain = ("".join(_ESCAPED.get(character, character) for character in part) for part in parts)
+    return r"\ensuremath{^{\varepsilon}}".join(plain)
 
 
 def as_number(text: str) -> str | None:

@@ -2,29 +2,24 @@
 
 import json
 import math
-import os
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any, Self
-from uuid import uuid4
 
 import numpy as np
 
 from pbdist.arguments import (
     MAX_COMPOSITIONS,
     check_direction,
-    check_strict,
+    check_flag,
     checked_compositions,
     checked_delta,
     checked_epsilon,
     checked_tolerance,
 )
 from pbdist.bounds.delta import delta_missed, epsilon_within, why_wide
-from pbdist.errors import InvalidInputError, PrecisionError, PrecisionWarning, shown
-from pbdist.input_files import read_input
+from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import (
     Adjacency,
     Histogram,
@@ -36,7 +31,7 @@ from pbdist.mechanisms import (
 )
 from pbdist.mechanisms.declaration import checked_integer
 from pbdist.notebook import html_table
-from pbdist.results import DeltaBounds, EpsilonBounds
+from pbdist.results import DeltaBounds, EpsilonBounds, frozen, warn_or_raise
 from pbdist.suggestions import did_you_mean
 from pbdist.table import bounds_table, epsilon_table_of
 from pbdist.types import IntArray, JsonValue
@@ -101,40 +96,6 @@ def _neighbours_of(pair: Pair) -> object:
 #: meaning; a document that older versions would misread gets a new version.
 KIND, FORMAT = "accountant", 1
 _KEYS, _PHASE_KEYS = ("pbdist", "format", "adjacency", "phases"), ("pair", "count")
-#: The most bytes of a file, and levels in a document: what is done with a pair takes longer with every level.
-_MAX_BYTES, _MAX_LEVELS = 64 << 20, 16
-
-
-def phases_of(document: Any) -> Iterator[Phase]:
-    """Yield the phases of a document, each checked by itself."""
-    if _deeper(document, _MAX_LEVELS):
-        raise InvalidInputError(f"document: expected at most {_MAX_LEVELS} levels of nesting, got more")
-    check_keys("", document, _KEYS)
-    if document["pbdist"] != KIND:
-        raise InvalidInputError(f"pbdist: expected {KIND}, got {shown(document['pbdist'])}")
-    if type(document["format"]) is not int or document["format"] != FORMAT:
-        raise InvalidInputError(
-            f"format: expected {FORMAT}, which this version of pbdist reads, got {shown(document['format'])}"
-        )
-    phases = document["phases"]
-    if not isinstance(phases, list | tuple):
-        raise InvalidInputError(f"phases: expected a list, got {shown(phases)}")
-    for index, phase in enumerate(phases):
-        field = f"phases[{index}]"
-        check_keys(field, phase, _PHASE_KEYS)
-        count = phase["count"]
-        if type(count) is not int or not 1 <= count <= MAX_COMPOSITIONS:
-            raise InvalidInputError(f"{field}.count: expected a whole number from 1 to 2^62, got {shown(count)}")
-        try:
-            yield Phase(pair_from_canonical(phase["pair"]), count)
-        except InvalidInputError as error:
-            raise InvalidInputError(f"{field}.pair: {error}") from None
-
-
-def _deeper(value: Any, levels: int) -> bool:
-    """Whether mappings and lists are nested in more levels."""
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else None
-    return inner is not None and (levels == 0 or any(_deeper(one, levels - 1) for one in inner))
 
 
 def check_keys(field: str, value: Any, keys: tuple[str, ...], *, needed: bool = True) -> None:
@@ -154,73 +115,9 @@ def check_keys(field: str, value: Any, keys: tuple[str, ...], *, needed: bool = 
 
 #: Tables that are remembered, at most.
 _REMEMBERED = 32
-#: Frames from a warning to the caller of an accountant.
-_DEPTH = 3
 
 _epsilon_table = lru_cache(maxsize=_REMEMBERED)(epsilon_table_of)
 _delta_table = lru_cache(maxsize=_REMEMBERED)(partial(bounds_table, strict=False, accept_unimprovable=True))
-
-
-@dataclass(frozen=True, eq=False)
-class Question:
-    """A checked question about a history: a round of pairs, and δ or ε, each once.
-
-    `places` has the number of repetitions and the value of each point of the answer.
-    """
-
-    components: Counted
-    values: tuple[float, ...]
-    places: tuple[IntArray, IntArray]
-    strict: bool
-    #: Arguments of a table.
-    settings: Mapping[str, Any]
-
-    @classmethod
-    def of(
-        cls,
-        phases: Sequence[Phase],
-        field: str,
-        values: Any,
-        *,
-        repeats: Any,
-        tolerance: Any,
-        direction: Any,
-        strict: Any,
-    ) -> Self:
-        """Return a question, checked; `field` is the name of the values, "delta" or "epsilon"."""
-        check_direction(direction)
-        check_strict(strict)
-        tolerance = checked_tolerance(tolerance)
-        given = _checked(field, values, partial(checked_delta, zero=True) if field == "delta" else checked_epsilon)
-        times = _checked("repeats", repeats, checked_compositions)
-        try:
-            given, times = np.broadcast_arrays(given, times)
-        except ValueError:
-            raise InvalidInputError(
-                f"repeats: expected a shape that goes with the shape {given.shape} of {field}, got {times.shape}"
-            ) from None
-        components, once = round_of(phases)
-        most = int(times.max(initial=1)) * once
-        if most * sum(count for _, count in components) > MAX_COMPOSITIONS:
-            raise InvalidInputError(f"repeats: expected at most 2^62 steps in all, got {most} times a round of several")
-        numbers, row = np.unique(times, return_inverse=True)
-        known, column = np.unique(given, return_inverse=True)
-        places = row.reshape(given.shape), column.reshape(given.shape)
-        rounds = tuple(once * number for number in numbers.tolist())
-        settings = {"compositions": rounds, "tolerance": tolerance, "joint_directions": direction == "both"}
-        return cls(components, tuple(known.tolist()), places, strict, settings)
-
-    @property
-    def pairs(self) -> list[Pair]:
-        """The pairs of the round."""
-        return [pair for pair, _ in self.components]
-
-    def report(self, missed: str | None) -> None:
-        """Warn of bounds that miss the tolerance, or raise the error of it."""
-        if missed is not None and self.strict:
-            raise PrecisionError(missed)
-        if missed is not None:
-            warnings.warn(missed, PrecisionWarning, stacklevel=_DEPTH)
 
 
 def _checked(field: str, given: Any, check: Callable[[Any], Any]) -> Any:
@@ -235,17 +132,26 @@ def _checked(field: str, given: Any, check: Callable[[Any], Any]) -> Any:
         raise InvalidInputError(f"{field}: {str(error).partition(': ')[2]}") from None
 
 
-def _columns(**given: Any) -> dict[str, Any]:
-    """Return the columns of a question as arrays, for the table of the answer, without repetitions that are all 1."""
-    arrays = dict(zip(given, np.broadcast_arrays(*given.values()), strict=True))
-    return {name: array for name, array in arrays.items() if name != "repeats" or (array != 1).any()}
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """A checked question about a history: a round of pairs, and each number of rounds and δ or ε once."""
 
+    components: Counted
+    #: Arguments of the table, beside the round.
+    settings: Mapping[str, Any]
+    #: Row and column of the table for each point of the answer.
+    places: tuple[IntArray, IntArray]
+    #: The columns of the printed question.
+    columns: Mapping[str, Any]
 
-def _frozen(values: Any) -> Any:
-    """Return a read-only array of any shape, also without an axis."""
-    array = np.asarray(values)
-    array.setflags(write=False)
-    return array
+    @property
+    def pairs(self) -> list[Pair]:
+        """The pairs of the round."""
+        return [pair for pair, _ in self.components]
+
+    def read(self, values: Any) -> Any:
+        """Return the values of the points from those of the table, in its last two axes."""
+        return frozen(values[(..., *self.places)])
 
 
 class Accountant:
@@ -418,15 +324,14 @@ class Accountant:
             If the tolerance is missed; the bounds hold. In its text, r counts repetitions of the shortest round whose
             repetition is the whole history.
         """
-        question = Question.of(
-            self._phases, "delta", delta, repeats=repeats, tolerance=tolerance, direction=direction, strict=strict
-        )
-        table = _epsilon_table(question.components, delta=question.values, **question.settings)
-        within, why, missed = epsilon_within(table, question.settings["tolerance"], question.pairs)
-        question.report(missed)
-        at = (0 if direction == "both" else slice(None), *question.places)
-        lower, upper, met, why = (_frozen(each[at]) for each in (table.lower, table.upper, within, why))
-        return EpsilonBounds(lower, upper, met, why, self.adjacency, question=_columns(repeats=repeats, delta=delta))
+        asked = self._asked("delta", delta, repeats, tolerance=tolerance, direction=direction, strict=strict)
+        table = _epsilon_table(asked.components, **asked.settings)
+        within, why, missed = epsilon_within(table, asked.settings["tolerance"], asked.pairs)
+        warn_or_raise(missed, strict=strict)
+        arrays = (table.lower, table.upper, within, why)
+        # Together both directions have the same bounds.
+        lower, upper, met, why = (asked.read(each[0] if direction == "both" else each) for each in arrays)
+        return EpsilonBounds(lower, upper, met, why, self.adjacency, question=asked.columns)
 
     def delta(
         self,
@@ -454,26 +359,52 @@ class Accountant:
 
         Errors and warnings are those of `epsilon`.
         """
-        question = Question.of(
-            self._phases, "epsilon", epsilon, repeats=repeats, tolerance=tolerance, direction=direction, strict=strict
-        )
-        table = _delta_table(question.components, epsilon=question.values, **question.settings)
+        asked = self._asked("epsilon", epsilon, repeats, tolerance=tolerance, direction=direction, strict=strict)
+        table = _delta_table(asked.components, **asked.settings)
         bounds = [table.delta_lower, table.delta_upper, table.log_delta_lower, table.log_delta_upper]
         within: Any = np.ones(table.delta_lower.shape, bool) if table.within is None else table.within
         closest: Any = within if table.closest is None else table.closest
         if direction == "both":
             bounds = [each.max(axis=0) for each in bounds]
             within, closest = within.all(axis=0), closest.all(axis=0)
-        why = why_wide(question.pairs, within, closest, (bounds[0] == 0.0) & (bounds[1] >= 1.0))
+        why = why_wide(asked.pairs, within, closest, (bounds[0] == 0.0) & (bounds[1] >= 1.0))
         points = table.compositions, table.epsilon
-        question.report(delta_missed(points, bounds, within, why, question.settings["tolerance"]))
-        at = (..., *question.places)
-        lower, upper, log_lower, log_upper, met, why = (_frozen(each[at]) for each in (*bounds, within, why))
-        given = _columns(repeats=repeats, epsilon=epsilon)
-        return DeltaBounds(lower, upper, log_lower, log_upper, met, why, self.adjacency, question=given)
+        warn_or_raise(delta_missed(points, bounds, within, why, asked.settings["tolerance"]), strict=strict)
+        lower, upper, log_lower, log_upper, met, why = map(asked.read, (*bounds, within, why))
+        return DeltaBounds(lower, upper, log_lower, log_upper, met, why, self.adjacency, question=asked.columns)
+
+    def _asked(
+        self, field: str, values: Any, repeats: Any, *, tolerance: Any, direction: Any, strict: Any
+    ) -> "_Question":
+        """Return a question about the history, checked; `field` is the name of the values, "delta" or "epsilon"."""
+        check_direction(direction)
+        check_flag("strict", strict)
+        tolerance = checked_tolerance(tolerance)
+        given = _checked(field, values, partial(checked_delta, zero=True) if field == "delta" else checked_epsilon)
+        times = _checked("repeats", repeats, checked_compositions)
+        try:
+            given, times = np.broadcast_arrays(given, times)
+        except ValueError:
+            raise InvalidInputError(
+                f"repeats: expected a shape that goes with the shape {given.shape} of {field}, got {times.shape}"
+            ) from None
+        components, once = round_of(self._phases)
+        most = int(times.max(initial=1)) * once
+        if most * sum(count for _, count in components) > MAX_COMPOSITIONS:
+            raise InvalidInputError(f"repeats: expected at most 2^62 steps in all, got {most} times a round of several")
+        numbers, row = np.unique(times, return_inverse=True)
+        known, column = np.unique(given, return_inverse=True)
+        settings = {
+            "compositions": tuple(once * number for number in numbers.tolist()),
+            field: tuple(known.tolist()),
+            "tolerance": tolerance,
+            "joint_directions": direction == "both",
+        }
+        columns = {"repeats": times, field: given} if (times != 1).any() else {field: given}
+        return _Question(components, settings, (row.reshape(given.shape), column.reshape(given.shape)), columns)
 
     def to_document(self) -> dict[str, JsonValue]:
-        """Return the history as JSON values; `from_document` is the inverse."""
+        """Return the history as values for `json.dump`; `from_document` is the inverse."""
         phases: list[JsonValue] = [{"pair": one.pair.canonical(), "count": one.count} for one in self._phases]
         return {"pbdist": KIND, "format": FORMAT, "adjacency": self.adjacency.value, "phases": phases}
 
@@ -486,60 +417,32 @@ class Accountant:
         InvalidInputError
             The document is not that of an accountant, or has another format; the text names the field.
         """
+        check_keys("", document, _KEYS)
+        if document["pbdist"] != KIND:
+            raise InvalidInputError(f"pbdist: expected {KIND}, got {shown(document['pbdist'])}")
+        if type(document["format"]) is not int or document["format"] != FORMAT:
+            raise InvalidInputError(
+                f"format: expected {FORMAT}, which this version of pbdist reads, got {shown(document['format'])}"
+            )
+        phases = document["phases"]
+        if not isinstance(phases, list | tuple):
+            raise InvalidInputError(f"phases: expected a list, got {shown(phases)}")
         found = cls()
-        for index, phase in enumerate(phases_of(document)):
-            found._count(phase.pair, phase.count, f"phases[{index}]")
+        for index, phase in enumerate(phases):
+            field = f"phases[{index}]"
+            check_keys(field, phase, _PHASE_KEYS)
+            count = phase["count"]
+            if type(count) is not int or not 1 <= count <= MAX_COMPOSITIONS:
+                raise InvalidInputError(f"{field}.count: expected a whole number from 1 to 2^62, got {shown(count)}")
+            try:
+                pair = pair_from_canonical(phase["pair"])
+            except InvalidInputError as error:
+                raise InvalidInputError(f"{field}.pair: {error}") from None
+            found._count(pair, count, field)
         stated, known = document["adjacency"], found.adjacency.value
         if stated != known:
             raise InvalidInputError(f"adjacency: expected {known}, as the phases state, got {shown(stated)}")
         return found
-
-    def save(self, path: str | Path) -> None:
-        """Write the history to a JSON file, in place of what is there.
-
-        The file is written beside its place and renamed once it is whole: a kill at any moment leaves the old or the
-        new one.
-
-        Raises
-        ------
-        InvalidInputError
-            The path names no file.
-        OSError
-            The file cannot be written; an existing file is unchanged.
-        """
-        place = Path(path)
-        if place.name in ("", ".."):
-            raise InvalidInputError(f"path: expected that of a file, got {shown(str(place))}")
-        unfinished = place.with_name(f".{place.name}.{uuid4().hex}.partial")
-        try:
-            with unfinished.open("x", encoding="utf-8") as file:
-                json.dump(self.to_document(), file, indent=1, allow_nan=False)
-                file.write("\n")
-                file.flush()
-                os.fsync(file.fileno())
-            unfinished.replace(place)
-        finally:
-            unfinished.unlink(missing_ok=True)
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Return the accountant that was saved in a file.
-
-        Raises
-        ------
-        InvalidInputError
-            The file cannot be read, is too large, or holds no accountant; the text names the file and the field.
-        """
-        try:
-            return cls.from_document(json.loads(read_input(Path(path), _MAX_BYTES)))
-        except OSError as error:
-            problem = f"expected a readable file of an accountant, got: {error.strerror}"
-        except InvalidInputError as error:
-            problem = str(error)
-        except (ValueError, RecursionError) as error:
-            # No JSON, no UTF-8, too deep, or a number of more digits than Python reads.
-            problem = f"document: expected JSON, got: {shown(str(error))}"
-        raise InvalidInputError(f"{path}: {problem}")
 
     def __eq__(self, other: object) -> bool:
         return self.phases == other.phases if isinstance(other, Accountant) else NotImplemented

@@ -1,6 +1,5 @@
 """`dpsgd_noise`: the smallest noise multiplier of DP-SGD that provably meets a target, and one that does not."""
 
-import json
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -10,7 +9,7 @@ from pbdist.arguments import checked_epsilon
 from pbdist.mechanisms import SubsampledGaussian
 from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.sizing.api import size
-from pbdist.sizing.sized import SizedNoise, sized_as_json
+from pbdist.sizing.sized import SizedNoise
 from pbdist.tables import Column, Sheet, Shown, head_of
 
 #: What the refuted noise proves of all smaller noise.
@@ -81,13 +80,6 @@ class DpsgdNoise(Answered):
         given = " ".join(f"{name}={value}" for name, value in training.given.items())
         caption = f"DP-SGD {given}", f"neighbours: {training.adjacency.in_words}"
         return Sheet(columns, tuple(rows), caption, (SMALLER, *training.notes, f"For a paper: {self.sentence}"))
-
-    def json(self) -> str:
-        """Return everything as JSON, unrounded."""
-        rows = zip(*self.columns.values(), strict=True)
-        points = [dict(zip(self.columns, row, strict=True)) for row in rows]
-        answers = [{**point, **sized_as_json(one)} for point, one in zip(points, self.sized, strict=True)]
-        return json.dumps({**self.about, "answers": answers}, indent=2, allow_nan=False) + "\n"
 
 
 def dpsgd_noise(

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pbdist.accounting.events import EventPairs, composed, from_dp_event
-from pbdist.arguments import MAX_EPSILON
+from pbdist.arguments import MAX_EPSILON, checked_number
 from pbdist.errors import InvalidInputError, MissingDependencyError, shown
 from pbdist.mechanisms import Adjacency
 
@@ -113,9 +113,7 @@ class EventAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
         InvalidInputError
             δ is not a number in [0, 1].
         """
-        delta = _number("target_delta", target_delta)
-        if not 0.0 <= delta <= 1.0:
-            raise InvalidInputError(f"target_delta: expected a number in [0, 1], got {shown(target_delta)}")
+        delta = checked_number("target_delta", target_delta, "a number in [0, 1]", lambda value: 0.0 <= value <= 1.0)
         if not self._spent.upper:
             return Interval(0.0, 0.0)
         if self._spent.total:
@@ -144,19 +142,10 @@ class EventAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
         InvalidInputError
             ε is not a number of at least 0.
         """
-        epsilon = _number("target_epsilon", target_epsilon)
-        if not epsilon >= 0.0:
-            raise InvalidInputError(f"target_epsilon: expected a number of at least 0, got {shown(target_epsilon)}")
+        epsilon = checked_number("target_epsilon", target_epsilon, "a number of at least 0", lambda value: value >= 0.0)
         if not self._spent.upper:
             return Interval(0.0, 0.0)
         if self._spent.total:
             return Interval(1.0, 1.0)
         found = self._spent.delta(min(epsilon, MAX_EPSILON), tolerance=self._tolerance)
         return Interval(float(found.lower) if epsilon <= MAX_EPSILON else 0.0, float(found.upper))
-
-
-def _number(field: str, value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise InvalidInputError(f"{field}: expected a number, got {shown(value)}") from None

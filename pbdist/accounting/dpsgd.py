@@ -21,7 +21,6 @@ from pbdist.mechanisms.declaration import checked_integer
 from pbdist.results import EpsilonBounds
 from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.tables import Printed, Sheet
-from pbdist.types import JsonValue
 
 #: The assumptions of the bounds, and the runs that they do not hold for.
 ASSUMED = (
@@ -229,15 +228,10 @@ class Answered(Printed):
     def sentence(self) -> str:
         """What a paper can say of the run."""
 
-    @abstractmethod
     def json(self) -> str:
         """Return everything as JSON: every digit, those of bounds rounded outwards."""
-
-    @property
-    def about(self) -> dict[str, JsonValue]:
-        """What all answers have in common, in the types of JSON."""
         given = {**self.training.given, "adjacency": self.training.adjacency.value}
-        return {**given, "notes": list(self.training.notes), "sentence": self.sentence}
+        return self.sheet.json({**given, "notes": list(self.training.notes), "sentence": self.sentence})
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,21 +269,15 @@ class DpsgdEpsilon(Answered):
     @property
     def sheet(self) -> Sheet:
         """A row for each moment and δ; the notes end with a sentence for a paper."""
-        sheet = self._table(self.training.given)
+        # All points in one axis, after that of the directions if any.
+        shape = (2, -1) if self.epsilon.lower.ndim > 2 else (-1,)
+        arrays = {name: each.reshape(shape) for name, each in vars(self.epsilon).items() if hasattr(each, "reshape")}
+        points = self.training.columns(delta=self.training.delta)
+        question = {"mechanism": "DP-SGD", **self.training.given, **points}
+        sheet = replace(self.epsilon, **arrays, question=question).sheet()
         read = () if self.epsilon.unknown.all() else (READ_EACH if self.epsilon.lower.ndim > 2 else READ,)
         paper = (f"For a paper: {self.sentence}",) if self.sentence else ()
         return replace(sheet, notes=(*sheet.notes, *read, *self.training.notes, *paper))
-
-    def json(self) -> str:
-        """Return everything as JSON: every digit, those of bounds rounded outwards."""
-        return self._table({}).json(self.about)
-
-    def _table(self, given: Mapping[str, Any]) -> Sheet:
-        """Return the bounds with their points, all in one axis, after that of the directions if any."""
-        shape = (2, -1) if self.epsilon.lower.ndim > 2 else (-1,)
-        arrays = {name: each.reshape(shape) for name, each in vars(self.epsilon).items() if hasattr(each, "reshape")}
-        question = {"mechanism": "DP-SGD", **given, **self.training.columns(delta=self.training.delta)}
-        return replace(self.epsilon, **arrays, question=question).sheet()
 
     def over_time(self, moments: int = 24) -> "DpsgdEpsilon":
         """Return ε at about so many moments, spaced as evenly as steps allow, and at the end of each phase."""

@@ -103,28 +103,26 @@ class EventPairs:
         self, delta: Any, *, tolerance: float | None = None, direction: str = "both", strict: bool = False
     ) -> EpsilonBounds:
         """Bound ε(δ) of the event from both sides; arguments, errors and warnings as of `Accountant.epsilon`."""
-        settings: Any = {"tolerance": tolerance, "direction": direction, "strict": strict}
-        found: EpsilonBounds = self._enclosed(lambda run: run.epsilon(delta, **settings), tolerance)
+        found: EpsilonBounds = self._enclosed("epsilon", delta, tolerance, direction=direction, strict=strict)
         return found
 
     def delta(
         self, epsilon: Any, *, tolerance: float | None = None, direction: str = "both", strict: bool = False
     ) -> DeltaBounds:
         """Bound δ(ε) of the event from both sides; arguments, errors and warnings as of `Accountant.delta`."""
-        settings: Any = {"tolerance": tolerance, "direction": direction, "strict": strict}
-        found: DeltaBounds = self._enclosed(lambda run: run.delta(epsilon, **settings), tolerance)
+        found: DeltaBounds = self._enclosed("delta", epsilon, tolerance, direction=direction, strict=strict)
         return found
 
-    def _enclosed(self, bounds: Callable[[Accountant], Any], tolerance: float | None) -> Any:
-        """Return upper bounds of the one composition, and lower ones of the other."""
-        above = bounds(accountant_of(self.upper))
+    def _enclosed(self, name: str, values: Any, tolerance: float | None, **settings: Any) -> Any:
+        """Return upper bounds of the one composition, and lower ones of the other, as of `Accountant` by that name."""
+        above = getattr(accountant_of(self.upper), name)(values, tolerance=tolerance, **settings)
         if self.exact:
             return replace(above, adjacency=self.adjacency)
         with warnings.catch_warnings():
             # One warning of a missed tolerance is enough.
             if not np.all(above.within_tolerance):
                 warnings.simplefilter("ignore", PrecisionWarning)
-            below = bounds(accountant_of(self.lower))
+            below = getattr(accountant_of(self.lower), name)(values, tolerance=tolerance, **settings)
         wide = relative_width(below.lower, above.upper) > checked_tolerance(tolerance)
         missed = ~above.within_tolerance, ~below.within_tolerance, wide
         why = np.select(missed, (above.why_wide, below.why_wide, ENCLOSED), "")
@@ -495,7 +493,7 @@ def from_dp_event(event: Any, *, adjacency: Adjacency | str = Adjacency.ADD_OR_R
     Parameters
     ----------
     event : dp_accounting.DpEvent
-        The event, or the named tuple that its ``to_named_tuple`` returns. dp-accounting need not be installed for that.
+        The event.
     adjacency : Adjacency or str, optional
         For which neighbours: "add-or-remove", "replace-one" or "zero-out", which dp-accounting calls
         ``ADD_OR_REMOVE_ONE``, ``REPLACE_ONE`` and ``REPLACE_SPECIAL``.
@@ -573,9 +571,5 @@ def _leaves(event: Any) -> Iterator[tuple[Any, int]]:
 
 def _name_of(event: Any) -> str:
     """Return the name of an event's class; classes that are not of dp-accounting have the name of their module too."""
-    if isinstance(event, tuple) and hasattr(event, "module_name") and hasattr(event, "class_name"):
-        named = event.module_name, event.class_name
-        module, name = (one.decode(errors="replace") if isinstance(one, bytes) else str(one) for one in named)
-    else:
-        module, name = type(event).__module__, type(event).__qualname__
+    module, name = type(event).__module__, type(event).__qualname__
     return name if module == _MODULE else f"{module}.{name}"

@@ -6,9 +6,8 @@ from typing import Any
 
 from pbdist.accounting.accountant import Accountant, step_of
 from pbdist.accounting.events import REVEALED
-from pbdist.arguments import MAX_COMPOSITIONS
 from pbdist.errors import InvalidInputError, MissingDependencyError, shown
-from pbdist.mechanisms.declaration import checked_integer, checked_number, checked_probability
+from pbdist.mechanisms import Pair
 from pbdist.results import DeltaBounds, EpsilonBounds
 
 try:
@@ -69,10 +68,11 @@ class OpacusAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         InvalidInputError
             The noise multiplier is below 0, or the sampling rate not in (0, 1]. Nothing is counted then.
         """
-        noise, rate, steps = _phase((noise_multiplier, sample_rate, 1))
-        if self.history and tuple(self.history[-1][:2]) == (noise, rate):
+        _pair_of(noise_multiplier, sample_rate)
+        phase, steps = (float(noise_multiplier), float(sample_rate)), 1
+        if self.history and tuple(self.history[-1][:2]) == phase:
             steps += self.history.pop()[2]
-        self.history.append((noise, rate, steps))
+        self.history.append((*phase, steps))
 
     def get_optimizer_hook_fn(self, sample_rate: float, data_loader: Any = None) -> Callable[[Any], None]:
         """Return what Opacus calls after each step of an optimizer.
@@ -125,10 +125,7 @@ class OpacusAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
     @property
     def accountant(self) -> Accountant:
         """A `pbdist.Accountant` of the same steps."""
-        found = Accountant()
-        for noise, rate, steps in _history(self.history):
-            found = found.add(step_of(noise, rate) if noise else REVEALED, steps)
-        return found
+        return _accountant_of(self.history)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Continue the history of a checkpoint, in place of this one.
@@ -138,10 +135,29 @@ class OpacusAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         ValueError
             The checkpoint is of another accountant, or of none; what was counted stays.
         """
-        before = self.history
+        _accountant_of((state_dict or {}).get("history", ()))
         super().load_state_dict(state_dict)
-        loaded, self.history = self.history, before
-        self.history = _history(loaded)
+        self.history = list(self.history)
+
+
+def _pair_of(noise_multiplier: Any, sample_rate: Any) -> Pair:
+    """Return the pair of a step; without noise it reveals the data."""
+    pair = step_of(noise_multiplier or 1.0, sample_rate)
+    return pair if noise_multiplier else REVEALED
+
+
+def _accountant_of(history: Iterable[Any]) -> Accountant:
+    """Return an accountant of the steps of a history, or refuse it."""
+    found = Accountant()
+    for phase in history:
+        try:
+            noise_multiplier, sample_rate, steps = phase
+        except (TypeError, ValueError):
+            raise InvalidInputError(
+                f"history: expected (noise multiplier, sampling rate, steps), got {shown(phase)}"
+            ) from None
+        found = found.add(_pair_of(noise_multiplier, sample_rate), steps)
+    return found
 
 
 def _rate_of(data_loader: Any) -> float:
@@ -154,26 +170,3 @@ def _rate_of(data_loader: Any) -> float:
         f"{_OWNER}: expected batches that are Poisson samples, got those of {' of '.join(names) or 'no sampler'}: leave"
         " poisson_sampling=True in make_private, or make the loader with DPDataLoader.from_data_loader of Opacus"
     )
-
-
-def _history(phases: Any) -> list[tuple[float, float, int]]:
-    """Return a history as its own list, checked."""
-    if isinstance(phases, str | Mapping) or not isinstance(phases, Iterable):
-        raise InvalidInputError(f"{_OWNER}.history: expected a list of phases, got {shown(phases)}")
-    return [_phase(phase) for phase in phases]
-
-
-def _phase(phase: Any) -> tuple[float, float, int]:
-    try:
-        noise_multiplier, sample_rate, steps = phase
-    except (TypeError, ValueError):
-        raise InvalidInputError(
-            f"{_OWNER}.history: expected (noise multiplier, sampling rate, steps), got {shown(phase)}"
-        ) from None
-    noise = checked_number(_OWNER, "noise_multiplier", noise_multiplier)
-    if noise < 0.0:
-        raise InvalidInputError(f"{_OWNER}.noise_multiplier: expected a number of at least 0, got {shown(noise)}")
-    rate = checked_probability(_OWNER, "sample_rate", sample_rate)
-    if rate == 0.0:
-        raise InvalidInputError(f"{_OWNER}.sample_rate: expected a probability in (0, 1], got {shown(rate)}")
-    return noise, rate, checked_integer(_OWNER, "steps", steps, minimum=1, maximum=MAX_COMPOSITIONS)

@@ -1,6 +1,5 @@
 """Bounds on δ and on ε of one mechanism as xarray Datasets, without a store."""
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,14 +11,13 @@ from pbdist.arguments import (
     Neighbours,
     check_choice,
     check_direction,
-    check_strict,
+    check_flag,
     checked_neighbours,
     components_of,
 )
-from pbdist.errors import PrecisionError, PrecisionWarning
 from pbdist.mechanisms import Alternatives, Pair
 from pbdist.pld import EpsilonTable
-from pbdist.results import ENCLOSED, LARGEST_EPSILON, NO_LOWER, relative_width
+from pbdist.results import ENCLOSED, LARGEST_EPSILON, NO_LOWER, relative_width, warn_or_raise
 from pbdist.rounding import rounded_down, rounded_up
 from pbdist.table import METHODS, bounds_table, epsilon_table_of
 from pbdist.types import COMPOSITIONS, DELTA, DIRECTION, EPSILON, BoolArray, Direction, FloatArray, IntArray, TextArray
@@ -127,7 +125,7 @@ def privacy_bounds(
     """
     check_choice("method", method, METHODS)
     check_direction(direction)
-    check_strict(strict)
+    check_flag("strict", strict)
     components = components_of(mechanism)
     neighbours = checked_neighbours(components, adjacency)
     table = bounds_table(
@@ -169,7 +167,7 @@ def privacy_bounds(
         aimed = DEFAULT_TOLERANCE if tolerance is None else float(tolerance)
         points = table.compositions, table.epsilon
         missed = delta_missed(points, bounds, found[WITHIN].values, found[WHY].values, aimed)
-        _warn_or_raise(missed, strict=strict)
+        warn_or_raise(missed, strict=strict)
     return found
 
 
@@ -234,7 +232,7 @@ def epsilon_bounds(
     True
     """
     check_direction(direction)
-    check_strict(strict)
+    check_flag("strict", strict)
     components = components_of(mechanism)
     neighbours = checked_neighbours(components, adjacency)
     found = epsilon_table_of(
@@ -246,7 +244,7 @@ def epsilon_bounds(
     )
     aimed = DEFAULT_TOLERANCE if tolerance is None else float(tolerance)
     within, why, missed = epsilon_within(found, aimed, [pair for pair, _ in components])
-    _warn_or_raise(missed, strict=strict)
+    warn_or_raise(missed, strict=strict)
     return bounds_dataset(
         {
             "epsilon_lower": Variable(found.lower, "certified lower bound on ε in nats"),
@@ -266,16 +264,6 @@ def _some_text(values: Any, axis: int) -> Any:
     """Return of two directions' texts the first that is not empty."""
     first, second = np.moveaxis(values, axis, 0)
     return np.where(first == "", second, first)
-
-
-def _warn_or_raise(missed: str | None, *, strict: bool) -> None:
-    """Warn of bounds that miss the tolerance, or raise the error of it."""
-    if missed is None:
-        return
-    if strict:
-        raise PrecisionError(missed)
-    # The warning is attributed to the caller of the public function.
-    warnings.warn(missed, PrecisionWarning, stacklevel=3)
 
 
 @dataclass(frozen=True, eq=False)

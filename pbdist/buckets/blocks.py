@@ -62,11 +62,6 @@ def piece_sums(values: FloatArray, start: int = 0) -> list[float]:
     ]
 
 
-def total(sums: Iterable[float]) -> float:
-    """Return the sum of pieces, rounded once."""
-    return math.fsum(sums)
-
-
 def summation_error(count: int) -> float:
     """Bound on the relative error of the sum of so many elements that are not negative."""
     return (min(count, PIECE) + 1.0) * UNIT_ROUNDOFF

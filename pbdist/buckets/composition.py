@@ -16,7 +16,6 @@ from pbdist.buckets.blocks import (
     convolution_of,
     piece_sums,
     summation_error,
-    total,
 )
 from pbdist.buckets.leaf import corner_mass
 from pbdist.buckets.state import VECTORS, BlockedState, StateHead, check_masses
@@ -184,10 +183,10 @@ def overflow(first: BlockedState, second: BlockedState, work: Work) -> float:
     known = second.summaries["a_lower"].sums
     # The first and the last piece may be parts of one.
     sums = [known[start // PIECE] if stop - start == PIECE else float(np.sum(y[start:stop])) for start, stop in pieces]
-    parts = [(piece, total(sums[position + 1 :])) for position, piece in enumerate(pieces)]
+    parts = [(piece, math.fsum(sums[position + 1 :])) for position, piece in enumerate(pieces)]
     step = work.layout.block // PIECE
     tasks = [parts[start : start + step] for start in range(0, len(parts), step)]
-    return total(value for part in work.mapper.map(partial(_overflow_part, x, y, n), tasks) for value in part)
+    return math.fsum(value for part in work.mapper.map(partial(_overflow_part, x, y, n), tasks) for value in part)
 
 
 def _overflow_part(
@@ -209,7 +208,7 @@ def _overflow_part(
 def _rounded_total(sums: Iterable[float], count: int, rounding: Rounding) -> float:
     """Sum of `count` masses from the sums of their pieces, rounded to a side."""
     slack = summation_error(count) + 2.0 * UNIT_ROUNDOFF
-    return total(sums) * (1.0 + slack if rounding is Rounding.UP else 1.0 - slack)
+    return math.fsum(sums) * (1.0 + slack if rounding is Rounding.UP else 1.0 - slack)
 
 
 def _product_up(x: float, y: float) -> float:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from pbdist.arguments import DEFAULT_BUCKETS, half_width_of
-from pbdist.buckets.blocks import PIECE, BlockedVector, Mapper, Work, summation_error, total
+from pbdist.buckets.blocks import PIECE, BlockedVector, Mapper, Work, summation_error
 from pbdist.buckets.composition import composed_adaptively, powers
 from pbdist.buckets.grid_choice import choose_loss_width
 from pbdist.buckets.leaf import leaf
@@ -67,7 +67,7 @@ def delta_upper(state: BlockedState, epsilon: FloatArray, mapper: Mapper) -> Flo
 
 
 def _upper_from(state: StateHead, sums: Sequence[float], count: int) -> float:
-    finite = total(sums)
+    finite = math.fsum(sums)
     result = finite * (1.0 + (summation_error(count) + 16.0 * UNIT_ROUNDOFF)) + state.infinity_a_upper
     if finite > 0.0:
         result += _UNDERFLOW
@@ -123,7 +123,7 @@ def delta_lower(state: BlockedState, epsilon: FloatArray, mapper: Mapper) -> Flo
     slack = summation_error(2 * state.grid.half_width + 1) + 8.0 * UNIT_ROUNDOFF
     results = []
     for value, part in zip(epsilon.tolist(), sums, strict=True):
-        result = total(part) * (1.0 - slack)
+        result = math.fsum(part) * (1.0 - slack)
         beyond = state.infinity_a_lower - float(_scaled_up(np.array([state.infinity_b_upper]), value)[0])
         if beyond > 0.0:
             result = (result + beyond) * (1.0 - 4.0 * UNIT_ROUNDOFF)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.buckets.blocks import LEAF_BLOCK, BlockedVector, SerialMapper, Summary, Work, total
+from pbdist.buckets.blocks import LEAF_BLOCK, BlockedVector, SerialMapper, Summary, Work
 from pbdist.buckets.state import VECTORS, BlockedState, Grid, check_masses
 from pbdist.errors import InvalidInputError, shown
 from pbdist.fourier.vectors import ranges
@@ -55,7 +55,7 @@ def leaf(pair: ElementaryPair, grid: Grid, direction: Direction, work: Work) -> 
     state = BlockedState.of(grid, vectors, summaries, scalars)
     for name, vector, beyond in (("A", "a_upper", state.infinity_a_upper), ("B", "b_upper", state.infinity_b_upper)):
         # Upper masses hold every event; histograms may sum to a little less than 1.
-        if not total(summaries[vector].sums) + beyond >= 1.0 - 2e-9:
+        if not math.fsum(summaries[vector].sums) + beyond >= 1.0 - 2e-9:
             raise InvalidInputError(f"mechanism: the masses of {name} must sum to 1, got {shown(pair)}")
     return state
 

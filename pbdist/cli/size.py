@@ -52,7 +52,6 @@ def _parameter_options(_: frozenset[str]) -> list[Option]:
     SYSTEMS,
     *QUESTION,
     Option("--tolerance T", "how much smaller the refuted noise is (0.01)", NUMBER, default=0.01),
-    Option("--scale-limits LOW HIGH", "smallest and largest scale looked at", NUMBER),
     Option(
         "--adjacency NAME",
         "the neighbours of the given sensitivity or shift; a mechanism that states its own takes no others",
@@ -88,7 +87,7 @@ def size(options: Options) -> int:
         options.refuse("systems", problem="applies to --system only")
         options.require("compositions")
     if several:
-        options.refuse("scale_limits", "store", problem="cannot be combined with several families")
+        options.refuse("store", problem="cannot be combined with several families")
     else:
         options.refuse("message_bytes", problem="applies to several families only")
     return _print_families(options, options.form) if several else _print_sizes(options, options.form)
@@ -97,16 +96,15 @@ def size(options: Options) -> int:
 def _print_families(options: Options, form: str) -> int:
     """Print the families side by side, a table for each target; in CSV and JSON all targets together."""
     from pbdist.errors import BatchError
-    from pbdist.sizing.comparison import compared
+    from pbdist.sizing.comparison import size_families
     from pbdist.sizing.sized import SizedNoise
 
     found: list[Answer] = []
     targets = options.targets()
-    settings = options.given("tolerance", "adjacency")
-    for index, (target, exp_epsilon) in enumerate(targets):
+    settings = options.given("tolerance", "adjacency", "message_bytes", *_parameters())
+    for index, (target, _) in enumerate(targets):
         options.progress.count("target", index, len(targets))
-        parameters = options.given(*_parameters())
-        one = compared(options.family, target, exp_epsilon, parameters, options.message_bytes, **settings)
+        one = size_families(options.family, **vars(target), **settings)
         found += one.answers
         if form not in ("csv", "json"):
             print(end="\n" if index else "")
@@ -136,11 +134,11 @@ def _print_sizes(options: Options, form: str) -> int:
         noise: Any = None if options.noise is None else noise_class(options.noise)
         family, parameters = system_family(system, noise, options.reading)
         targets = targets or [(target, None) for target in system.targets]
-    settings = options.given("tolerance", "scale_limits", "store", "adjacency")
+    settings = options.given("tolerance", "store", "adjacency")
     answers = []
-    for index, (target, exp_epsilon) in enumerate(targets):
+    for index, (target, _) in enumerate(targets):
         options.progress.count("target", index, len(targets))
-        answers.append(answer_of(family, target, exp_epsilon, **settings, **parameters))
+        answers.append(answer_of(family, target, **settings, **parameters))
     problems = [one.sized for one in answers if isinstance(one.sized, Exception)]
     if len(problems) == len(answers):
         raise problems[0]

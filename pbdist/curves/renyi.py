@@ -7,20 +7,17 @@ The divergences of single pairs are those of `pbdist.renyi`.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from pbdist.arguments import checked_components, checked_compositions, checked_numbers, checked_tolerance
 from pbdist.buckets.state import BucketState
-from pbdist.curves.tradeoff import Wholes
 from pbdist.curves.tradeoff_table import CurveTable
 from pbdist.mechanisms import UNIT_ROUNDOFF, MassBounds, Pair
-from pbdist.pld import PairState
-from pbdist.pld.lattice import LOST_TO_UNDERFLOW
 from pbdist.renyi import divergence_bounds
-from pbdist.renyi.divergence import LogMasses, Order, a_term, b_term, down, log_unit_of, share_at_end, terms_below, up
+from pbdist.renyi.divergence import LogMasses, Order, log_unit_of, share_at_end, terms_below
 from pbdist.types import Direction, FloatArray
 
 #: Orders beyond this are refused.
@@ -64,10 +61,6 @@ def renyi_table(components: Sequence[tuple[Pair, int]], *, compositions: Any, or
 
 
 _U = UNIT_ROUNDOFF
-#: Masses below the normal floats lose less than this.
-_UNDERFLOW = 1e-290
-#: Events of labels below this, nats, are left out of both halves.
-_MIN_LABEL = -1.0
 
 
 def state_renyi_bounds(state: BucketState, orders: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -126,105 +119,3 @@ def _unscaled(value: float, order: Order, side: float) -> float:
         return math.inf
     result = math.log(value) + order.log_unit
     return result / order.tilt + side * 16.0 * _U * (1.0 + abs(result)) / order.tilt
-
-
-def pair_state_renyi_bounds(
-    state: PairState, orders: FloatArray, direction: Direction, wholes: Mapping[Direction, Wholes]
-) -> tuple[FloatArray, FloatArray]:
-    """Bound D_α(A‖B), or D_α(B‖A), of the pair that a state was built from: section 10 of docs/theory.md.
-
-    The state has exact rows of both directions; `orders` are those of `checked_orders`, and `wholes` those of
-    `wholes_of` for the rounds of the state. Bounds are in nats, shape (K,); the upper one is infinite where anything
-    may reveal the first of the two.
-    """
-    own, other = _events(state, direction)
-    above = LogMasses(own, np.full_like(own, np.inf), np.full_like(own, -np.inf), other)
-    own, other = _events(state, direction.opposite)
-    below = LogMasses(np.full_like(own, -np.inf), other, own, np.full_like(own, np.inf))
-    bounds = []
-    for alpha in orders.tolist():
-        order = Order(alpha, log_unit_of(alpha, above))
-        slack = (above.a_lower.size + below.a_lower.size + 64.0) * _U
-        lower = (float(np.sum(terms_below(order, above))) + float(np.sum(terms_below(order, below)))) * (1.0 - slack)
-        bounds.append((_from_below(order, lower, direction, wholes), _from_above(order, state, direction, wholes)))
-    return np.array([low for low, _ in bounds]), np.array([high for _, high in bounds])
-
-
-def _events(state: PairState, direction: Direction) -> tuple[FloatArray, FloatArray]:
-    """Logarithms of the masses of events: `own` from below, `other` from above."""
-    masses = state.exact[direction]
-    own, other, label = [np.array([masses.infinite[0]])], [np.array([masses.infinite[1]])], [np.zeros(1)]
-    for row in masses.rows:
-        chosen = row.labels >= _MIN_LABEL
-        own.append(row.own[chosen])
-        other.append(row.other[chosen])
-        label.append(row.labels[chosen])
-    a, b, half = np.concatenate(own), np.concatenate(other), 0.5 * np.concatenate(label)
-    there = a > 2.0 * _UNDERFLOW
-    a, b, half = a[there] - _UNDERFLOW, b[there] + _UNDERFLOW, half[there]
-    slack = 8.0 * _U * (1.0 + np.abs(half))
-    log_a, log_b = np.log(a), np.log(b)
-    return (
-        log_a + half - slack - 4.0 * _U * np.abs(log_a),
-        log_b - half + slack + 4.0 * _U * np.abs(log_b),
-    )
-
-
-def _from_below(order: Order, terms: float, direction: Direction, wholes: Mapping[Direction, Wholes]) -> float:
-    own, other = wholes[direction], wholes[direction.opposite]
-    a, b = own.total_lower - 1.0, other.total_upper - 1.0
-    if order.alpha == 1.0:
-        return down(terms + (a - b) - 4.0 * _U * (abs(a) + abs(b)))
-    excess = order.alpha * a - order.tilt * b - 8.0 * _U * order.alpha * (abs(a) + abs(b))
-    return down(_log(terms, excess, order.log_unit, -1.0) / order.tilt)
-
-
-def _from_above(order: Order, state: PairState, direction: Direction, wholes: Mapping[Direction, Wholes]) -> float:
-    axis = list(Direction).index(direction)
-    if state.dominating.infinite[axis] > 0.0:
-        return math.inf
-    terms, count = state.dominating.infinite[1 - axis] * order.at_nothing * (1.0 + 16.0 * _U), 64.0
-    for row in state.dominating.rows:
-        there = row.u > 0.0
-        size = np.abs(row.losses[there]) * (1.0 + 4.0 * _U)
-        log_u = np.log(row.u[there])
-        log_mass = log_u + 0.5 * size + 8.0 * _U * (1.0 + np.abs(log_u) + size)
-        positive = (row.losses[there] > 0.0) == (direction is Direction.A_TO_B)
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            terms += float(np.sum(a_term(order, log_mass[positive], size[positive])))
-            terms += float(np.sum(b_term(order, log_mass[~positive], size[~positive])))
-        count += there.size
-    # What masses below the normal floats have lost: at worst all of it at the largest loss.
-    highest = max(state.highest if direction is Direction.A_TO_B else -state.lowest, 0.0)
-    with np.errstate(over="ignore"):
-        lost = a_term(order, np.array([math.log(_UNDERFLOW) + 0.5 * highest]), np.array([highest]))
-    terms = terms * (1.0 + count * _U) + float(lost[0]) + order.alpha * LOST_TO_UNDERFLOW
-    if not terms < math.inf:
-        return math.inf
-    first, second = wholes[direction], wholes[direction.opposite]
-    a, b, eta = first.total_upper - 1.0, second.total_lower - 1.0, state.shift * (1.0 + 8.0 * _U)
-    growth = math.expm1(eta) * (1.0 + 8.0 * _U)
-    alpha, tilt = order.alpha, order.tilt
-    if direction is Direction.A_TO_B:
-        moved = growth * second.total_upper
-        if alpha == 1.0:
-            return up(terms + (a - b) + moved + eta * first.total_upper)
-        excess, more = alpha * a - tilt * b + tilt * moved, eta
-    else:
-        moved = growth * first.total_upper
-        if alpha == 1.0:
-            divergence = terms + (a - b) + moved
-            return up(divergence + growth * (divergence + 2.0 * second.total_upper) + eta * first.total_upper)
-        excess, more = alpha * a - tilt * b + alpha * moved, alpha * eta / tilt
-    excess += 8.0 * _U * alpha * (abs(a) + abs(b) + moved)
-    return up(_log(terms, excess, order.log_unit, 1.0) / tilt + more)
-
-
-def _log(terms: float, excess: float, unit: float, side: float) -> float:
-    """Logarithm of 1 + excess + terms, these in units of e^unit, rounded to that side; 0 or less is -inf."""
-    if unit == 0.0:
-        whole = terms + excess + side * 4.0 * _U * (terms + abs(excess))
-        return math.log1p(whole) if whole > -1.0 else -math.inf
-    # The 1 and the excess are below e^-400 here.
-    whole = terms + (1e-150 if side > 0.0 else 0.0)
-    return math.log(whole) + unit if whole > 0.0 else -math.inf

@@ -3,7 +3,6 @@
 from pbdist.enclosures.bounds import (
     USUAL_PART,
     Fineness,
-    any_enclosed,
     compute_enclosed_states,
     delta_bounds,
     enclosed_counts,
@@ -13,7 +12,6 @@ from pbdist.enclosures.bounds import (
 __all__ = [
     "USUAL_PART",
     "Fineness",
-    "any_enclosed",
     "compute_enclosed_states",
     "delta_bounds",
     "enclosed_counts",

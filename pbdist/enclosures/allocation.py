@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from pbdist.enclosures.gaussian_ratio import Ratio
+from pbdist.enclosures.gaussian_ratio import GaussianRatio
 from pbdist.enclosures.measures import (
     Coarsening,
     Level,
@@ -63,7 +63,7 @@ class Dominated:
     count: int
 
 
-def dominating_sum(ratio: Ratio, plan: Plan) -> Dominating:
+def dominating_sum(ratio: GaussianRatio, plan: Plan) -> Dominating:
     """Return the sum of `plan.steps` ratios from above."""
     pieces = _pieces(plan.stage(1), plan.unit)
     split = ratio.split(_points(pieces, plan.unit))
@@ -71,7 +71,7 @@ def dominating_sum(ratio: Ratio, plan: Plan) -> Dominating:
     return _power(Dominating(levels, split.infinite, 1, split.shift), plan, _dominating_product)
 
 
-def dominated_sum(ratio: Ratio, plan: Plan) -> Dominated:
+def dominated_sum(ratio: GaussianRatio, plan: Plan) -> Dominated:
     """Return events of the sum of `plan.steps` ratios."""
     pieces = _pieces(plan.stage(1), plan.unit)
     own, other = (

@@ -32,11 +32,6 @@ class Fineness:
     matters: float
 
 
-def any_enclosed(counts: Mapping[ElementaryPair, int]) -> bool:
-    """Whether the masses of some pair are known only through an enclosure."""
-    return any(pair.enclosed for pair in counts)
-
-
 def enclosed_counts(counts: Mapping[ElementaryPair, int], fineness: Fineness) -> dict[ElementaryPair, int]:
     """Return the pairs of a round with enclosures in place of enclosed pairs."""
     result: dict[ElementaryPair, int] = {}

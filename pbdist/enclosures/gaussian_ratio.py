@@ -6,7 +6,6 @@ one (Theorem 11 of ``docs/theory.md``), so that μ is rounded up for what domina
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -32,25 +31,18 @@ class Split:
     shift: float
 
 
-class Ratio(Protocol):
-    """The likelihood ratio of one step, P_A / P_B, as a random number."""
-
-    def split(self, grid: FloatArray) -> Split:
-        """Split the ratio to the points of a grid that begins at 0: what lies above its last point becomes infinite."""
-
-    def cells(self, grid: FloatArray) -> tuple[MassBounds, MassBounds]:
-        """Masses of A and of B in disjoint cells, one around each point, that together hold all."""
-
-
 @dataclass(frozen=True)
 class GaussianRatio:
-    """The ratio of N(sensitivity, scale²) to N(0, scale²)."""
+    """The likelihood ratio P_A / P_B of one step, N(sensitivity, scale²) to N(0, scale²), as a random number."""
 
     scale: float
     sensitivity: float
 
     def split(self, grid: FloatArray) -> Split:
-        """Split to both neighbours (Theorem 34 of docs/theory.md)."""
+        """Split the ratio to the points of a grid that begins at 0 (Theorem 34 of docs/theory.md).
+
+        What lies above its last point becomes infinite.
+        """
         ratio = self.sensitivity / self.scale * (1.0 + 2.0 * _U)
         ends = self._ends(grid[1:], ratio)
         a, b, error = self._masses(ends, ratio)
@@ -75,7 +67,7 @@ class GaussianRatio:
         return Split(masses * (1.0 + 16.0 * _U), infinite * (1.0 + 16.0 * _U), shift)
 
     def cells(self, grid: FloatArray) -> tuple[MassBounds, MassBounds]:
-        """Masses between the middles of neighbouring points."""
+        """Masses of A and of B in disjoint cells that together hold all, cut between neighbouring points."""
         ratio = self.sensitivity / self.scale * (1.0 - 2.0 * _U)
         a, b, _ = self._masses(self._ends(0.5 * (grid[:-1] + grid[1:]), ratio), ratio)
         return a, b

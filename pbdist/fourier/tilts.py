@@ -305,7 +305,6 @@ def convolve_by_tilts(
 
 
 @np.errstate(over="ignore")
-@np.errstate(over="ignore")
 def _known_well(values: FloatArray, bound: FloatArray, needs: Needs, level: Level, segment: int) -> bool:
     """Whether the bounds add little to the masses beyond each element, in both directions."""
     error, mass, allowance = bound.max(axis=0), values.max(axis=0), needs.allowance

@@ -441,7 +441,7 @@ _TAKEN = frozenset(
     (
         *("mechanism", "kind", "label", "settings", "declared", "family", "file", "columns", "factor", "made_of"),
         *("compositions", "exp_epsilon", "tolerance", "direction", "method", "buckets", "floor", "targets", "store"),
-        *("format", "json", "strict", "system", "systems", "table", "scale_limits", "refine", "each", "import"),
+        *("format", "json", "strict", "system", "systems", "table", "refine", "each", "import"),
     )
 )
 

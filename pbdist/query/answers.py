@@ -6,15 +6,13 @@ Between settings the rules of `pbdist.query.settings` hold. Of several bounds th
 """
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from pbdist.curves.tradeoff import SupportCurve, state_tradeoff, wholes_of
-from pbdist.errors import PrecisionError, PrecisionWarning
 from pbdist.mechanisms import Pair
 from pbdist.pld import PairState
 from pbdist.pld.engine import delta_above, delta_below
@@ -270,22 +268,3 @@ def widest_answer(
     count = f"{np.count_nonzero(wide):,} of {wide.size:,} answers, most"
     by = "the answer" if wide.size == 1 else count
     return f"tolerance: expected {ratio} <= {study.required_tolerance:g}, missed by {by} at {describe(index)}"
-
-
-def warn_or_raise(missed: str | None, *, strict: bool | Literal["silent"], depth: int = 3) -> None:
-    """Warn of wide answers, raise `PrecisionError` if `strict`, or say nothing if it is ``"silent"``.
-
-    The warning names the line `depth` frames up: by default the caller of the function that calls this.
-    """
-    if missed is None or strict == "silent":
-        return
-    if strict:
-        raise PrecisionError(missed)
-    warnings.warn(missed, PrecisionWarning, stacklevel=depth)
-
-
-def frozen(values: Any) -> Any:
-    """Return an array that is read-only."""
-    values = np.asarray(values)
-    values.setflags(write=False)
-    return values

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.arguments import check_either
+from pbdist.arguments import check_either, check_flag
 from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.mechanisms import (
     MECHANISMS,
@@ -49,13 +49,6 @@ _GRIDS = (COMPOSITIONS, EPSILON, "exp_epsilon")
 _MAX_NEAR = 6
 #: What is taken for an exact number.
 _EXACT = int | float | np.integer | np.floating | Fraction | Decimal
-
-
-def check_flag(name: str, value: Any) -> bool:
-    """Return a truth value; nothing else is accepted for one, as a query that refines writes to the store."""
-    if not isinstance(value, bool | np.bool_):
-        raise InvalidInputError(f"{name}: expected True or False, got {shown(value)}")
-    return bool(value)
 
 
 def check_strict(study: StudySpec, strict: Any) -> None:

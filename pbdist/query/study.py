@@ -531,7 +531,7 @@ class Study(Parts, Printed):
     def _check_options(self, direction: str, refine: Any, strict: Any) -> None:
         settings.check_strict(self.spec, strict)
         arguments.check_direction(direction)
-        settings.check_flag("refine", refine)
+        arguments.check_flag("refine", refine)
 
     def _questions(self, given: _Arguments, compositions: IntArray) -> Questions:
         """Return questions with the settings that they name, each setting once."""
@@ -595,13 +595,13 @@ class Study(Parts, Printed):
                 return known if reason == NO_LOWER else f"{known}: {end}"
 
             sentence = answers.widest_answer(~within & questions.judged, width, self.spec, ratio, describe)
-            answers.warn_or_raise(sentence, strict=strict, depth=4)
+            results.warn_or_raise(sentence, strict=strict, depth=4)
         for field, values in fields.items():
             if field.endswith("lower") and values.dtype.kind == "f":
                 values[..., ~questions.attained] = np.nan
         shape = (2, *given.shape) if direction == "each" else given.shape
         arrays = {**fields, "within_tolerance": within, "why_wide": why}
-        found = {field: None if one is None else answers.frozen(one.reshape(shape)) for field, one in arrays.items()}
+        found = {field: None if one is None else results.frozen(one.reshape(shape)) for field, one in arrays.items()}
         texts = np.array([setting.cell.describe() for setting in questions.settings], dtype=object)
         setting = texts[questions.setting].reshape(given.shape)
         adjacency = settings.neighbours_of_settings(self.spec, given.mechanism, questions.settings)

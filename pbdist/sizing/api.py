@@ -1,11 +1,11 @@
 """`size`: the smallest noise of a family that meets a target, from computed bounds or from a store."""
 
-import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pbdist.errors import InvalidInputError, OffGridError, PrecisionError, StoreMismatchError, shown
+from pbdist.arguments import check_flag, checked_number
+from pbdist.errors import InvalidInputError, OffGridError, PrecisionError, StoreMismatchError
 from pbdist.mechanisms import (
     KaryRandomizedResponse,
     NoisyCount,
@@ -16,12 +16,10 @@ from pbdist.mechanisms import (
     noise_parameter,
     stated,
 )
-from pbdist.query.answers import warn_or_raise
-from pbdist.query.settings import check_flag
 from pbdist.query.study import Study, open_study
-from pbdist.results import NOTHING_KNOWN, Bracket
+from pbdist.results import NOTHING_KNOWN, Bracket, warn_or_raise
 from pbdist.sizing.counts import smallest_count
-from pbdist.sizing.families import CountFamily, ScaleFamily, family_of, is_positive, made
+from pbdist.sizing.families import CountFamily, ScaleFamily, family_of, made
 from pbdist.sizing.scale import smallest_scale
 from pbdist.sizing.sized import SizedNoise
 from pbdist.sizing.target import Certificate, Computed, Judge, Source, checked_target
@@ -112,7 +110,6 @@ def size(
     delta: float,
     tolerance: float = 0.01,
     store: Study | str | Path | Place | None = None,
-    scale_limits: tuple[float, float] | None = None,
     strict: bool = False,
     adjacency: str | None = None,
     **parameters: Any,
@@ -141,10 +138,6 @@ def size(
     store : Study, str or Path, optional
         The store of a study, which answers first. Other bounds than those that follow by equality and proved orders are
         computed and added to it.
-    scale_limits : (float, float), optional
-        The smallest and the largest scale of the search. Where no order is proved, the scan goes down to the smallest
-        one, in steps of at most a factor of 1.15; by default to a hundredth of the answer, or as far as there are
-        bounds.
     strict : bool, optional
         Whether it is an error if the noise that is refuted is smaller by more than the tolerance.
     adjacency : {"add-or-remove", "add-or-remove-group", "replace-one", "zero-out"}, optional
@@ -157,8 +150,9 @@ def size(
     -------
     SizedNoise
         The answer with its certificate, which prints as `pbdist size` prints it. For families without a proved order
-        (truncated or clipped noise, the discrete Gaussian, callables) also the smaller noises that were scanned, every
-        one of which is refuted; one that meets the target would have become the answer.
+        (truncated or clipped noise, the discrete Gaussian, callables) also the smaller noises that were scanned, down
+        to a hundredth in steps of at most a factor of 1.15, every one of which is refuted; one that meets the target
+        would have become the answer.
 
     Raises
     ------
@@ -192,10 +186,7 @@ def size(
     check_flag("strict", strict)
     given = checked_adjacency(adjacency)
     target = checked_target(compositions, epsilon, exp_epsilon, delta)
-    if not is_positive(tolerance) or not 1e-6 <= tolerance <= 0.5:
-        raise InvalidInputError(f"tolerance: expected a number from 1e-6 to 0.5, got {shown(tolerance)}")
-    part = float(tolerance)
-    limits = _checked_limits(scale_limits)
+    part = checked_number("tolerance", tolerance, "a number from 1e-6 to 0.5", lambda value: 1e-6 <= value <= 0.5)
     study = store if store is None or isinstance(store, Study) else open_study(store)
     source = Computed(target) if study is None else _StoredSource(study, target, Computed(target))
     judge = Judge(target, source)
@@ -208,7 +199,7 @@ def size(
             f"adjacency: expected {stored}, as the study in the store states for these mechanisms, got {given}"
         )
     search: Callable[..., Certificate] = smallest_count if sized_family.joint else smallest_scale
-    answer = search(sized_family, judge, part, limits, known)
+    answer = search(sized_family, judge, part, known)
     sized = SizedNoise(
         **vars(answer),
         **vars(target),
@@ -234,15 +225,3 @@ def size(
 def _checked_neighbours(mechanism: Pair | None, given: Adjacency) -> Adjacency:
     """Return the neighbours of a mechanism of the family; other ones than it states itself are refused."""
     return given if mechanism is None else stated(mechanism.adjacency, given, "adjacency", type(mechanism).__name__)
-
-
-def _checked_limits(limits: Any) -> tuple[float, float] | None:
-    if limits is None:
-        return None
-    try:
-        low, high = map(float, limits)
-    except (TypeError, ValueError):
-        raise InvalidInputError(f"scale_limits: expected two numbers or None, got {shown(limits)}") from None
-    if not 0.0 < low < high < math.inf:
-        raise InvalidInputError(f"scale_limits: expected 0 < low < high, both finite, got {shown(limits)}")
-    return low, high

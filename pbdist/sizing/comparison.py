@@ -1,15 +1,17 @@
 """`size_families`: the smallest noise of every family that meets a target, side by side, by its cost."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from pbdist.arguments import checked_number
 from pbdist.errors import InvalidInputError, PrecisionError, shown
 from pbdist.mechanisms import MECHANISMS, NoisyCount, Pair, Poisson, noise_parameter, parameters_of
 from pbdist.progress import report
 from pbdist.sizing.api import size
-from pbdist.sizing.families import COUNT_NOISES, CountFamily, is_positive, noise_class
+from pbdist.sizing.families import COUNT_NOISES, CountFamily, noise_class
 from pbdist.sizing.sized import Answer, SizedNoise, answers_sheet, noise_deviation
 from pbdist.sizing.target import checked_target
 from pbdist.study import Target
@@ -123,20 +125,8 @@ def size_families(
     ['Gaussian', 'Laplace']
     """
     target = checked_target(compositions, epsilon, exp_epsilon, delta)
-    return compared(families, target, exp_epsilon, parameters, message_bytes, tolerance=tolerance, adjacency=adjacency)
-
-
-def compared(
-    families: str | Iterable[str] | Mapping[str, Family],
-    target: Target,
-    exp_epsilon: float | None,
-    parameters: Mapping[str, Any],
-    message_bytes: float | None,
-    **settings: Any,
-) -> SizedFamilies:
-    """Return the same for a checked target, with the e^ε that was given for it; `settings` are those of `size`."""
-    if message_bytes is not None and not is_positive(message_bytes):
-        raise InvalidInputError(f"message_bytes: expected a finite number above 0, got {shown(message_bytes)}")
+    if message_bytes is not None:
+        checked_number("message_bytes", message_bytes, "a finite number above 0", lambda size: 0.0 < size < math.inf)
     chosen = list(_chosen(families, parameters))
     for name in parameters:
         if not any(name in _taken(family) for _, family, _ in chosen):
@@ -146,22 +136,22 @@ def compared(
         report(f"{name}: family", index + 1, len(chosen))
         problem = _not_applying(family, {**extra, **parameters})
         if problem is None:
-            found = answer_of(family, target, exp_epsilon, **settings, **{**parameters, **extra})
+            found = answer_of(family, target, tolerance=tolerance, adjacency=adjacency, **{**parameters, **extra})
         else:
-            found = Answer(target, exp_epsilon, InvalidInputError(problem))
+            found = Answer(target, InvalidInputError(problem))
         answers.append(replace(found, family=name, message_bytes=message_bytes))
     sizes = [one.sized for one in answers if isinstance(one.sized, SizedNoise)]
     cost = partial(_cost, by_messages=all(sized.expected_messages is not None for sized in sizes))
     return SizedFamilies(target, tuple(sorted(answers, key=cost)))
 
 
-def answer_of(family: Family, target: Target, exp_epsilon: float | None, **settings: Any) -> Answer:
+def answer_of(family: Family, target: Target, **settings: Any) -> Answer:
     """Return the noise of a family for a target, or an error with the reason; settings as of `size`."""
     point = {name: getattr(target, name) for name in ("compositions", "epsilon", "delta")}
     try:
-        return Answer(target, exp_epsilon, size(family, **point, **settings))
+        return Answer(target, size(family, **point, **settings))
     except (InvalidInputError, PrecisionError) as error:
-        return Answer(target, exp_epsilon, error)
+        return Answer(target, error)
 
 
 def sized_kinds() -> dict[str, type[Pair]]:

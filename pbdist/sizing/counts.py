@@ -55,12 +55,11 @@ def smallest_count(
     family: CountFamily,
     judge: Judge,
     tolerance: float,
-    limits: tuple[float, float] | None,
     stored: Sequence[tuple[float, float]] = (),
 ) -> Certificate:
     """Return the mean and the scale with the fewest messages on average, with a certificate.
 
-    `limits` are the smallest and the largest scale; `stored` has means and scales whose bounds take no time.
+    `stored` has means and scales whose bounds take no time.
 
     Notes
     -----
@@ -68,7 +67,7 @@ def smallest_count(
     are known. A point of the scan that meets the target becomes the answer, and the search goes on. Scales at which a
     mean of 0 takes more messages than allowed are left out of the scan.
     """
-    search = _CountSearch(family, judge, tolerance, limits)
+    search = _CountSearch(family, judge, tolerance)
     best = search.answer(search.best_of(stored))
     for _ in range(_MAX_SCANS):
         found = search.certificate(*best)
@@ -90,17 +89,15 @@ def mean_below(mean: float, step: int) -> float:
 class _CountSearch:
     """A search over means and scales; the judge's bounds have the proofs."""
 
-    def __init__(self, family: CountFamily, judge: Judge, tolerance: float, limits: tuple[float, float] | None) -> None:
+    def __init__(self, family: CountFamily, judge: Judge, tolerance: float) -> None:
         self.family, self.judge, self.tolerance = family, judge, tolerance
-        self.limits = limits or (0.0, math.inf)
         self.step = family.mean_step
         self.surrogate = Surrogate(family, judge.target)
         self.log_target = math.log(judge.target.delta)
 
     def best_of(self, stored: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
         """Return the mean and scale among some that meet the target with the fewest messages; correct the estimate."""
-        within = [one for one in stored if one[0] >= 0.0 and self.limits[0] <= one[1] <= self.limits[1]]
-        found = [one for one in within if self.judge.meets(self.look(*one))]
+        found = [one for one in stored if one[0] >= 0.0 and self.judge.meets(self.look(*one))]
         return min(found, key=lambda one: self.family.messages(*one), default=None)
 
     def answer(self, known: tuple[float, float] | None = None) -> tuple[float, float]:
@@ -111,7 +108,6 @@ class _CountSearch:
             mean, scale = (larger * best for best in self._estimated_best())
             if self.step:
                 mean = float(self.step * round(mean / self.step))
-            scale = min(scale, self.limits[1])
             if known is not None and self.family.messages(mean, scale) >= self.family.messages(*known):
                 return known
             found = self.look(mean, scale)
@@ -138,17 +134,10 @@ class _CountSearch:
         below = (mean_below(mean * part, self.step), scale * part)
         refuted = self._decided(*below)
         if self.judge.meets(refuted):
-            if below[1] < self.limits[0]:
-                raise InvalidInputError(
-                    f"scale_limits: the noise with the fewest messages lies outside {self.limits[0]:.6g} to"
-                    f" {self.limits[1]:.6g}: mean {below[0]:.6g} and scale {below[1]:.6g} meet"
-                    f" {self.judge.target}, and take fewer than mean {mean:.6g} and scale {scale:.6g}"
-                )
             return below
         scanned = []
         fewer = part * self.family.messages(mean, scale)
-        others = (scale * math.exp(offset) for offset in _OFFSETS)
-        for other in (one for one in others if self.limits[0] <= one <= self.limits[1]):
+        for other in (scale * math.exp(offset) for offset in _OFFSETS):
             mean_there = self._mean_of(fewer, other)
             if mean_there is None:
                 continue
@@ -171,7 +160,7 @@ class _CountSearch:
     def _estimated_best(self) -> tuple[float, float]:
         """Return mean and scale with the fewest messages by the estimate, on smaller and smaller grids of scales."""
         first = self._smallest_scale()
-        low, high = math.log(first), min(math.log(first) + _WIDEST, math.log(self.limits[1]))
+        low, high = math.log(first), math.log(first) + _WIDEST
         best = (math.inf, math.nan, math.nan)
         while True:
             step = (high - low) / _POINTS
@@ -190,13 +179,12 @@ class _CountSearch:
     def _smallest_scale(self) -> float:
         """Return a scale below which no mean meets the target, by the estimate."""
         scale = min(max(gaussian_scale(self.judge.target), 1e-3), 1e10)
-        scale = min(max(scale, self.limits[0]), self.limits[1])
         factor = 1.25
         try:
-            while self.surrogate.lowest_log_delta(scale) <= self.log_target and scale > max(self.limits[0], 1e-6):
-                scale = max(scale / factor, self.limits[0])
+            while self.surrogate.lowest_log_delta(scale) <= self.log_target and scale > 1e-6:
+                scale /= factor
             values = [self.surrogate.lowest_log_delta(scale * factor)]
-            while values[-1] > self.log_target and scale <= self.limits[1]:
+            while values[-1] > self.log_target:
                 scale *= factor
                 # Refuses a scale that a count cannot have.
                 self.family.pair(0.0, scale)
@@ -208,7 +196,7 @@ class _CountSearch:
             raise InvalidInputError(f"delta: no noise meets {self.judge.target}: {error}") from error
         if values[-1] > self.log_target:
             raise self._nothing(scale)
-        return min(scale, self.limits[1])
+        return scale
 
     def _mean_for(self, scale: float) -> float | None:
         """Return the smallest mean >= 0 that meets the target at a scale, by the estimate; None where none does."""
@@ -256,10 +244,9 @@ class _CountSearch:
         return low, high
 
     def _nothing(self, scale: float) -> InvalidInputError:
-        scale = min(scale, self.limits[1])
         return InvalidInputError(
-            f"delta: no noise within the limits meets {self.judge.target}: by the estimate no mean does at scales from"
-            f" {scale:.6g} to {min(self.limits[1], scale * math.exp(_WIDEST)):.6g}"
+            f"delta: no noise meets {self.judge.target}: by the estimate no mean does at scales from {scale:.6g} to"
+            f" {scale * math.exp(_WIDEST):.6g}"
         )
 
 

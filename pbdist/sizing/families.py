@@ -1,6 +1,5 @@
 """Families of mechanisms whose noise is sized: by its scale, or by mean and scale together."""
 
-import inspect
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +22,7 @@ from pbdist.mechanisms import (
     RandomizedResponse,
     noise_order,
     noise_parameter,
+    parameters_of,
 )
 from pbdist.mechanisms.additive import AdditiveNoise
 from pbdist.sizing.target import gaussian_scale
@@ -36,18 +36,14 @@ COUNT_NOISES: tuple[CountNoise, ...] = (Laplace, Gaussian, DiscreteLaplace, Disc
 
 def constructed(kind: type, **parameters: Any) -> Any:
     """Return the mechanism of a class; parameters that it does not have, or that are missing, are refused by name."""
-    try:
-        return kind(**parameters)
-    except TypeError as error:
-        fields = list(inspect.signature(kind).parameters.values())
-        names = [field.name for field in fields]
-        for name in parameters:
-            if name not in names:
-                raise InvalidInputError(f"{kind.__name__}: expected one of {', '.join(names)}; got {name}") from error
-        for field in fields:
-            if field.default is field.empty and field.name not in parameters:
-                raise InvalidInputError(f"{field.name}: expected a value for {kind.__name__}, got none") from error
-        raise InvalidInputError(f"{kind.__name__}: {' '.join(str(error).split())}") from error
+    known = parameters_of(kind)
+    for name in parameters:
+        if name not in known:
+            raise InvalidInputError(f"{kind.__name__}: expected one of {', '.join(known)}; got {name}")
+    for name, one in known.items():
+        if one.required and name not in parameters:
+            raise InvalidInputError(f"{name}: expected a value for {kind.__name__}, got none")
+    return kind(**parameters)
 
 
 def made(make: Callable[..., Pair], *amounts: float) -> Pair | None:

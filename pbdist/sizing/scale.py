@@ -16,7 +16,7 @@ from pbdist.rounding import rounded_down, rounded_up
 from pbdist.sizing.families import ScaleFamily, made
 from pbdist.sizing.target import Certificate, Judge, ScannedPoint
 
-#: Smallest and largest amount of a search without limits, as mechanisms take them.
+#: Smallest and largest amount of a search, as mechanisms take them.
 _LOWEST, _HIGHEST = 1e-30, 1e30
 #: Where no order is proved, the search for a first scale goes up to this number of factors of 2 either way.
 _DOUBLINGS = 24
@@ -32,8 +32,7 @@ _DECIDING = 4.0
 #: A target is refused if the estimate exceeds the largest noise of the family by this factor.
 _WELL_ABOVE = 1.2
 
-#: Where no order is proved, the scan goes down to the refuted scale divided by this, as far as there are bounds, unless
-#: a limit is given ..
+#: Where no order is proved, the scan goes down to the refuted scale divided by this, as far as there are bounds, ..
 _SCAN_DEPTH = 100.0
 #: .. in steps of at most this factor.
 _SCAN_RATIO = 1.15
@@ -60,20 +59,18 @@ def smallest_scale(
     family: ScaleFamily,
     judge: Judge,
     tolerance: float,
-    limits: tuple[float, float] | None,
     stored: Sequence[float] = (),
 ) -> Certificate:
     """Return the smallest scale of a family that meets the target, with its certificate.
 
-    `limits` are the smallest and the largest scale; `stored` has increasing scales whose bounds take no time: the
-    search begins with them.
+    `stored` has increasing scales whose bounds take no time: the search begins with them.
 
     Notes
     -----
     The certificate is that of `SizedNoise`: where the family's order is proved, no scale up to the refuted one meets
     the target; else the scales of the scan are refuted, and nothing is claimed of those between them.
     """
-    search = _Search(family, judge, tolerance, limits)
+    search = _Search(family, judge, tolerance)
     start = search.start(stored)
     low, high = search.bracket_in_order(*start) if family.ordered else search.bracket_anywhere(start[0])
     for _ in range(_MAX_SCANS):
@@ -101,19 +98,9 @@ def smallest_scale(
 class _Search:
     """A search along the amounts of noise of a family; the judge's bounds have the proofs."""
 
-    def __init__(self, family: ScaleFamily, judge: Judge, tolerance: float, limits: tuple[float, float] | None) -> None:
+    def __init__(self, family: ScaleFamily, judge: Judge, tolerance: float) -> None:
         self.family, self.judge, self.tolerance = family, judge, tolerance
         self.log_target = math.log(judge.target.delta)
-        self.given = limits is not None
-        self.lowest, self.highest = _LOWEST, _HIGHEST
-        if limits is not None:
-            self.lowest = max(family.amount_of(limits[0]), _LOWEST)
-            self.highest = min(family.amount_of(limits[1]), _HIGHEST)
-            # The limits are of scales, and amounts are rounded.
-            while self.lowest < self.highest and family.scale_of(self.lowest) < limits[0]:
-                self.lowest *= 1.0 + 2.0**-50
-            while self.lowest < self.highest and family.scale_of(self.highest) > limits[1]:
-                self.highest /= 1.0 + 2.0**-50
         self.log_deltas: dict[float, float] = {}
         self.looked: dict[float, Bracket] = {}
         self.narrowest = math.inf
@@ -126,13 +113,13 @@ class _Search:
 
         Where none is, the largest stored one; without stored ones, the amount that Gaussian noise needs.
         """
-        amounts = [amount for amount in map(self.family.amount_of, stored) if self.lowest <= amount <= self.highest]
+        amounts = [self.family.amount_of(scale) for scale in stored]
         if not amounts:
             amount = self.family.amount_of(self.family.start(self.judge.target))
             if not self.family.ordered:
                 # It may be the very scale at which δ is the target's, and so may its half.
                 amount *= 1.0 + 0.1 * self.tolerance
-            return min(max(amount, self.lowest), self.highest), None
+            return min(max(amount, _LOWEST), _HIGHEST), None
         low = bisect_left(amounts, True, key=lambda amount: self._meets(self._look(amount)))
         return amounts[min(low, len(amounts) - 1)], amounts[low - 1] if 0 < low < len(amounts) else None
 
@@ -149,7 +136,7 @@ class _Search:
         if found is None:
             raise self._no_pair()
         downward = self.judge.meets(found)
-        step, limit = 0.25, self.lowest if downward else self.highest
+        step, limit = 0.25, _LOWEST if downward else _HIGHEST
         while True:
             if amount == limit:
                 raise self._all_meet(amount) if downward else self._none_meets()
@@ -172,15 +159,11 @@ class _Search:
     def bracket_anywhere(self, start: float) -> tuple[float, float]:
         """Return the same where no order is proved: by factors of 2 from `start`, then near the smallest δ found.
 
-        Without limits the factors go up to 2^24 either way, unless δ stops falling that way.
+        The factors go up to 2^24 either way, unless δ stops falling that way.
         """
         for doublings in sorted(range(-_DOUBLINGS, _DOUBLINGS + 1), key=lambda k: (abs(k), -k)):
             amount = start * 2.0**doublings
-            inside = not self.given or self.lowest <= amount <= self.highest
-            if inside and not self._stalled(start, doublings) and self._meets(self._look(amount)):
-                return self.below(amount)
-        for amount in (self.lowest, self.highest) if self.given else ():
-            if self._meets(self._look(amount)):
+            if not self._stalled(start, doublings) and self._meets(self._look(amount)):
                 return self.below(amount)
         return self.below(self._deepest())
 
@@ -191,9 +174,9 @@ class _Search:
         """
         ratio = 1.0 + 2.0 * self.tolerance
         while True:
-            if amount <= self.lowest:
+            if amount <= _LOWEST:
                 raise self._all_meet(amount)
-            other = max(amount / ratio, self.lowest)
+            other = max(amount / ratio, _LOWEST)
             found = self._look(other, math.inf)
             if found is None:
                 ratio **= 0.25
@@ -266,7 +249,7 @@ class _Search:
         errors = []
         for part in (0.0, *_LESS):
             other = amount * (1.0 - part * self.tolerance)
-            if part == 0.0 or (other >= self.lowest and self._meets(self._look(other, math.inf))):
+            if part == 0.0 or self._meets(self._look(other, math.inf)):
                 try:
                     return other, self._certificate(other)
                 except PrecisionError as error:
@@ -279,7 +262,7 @@ class _Search:
         Raises `error` where no scale is refuted, or a smaller one meets the target.
         """
         scale = self.family.scale_of(amount)
-        lowest = self.family.scale_of(self.lowest) if self.given else scale / _SCAN_DEPTH
+        lowest = scale / _SCAN_DEPTH
         refuted: float | None = None
         near, part = scale * (1.0 - self.tolerance), self.tolerance
         while refuted is None:
@@ -309,10 +292,9 @@ class _Search:
         The mechanism of a scale of which the refuted one is a post-processing is refuted with it.
         """
         first = answer.refuted_scale
-        last = min(self.family.scale_of(self.lowest) if self.given else first / _SCAN_DEPTH, first)
-        number = 1 + math.ceil(math.log(first / last) / math.log(_SCAN_RATIO))
+        number = 1 + math.ceil(math.log(_SCAN_DEPTH) / math.log(_SCAN_RATIO))
         scanned = []
-        for scale in np.geomspace(first, last, number)[1:].tolist():
+        for scale in np.geomspace(first, first / _SCAN_DEPTH, number)[1:].tolist():
             pair = made(self.family.make, scale)
             if pair is None:
                 break
@@ -322,7 +304,7 @@ class _Search:
                 found = self.judge.decided(pair)
                 if self.judge.meets(found):
                     return (), self.family.amount_of(scale)
-                if found.lower == 0.0 and not self.given:
+                if found.lower == 0.0:
                     # No bounds are computed for such losses: the scan ends above them.
                     break
                 if not self.judge.refutes(found):
@@ -398,7 +380,7 @@ class _Search:
         """
         for power in sorted(range(-50, 51), key=abs):
             other = amount * 4.0**power
-            if self.lowest <= other <= self.highest and self._pair(other) is not None:
+            if _LOWEST <= other <= _HIGHEST and self._pair(other) is not None:
                 self._pair(amount)
                 end = self._end(other, amount)
                 if amount > _WELL_ABOVE * end:
@@ -418,7 +400,7 @@ class _Search:
         ratio = math.sqrt(2.0)
         while ratio > 1.0 + 0.5 * self.tolerance:
             for amount in (best * ratio, best / ratio):
-                if self.lowest <= amount <= self.highest and self._meets(self._look(amount)):
+                if self._meets(self._look(amount)):
                     return amount
             best = min(self.looked, key=lambda amount: self.log_deltas[amount])
             ratio = math.sqrt(ratio)
@@ -467,7 +449,7 @@ class _Search:
         bracket = self.looked[best]
         first, last, scale = (self.family.scale_of(one) for one in (min(self.looked), max(self.looked), best))
         return InvalidInputError(
-            f"delta: no scale of {self.family.name} within the limits is found to meet {self.judge.target}: none of the"
+            f"delta: no scale of {self.family.name} is found to meet {self.judge.target}: none of the"
             f" {len(self.looked)} scales tried, from {first:.6g} to {last:.6g}, provably does; the smallest δ found is"
             f" between {rounded_down(bracket.lower)} and {rounded_up(bracket.upper)}, at scale {scale:.6g}"
         )

@@ -208,13 +208,12 @@ class SizedNoise(Certificate, Printed):
 
 @dataclass(frozen=True)
 class Answer:
-    """A target, the e^ε that was given for it, if any, and the noise that was found, or why there is none.
+    """A target, and the noise that was found, or why there is none.
 
     `family` names the family where several are compared; `message_bytes` is the size of a message, if that is known.
     """
 
     target: Target
-    exp_epsilon: float | None
     sized: SizedNoise | PbdistError
     family: str = ""
     message_bytes: float | None = None
@@ -227,7 +226,8 @@ def answers_sheet(caption: str, answers: Sequence[Answer], *, exactly: bool = Fa
     """
     found = [answer.sized for answer in answers if isinstance(answer.sized, SizedNoise)]
     several = len({answer.target for answer in answers}) > 1 or not all(answer.family for answer in answers)
-    powers = any(answer.exp_epsilon is not None for answer in answers)
+    # ε or e^ε, whichever is the shorter number.
+    powers = any(len(exact(exponential(one.target.epsilon))) < len(exact(one.target.epsilon)) for one in answers)
     means = any(sized.mean is not None for sized in found)
     messages = [sized.expected_messages is not None for sized in found]
     wide = len(found) < len(answers) or not all(sized.within_tolerance for sized in found)
@@ -266,8 +266,7 @@ def answers_sheet(caption: str, answers: Sequence[Answer], *, exactly: bool = Fa
 
 def _answer_row(answer: Answer, *, exactly: bool) -> tuple[Cell, ...]:
     target, sized = answer.target, answer.sized
-    power = exponential(target.epsilon) if answer.exp_epsilon is None else answer.exp_epsilon
-    point = (answer.family, target.compositions, target.epsilon, power, target.delta)
+    point = (answer.family, target.compositions, target.epsilon, exponential(target.epsilon), target.delta)
     if isinstance(sized, PbdistError):
         return (*point, *[None] * 13, Shown(f"none: {sized}", str(sized)), None)
     printed = None if exactly else sized.printed

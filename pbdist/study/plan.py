@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pbdist.arguments import DEFAULT_BUCKETS, DEFAULT_TOLERANCE
-from pbdist.enclosures import Fineness, any_enclosed, enclosed_counts
+from pbdist.enclosures import Fineness, enclosed_counts
 from pbdist.errors import PbdistError
 from pbdist.mechanisms import Pair, RandomAllocation, factor_counts
 from pbdist.notebook import html_of_fields
@@ -173,8 +173,7 @@ def _tight_cost(study: StudySpec, cell: Cell) -> Cost:
     if outcomes > _MAX_OUTCOMES:
         factors = tuple(factor.cost_stand_in for factor in factors)
     counts = factor_counts([(factor, 1) for factor in factors])
-    if any_enclosed(counts):
-        counts = enclosed_counts(counts, _PICTURE)
+    counts = enclosed_counts(counts, _PICTURE)
     tolerance = study.tolerance or DEFAULT_TOLERANCE
     question = Question(
         counts,

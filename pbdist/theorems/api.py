@@ -12,6 +12,7 @@ from pbdist.arguments import (
     check_totals,
     checked_components,
     checked_compositions,
+    checked_delta,
     checked_epsilon,
     checked_neighbours,
     components_of,
@@ -301,9 +302,7 @@ def earlier_epsilon(
     check_totals(parts, rounds)
     if len(delta) != rounds.size:
         raise InvalidInputError(f"delta: expected one for each of {rounds.size} compositions, got {len(delta)}")
-    for value in delta:
-        if not 0.0 < value < 1.0:
-            raise InvalidInputError(f"delta: expected numbers above 0 and below 1, got {shown(value)}")
+    checked_delta(delta)
     bound = bound_by(theorem, parts)
     # Below the logarithm: that of δ is rounded to nearest.
     limits = [math.nextafter(math.log(d) - 4e-16, -math.inf) for d in delta]

@@ -53,6 +53,17 @@ class Sample:
             f"{logarithms} (loss width {self.loss_width:.3g}, {self.multiple:g} times the stored one)"
         )
 
+    def as_json(self) -> dict[str, JsonValue]:
+        """Return the sample in the types of JSON, with None for the logarithm of a δ of 0 and for NaN."""
+        return {
+            **vars(self),
+            "direction": self.direction.value,
+            "stored": _named(self.stored),
+            "exact": None if self.exact is None else _named(self.exact),
+            "loss_width": self.loss_width if math.isfinite(self.loss_width) else None,
+            "verdict": self.verdict.value,
+        }
+
 
 @dataclass(frozen=True)
 class Verification:
@@ -115,34 +126,10 @@ class Verification:
         return widest + (f"; {endless} of them without an exact lower bound above 0" if endless else "")
 
     def as_json(self) -> dict[str, JsonValue]:
-        """Return the result in the types of JSON, with None for the logarithm of a δ of 0 and for NaN."""
-        return {
-            "passed": self.passed,
-            "batches": self.batches,
-            "missing": list(self.missing),
-            "changed": list(self.changed),
-            "failed": self.failed,
-            "damaged": list(self.damaged),
-            "points": self.points,
-            "seed": self.seed,
-            "max_cells": self.max_cells,
-            "counts": {verdict.value: len(self.of(verdict)) for verdict in Verdict},
-            "samples": [
-                {
-                    "setting": sample.setting,
-                    "cell": sample.cell,
-                    "compositions": sample.compositions,
-                    "epsilon": sample.epsilon,
-                    "direction": sample.direction.value,
-                    "stored": _named(sample.stored),
-                    "exact": None if sample.exact is None else _named(sample.exact),
-                    "loss_width": sample.loss_width if math.isfinite(sample.loss_width) else None,
-                    "multiple_of_stored_width": sample.multiple,
-                    "verdict": sample.verdict.value,
-                }
-                for sample in self.samples
-            ],
-        }
+        """Return the result in the types of JSON."""
+        counts = {verdict.value: len(self.of(verdict)) for verdict in Verdict}
+        samples = [sample.as_json() for sample in self.samples]
+        return {"passed": self.passed, **vars(self), "counts": counts, "samples": samples}
 
 
 def _named(bounds: tuple[float, float, float, float]) -> dict[str, JsonValue]:

@@ -1,9 +1,6 @@
-"""Histories as JSON: what is saved is loaded, and what anybody may have written is refused by the field."""
+"""Histories as JSON: what is written is read, and anything else is refused by the field."""
 
 import json
-import os
-import stat
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,39 +21,12 @@ def history() -> Accountant:
     return run.add(Product(count, Reversed(Histogram((10**20, 1), (1, 3)))), 7)
 
 
-def test_the_file_is_the_history(tmp_path: Path) -> None:
-    run, path = history(), tmp_path / "run.json"
-    run.save(path)
-    assert Accountant.load(str(path)) == run
-    assert json.loads(path.read_text(encoding="utf-8")) == run.to_document()
-    assert run.to_document()["adjacency"] == "add-or-remove"
-    # Over what is there, and nothing is left beside it.
-    run.step(**STEP).save(path)
-    assert Accountant.load(path) == run
-    assert [one.name for one in tmp_path.iterdir()] == ["run.json"]
-    Accountant().save(path)
-    assert Accountant.load(path) == Accountant()
-
-
-def test_a_file_that_cannot_be_written_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "run.json"
-    history().save(path)
-    before = path.read_bytes()
-
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        Accountant().save(path)
-    assert path.read_bytes() == before
-    assert [one.name for one in tmp_path.iterdir()] == ["run.json"]
-
-
-@pytest.mark.parametrize("path", ["", ".", "..", "/"])
-def test_a_path_of_no_file_is_refused(path: str) -> None:
-    with pytest.raises(InvalidInputError, match=r"^path: expected that of a file, got "):
-        Accountant().save(path)
+def test_a_document_is_the_history() -> None:
+    run = history()
+    document = json.loads(json.dumps(run.to_document()))
+    assert Accountant.from_document(document) == run
+    assert document["adjacency"] == "add-or-remove"
+    assert Accountant.from_document(Accountant().to_document()) == Accountant()
 
 
 def test_a_document_of_this_version_stays_readable() -> None:
@@ -86,13 +56,6 @@ def changed(**fields: Any) -> dict[str, Any]:
 def with_phase(**fields: Any) -> dict[str, Any]:
     phase = {"pair": PAIR, "count": 5, **fields}
     return changed(phases=[{name: value for name, value in phase.items() if value is not ...}])
-
-
-def nested(levels: int) -> Any:
-    pair: Any = PAIR
-    for _ in range(levels):
-        pair = {"mechanism": "Reversed", "pair": pair}
-    return pair
 
 
 HOSTILE = [
@@ -139,8 +102,6 @@ HOSTILE = [
     (with_phase(pair={"mechanism": "Product", "pairs": []}), "phases[0].pair: Product.pairs: give at least one"),
     (with_phase(pair={"mechanism": "Reversed", "pair": 3}), "phases[0].pair: Reversed.pair: expected a mechanism"),
     (with_phase(pair={"mechanism": "Histogram", "p": [1], "q": "x"}), "phases[0].pair: Histogram"),
-    (with_phase(pair=nested(20)), "document: expected at most 16 levels of nesting, got more"),
-    (with_phase(pair=nested(10**4)), "document: expected at most 16 levels of nesting, got more"),
 ]
 
 
@@ -159,57 +120,6 @@ def test_phases_together_are_checked() -> None:
     # Equal phases in a row are one, also in a document that somebody else wrote.
     run = Accountant.from_document(changed(phases=[{"pair": PAIR, "count": 2}, {"pair": PAIR, "count": 3}]))
     assert run == Accountant().add(SubsampledGaussian(1.0, 0.1), 5)
-
-
-def test_a_document_that_contains_itself_has_an_end() -> None:
-    phases: list[Any] = []
-    phases.append(phases)
-    with pytest.raises(InvalidInputError, match="levels of nesting"):
-        Accountant.from_document(changed(phases=phases))
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (b"", "document: expected JSON, got: "),
-        (b"{", "document: expected JSON, got: "),
-        (b"\xff\xfe\x00", "document: expected JSON, got: "),
-        (b"[" * 200_000, "document: expected JSON, got: "),
-        (
-            json.dumps(with_phase(pair={**PAIR, "scale": float("nan")})).encode(),
-            "phases[0].pair: SubsampledGaussian.scale: expected a finite",
-        ),
-        (json.dumps(changed(format=float("inf"))).encode(), "format: expected 1"),
-        (b'{"format": ' + b"9" * 5000 + b"}", "document: expected JSON, got: "),
-        (json.dumps(changed()).replace('"count": 5', '"count": 1e999').encode(), "phases[0].count: expected a whole"),
-        (json.dumps(changed(phases=[[[]] * 10])).encode(), "phases[0]: expected a mapping"),
-    ],
-    ids=range(9),
-)
-def test_hostile_files_are_refused(content: bytes, problem: str, tmp_path: Path) -> None:
-    path = tmp_path / "run.json"
-    path.write_bytes(content)
-    with pytest.raises(InvalidInputError) as refused:
-        Accountant.load(path)
-    assert str(refused.value).startswith(f"{path}: {problem}")
-
-
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    large = tmp_path / "large"
-    with large.open("wb") as file:
-        file.truncate(1 << 40)
-    told = {"pipe": "a named pipe", "large": "more than the", ".": "a folder", "none": "No such file"}
-    for name, words in told.items():
-        with pytest.raises(InvalidInputError, match=words):
-            Accountant.load(tmp_path / name)
-
-
-def test_the_file_is_readable_as_others_are(tmp_path: Path) -> None:
-    path, other = tmp_path / "run.json", tmp_path / "other"
-    Accountant().save(path)
-    other.touch()
-    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(other.stat().st_mode)
 
 
 PLAIN = st.recursive(

@@ -306,10 +306,9 @@ def test_states_are_checked_and_not_shared() -> None:
         ({"history": []}, "mechanism"),
         ({"mechanism": "pbdist"}, "history"),
         ({"history": [], "mechanism": "prv"}, "prv"),
-        ({"history": "abc", "mechanism": "pbdist"}, "expected a list"),
         ({"history": [(1.0, 0.1)], "mechanism": "pbdist"}, "expected .noise multiplier, sampling rate, steps"),
-        ({"history": [(1.0, 0.1, 0)], "mechanism": "pbdist"}, "steps: expected a whole number from 1"),
-        ({"history": [(-1.0, 0.1, 1)], "mechanism": "pbdist"}, "noise_multiplier: expected a number of at least 0"),
+        ({"history": [(1.0, 0.1, -1)], "mechanism": "pbdist"}, "count: expected a whole number from 0"),
+        ({"history": [(-1.0, 0.1, 1)], "mechanism": "pbdist"}, "noise_multiplier: expected a number above 0"),
         ({"history": [(1.0, 0.0, 1)], "mechanism": "pbdist"}, "sample_rate"),
         ({"history": [(math.nan, 0.1, 1)], "mechanism": "pbdist"}, "finite"),
     ]:
@@ -324,6 +323,6 @@ def test_a_wrong_step_is_refused_and_not_counted(noise: Any, rate: float) -> Non
     from pbdist.accounting.opacus import OpacusAccountant
 
     accountant = OpacusAccountant()
-    with pytest.raises(InvalidInputError, match=r"OpacusAccountant\.(noise_multiplier|sample_rate)"):
+    with pytest.raises(InvalidInputError, match=r"^(noise_multiplier|sample_rate): "):
         accountant.step(noise_multiplier=noise, sample_rate=rate)
     assert accountant.history == []

@@ -257,7 +257,7 @@ def test_settings_are_recorded():
         ({"factor": "1.1"}, "factor", "'1.1'"),
         ({"factor": 10**400}, "factor", "1000"),
         ({"method": np.zeros(3)}, "method", "array"),
-        ({"epsilon": []}, "epsilon", "(0,)"),
+        ({"epsilon": []}, "epsilon", "[]"),
         ({"buckets": 0}, "buckets", "0"),
         ({"buckets": 7}, "buckets", "7"),
         ({"buckets": -2}, "buckets", "-2"),

@@ -81,8 +81,8 @@ def test_noise_is_sized(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(told) == len(rows) == 2
     for one, row, sized in zip(told, rows, found.sized, strict=True):
         assert (one["epochs"], one["steps"]) == (float(row["epochs"]), int(row["steps"]))
-        assert one["scale"] == float(row["noise_multiplier"]) == sized.scale
-        assert one["refuted"]["scale"] == float(row["refuted_noise_multiplier"]) == sized.refuted_scale
+        assert one["noise_multiplier"] == float(row["noise_multiplier"]) == sized.scale
+        assert one["refuted_noise_multiplier"] == float(row["refuted_noise_multiplier"]) == sized.refuted_scale
     code, out, err = called(capsys, *RUN, "--epsilon", "2")
     assert (code, err) == (0, "")
     lines = [line for line in out.splitlines() if line.startswith("│")]

@@ -97,21 +97,21 @@ def test_exp_epsilon_is_shown_as_it_was_given(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_goal_that_no_noise_meets_is_a_row_that_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    goals = ("--family", "Laplace", "--compositions", "1", "--epsilon", "1", "--delta", "1e-5", "0.9")
-    code, out, err = _called(capsys, *goals, "--scale-limits", "0.9", "5", "--format", "csv")
+    goals = ("--family", "SubsampledGaussian", "--rate", "0.01", "--compositions", "1", "--epsilon", "1", "--delta")
+    code, out, err = _called(capsys, *goals, "1e-5", "0.9", "--format", "csv")
     assert code == 1
     first, second = csv.DictReader(io.StringIO(out))
-    assert (float(first["scale"]) > 1.0, first["problem"]) == (True, "")
+    assert (float(first["scale"]) > 0.1, first["problem"]) == (True, "")
     assert second["scale"] == second["delta_upper"] == ""
     assert second["problem"]
     assert err.startswith("pbdist: error: size: no answer for one target: ")
     assert second["problem"] in err
-    _, out, _ = _called(capsys, *goals, "--scale-limits", "0.9", "5", "--json")
+    _, out, _ = _called(capsys, *goals, "1e-5", "0.9", "--json")
     assert json.loads(out)[1] == {"compositions": 1, "epsilon": 1.0, "delta": 0.9, "problem": second["problem"]}
-    _, out, _ = _called(capsys, *goals, "--scale-limits", "0.9", "5")
+    _, out, _ = _called(capsys, *goals, "1e-5", "0.9")
     assert "none: " in out
     # With no answer at all it is wrong input.
-    code, out, err = _called(capsys, *goals[:-2], "0.8", "0.9", "--scale-limits", "0.9", "5")
+    code, out, err = _called(capsys, *goals, "0.8", "0.9")
     assert (code, out, err.count("\n")) == (2, "", 1)
 
 

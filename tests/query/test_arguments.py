@@ -83,7 +83,7 @@ def test_curves_of_several_settings(study: Study) -> None:
         ({"compositions": True}, "compositions: expected numbers, got the truth value"),
         ({"epsilon": np.ma.array([0.0, 0.5], mask=[True, False])}, "epsilon: expected numbers, got masked entries"),
         ({"epsilon": [[0.0], [0.0, 0.5]]}, "epsilon: expected a rectangular array"),
-        ({"epsilon": 1j}, "epsilon: expected numbers of at least 0"),
+        ({"epsilon": 1j}, "epsilon: expected finite numbers of at least 0"),
         ({"direction": ["each"]}, "direction: expected one of both, each"),
         ({"refine": 1}, "refine: expected True or False"),
         ({"refine": "no"}, "refine: expected True or False"),

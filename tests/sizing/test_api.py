@@ -134,13 +134,6 @@ def test_no_certificate_without_proof(change: dict[str, object]) -> None:
         dataclasses.replace(sized, **{"delta_upper": 9.8e-6, "delta_lower": 9.7e-6, **change})
 
 
-def test_limits_of_lies() -> None:
-    sized = size(RandomizedResponse, compositions=8, epsilon=1.0, delta=1e-3, scale_limits=(0.1, 1.0))
-    check_certificate(sized)
-    with pytest.raises(InvalidInputError, match="none of the"):
-        size(RandomizedResponse, compositions=8, epsilon=1.0, delta=1e-3, scale_limits=(0.1, 0.2))
-
-
 def test_a_lie_is_not_told_more_often_than_needed() -> None:
     # A hundredth less than 1/2 is refuted of 1/2 itself too: the amount of noise is what the search goes by.
     sized = size(RandomizedResponse, compositions=100_000, exp_epsilon=2.0, delta=1e-4)
@@ -189,10 +182,9 @@ def test_smaller_scale_that_does_is_found_by_the_scan() -> None:
     def family(scale: float) -> Pair:
         return Gaussian(1.0) if 10.0 < scale < 20.0 else Gaussian(scale)
 
-    sized = size(family, compositions=1, epsilon=1.0, delta=1e-8, scale_limits=(0.5, 50.0))
+    sized = size(family, compositions=1, epsilon=1.0, delta=1e-8)
     check_certificate(sized)
     assert sized.scale == pytest.approx(size(Gaussian, compositions=1, epsilon=1.0, delta=1e-8).scale, rel=0.01)
-    assert sized.scanned[-1].scale == pytest.approx(0.5)
 
 
 def test_scan_ends_where_there_are_no_bounds() -> None:
@@ -225,14 +217,9 @@ def test_order_refutes_without_computing() -> None:
         ({"compositions": 1.5}, "compositions: expected whole numbers of at least 1"),
         ({"tolerance": 0.0}, "tolerance: expected a number from 1e-6 to 0.5"),
         ({"tolerance": 0.9}, "tolerance: expected a number from 1e-6 to 0.5"),
-        ({"scale_limits": (2.0, 1.0)}, "scale_limits: expected 0 < low < high"),
-        ({"scale_limits": 3.0}, "scale_limits: expected two numbers"),
         ({"scale": 3.0}, r"scale: size\(\) solves for it; do not pass it"),
         ({"sensitivity": -1.0}, "sensitivity"),
         ({"rate": 0.1}, "Gaussian: expected one of scale, sensitivity, truncate; got rate"),
-        # Contradictory limits: nothing within them does, or everything.
-        ({"scale_limits": (0.1, 0.2)}, "delta: no scale of Gaussian within the limits is found to meet"),
-        ({"scale_limits": (100.0, 200.0)}, "every scale of Gaussian tried, down to 100, meets"),
     ],
 )
 def test_what_is_wrong_is_named(changes: dict[str, object], problem: str) -> None:

@@ -192,7 +192,6 @@ def test_sums_inside_the_cut_need_no_mean() -> None:
         ({"shift": 0}, "NoisyCount.shift: expected a whole number from 1"),
         ({"reading": "ceil"}, "NoisyCount.reading: expected one of"),
         ({"rate": 0.5}, "NoisyCount: .*rate"),
-        ({"scale_limits": (1.0, 2.0)}, "delta: no noise within the limits meets"),
         # The largest noise that a count takes is not enough.
         (
             {"noise": Gaussian, "compositions": 2**36},
@@ -263,16 +262,3 @@ def test_what_is_no_family_is_named(make: object, weights: object, problem: str)
 def test_wrong_parameters_are_named(parameters: dict[str, object], problem: str) -> None:
     with pytest.raises(InvalidInputError, match=problem):
         size(NoisyCount, compositions=4, epsilon=1.0, delta=1e-3, **parameters)
-
-
-@pytest.mark.parametrize("limits", [(1e4, 1e5), (30.0, 30.1), (4.2, 8.0)])
-def test_limits_above_the_optimum_are_named(limits: tuple[float, float]) -> None:
-    with pytest.raises(InvalidInputError, match="scale_limits: the noise with the fewest messages lies outside"):
-        size(CountFamily(clamped), compositions=4, epsilon=1.0, delta=1e-3, scale_limits=limits)
-
-
-@pytest.mark.parametrize("limits", [(4.0, 8.0), (3.9, 4.0)])
-def test_limits_bind(limits: tuple[float, float]) -> None:
-    sized = size(CountFamily(clamped), compositions=4, epsilon=1.0, delta=1e-3, scale_limits=limits)
-    check_certificate(sized, CountFamily(clamped))
-    assert all(limits[0] <= scale <= limits[1] for scale in (sized.scale, *(point.scale for point in sized.scanned)))

@@ -227,7 +227,7 @@ def _answers(own: str, target: SystemTarget, sizes: Sequence[_Size]) -> Iterator
         lead = f"{best} meets {target_in_words(target)}; {best.less} noise is refuted.{messages}"
         yield Paragraph(lead, lead=True)
     if ordered:
-        answers = [Answer(target, None, one.found, f"{one.kind} {one.reading}".strip()) for one in ordered]
+        answers = [Answer(target, one.found, f"{one.kind} {one.reading}".strip()) for one in ordered]
         sheet = answers_sheet("", answers)
         yield Table(f"Noise that meets the target, and less that is refuted. {' '.join(sheet.notes)}", sheet)
 
