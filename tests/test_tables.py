@@ -316,11 +316,9 @@ def test_one_point_is_a_row_too(store: Path, capsys: pytest.CaptureFixture[str])
 def test_formats_that_contradict_are_refused(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ask = ["query", str(store), "--scale", "2", "--compositions", "4", "--epsilon", "0.25"]
     assert main([*ask, "--json", "--format", "csv"]) == 2
-    assert capsys.readouterr().err == "pbdist: error: --json: cannot be combined with --format csv\n"
-    assert main([*ask, "--json", "--format", "json"]) == 0
-    capsys.readouterr()
+    assert capsys.readouterr().err == "pbdist: error: --json: cannot be combined with --format\n"
     assert main([*ask, "--format", "xml"]) == 2
-    assert "--format: expected one of table, csv, markdown, latex, json, got 'xml'" in capsys.readouterr().err
+    assert "'--format': 'xml' is not one of 'table', 'csv', 'markdown', 'latex', 'json'" in capsys.readouterr().err
 
 
 def test_a_page_is_as_wide_as_its_numbers() -> None:

@@ -6,7 +6,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from pbdist.cli.entry import commands
-from pbdist.cli.parser import Command, help_of
+from pbdist.cli.output import EXIT_CODES
+from pbdist.cli.parser import Command
 
 
 class CommandReference(SphinxDirective):
@@ -14,12 +15,14 @@ class CommandReference(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Return the sections."""
+        codes = EXIT_CODES.removeprefix("\b\n")
         with click.Context(commands, info_name="pbdist") as whole:
-            return [
+            sections = [
                 self._section(click.Context(one, info_name=name, parent=whole), one)
                 for name, one in commands.commands.items()
                 if isinstance(one, Command)
             ]
+        return [nodes.literal_block(codes, codes, language="text"), *sections]
 
     def _section(self, context: click.Context, command: Command) -> nodes.section:
         name = command.name or ""
@@ -33,17 +36,15 @@ class CommandReference(SphinxDirective):
                 section += nodes.paragraph("", " ".join(text.split()))
         usage = f"{context.command_path} {' '.join(command.collect_usage_pieces(context))}"
         section += nodes.literal_block(usage, usage, language="text")
-        for title, parameters in command.sections(context).items():
+        for title, records in command.sections(context).items():
             section += nodes.rubric("", title)
             found = nodes.definition_list()
-            for one in parameters:
-                signature, what = help_of(one, context)
+            for signature, what in records:
                 term = nodes.term("", "", nodes.literal(signature, signature))
                 found += nodes.definition_list_item("", term, nodes.definition("", nodes.paragraph("", what)))
             section += found
-        for text in (f"pbdist {command.example}", command.exits):
-            if text:
-                section += nodes.literal_block(text, text, language="text")
+        example = f"pbdist {command.example}"
+        section += nodes.literal_block(example, example, language="text")
         self.state.document.note_implicit_target(section, section)
         return section
 

@@ -1,38 +1,28 @@
 """``pbdist epsilon`` and ``pbdist delta``: bounds of one mechanism, without a study."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from pbdist.cli.options import COMPOSITIONS, EPSILONS, FORMAT, direction, strict
-from pbdist.cli.output import BOUND_EXITS, NOT_FOUND, print_sheet
-from pbdist.cli.parser import FILE, NUMBER, Command, Option, Options, Word, command, flag, refuse
+import click
+
+from pbdist.cli.options import FORMAT, QUESTION, direction
+from pbdist.cli.output import NOT_FOUND, print_sheet
+from pbdist.cli.parser import Command, Option, Options, command
 
 if TYPE_CHECKING:
-    from pbdist.cli.families import NamedPair
-
-_PREFIX = "parameter_"
-#: Kinds that are listed beside a parameter, at most.
-_MAX_LISTED = 5
+    from pbdist.study import Cell
 
 
-def _parameters(_: frozenset[str]) -> list[Option]:
-    """Return the options for the parameters of all mechanisms, which take long to import."""
-    from pbdist.cli.families import column_name, family_parameters
-    from pbdist.mechanisms import described
+def _late_options(_: frozenset[str]) -> list[Option]:
+    """Return the options for mechanisms, which take long to import."""
+    from pbdist.cli.families import mechanism_options
+    from pbdist.study.entries import study_kinds
 
-    found = []
-    for name, kinds in family_parameters().items():
-        what = described(kinds)
-        if len(set(kinds.values())) == 1:
-            what += f" ({', '.join([*kinds][:_MAX_LISTED])}{', ..' if len(kinds) > _MAX_LISTED else ''})"
-        value, kind = ("FILE..", FILE) if name == "file" else ("X..", None)
-        section = "Parameters of the mechanism"
-        found.append(Option(f"{flag(column_name(name))} {value}", what, kind, name=_PREFIX + name, section=section))
-    return found
+    return mechanism_options("--family KIND", "the mechanism", study_kinds())
 
 
 _ABOUT = """\
@@ -43,91 +33,71 @@ printed rounded outwards; csv and json are unrounded. A mechanism within another
 Laplace, scale: 500}}', or its kind alone with its parameters beside it."""
 
 
-def _command(name: str, *options: Option, example: str) -> Command:
+def _command(name: str, *options: Option, example: str, needs: Sequence[Sequence[str]] = ()) -> Command:
     return command(
         name,
-        Option("--family KIND", "the mechanism", Word("pbdist.study.entries:study_kinds", only=True)),
-        COMPOSITIONS,
+        Option("--compositions R..", "numbers of compositions", click.INT, required=True),
         *options,
-        Option("--tolerance T", "how far apart the bounds may be, upper / lower - 1 (0.001)", NUMBER),
-        direction("the larger of both directions, or each (default: both)", "both"),
+        Option("--tolerance T", "how far apart the bounds may be, upper / lower - 1 (0.001)", click.FLOAT),
+        direction("the larger of both directions, or each", "both"),
         *FORMAT,
-        strict("bounds are wider than the tolerance"),
+        Option("--strict", "exit with code 3 if bounds are wider than the tolerance", section="Output"),
         help=_ABOUT.format(name=name),
         example=f"{name} {example}",
-        exits=BOUND_EXITS,
-        exclusive=[("epsilon", "exp_epsilon")],
-        late=_parameters,
-        answers=True,
-    )(partial(_bounds, name=name))
+        late=_late_options,
+        needs=[("family",), *needs],
+    )(partial(_bounds, quantity=name))
 
 
-def _bounds(options: Options, name: str) -> int:
-    form = options.form
-    field, values = _question(options, name)
-    words = {key.removeprefix(_PREFIX): one for key, one in vars(options).items() if one and key.startswith(_PREFIX)}
-    options.require("family", problem="expected a kind of mechanism, got none")
+def _bounds(options: Options, quantity: str) -> int:
     from pbdist import Accountant
-    from pbdist.cli.families import column_name, pairs_of_family
+    from pbdist.arguments import checked_compositions, checked_delta, checked_epsilon
+    from pbdist.cli.families import given_values, pairs_of_family
+    from pbdist.mechanisms.columns import row_of
+    from pbdist.study import Cell
 
-    pairs = pairs_of_family(options.family, words)
-    varied = pairs[0].varied
+    asked = ("delta",) if quantity == "epsilon" else ("epsilon", "exp_epsilon")
+    ((field, values),) = options.given(*asked).items()
+    checked_compositions(options.compositions)
+    checked_delta(values, zero=True) if field == "delta" else checked_epsilon(values)
+    pairs = pairs_of_family(options.family, given_values(options))
     points = list(product(options.compositions, values))
-    rows = [(*one.varied.values(), *point) for one in pairs for point in points]
-    heads = *map(column_name, varied), "compositions", field
-    columns: dict[str, Any] = dict(zip(heads, zip(*rows, strict=True), strict=True))
-    shared = {column_name(key): [_plain(one) for one in texts] for key, texts in words.items() if key not in varied}
+    cells = [Cell(options.family, pair, None) for pair in pairs]
+    question: dict[str, Any] = {
+        "mechanism": options.family,
+        "setting": [one.describe() for one in cells for _ in points],
+    }
+    # The columns that a store has of the parameters.
+    rows = [row_of(one.canonical()) for one in pairs]
+    for name in dict.fromkeys(name for row in rows for name in row if name != "kind"):
+        each = [row.get(name, "") for row in rows for _ in points]
+        question[name] = each if len({*each}) > 1 else each[0]
+    question |= dict(zip(("compositions", field), zip(*(points * len(pairs)), strict=True), strict=True))
     rounds, given = map(list, zip(*points, strict=True))
     given = [math.log(one) for one in given] if field == "exp_epsilon" else given
-    options.progress.projected = partial(_projected, options, pairs, given if name == "delta" else [1.0])
+    options.progress.projected = partial(_projected, options, cells, given if quantity == "delta" else [1.0])
     parts = []
     for index, one in enumerate(pairs):
         options.progress.count("mechanism", index, len(pairs))
-        bound = getattr(Accountant().add(one.pair), name)
+        bound = getattr(Accountant().add(one), quantity)
         parts.append(bound(given, repeats=rounds, tolerance=options.tolerance, direction=options.direction))
-    found = _joined(parts)
-    if form == "json":
-        from pbdist.arguments import DEFAULT_TOLERANCE
-
-        parameters = {key: one[0] if len(one) == 1 else one for key, one in shared.items()}
-        tolerance = DEFAULT_TOLERANCE if options.tolerance is None else options.tolerance
-        sheet = replace(found, question={"mechanism": options.family, **columns}).sheet()
-        print(sheet.json({"parameters": parameters, "tolerance": tolerance}), end="")
-    else:
-        texts = {key: one[0] if len(one) == 1 else " ".join(map(str, one)) for key, one in shared.items()}
-        sheet = replace(found, question={"mechanism": options.family, **texts, **columns}).sheet()
-        notes = *sheet.notes, *_how_to_read(found, options, name, lower=pairs[0].pair.attained_by_some)
-        print_sheet(replace(sheet, notes=notes), form)
+    found = replace(_joined(parts), question=question)
+    sheet = found.sheet()
+    notes = *sheet.notes, *_how_to_read(found, options, quantity, lower=pairs[0].attained_by_some)
+    print_sheet(replace(sheet, notes=notes), options.form)
     return NOT_FOUND if found.unknown.any() else 0
 
 
-def _projected(options: Options, pairs: "list[NamedPair]", epsilon: list[float]) -> float:
+def _projected(options: Options, cells: "list[Cell]", epsilon: list[float]) -> float:
     """Return how many seconds a study of the same bounds would take; for bounds on ε, δ at one ε stands."""
     from pbdist.arguments import DEFAULT_TOLERANCE
     from pbdist.study import StudySpec
-    from pbdist.study.columns import Cell
     from pbdist.study.plan import cell_cost
 
-    cells = [Cell(options.family, one.pair, None) for one in pairs]
     rounds, losses = (tuple(sorted(set(values))) for values in (options.compositions, epsilon))
     tolerance = options.tolerance or DEFAULT_TOLERANCE
     study = StudySpec("", cells, "tight", tolerance, None, rounds, losses, direction=options.direction)
     return sum(cell_cost(study, cell).seconds for cell in cells)
-
-
-def _question(options: Options, name: str) -> tuple[str, list[float]]:
-    """Return the field that is given beside the compositions, and its values; both are checked."""
-    from pbdist.arguments import checked_compositions, checked_delta, checked_epsilon
-
-    options.require("compositions")
-    given = options.given("delta") if name == "epsilon" else options.given("epsilon", "exp_epsilon")
-    if not given:
-        refuse("--delta" if name == "epsilon" else "--epsilon", "expected a value, got none")
-    checked_compositions(options.compositions)
-    ((field, values),) = given.items()
-    if field != "exp_epsilon":
-        checked_delta(values, zero=True) if field == "delta" else checked_epsilon(values)
-    return field, values
 
 
 def _joined(parts: list[Any]) -> Any:
@@ -154,20 +124,14 @@ def _how_to_read(found: Any, options: Options, name: str, *, lower: bool) -> Ite
     yield text
 
 
-def _plain(word: str) -> int | float | str:
-    """Return the number of a text, for other programs; other texts as they are."""
-    for read in (int, float):
-        try:
-            found = read(word)
-        except ValueError:
-            continue
-        return found if math.isfinite(found) else word
-    return word
-
-
 epsilon = _command(
     "epsilon",
-    Option("--delta D..", "delta, from 0 to below 1", NUMBER),
+    Option("--delta D..", "delta, from 0 to below 1", click.FLOAT, required=True),
     example="--family SubsampledGaussian --scale 1.1 --rate 0.01 --compositions 1000 --delta 1e-5",
 )
-delta = _command("delta", *EPSILONS, example="--family Laplace --scale 20 --compositions 16 --epsilon 0.5 1")
+delta = _command(
+    "delta",
+    *QUESTION[1:3],
+    example="--family Laplace --scale 20 --compositions 16 --epsilon 0.5 1",
+    needs=[("epsilon", "exp_epsilon")],
+)

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import click
 
 from pbdist.cli import bounds, dpsgd, plot, query, report, size, store, study
-from pbdist.cli.interrupts import INTERRUPTED, LINE, end_if_watched
 from pbdist.cli.output import EXIT_CODES, FAILED, SPELLING, WRONG
-from pbdist.cli.parser import SETTINGS, Argument, Group, Options, choice, command, usage_error
-from pbdist.errors import BatchError, PbdistError, StudyFileError
+from pbdist.cli.parser import SETTINGS
+from pbdist.errors import BatchError, PbdistError, StoreDamagedError, StoreIncompleteError, StudyFileError
 
+#: Errors that are no wrong input.
+_FAILURES = (BatchError, StoreDamagedError, StoreIncompleteError)
 #: Errors of a file that are printed, at most.
 _MAX_PRINTED = 20
 #: The environment variable that a shell sets when it completes a line.
@@ -39,18 +40,17 @@ def run_command(arguments: Sequence[str] | None) -> int:
         sys.stdout.flush()
         return code
     except click.UsageError as error:
-        problems, code = [f"pbdist: error: {PbdistError(usage_error(error))}"], WRONG
+        path = "pbdist" if error.ctx is None else error.ctx.command_path
+        text = " ".join(error.format_message().split())
+        problems, code = [f"pbdist: error: {PbdistError(text)} (see {path} --help)"], WRONG
     except PbdistError as error:
-        problems, code = _lines(error), FAILED if isinstance(error, BatchError) else WRONG
+        problems, code = _lines(error), FAILED if isinstance(error, _FAILURES) else WRONG
     except BrokenPipeError:
         # The reader of the output has gone; with /dev/null nothing fails when it is flushed at the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
         problems, code = [f"pbdist: error: {PbdistError(str(error))}"], WRONG
-    except KeyboardInterrupt:
-        end_if_watched()
-        problems, code = [LINE.rstrip()], INTERRUPTED
     print(*problems, sep="\n", file=sys.stderr)
     return code
 
@@ -65,7 +65,7 @@ def _lines(error: PbdistError) -> list[str]:
     return [*lines, f"and {more} more"] if more > 0 else lines
 
 
-@click.group(cls=Group, invoke_without_command=True, context_settings=SETTINGS, epilog=EXIT_CODES)
+@click.group(invoke_without_command=True, context_settings=SETTINGS, epilog=EXIT_CODES)
 @click.version_option(None, package_name="pbdist", message="pbdist %(version)s", help="Print the version.")
 @click.option(
     "--import", "modules", metavar="MODULE", multiple=True, help="a module that defines mechanisms of your own"
@@ -80,7 +80,8 @@ def commands(context: click.Context, modules: Sequence[str]) -> int:
       pbdist query data/quickstart.zarr --mechanism Laplace --scale 200 --compositions 512 --epsilon 0.1
       pbdist size --family Gaussian --compositions 100 --epsilon 1 --delta 1e-6
 
-    Then: pbdist studies lists more studies, and pbdist new my-study.yaml writes one of your own.
+    Then: pbdist studies lists more studies, and pbdist new my-study.yaml writes one of your own. In ~/.bashrc, for
+    completion of commands, options and names: eval "$(_PBDIST_COMPLETE=bash_source pbdist)"
     """  # noqa: D301
     if modules:
         from pbdist.mechanisms.declaration import import_mechanisms
@@ -94,30 +95,8 @@ def commands(context: click.Context, modules: Sequence[str]) -> int:
     return WRONG
 
 
-@command(
-    "completion",
-    Argument("SHELL", "bash, zsh, fish", choice("bash", "zsh", "fish")),
-    example="completion bash > ~/.local/share/bash-completion/completions/pbdist",
-)
-def _completion(options: Options) -> int:
-    """Print a script that completes commands in a shell.
-
-    Install it once:
-
-    \b
-    bash   pbdist completion bash > ~/.local/share/bash-completion/completions/pbdist
-    zsh    pbdist completion zsh > DIR/_pbdist, DIR being one of $fpath
-    fish   pbdist completion fish > ~/.config/fish/completions/pbdist.fish
-    """  # noqa: D301
-    from click.shell_completion import get_completion_class
-
-    script = get_completion_class(options.shell)
-    print("" if script is None else script(commands, {}, "pbdist", _COMPLETE).source())
-    return 0
-
-
-_questions = (dpsgd.dpsgd, bounds.epsilon, bounds.delta, size.size)
-_studies = (study.studies, study.new, study.plan, study.run)
-_stores = (store.status, query.query, report.explore, plot.plot, report.report, store.verify, store.export)
-for _one in (*_questions, *_studies, *_stores, _completion):
+for _one in (
+    *(bounds.delta, bounds.epsilon, dpsgd.dpsgd, store.export, report.explore, study.new, study.plan, plot.plot),
+    *(query.query, report.report, study.run, size.size, store.status, study.studies, store.verify),
+):
     commands.add_command(_one)

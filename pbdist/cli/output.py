@@ -20,20 +20,14 @@ FAILED, WRONG, MISSED, NOT_FOUND = 1, 2, 3, 4
 #: The formats of answers.
 FORMATS = ("table", "csv", "markdown", "latex", "json")
 EXIT_CODES = """\
-exit codes:
-    0  done
-    1  some cells could not be computed, or the store is not complete, not sound or not right
-    2  wrong input: one line on stderr, or a line for each error of a file
+\b
+Exit codes:
+    0  done; of status and verify: the store is complete and sound
+    1  something could not be computed, or a store is incomplete, damaged or wrong
+    2  wrong input, or not answerable from a store: one line on stderr, or one for each error of a file
     3  done, with --strict: bounds miss the tolerance; they hold, and are printed or stored
-  130  interrupted by Ctrl-C, SIGTERM or SIGHUP: the same command goes on where this one stopped, or anew
-"""
-BOUND_EXITS = """\
-exit codes:
-    0  answered
-    2  something in the input is wrong: the one line on stderr says what
-    3  answered, with --strict: bounds are wider than the tolerance; they hold
-    4  no bound was found for some row
-  130  interrupted
+    4  of epsilon, delta and dpsgd: no bound was found for some row
+  130  interrupted by Ctrl-C, SIGTERM or SIGHUP
 """
 
 _GREEK = "alpha beta gamma delta epsilon eta lambda mu pi rho sigma tau Delta Sigma Phi"
@@ -73,19 +67,16 @@ def print_json(found: object) -> None:
 
 @contextmanager
 def printed_warnings() -> Iterator[list[str]]:
-    """Print every warning of pbdist as one line on stderr, despite any warning filters; yield the printed texts."""
+    """Print every warning as one line on stderr, those of pbdist despite any warning filters; yield these."""
     printed: list[str] = []
+
+    def show(message: Warning | str, category: type[Warning], *_: Any) -> None:
+        warn(str(message))
+        if issubclass(category, PrecisionWarning):
+            printed.append(str(message))
+
     with warnings.catch_warnings():
         warnings.simplefilter("always", PrecisionWarning)
-        plain = warnings.showwarning
-
-        def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
-            if issubclass(category, PrecisionWarning):
-                printed.append(str(message))
-                warn(str(message))
-            else:
-                plain(message, category, *where)
-
         showing: Any = warnings
         showing.showwarning = show
         yield printed
@@ -114,40 +105,38 @@ class Steps:
         self.began = time.monotonic()
         #: Returns how many seconds all of it will take, where that is known before any step is done.
         self.projected: Callable[[], float] | None = None
-        self._counted = self._heard = ""
+        self._part = self._step = ""
         self._left: float | None = None
-        #: Since when a quantity climbs, which one, from where, and how far it is.
-        self._climb = self.began, "", 0, 0
-        self._again = False
+        #: The quantity that climbs, where it is, where it began, and when.
+        self._what, self._last, self._first, self._since = "", 0, 0, self.began
 
     def count(self, what: str, reached: int, of: int) -> None:
         """Note how many parts are done, where there are several."""
         if of > 1:
-            self._counted, self._heard = f": {what} {reached + 1} of {of}", ""
+            self._part, self._step = f": {what} {reached + 1} of {of}", ""
             self._left = (time.monotonic() - self.began) / reached * (of - reached) if reached else None
 
     def hear(self, what: str, reached: int, of: int) -> None:
         """Note a step that the computation reports."""
-        self._heard = f": {what} {reached} of {of}"
-        since, before, first, last = self._climb
-        if before != what or reached < last:
-            # A quantity that begins again may begin again any number of times.
-            self._again |= before == what
-            since, first = time.monotonic(), reached
-        self._climb = since, what, first, reached
-        if not self._counted and not self._again and 0 < first < reached:
+        self._step = f": {what} {reached} of {of}"
+        if what != self._what or reached < self._last:
+            # What begins again may begin again any number of times: it has no estimate.
+            self._first = reached if what != self._what else 0
+            self._what, self._since, self._left = what, time.monotonic(), self._left if self._part else None
+        self._last = reached
+        if not self._part and 0 < self._first < reached:
             # Rounds are doubled, other steps are one like the other.
             doubled = what.endswith("r =")
-            done, to_do = (log(reached / first), log(of / reached)) if doubled else (reached - first, of - reached)
-            self._left = (time.monotonic() - since) / done * to_do
+            first, now, end = (log(one) if doubled else one for one in (self._first, reached, of))
+            self._left = (time.monotonic() - self._since) / (now - first) * (end - now)
 
     def __str__(self) -> str:
         """Return one line."""
-        seconds, left = time.monotonic() - self.began, None if self._again and not self._counted else self._left
+        seconds, left = time.monotonic() - self.began, self._left
         if left is None and self.projected is not None:
             left = self.projected() - seconds
         about = f", about {max(left, 1.0):.0f} s left" if left is not None and left > 0.0 else ""
-        return f"computing for {seconds:.0f} s{self._counted}{self._heard}{about}"
+        return f"computing for {seconds:.0f} s{self._part}{self._step}{about}"
 
 
 @contextmanager

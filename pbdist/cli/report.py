@@ -4,43 +4,39 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pbdist.cli.interrupts import in_good_order
-from pbdist.cli.options import STORE, STUDY_OR_FILE, SYSTEM_OR_FILE, SYSTEMS, check_output
-from pbdist.cli.output import EXIT_CODES, FAILED, sign_of_life, tell, warn
-from pbdist.cli.parser import FOLDER, NUMBER, PATH, WHOLE, Argument, Number, Option, Options, choice, command, refuse
-from pbdist.cli.study import study_file
+import click
+
+from pbdist.cli.options import STORE, STUDY_OR_FILE, SYSTEM_OR_FILE, SYSTEMS, TARGET, check_output
+from pbdist.cli.output import FAILED, sign_of_life, tell, warn
+from pbdist.cli.parser import FILE, PATH, Argument, Choice, Option, Options, command, refuse
 from pbdist.errors import printable
 
 if TYPE_CHECKING:
     from pbdist.report.pages.document import Document
 
-_REST = "missing beside the rest of a target"
-
 
 @command(
     "report",
-    Argument("[STORE]", "a store: a path or s3://BUCKET/PREFIX", FOLDER),
+    Argument("[STORE]", "a store: a path or s3://BUCKET/PREFIX"),
     Option(
         "--system NAME|FILE",
         "in place of a store: a system of data/systems.yaml, or a file of your own",
-        SYSTEM_OR_FILE,
+        shell_complete=SYSTEM_OR_FILE,
     ),
     Option("-o --output FILE", "the file to write", PATH, required=True),
-    Option("--format FORMAT", "default: by the end of the file's name", choice("html", "md", "pdf")),
-    Option("--study FILE", "the targets of a study file, or of a study by name", STUDY_OR_FILE),
-    Option("--compositions R", "a target: number of compositions", WHOLE),
-    Option("--epsilon E", "a target: epsilon, in nats", NUMBER),
-    Option("--exp-epsilon Y", "a target: e to the power of epsilon", Number(1)),
-    Option("--delta D", "a target: the largest delta", NUMBER),
-    Option(
-        "--verify K", "recompute K points of the store in exact integers (default: none)", Number(0, 10_000, whole=True)
-    ),
+    Option("--format", "the format (by the end of the file's name)", Choice(["html", "md", "pdf"])),
+    Option("--study FILE", "the targets of a study file, or of a study by name", shell_complete=STUDY_OR_FILE),
+    *TARGET,
+    Option("--verify K", "recompute K points of the store in exact integers", click.IntRange(0, 10_000)),
     SYSTEMS,
-    Option("--tolerance T", "of --system: how much smaller the refuted noise is (0.01)", NUMBER),
-    Option("--size-store STORE", "of --system: a store that answers first, and saves new bounds", FOLDER),
+    Option("--tolerance T", "of --system: how much smaller the refuted noise is (0.01)", click.FLOAT),
+    Option("--size-store STORE", "of --system: a store that answers first, and saves new bounds", FILE),
     example="report data/quickstart.zarr -o report.html",
-    exits=EXIT_CODES,
-    exclusive=[("epsilon", "exp_epsilon")],
+    exclusive=[
+        *(("store", one) for one in ("system", "systems", "tolerance", "size_store")),
+        *(("system", one) for one in ("study", "verify")),
+    ],
+    needs=[("store", "system")],
     # Nothing but sizes in a store is saved before the page.
     resumes=lambda options: options.size_store,
 )
@@ -48,20 +44,14 @@ def report(options: Options) -> int:
     """Write a page on a store or a system, to hand on.
 
     The answer in a sentence, a picture, the assumptions, the checks, and the sources of the numbers; tables are in the
-    appendix. If results of a store are missing, damaged or failed, the page begins with these, and the exit code is 1.
+    appendix. With --compositions, --epsilon and --delta the page is about that target. If results of a store are
+    missing, damaged or failed, the page begins with these, and the exit code is 1.
     """
-    if (options.store is None) == (options.system is None):
-        refuse("STORE", f"expected a store or --system NAME, got {'neither' if options.store is None else 'both'}")
-    if options.store is None:
-        options.refuse("study", "verify", problem="applies to a store only")
-    else:
-        options.refuse("systems", "tolerance", "size_store", problem="applies to --system only")
     from pbdist.report.pages.files import format_of, report_files, write_whole
 
     kind = format_of(options.output, options.format)
     check_output("--output", options.output, *filter(None, (options.store, options.size_store)))
-    with sign_of_life():
-        made = _of_store(options) if options.system is None else _of_system(options)
+    made = _of_store(options) if options.system is None else _of_system(options)
     _step("writing")
     # The page first.
     for path, content in reversed(report_files(made, options.output, kind)):
@@ -70,22 +60,23 @@ def report(options: Options) -> int:
     return _exit_code(whole=made.whole)
 
 
-def _step(text: str) -> None:
-    tell(f"report: {printable(text)}")
-
-
 def _exit_code(*, whole: bool) -> int:
     if not whole:
         warn("some results are missing or damaged: the page begins with these")
     return 0 if whole else FAILED
 
 
+def _step(text: str) -> None:
+    tell(f"report: {printable(text)}")
+
+
 def _of_store(options: Options) -> "Document":
     from pbdist.report.pages.store_report import store_report
     from pbdist.study import load_study
+    from pbdist.study.starter import find_study
 
-    spec = None if options.study is None else load_study(study_file(options.study))
-    targets = tuple(dict.fromkeys([*(spec.targets if spec else ()), *(one for one, _ in options.targets(_REST))]))
+    spec = None if options.study is None else load_study(find_study(options.study))
+    targets = tuple(dict.fromkeys([*(spec.targets if spec else ()), *(one for one, _ in options.targets())]))
     return store_report(options.store, targets=targets, study_file=spec, verify=options.verify or 0, progress=_step)
 
 
@@ -98,26 +89,22 @@ def _of_system(options: Options) -> "Document":
     systems = load_systems(file)
     if own and len(systems) > 1:
         names = ", ".join(one.name for one in systems)
-        more = f"choose one, and give --systems {options.system}"
-        refuse("--system", f"expected a file of one system, got {names}: {more}")
+        refuse("--system", f"expected one of {names}, and --systems {options.system}, got a file of several")
     system = systems[0] if own else find_system(systems, options.system)
-    own_targets = tuple(SystemTarget(**vars(one), origin="asked for") for one, _ in options.targets(_REST))
+    targets = tuple(SystemTarget(**vars(one), origin="asked for") for one, _ in options.targets()) or system.targets
     settings = options.given("tolerance")
-    return system_report(
-        system, own_targets or system.targets, store=options.size_store, file=file, progress=_step, **settings
-    )
+    return system_report(system, targets, store=options.size_store, file=file, progress=_step, **settings)
 
 
 @command(
     "explore",
     STORE,
-    Option("--port P", "the port to serve at (default: a free one)", Number(0, 65535, whole=True), default=0),
-    Option("--host H", "the address to serve at (default: 127.0.0.1, this machine)", default="127.0.0.1"),
+    Option("--port P", "the port to serve at; 0: a free one", click.IntRange(0, 65535), default=0),
+    Option("--host H", "the address to serve at", default="127.0.0.1"),
     Option("--export FILE.html", "write one HTML file instead of serving", PATH),
     Option("--mechanism LABEL..", "with --export: only the mechanisms with these labels"),
     example="explore data/quickstart.zarr --export page.html",
-    exits=EXIT_CODES,
-    resumes=lambda options: options.export is None,
+    progress=False,
 )
 def explore(options: Options) -> int:
     """Show a store in a browser, or write it as one HTML file.
@@ -146,8 +133,7 @@ def explore(options: Options) -> int:
     if not is_loopback(options.host):
         reached = "can be reached from other machines, which can read this store without a password"
         warn(f"--host: {options.host} {reached}")
-    with in_good_order():
-        asyncio.run(serve(Served(options.store)))
+    asyncio.run(serve(Served(options.store)))
     return 0
 
 

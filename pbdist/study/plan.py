@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from pbdist import tables
 from pbdist.arguments import DEFAULT_BUCKETS, DEFAULT_TOLERANCE
 from pbdist.enclosures import Fineness, enclosed_counts
 from pbdist.errors import PbdistError
 from pbdist.mechanisms import Pair, RandomAllocation, factor_counts
-from pbdist.notebook import html_of_fields
 from pbdist.pld.cost import Cost, table_cost
 from pbdist.pld.question import Question
 from pbdist.study.columns import Block, Cell, CellTable, Column, fields_of
 from pbdist.study.spec import StudySpec
+from pbdist.tables import Printed, Sheet
 from pbdist.types import FloatArray, IntArray
 
 #: Classes of similar cells, at most; sizes are halved no more than so often to get there.
@@ -242,8 +243,8 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A study cut into batches, and what it is projected to take."""
+class Plan(Printed):
+    """A study cut into batches, and what it is projected to take; it prints as `pbdist plan` does."""
 
     #: The study.
     study: StudySpec
@@ -273,16 +274,38 @@ class Plan:
             for index in np.argsort(-seconds, kind="stable").tolist()
         ]
 
-    def _repr_html_(self) -> str:
-        """Return what the study will take as a small table, for notebooks."""
-        fields = {
-            **self.study.summary(),
-            "batches": f"{self.batch_seconds.size:,} of up to {self.cells_per_batch:,} cells",
-            "time": f"about {duration(self.seconds)} on one core",
-            "memory": f"up to {size(self.worker_bytes)} a worker",
-            "store": f"up to {size(self.store_bytes)}",
+    @property
+    def points(self) -> int:
+        """The number of points (cell, direction, r, ε)."""
+        return 2 * len(self.study.cells) * len(self.study.compositions) * len(self.study.epsilon)
+
+    @property
+    def added_points(self) -> int:
+        """How many of them targets off the grids add, since every r is computed with every ε."""
+        study = self.study
+        rounds, losses = len(study.compositions), len(study.epsilon)
+        own = (rounds - len(study.target_compositions)) * (losses - len(study.target_epsilon))
+        return 2 * len(study.cells) * (rounds * losses - own)
+
+    @property
+    def sheet(self) -> Sheet:
+        """What the study computes and will take, as `pbdist plan` prints it."""
+        study, seconds = self.study, self.batch_seconds
+        rows = {
+            **study.summary(),
+            "points, both directions": f"{self.points:,}",
+            **({"points that targets off the grids add": f"{self.added_points:,}"} if self.added_points else {}),
+            "batches": f"{seconds.size:,}, cells in each: {self.cells_per_batch:,}",
+            "projected time of a batch, one core": f"{seconds.min():.3g} to {seconds.max():.3g} s",
+            "projected time of the study, one core": duration(self.seconds),
+            "projected peak memory of a worker": size(self.worker_bytes),
+            "projected size of the store, at most": size(self.store_bytes),
+            "bucket states": "saved" if study.keep_states else "not saved",
+            "study digest": study.digest[:16],
         }
-        return html_of_fields(f"Plan of the study {self.study.name}", fields)
+        columns = tables.Column("what", "what", number=False), tables.Column("how_much", "how much")
+        caption = f"{study.name}: {study.description}" if study.description else study.name
+        return Sheet(columns, tuple(rows.items()), (caption,))
 
 
 def plan_study(study: StudySpec, cells_per_batch: int | None = None) -> Plan:

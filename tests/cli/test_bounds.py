@@ -29,9 +29,11 @@ def test_json_is_what_the_function_returns(capsys: pytest.CaptureFixture[str]) -
     found = json.loads(out)
     assert {**found, "answers": []} == {
         "mechanism": "SubsampledGaussian",
-        "parameters": {"scale": 1.1, "rate": 0.01},
+        "noise": "Gaussian",
+        "scale": 1.1,
+        "sensitivity": 1.0,
+        "rate": 0.01,
         "adjacency": "add-or-remove",
-        "tolerance": 1e-3,
         "answers": [],
     }
     table = pbdist.epsilon_bounds(STEP, compositions=[1000, 10000], delta=[1e-5, 1e-6])
@@ -145,15 +147,14 @@ def test_no_epsilon_is_no_number(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_help_names_every_mechanism_and_parameter(capsys: pytest.CaptureFixture[str]) -> None:
-    from pbdist.cli.families import family_parameters
+    from pbdist.cli.families import mechanism_options
     from pbdist.study.entries import study_kinds
 
     assert main(["delta", "--help"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert [kind for kind in study_kinds() if kind not in out] == []
-    own = {"epsilon": "pair-epsilon", "delta": "pair-delta"}
-    names = [own.get(name, name).replace("_", "-") for name in family_parameters()]
-    assert [name for name in names if f"--{name} " not in out] == []
+    options = mechanism_options("--family KIND", "the mechanism", study_kinds())
+    assert [name for one in options for name in one.opts if f"{name} " not in out] == []
 
 
 def test_bounds_that_no_tolerance_brings_closer_say_so(capsys: pytest.CaptureFixture[str]) -> None:
@@ -176,9 +177,10 @@ def test_bounds_that_no_tolerance_brings_closer_say_so(capsys: pytest.CaptureFix
 
 
 def test_parameters_are_numbers_for_other_programs(capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["delta", "--family", "Histogram", "--p", "0.25", "75e-2", "--q", "0.5", "0.5", "--compositions", "1"]
-    assert main([*given, "--epsilon", "0.1", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["parameters"] == {"p": [0.25, 0.75], "q": [0.5, 0.5]}
     one = ["delta", "--family", "Laplace", "--scale", "3", "--compositions", "1", "--epsilon", "0.1", "--format", "csv"]
     assert main(one) == 0
-    assert capsys.readouterr().out.splitlines()[1].startswith('"Laplace",3,1,0.1,')
+    assert (
+        capsys.readouterr()
+        .out.splitlines()[1]
+        .startswith('"Laplace","Laplace",3.0,1.0,"Laplace(scale=3, sensitivity=1)",1,0.1,')
+    )

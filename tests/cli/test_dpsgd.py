@@ -124,9 +124,12 @@ def test_epsilon_over_epochs_is_drawn(capsys: pytest.CaptureFixture[str], tmp_pa
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ("--phase epochs", "--phase: expected NAME=NUMBER once each, with commas, as in epochs=10,"),
-        ("--phase epochs=1,epochs=2", "--phase: expected NAME=NUMBER once each"),
-        ("--phase epochs=x", "--phase: expected NAME=NUMBER once each"),
+        (
+            "--phase epochs",
+            "Invalid value for '--phase': expected NAME=NUMBER once each, with commas, as in epochs=10,",
+        ),
+        ("--phase epochs=1,epochs=2", "Invalid value for '--phase': expected NAME=NUMBER once each"),
+        ("--phase epochs=x", "Invalid value for '--phase': expected NAME=NUMBER once each"),
         (
             "--phase epochs=1 epoch=2",
             "phases[1]: expected the keys epochs, steps, batch, sample_rate, noise_multiplier",

@@ -93,4 +93,4 @@ def test_a_system_of_ones_own_is_a_file(tmp_path, capsys):
     two = MINE + MINE.partition("systems:\n")[2].replace("mine", "other")
     path.write_text(two, encoding="utf-8")
     assert report("--system", path, "-o", tmp_path / "page.html") == 2
-    assert "--system: expected a file of one system, got mine, other" in capsys.readouterr().err
+    assert "--system: expected one of mine, other" in capsys.readouterr().err

@@ -104,7 +104,7 @@ def test_a_goal_that_no_noise_meets_is_a_row_that_says_so(capsys: pytest.Capture
     assert (float(first["scale"]) > 0.1, first["problem"]) == (True, "")
     assert second["scale"] == second["delta_upper"] == ""
     assert second["problem"]
-    assert err.startswith("pbdist: error: size: no answer for one target: ")
+    assert err.startswith("pbdist: error: size: no answer in 1 of 2 cases: ")
     assert second["problem"] in err
     _, out, _ = _called(capsys, *goals, "1e-5", "0.9", "--json")
     assert json.loads(out)[1] == {"compositions": 1, "epsilon": 1.0, "delta": 0.9, "problem": second["problem"]}
@@ -153,7 +153,7 @@ def test_a_group_is_sized(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_families_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     goal = ("--compositions", "2", "--epsilon", "1", "--delta", "1e-3", "--tolerance", "0.1")
-    code, out, err = _called(capsys, "--family", "Gaussian, Laplace,KaryRandomizedResponse", *goal)
+    code, out, err = _called(capsys, "--family", "Gaussian", "Laplace", "KaryRandomizedResponse", *goal)
     assert (code, err) == (0, "")
     assert out == f"{pbdist.size_families('Gaussian,Laplace,KaryRandomizedResponse', **GOALS, tolerance=0.1)}\n"
     assert "KaryRandomizedResponse: needs k" in out
@@ -173,10 +173,10 @@ GOALS = {"compositions": 2, "epsilon": 1.0, "delta": 1e-3}
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("--family", "Gaussian,Laplas"), "did you mean Laplace"),
+        (("--family", "Gaussian", "Laplas"), "did you mean Laplace"),
         (("--family", "all", "--store", "x.zarr"), "--store: cannot be combined with several families"),
         (("--family", "Gaussian", "--message-bytes", "3"), "--message-bytes: applies to several families only"),
-        (("--family", "Gaussian,Laplace", "--rate", "0.1"), "rate: is no parameter of any of the families"),
+        (("--family", "Gaussian", "Laplace", "--rate", "0.1"), "rate: is no parameter of any of the families"),
     ],
 )
 def test_wrong_comparisons_are_refused(
@@ -189,7 +189,7 @@ def test_wrong_comparisons_are_refused(
 
 def test_no_family_at_all_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     goal = ("--compositions", "2", "--epsilon", "1", "--delta", "1e-3")
-    code, out, err = _called(capsys, "--family", "SubsampledGaussian,KaryRandomizedResponse", *goal)
+    code, out, err = _called(capsys, "--family", "SubsampledGaussian", "KaryRandomizedResponse", *goal)
     assert code == 1
     assert "needs k" in out
-    assert "no family has an answer" in err
+    assert "no answer in 2 of 2 cases" in err

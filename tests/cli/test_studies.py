@@ -37,12 +37,6 @@ def test_all_studies_are_listed(
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.usefixtures("folder")
-def test_one_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["studies", "--show", "quickstart"]) == 0
-    assert capsys.readouterr().out == shipped_study("quickstart").read_text(encoding="utf-8")
-
-
 def test_a_name_is_planned_and_a_file_in_the_way_wins(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "quickstart"]) == 0
     out, err = capsys.readouterr()
@@ -52,7 +46,7 @@ def test_a_name_is_planned_and_a_file_in_the_way_wins(folder: Path, capsys: pyte
     assert main(["plan", "quickstart"]) == 0
     out, err = capsys.readouterr()
     assert "tiny" in out
-    assert err == "pbdist: the file quickstart in this folder is taken, not the study that comes with pbdist\n"
+    assert err == ""
 
 
 def test_the_plan_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,10 +88,10 @@ def test_the_plan_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 def test_a_plan_projects_the_time_on_some_workers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(write_study(folder))
-    for options, row in (([], "1 worker"), (["--workers", "4"], "4 workers")):
+    for options, row in (([], "of the study, one core"), (["--workers", "4"], "on 4 workers:")):
         assert main(["plan", path, *options]) == 0
-        assert f"projected time of the study, {row}" in capsys.readouterr().out
+        assert f"projected time {row}" in capsys.readouterr().out
     assert main(["plan", path, "--workers", "4", "--store", str(folder / "s.zarr")]) == 0
-    assert "on 4 workers and up to" in " ".join(capsys.readouterr().out.split())
+    assert "s.zarr: 144 points would be added" in capsys.readouterr().out
     assert main(["plan", path, "--workers", "0"]) == 2
-    assert "--workers: expected a whole number from 1 to 4,096, got 0" in capsys.readouterr().err
+    assert "'--workers': 0 is not in the range 1<=x<=4096" in capsys.readouterr().err

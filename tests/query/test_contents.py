@@ -158,4 +158,4 @@ def test_what_queries_have_added_is_listed(store_copy: Finished) -> None:
 def test_what_is_for_questions_is_refused(option: str, tiny_store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["query", str(tiny_store), option]) == 2
     name = option.partition("=")[0]
-    assert capsys.readouterr().err.startswith(f"pbdist: error: {name}: needs a question")
+    assert capsys.readouterr().err.startswith(f"pbdist: error: {name}: needs two of --compositions")

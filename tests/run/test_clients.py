@@ -568,12 +568,6 @@ def test_a_machine_on_which_no_workers_can_start(namespace: str, before: str, wo
 
 
 @pytest.mark.slow
-def test_too_little_address_space(tmp_path: Path) -> None:
-    line = refusal(write_study(tmp_path, LIGHT), "ulimit -v 153600")
-    assert line.startswith("pbdist: error: memory: this process may use 150 MiB of addresses, and a run needs 1024 MiB")
-
-
-@pytest.mark.slow
 def test_the_usual_port_of_the_dashboard_is_in_use() -> None:
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

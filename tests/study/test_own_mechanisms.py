@@ -108,7 +108,7 @@ def test_it_has_a_study_to_begin_with_and_options(
     assert "  # An answer is blurred.\n  - kind: Blurred\n    width: [30, 60] # the width of the blur\n" in text
     assert "unit: small # the unit of the width: small, large" in text
     assert "--mechanism Blurred --width 60 " in text
-    assert pairs_of_family("Blurred", {"width": ["2"], "unit": ["large"]})[0].pair == kind(2.0, "large")
+    assert pairs_of_family("Blurred", {"width": 2, "unit": "large"})[0] == kind(2.0, "large")
     asked = ["delta", "--family", "Blurred", "--width", "2", "--compositions", "1", "--epsilon", "0.1", "--json"]
     assert main(asked) == 0
     assert "delta_upper" in capsys.readouterr().out
