@@ -416,36 +416,6 @@ def parameters(privacy: Statement, metric: Metric | None = None) -> tuple[Amount
     return distance.factor, delta.delta
 
 
-def parallel(epsilons: Sequence[Amount], subsets: Sequence[Collection[Any]]) -> Amount:
-    """Return the unbounded ε of mechanisms that read the records in disjoint subsets of the universe (Theorem II.8).
-
-    Parameters
-    ----------
-    epsilons : sequence of int, Fraction or float
-        Mechanism i is unbounded ε_i-DP for multisets of records, all or those in its subset.
-    subsets : sequence of collections
-        𝒳_i: mechanism i reads the records of D that lie in it. They need not make up the universe.
-
-    Returns
-    -------
-    int, Fraction or float
-        max ε_i, for unbounded neighbours. For bounded neighbours it is false (Example II.9).
-    """
-    amounts = checked_amounts(epsilons, "epsilons")
-    blocks = [frozenset(subset) for subset in subsets]
-    if len(blocks) != len(amounts):
-        raise InvalidInputError(f"Theorem II.8: expected one subset for each ε, got {len(blocks)} for {len(amounts)}")
-    seen: set[Any] = set()
-    for i, block in enumerate(blocks):
-        if seen & block:
-            raise InvalidInputError(
-                f"Theorem II.8: expected disjoint subsets, got {shown(min(seen & block, key=repr))} in subset {i} and"
-                " in an earlier one: Theorem IV.1 adds up what one record reaches"
-            )
-        seen |= block
-    return max(amounts)
-
-
 def _refusal(theorem: str, text: str) -> InvalidInputError:
     return InvalidInputError(f"{theorem}: {text}")
 

@@ -16,7 +16,6 @@ from pbdist.granularity.rules import (
     CONCENTRATED,
     GAUSSIAN,
     PURE,
-    parallel,
     parameters,
 )
 from pbdist.granularity.spaces import (
@@ -324,14 +323,6 @@ def test_group_rules_need_a_canonical_metric() -> None:
             PURE.privacy(METRIC, bad)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="expected a probability"):
         APPROXIMATE.privacy(METRIC, 1, 2)
-
-
-def test_theorem_ii_8() -> None:
-    assert parallel([0.5, 1, 0.25], ["ab", "c", "d"]) == 1
-    with pytest.raises(InvalidInputError, match=r"II\.8: expected disjoint subsets, got 'b' in subset 1"):
-        parallel([0.5, 1], ["ab", "bc"])
-    with pytest.raises(InvalidInputError, match="one subset for each"):
-        parallel([0.5, 1], ["ab"])
 
 
 def test_a_rule_without_a_theorem_is_refused() -> None:
