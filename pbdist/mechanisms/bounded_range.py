@@ -3,6 +3,8 @@
 import math
 from fractions import Fraction
 from functools import cached_property
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +21,17 @@ from pbdist.mechanisms.declaration import (
     times_above,
 )
 from pbdist.mechanisms.finite import ERROR_OF_EXP, ApproximateDP, RandomizedResponse
-from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses
+from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds
 from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
 from pbdist.types import Direction, FloatArray
+
+#: Beyond the largest η the rarest losses would be next to float64's smallest numbers.
+_SMALLEST_ETA, _LARGEST_ETA = 1e-30, 500.0
+
+
+def _of_laplace(name: str) -> Any:
+    """Return a member of the Laplace noise that stands for `MetricDP`."""
+    return property(attrgetter(f"_laplace.{name}"))
 
 
 @mechanism
@@ -59,6 +69,11 @@ class MetricDP(ElementaryPair):
     )
 
     symmetric = True
+    #: Those of the Laplace noise.
+    loss_bound = _of_laplace("loss_bound")
+    log_moment_above = _of_laplace("log_moment_above")
+    log_tail_moment = _of_laplace("log_tail_moment")
+    scaled_loss_masses = _of_laplace("scaled_loss_masses")
 
     epsilon: float = parameter(positive, "the ε of the whole path", unit="nats", example=[0.01, 0.1])
 
@@ -76,28 +91,9 @@ class MetricDP(ElementaryPair):
         """So many paths, one after the other."""
         return MetricDP(times_above(self.epsilon, times))
 
-    def loss_bound(self, direction: Direction) -> float | None:
-        """ε."""
-        return self._laplace.loss_bound(direction)
-
-    def log_moment_above(self, tilt: float) -> float | None:
-        """That of the Laplace noise."""
-        return self._laplace.log_moment_above(tilt)
-
-    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:
-        """That of the Laplace noise."""
-        return self._laplace.log_tail_moment(tilt, loss, direction)
-
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """Masses of the Laplace noise."""
         return self._laplace.loss_masses(edges)
-
-    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
-        return self._laplace.scaled_loss_masses(edges)
-
-
-#: Beyond the largest η the rarest losses would be next to float64's smallest numbers.
-_SMALLEST_ETA, _LARGEST_ETA = 1e-30, 500.0
 
 
 @mechanism

@@ -1,7 +1,7 @@
 """Mechanisms made of others: products, reversed pairs, the worst of several, and enclosures by finite pairs."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -171,8 +171,18 @@ def _checked_pair(owner: str, name: str, value: Any) -> ElementaryPair:
 
 
 def _of_pair(name: str) -> Any:
-    """Return a property that a reversed pair shares with its pair."""
+    """Return a member that a reversed pair shares with its pair."""
     return property(attrgetter(f"pair.{name}"))
+
+
+def _in_other_direction(method: Callable[..., Any]) -> Any:
+    """Return a method of the pair, of which the last argument is a direction, for the opposite one."""
+
+    def reversed_method(self: "Reversed", *arguments: Any) -> Any:
+        *others, direction = arguments
+        return getattr(self.pair, method.__name__)(*others, direction.opposite)
+
+    return reversed_method
 
 
 _ELEMENTARY = Domain(_checked_pair, Form.MECHANISM)
@@ -212,6 +222,14 @@ class Reversed(ElementaryPair):
     outcomes = _of_pair("outcomes")
     enclosed = _of_pair("enclosed")
     participation = _of_pair("participation")
+    #: It is the same in both directions.
+    renyi_divergence = _of_pair("renyi_divergence")
+    facing = _in_other_direction(ElementaryPair.facing)
+    loss_bound = _in_other_direction(ElementaryPair.loss_bound)
+    always_reveals = _in_other_direction(ElementaryPair.always_reveals)
+    log_faint_moment = _in_other_direction(ElementaryPair.log_faint_moment)
+    log_tail_moment = _in_other_direction(ElementaryPair.log_tail_moment)
+    directed_loss_masses = _in_other_direction(ElementaryPair.directed_loss_masses)
 
     @property
     def order(self) -> NoiseOrder | None:
@@ -220,10 +238,6 @@ class Reversed(ElementaryPair):
             return self.pair.pair.order
         order = self.pair.order
         return order if order is None or self.pair.symmetric else NoiseOrder(("Reversed", order.family), order.amounts)
-
-    def facing(self, direction: Direction) -> tuple[ElementaryPair, Direction]:
-        """Return that pair, and the direction exchanged as often as it is reversed."""
-        return self.pair.facing(direction.opposite)
 
     @property
     def removal(self) -> Direction | None:
@@ -252,22 +266,6 @@ class Reversed(ElementaryPair):
         dominating = self.pair.dominating
         return self if dominating is self.pair else Reversed(dominating)
 
-    def loss_bound(self, direction: Direction) -> float | None:
-        """That of the pair in the other direction."""
-        return self.pair.loss_bound(direction.opposite)
-
-    def renyi_divergence(self, alpha: float) -> tuple[float, float] | None:
-        """That of the pair: it is the same in both directions."""
-        return self.pair.renyi_divergence(alpha)
-
-    def always_reveals(self, direction: Direction) -> bool:
-        """Whether the pair does in the other direction."""
-        return self.pair.always_reveals(direction.opposite)
-
-    def log_faint_moment(self, tilt: float, direction: Direction) -> float:
-        """That of the pair in the other direction."""
-        return self.pair.log_faint_moment(tilt, direction.opposite)
-
     @property
     def cost_stand_in(self) -> ElementaryPair:
         """That of the pair, reversed."""
@@ -291,10 +289,6 @@ class Reversed(ElementaryPair):
         """Masses of (B, A)."""
         return self.pair.directed_loss_masses(edges, Direction.B_TO_A)
 
-    def directed_loss_masses(self, edges: FloatArray, direction: Direction) -> LossMasses:
-        """Masses of the pair in the other direction."""
-        return self.pair.directed_loss_masses(edges, direction.opposite)
-
     def scaled_loss_masses(self, edges: FloatArray, direction: Direction = Direction.A_TO_B) -> ScaledLossMasses:
         """Masses of the pair in the other direction."""
         return self.pair.scaled_loss_masses(edges, direction.opposite)
@@ -302,10 +296,6 @@ class Reversed(ElementaryPair):
     def keeps_order(self, edges: FloatArray) -> bool:
         """Whether the pair does for the negated edges."""
         return self.pair.keeps_order(np.ascontiguousarray(-edges[::-1]))
-
-    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:
-        """That of the pair in the other direction."""
-        return self.pair.log_tail_moment(tilt, loss, direction.opposite)
 
 
 class Alternatives(Pair):
