@@ -20,13 +20,15 @@ from pbdist.mechanisms.declaration import (
     positive,
     times_above,
 )
-from pbdist.mechanisms.finite import ERROR_OF_EXP, ApproximateDP, RandomizedResponse
+from pbdist.mechanisms.finite import ApproximateDP, RandomizedResponse
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds
 from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
 from pbdist.types import Direction, FloatArray
 
 #: Beyond the largest η the rarest losses would be next to float64's smallest numbers.
 _SMALLEST_ETA, _LARGEST_ETA = 1e-30, 500.0
+#: `math.exp` is off by less than this, relatively.
+_ERROR_OF_EXP = Fraction(8, 2**53)
 
 
 def _of_laplace(name: str) -> Any:
@@ -256,7 +258,7 @@ def permute_and_flip(epsilon: float) -> WorstOf:
     50.11
     """
     loss = checked_between("permute_and_flip", "epsilon", epsilon, low=_SMALLEST_ETA, high=_LARGEST_ETA)
-    exact = 1 - Fraction(math.exp(-0.5 * loss)) * (1 + ERROR_OF_EXP) / 2
+    exact = 1 - Fraction(math.exp(-0.5 * loss)) * (1 + _ERROR_OF_EXP) / 2
     truth = float(exact)
     # A rounded p is attained by noise besides: at least 1/2, and at most the true one.
     truth = max(truth if Fraction(truth) <= exact else math.nextafter(truth, 0.0), 0.5)

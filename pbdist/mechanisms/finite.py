@@ -16,9 +16,6 @@ from pbdist.mechanisms.declaration import (
     Domain,
     Form,
     between,
-    checked_between,
-    checked_integer,
-    checked_probability,
     mechanism,
     parameter,
     probability,
@@ -414,10 +411,6 @@ def _upper_total(excess: Fraction) -> float:
 
 #: Up to here every number of answers is a float64.
 _MAX_ANSWERS = 2**53
-#: Nearer to 1, the complement of a probability has fewer than 7 digits.
-_RAREST_LIE = 1e-9
-#: `math.exp` is off by less than this, relatively.
-ERROR_OF_EXP = Fraction(8, 2**53)
 
 
 @mechanism
@@ -431,9 +424,9 @@ class KaryRandomizedResponse(ElementaryPair):
     Examples
     --------
     >>> from pbdist import KaryRandomizedResponse, privacy_bounds
-    >>> answer = KaryRandomizedResponse.from_epsilon(1.0, k=4)
-    >>> round(answer.p, 4), round(answer.largest_loss, 4)
-    (0.4754, 1.0)
+    >>> answer = KaryRandomizedResponse(p=0.4754, k=4)
+    >>> round(privacy_bounds(answer, compositions=1, epsilon=0.0).delta_upper.item(), 4)  # p - (1 - p) / 3
+    0.3005
     """
 
     aliases = ("krr", "k-rr", "grr", "generalizedrandomizedresponse")
@@ -468,50 +461,6 @@ class KaryRandomizedResponse(ElementaryPair):
     def noise_amount(cls, form: Mapping[str, Any]) -> tuple[float, str]:
         """Return the probability of a lie; of a truth that is rarer than each lie that of the mechanism as noisy."""
         return min(1.0 - form["p"], form["p"] * (form["k"] - 1.0)), "probability of a lie"
-
-    @classmethod
-    def from_epsilon(cls, epsilon: float, k: int) -> "KaryRandomizedResponse":
-        """Return the pair of p = e^ε / (e^ε + k - 1), rounded up, so that it dominates the one with exactly that p.
-
-        Parameters
-        ----------
-        epsilon : float
-            ε >= 0 of one answer, nats.
-        k : int
-            How many answers there are.
-
-        Raises
-        ------
-        InvalidInputError
-            If ε is below 0, or so large that a lie is rarer than 1e-9: give p itself then.
-        """
-        answers = checked_integer("KaryRandomizedResponse", "k", k, minimum=2, maximum=_MAX_ANSWERS)
-        loss = checked_between("KaryRandomizedResponse", "epsilon", epsilon, low=0.0, high=700.0)
-        odds = Fraction(math.exp(loss)) * (1 + ERROR_OF_EXP) if loss else Fraction(1)
-        return cls(_rounded_up("epsilon", epsilon, odds / (odds + answers - 1)), answers)
-
-    @classmethod
-    def from_noise(cls, noise: float, k: int) -> "KaryRandomizedResponse":
-        """Return the pair of an answer that is drawn at random, from all k, with probability `noise`.
-
-        That is dp-accounting's form: p = 1 - noise (k - 1) / k, rounded up, so that the pair dominates the one with
-        exactly that p.
-
-        Parameters
-        ----------
-        noise : float
-            Probability, in [0, 1], with which the truth is replaced by a uniform answer, which may be the truth.
-        k : int
-            How many answers there are.
-
-        Raises
-        ------
-        InvalidInputError
-            If `noise` is no probability, or so small that a lie is rarer than 1e-9: give p itself then.
-        """
-        answers = checked_integer("KaryRandomizedResponse", "k", k, minimum=2, maximum=_MAX_ANSWERS)
-        share = Fraction(checked_probability("KaryRandomizedResponse", "noise", noise))
-        return cls(_rounded_up("noise", noise, 1 - share * (answers - 1) / answers), answers)
 
     @property
     def order(self) -> NoiseOrder | None:
@@ -585,14 +534,3 @@ class KaryRandomizedResponse(ElementaryPair):
         """
         parts = (float(np.log(self.p)), -float(np.log1p(-self.p)), float(np.log(self.k - 1.0)))
         return parts[0] + parts[1] + parts[2], 12.0 * UNIT_ROUNDOFF * (1.0 + sum(map(abs, parts)))
-
-
-def _rounded_up(field: str, given: Any, exact: Fraction) -> float:
-    """Return the least float64 that is at least a probability, or refuse one whose complement it would not tell."""
-    if exact < 1 and 1 - exact < _RAREST_LIE:
-        raise InvalidInputError(
-            f"KaryRandomizedResponse.{field}: expected lies of a probability of {_RAREST_LIE:g} or more,"
-            f" got {shown(given)}: give p"
-        )
-    value = float(exact)
-    return value if Fraction(value) >= exact else math.nextafter(value, math.inf)

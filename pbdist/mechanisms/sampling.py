@@ -1289,15 +1289,7 @@ class RandomAllocation(ElementaryPair):
     adjacency = Adjacency.ADD_OR_REMOVE
     enclosed = True
 
-    scale: float = parameter(
-        positive,
-        "the standard deviation of the noise of a step",
-        unit="counts",
-        aliases=SPREADS,
-        hint="scale is the standard deviation of the noise of a step: the noise multiplier times the sensitivity",
-        example=[0.8, 1.0, 2.0],
-        sized=True,
-    )
+    scale: float = gaussian_scale([0.8, 1.0, 2.0])
     steps: int = parameter(
         whole(1, _MAX_EPOCH), "the number of steps of a round, in one of which a record is used", example=100
     )

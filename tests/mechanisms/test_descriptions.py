@@ -160,18 +160,6 @@ TOLD = [
     (lambda: KaryRandomizedResponse(1.5, 3), "KaryRandomizedResponse.p: expected a probability in [0, 1], got 1.5"),
     (lambda: KaryRandomizedResponse(0.5, 1), f"{_ANSWERS}, got 1"),
     (lambda: KaryRandomizedResponse(0.5, 2.5), f"{_ANSWERS}, got 2.5"),
-    (
-        lambda: KaryRandomizedResponse.from_epsilon(-0.1, 3),
-        "KaryRandomizedResponse.epsilon: expected a number from 0 to 700, got -0.1",
-    ),
-    (
-        lambda: KaryRandomizedResponse.from_epsilon(40.0, 3),
-        "KaryRandomizedResponse.epsilon: expected lies of a probability of 1e-09 or more, got 40.0: give p",
-    ),
-    (
-        lambda: KaryRandomizedResponse.from_noise(1.1, 3),
-        "KaryRandomizedResponse.noise: expected a probability in [0, 1], got 1.1",
-    ),
     (lambda: Staircase(0.0), "Staircase.epsilon: expected a number from 1e-30 to 500, got 0.0"),
     (lambda: Staircase(501), "Staircase.epsilon: expected a number from 1e-30 to 500, got 501"),
     (lambda: Staircase("1"), "Staircase.epsilon: expected a number, got '1'"),
