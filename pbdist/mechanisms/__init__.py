@@ -33,7 +33,6 @@ from pbdist.mechanisms.finite import ApproximateDP, Histogram, KaryRandomizedRes
 from pbdist.mechanisms.histogram_files import HistogramFiles, load_histograms
 from pbdist.mechanisms.masses import (
     BEYOND,
-    SMALLEST_MASS,
     UNIT_ROUNDOFF,
     LossMasses,
     MassBounds,
@@ -54,23 +53,20 @@ from pbdist.mechanisms.pair import (
 )
 from pbdist.mechanisms.sampling import (
     FixedBatchGaussian,
-    FixedBatchUpper,
     GaussianMixture,
     RandomAllocation,
     SubsampledGaussian,
     SubsampledGaussianGroup,
     SubsampledLaplace,
     TruncatedPoissonGaussian,
-    TruncatedPoissonUpper,
 )
 from pbdist.suggestions import did_you_mean
-from pbdist.types import Adjacency, JsonValue, checked_adjacency, common_adjacency, joined, stated
+from pbdist.types import Adjacency, JsonValue, checked_adjacency, common_adjacency, stated
 
 __all__ = [
     "BEYOND",
     "MECHANISMS",
     "READINGS",
-    "SMALLEST_MASS",
     "UNIT_ROUNDOFF",
     "AdditiveNoise",
     "Adjacency",
@@ -84,7 +80,6 @@ __all__ = [
     "Enclosure",
     "FinitePair",
     "FixedBatchGaussian",
-    "FixedBatchUpper",
     "Form",
     "Gaussian",
     "GaussianMixture",
@@ -111,7 +106,6 @@ __all__ = [
     "SubsampledGaussianGroup",
     "SubsampledLaplace",
     "TruncatedPoissonGaussian",
-    "TruncatedPoissonUpper",
     "WorstOf",
     "adjacency_together",
     "all_parameters",
@@ -123,7 +117,6 @@ __all__ = [
     "described",
     "exponential_mechanism",
     "factor_counts",
-    "joined",
     "load_histograms",
     "masses_of_outcomes",
     "mechanism",

@@ -15,7 +15,6 @@ from pbdist.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     FixedBatchGaussian,
-    FixedBatchUpper,
     Gaussian,
     GaussianMixture,
     Histogram,
@@ -34,7 +33,6 @@ from pbdist.mechanisms import (
     SubsampledGaussianGroup,
     SubsampledLaplace,
     TruncatedPoissonGaussian,
-    TruncatedPoissonUpper,
     WorstOf,
     declaration,
     mechanism,
@@ -44,6 +42,7 @@ from pbdist.mechanisms import (
     positive,
 )
 from pbdist.mechanisms.columns import columns_of_kind, known_columns
+from pbdist.mechanisms.sampling import FixedBatchUpper, TruncatedPoissonUpper
 from pbdist.store.skeleton import array_files
 from pbdist.study import Cell, load_study
 from pbdist.study.columns import cell_columns, column_names
