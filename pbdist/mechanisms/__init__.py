@@ -53,12 +53,14 @@ from pbdist.mechanisms.pair import (
 )
 from pbdist.mechanisms.sampling import (
     FixedBatchGaussian,
+    FixedBatchUpper,
     GaussianMixture,
     RandomAllocation,
     SubsampledGaussian,
     SubsampledGaussianGroup,
     SubsampledLaplace,
     TruncatedPoissonGaussian,
+    TruncatedPoissonUpper,
 )
 from pbdist.suggestions import did_you_mean
 from pbdist.types import Adjacency, JsonValue, checked_adjacency, common_adjacency, stated
@@ -80,6 +82,7 @@ __all__ = [
     "Enclosure",
     "FinitePair",
     "FixedBatchGaussian",
+    "FixedBatchUpper",
     "Form",
     "Gaussian",
     "GaussianMixture",
@@ -106,6 +109,7 @@ __all__ = [
     "SubsampledGaussianGroup",
     "SubsampledLaplace",
     "TruncatedPoissonGaussian",
+    "TruncatedPoissonUpper",
     "WorstOf",
     "adjacency_together",
     "all_parameters",

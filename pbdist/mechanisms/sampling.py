@@ -52,8 +52,26 @@ from pbdist.types import Adjacency, BoolArray, Direction, FloatArray
 _UNSEEN = -40.0
 
 
+class _Sampled(ScaledPair):
+    """A pair of noise on a sample in which a record is with the rate."""
+
+    scale: float
+    rate: float
+    sensitivity: float
+
+    @property
+    def order(self) -> NoiseOrder | None:
+        """By scale / sensitivity and by the inverse of the sampling rate."""
+        return ordered(self, type(self), Fraction(self.scale) / Fraction(self.sensitivity), 1 / Fraction(self.rate))
+
+    @property
+    def participation(self) -> float:
+        """The sampling rate."""
+        return self.rate
+
+
 @mechanism
-class SubsampledGaussian(ScaledPair):
+class SubsampledGaussian(_Sampled):
     """Gaussian noise after Poisson sampling: A = (1-q) N(0, scale²) + q N(sensitivity, scale²), B = N(0, scale²).
 
     Abadi et al. 2016; Meiser & Mohammadi 2018, section 5.4. The direction "A||B" is the one in which the individual is
@@ -101,13 +119,6 @@ class SubsampledGaussian(ScaledPair):
             return None
         return (self.sensitivity / self.scale,), (math.log(self.rate),), math.log1p(-self.rate)
 
-    @property
-    def order(self) -> NoiseOrder | None:
-        """By scale / sensitivity and by the inverse of the sampling rate."""
-        return ordered(
-            self, SubsampledGaussian, Fraction(self.scale) / Fraction(self.sensitivity), 1 / Fraction(self.rate)
-        )
-
     def loss_picture(self, target: float, beyond: float = BEYOND) -> tuple[FloatArray, FloatArray] | None:
         """Losses at equally spaced V, with the density of V times the likelihood ratio; none for the steepest tilts."""
         if target >= 0.9 * self._deepest:
@@ -130,11 +141,6 @@ class SubsampledGaussian(ScaledPair):
     def loss_bound(self, direction: Direction) -> float | None:
         """Infinite where a record is removed, -ln(1 - q) where one is added."""
         return math.inf if direction is Direction.A_TO_B else rounded_up(self._deepest)
-
-    @property
-    def participation(self) -> float:
-        """The sampling rate."""
-        return self.rate
 
     @property
     def without_sampling(self) -> Gaussian:
@@ -893,7 +899,7 @@ class FixedBatchGaussian(TwoSided):
 
 
 @mechanism
-class FixedBatchUpper(ScaledPair):
+class FixedBatchUpper(_Sampled):
     """The pair that dominates Gaussian noise on a batch of a fixed size when one record is replaced.
 
     With N = N(0, scale²) and M = (1-rate) N + rate N(2 sensitivity, scale²), its outcomes are x above the sensitivity,
@@ -918,13 +924,6 @@ class FixedBatchUpper(ScaledPair):
         """Refuse a sensitivity of which twice as much is out of range, as replacing a record moves a sum by that."""
         checked_size(type(self).__name__, "sensitivity", 2.0 * self.sensitivity)
 
-    @property
-    def order(self) -> NoiseOrder | None:
-        """By scale / sensitivity and by the inverse of the sampling rate."""
-        return ordered(
-            self, FixedBatchUpper, Fraction(self.scale) / Fraction(self.sensitivity), 1 / Fraction(self.rate)
-        )
-
     @cached_property
     def _removed(self) -> SubsampledGaussian:
         """The pair (M, N(0, scale²))."""
@@ -933,11 +932,6 @@ class FixedBatchUpper(ScaledPair):
     def loss_bound(self, direction: Direction) -> float | None:  # noqa: ARG002
         """Infinite."""
         return math.inf
-
-    @property
-    def participation(self) -> float:
-        """The sampling rate."""
-        return self.rate
 
     @property
     def without_sampling(self) -> Gaussian:
@@ -1129,7 +1123,7 @@ _FAR = 1_000_000
 
 
 @mechanism
-class SubsampledLaplace(ScaledPair, BoundedPair):
+class SubsampledLaplace(_Sampled, BoundedPair):
     """Laplace noise after Poisson sampling: A = (1-q) Lap(0, scale) + q Lap(sensitivity, scale), B = Lap(0, scale).
 
     A numeric query is answered on a sample that contains each record with probability q, independently of all others.
@@ -1174,13 +1168,6 @@ class SubsampledLaplace(ScaledPair, BoundedPair):
     sensitivity: float = sensitivity_of("by how much one record moves the answer")
 
     @property
-    def order(self) -> NoiseOrder | None:
-        """By scale / sensitivity and by the inverse of the sampling rate."""
-        return ordered(
-            self, SubsampledLaplace, Fraction(self.scale) / Fraction(self.sensitivity), 1 / Fraction(self.rate)
-        )
-
-    @property
     def symmetric(self) -> bool:
         """Whether every record is in the sample."""
         return self.rate == 1.0
@@ -1195,11 +1182,6 @@ class SubsampledLaplace(ScaledPair, BoundedPair):
             # The loss of every record's noise is no smaller.
             found = size if sign * size > _FAR else min(size, sign * (1 - rate + rate * (sign * size).exp()).ln())
         return math.nextafter(float(found), math.inf)
-
-    @property
-    def participation(self) -> float:
-        """The sampling rate."""
-        return self.rate
 
     @cached_property
     def without_sampling(self) -> Laplace:

@@ -15,6 +15,7 @@ from pbdist.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     FixedBatchGaussian,
+    FixedBatchUpper,
     Gaussian,
     GaussianMixture,
     Histogram,
@@ -33,6 +34,7 @@ from pbdist.mechanisms import (
     SubsampledGaussianGroup,
     SubsampledLaplace,
     TruncatedPoissonGaussian,
+    TruncatedPoissonUpper,
     WorstOf,
     declaration,
     mechanism,
@@ -42,7 +44,6 @@ from pbdist.mechanisms import (
     positive,
 )
 from pbdist.mechanisms.columns import columns_of_kind, known_columns
-from pbdist.mechanisms.sampling import FixedBatchUpper, TruncatedPoissonUpper
 from pbdist.store.skeleton import array_files
 from pbdist.study import Cell, load_study
 from pbdist.study.columns import cell_columns, column_names
