@@ -36,7 +36,7 @@ nitpick_ignore = [
     ("py:class", "pbdist.granularity.rules.P"),
     ("py:class", "pbdist.granularity.rules._Known"),
     ("py:class", "pbdist.query.stored.Parts"),
-    ("py:class", "pbdist.mechanisms.integer_noise.WholeNoise"),
+    ("py:class", "pbdist.mechanisms.counts.WholeNoise"),
     ("py:class", "Axes"),
     ("py:class", "Figure"),
 ]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pbdist.errors import PbdistError
 from pbdist.mechanisms import Gaussian, Laplace, Pair
-from pbdist.mechanisms.noisy_count import SHIFT_INSIDE
+from pbdist.mechanisms.counts import SHIFT_INSIDE
 from pbdist.rounding import rounded_down, rounded_up
 from pbdist.sizing.families import CountNoise
 from pbdist.sizing.sized import SizedNoise

@@ -16,6 +16,8 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from pbdist.arguments import DEFAULT_FLOOR
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import (
@@ -276,10 +278,9 @@ def _points_of(pair: Pair) -> tuple[list[Point] | None, list[Point] | None]:
     # At slightly less than ln x, δ is at least that at x. Of what is next to nothing no points are needed.
     epsilon = [max(math.log(x) * (1.0 - 2.0**-50), 0.0) for x in ratios]
     table = bounds_table([(pair, 1)], compositions=1, epsilon=epsilon, strict=False)
-    there, back = (
-        [(Fraction(x), min(Fraction(1), Fraction(_worth_telling(float(d))))) for x, d in zip(ratios, row, strict=True)]
-        for row in table.delta_upper[:, 0]
-    )
+    # No smaller than the floor unless it is 0.
+    delta = np.where(table.delta_upper > 0.0, np.clip(table.delta_upper, DEFAULT_FLOOR, 1.0), 0.0)[:, 0]
+    there, back = ([(Fraction(x), Fraction(d)) for x, d in zip(ratios, row.tolist(), strict=True)] for row in delta)
     if min(there[-1][1], back[-1][1]) == 1:
         return None, None
     curves = []
@@ -287,11 +288,6 @@ def _points_of(pair: Pair) -> tuple[list[Point] | None, list[Point] | None]:
         below = [(1 / x, 1 - 1 / x + d / x) for x, d in _kept_ends(backwards)[1:]]
         curves.append(_thinned(_kept_ends(forwards) + below))
     return curves[0], curves[1]
-
-
-def _worth_telling(delta: float) -> float:
-    """Return an upper bound on δ, no smaller than the floor unless it is 0."""
-    return max(delta, DEFAULT_FLOOR) if delta > 0.0 else 0.0
 
 
 def _finite_masses(pair: Pair) -> tuple[list[Fraction], list[Fraction]] | None:

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.databases import (
@@ -248,7 +248,7 @@ class FreeLunch(Granularity):
 
 @dataclass(frozen=True)
 class GivenRelation(Granularity):
-    """A relation that is given as a function.
+    """A relation that is given as a function, such as "at most 1 apart" by a metric.
 
     Two are the same granularity if their names and functions are.
 
@@ -266,38 +266,9 @@ class GivenRelation(Granularity):
     def relation(self, first: Database, second: Database) -> bool:
         """Return whether they are different and neighbours."""
         there, back = bool(self.function(first, second)), bool(self.function(second, first))
-        _check_symmetric(self.name, there, back, first, second)
+        if there != back:
+            raise InvalidInputError(
+                f"{self.name}: expected a symmetric function, got {there} one way and {back} the other way for"
+                f" {shown(first)} and {shown(second)}"
+            )
         return there and bool(first != second)
-
-
-@dataclass(frozen=True)
-class GivenMetric(Granularity):
-    """A metric that is given as a function; neighbours are different databases at a distance of at most 1.
-
-    The canonical metric counts steps of at most 1, and so is never below the given one. To have privacy with the given
-    metric itself, such as a Euclidean distance, declare a `Metric` with the same function.
-
-    Parameters
-    ----------
-    name : str
-        Used in errors.
-    function : callable
-        d(D, D').
-    """
-
-    name: str
-    function: Callable[[Database, Database], Any] = field(repr=False)
-
-    def relation(self, first: Database, second: Database) -> bool:
-        """Return whether they are different and at most 1 apart."""
-        there, back = self.function(first, second), self.function(second, first)
-        _check_symmetric(self.name, there, back, first, second)
-        return bool(first != second and there <= 1)
-
-
-def _check_symmetric(name: str, there: Any, back: Any, first: Database, second: Database) -> None:
-    if there != back:
-        raise InvalidInputError(
-            f"{name}: expected a symmetric function, got {shown(there)} one way and {shown(back)} the other way for"
-            f" {shown(first)} and {shown(second)}"
-        )

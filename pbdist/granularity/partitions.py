@@ -241,16 +241,6 @@ class Compatibility:
             if not value >= 0:
                 raise InvalidInputError(f"Compatibility.{name}: expected a number of at least 0, got {shown(value)}")
 
-    @property
-    def compatible(self) -> bool:
-        """Whether neighbours differ in at most one part: I_p <= 1."""
-        return self.most_touched <= 1
-
-    @property
-    def best_bound(self) -> bool:
-        """Whether both hypotheses of Theorem IV.6 hold: compatible, and Δp_i <= 1 for all i."""
-        return self.compatible and self.sensitivity <= 1
-
 
 def touched(maps: Sequence[DatabaseMap], first: Database, second: Database) -> tuple[int, ...]:
     """Return the places of the maps that tell two databases apart, {i : f_i(D) ≠ f_i(D')}; I_f is their number."""

@@ -5,8 +5,10 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from pbdist.errors import InvalidInputError, UnknownMechanismError, shown
-from pbdist.mechanisms.additive import AdditiveNoise, Gaussian, Laplace
-from pbdist.mechanisms.bounded_range import BoundedRange, exponential_mechanism, permute_and_flip
+from pbdist.mechanisms.additive import AdditiveNoise, Gaussian, Laplace, LaplaceSum, Staircase
+from pbdist.mechanisms.bounded_range import BoundedRange, MetricDP, exponential_mechanism, permute_and_flip
+from pbdist.mechanisms.composite import Alternatives, Enclosure, FinitePair, Product, Reversed, WorstOf
+from pbdist.mechanisms.counts import READINGS, DiscreteGaussian, DiscreteLaplace, NoisyCount, Poisson
 from pbdist.mechanisms.declaration import (
     MECHANISMS,
     Domain,
@@ -27,23 +29,15 @@ from pbdist.mechanisms.declaration import (
     real,
     whole,
 )
-from pbdist.mechanisms.enclosure import Enclosure, FinitePair
-from pbdist.mechanisms.finite import ApproximateDP, Histogram, RandomizedResponse
-from pbdist.mechanisms.fixed_batch import FixedBatchGaussian, FixedBatchUpper
-from pbdist.mechanisms.gaussian_mixture import GaussianMixture
+from pbdist.mechanisms.finite import ApproximateDP, Histogram, KaryRandomizedResponse, RandomizedResponse
 from pbdist.mechanisms.histogram_files import HistogramFiles, load_histograms
-from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace
-from pbdist.mechanisms.kary import KaryRandomizedResponse
-from pbdist.mechanisms.laplace_sum import LaplaceSum
 from pbdist.mechanisms.masses import (
-    SMALLEST_MASS,
+    BEYOND,
     UNIT_ROUNDOFF,
     LossMasses,
     MassBounds,
     ScaledLossMasses,
 )
-from pbdist.mechanisms.metric import MetricDP
-from pbdist.mechanisms.noisy_count import READINGS, NoisyCount
 from pbdist.mechanisms.outcomes import masses_of_outcomes
 from pbdist.mechanisms.pair import (
     ElementaryPair,
@@ -57,25 +51,24 @@ from pbdist.mechanisms.pair import (
     ordered,
     reveals_nothing,
 )
-from pbdist.mechanisms.poisson import Poisson
-from pbdist.mechanisms.product import Product
-from pbdist.mechanisms.random_allocation import RandomAllocation
-from pbdist.mechanisms.reversed import Reversed
-from pbdist.mechanisms.sampled_group import SubsampledGaussianGroup
-from pbdist.mechanisms.staircase import Staircase
-from pbdist.mechanisms.subsampled import SubsampledGaussian
-from pbdist.mechanisms.subsampled_laplace import SubsampledLaplace
-from pbdist.mechanisms.tails import BEYOND
-from pbdist.mechanisms.truncated_poisson import TruncatedPoissonGaussian, TruncatedPoissonUpper
-from pbdist.mechanisms.worst_of import Alternatives, WorstOf
+from pbdist.mechanisms.sampling import (
+    FixedBatchGaussian,
+    FixedBatchUpper,
+    GaussianMixture,
+    RandomAllocation,
+    SubsampledGaussian,
+    SubsampledGaussianGroup,
+    SubsampledLaplace,
+    TruncatedPoissonGaussian,
+    TruncatedPoissonUpper,
+)
 from pbdist.suggestions import did_you_mean
-from pbdist.types import Adjacency, JsonValue, checked_adjacency, common_adjacency, joined, stated
+from pbdist.types import Adjacency, JsonValue, checked_adjacency, common_adjacency, stated
 
 __all__ = [
     "BEYOND",
     "MECHANISMS",
     "READINGS",
-    "SMALLEST_MASS",
     "UNIT_ROUNDOFF",
     "AdditiveNoise",
     "Adjacency",
@@ -128,7 +121,6 @@ __all__ = [
     "described",
     "exponential_mechanism",
     "factor_counts",
-    "joined",
     "load_histograms",
     "masses_of_outcomes",
     "mechanism",

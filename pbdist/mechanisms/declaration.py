@@ -6,14 +6,12 @@ Validation, study files, options, store columns, reports and the tables of the d
 import inspect
 import math
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property, partial
 from importlib import import_module
-from importlib.metadata import entry_points
 from inspect import getattr_static
 from numbers import Integral, Real
 from types import MappingProxyType
@@ -322,38 +320,8 @@ def sensitivity_of(what: str, domain: Domain = positive, default: float = 1.0) -
 
 _T = TypeVar("_T")
 _KINDS: dict[str, type[Any]] = {}
-#: The group of entry points by which an installed package adds mechanisms: each names a module.
-ENTRY_POINTS = "pbdist.mechanisms"
-
-
-class _Registry(Mapping[str, type[Any]]):
-    """The kinds by name. Modules of installed packages that add some are imported on first use."""
-
-    _complete = False
-
-    def __getitem__(self, name: str) -> type[Any]:
-        return self._all()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
-
-    def __len__(self) -> int:
-        return len(self._all())
-
-    def _all(self) -> Mapping[str, type[Any]]:
-        if not self._complete:
-            self._complete = True
-            for entry in entry_points(group=ENTRY_POINTS):
-                try:
-                    import_mechanisms(entry.module, f"entry point {entry.name} of {ENTRY_POINTS}")
-                except InvalidInputError as error:
-                    # What comes with pbdist is there all the same.
-                    warnings.warn(f"{error}: its mechanisms are not known", stacklevel=2)
-        return _KINDS
-
-
 #: Every kind of mechanism by its name, which its canonical form carries.
-MECHANISMS: Mapping[str, type[Any]] = _Registry()
+MECHANISMS: Mapping[str, type[Any]] = MappingProxyType(_KINDS)
 
 
 def import_mechanisms(module: str, field: str = "module") -> None:
@@ -389,10 +357,8 @@ def mechanism(kind: type[_T]) -> type[_T]:
         )
     _check_names(made)
     for name, one in parameters_of(made).items():
-        # Not `all_parameters`, which would import the modules of entry points while this one is imported.
-        for other, found in _KINDS.items():
-            its = next((each for each in parameters_of(found).values() if {*one.columns} & {*each.columns}), one)
-            if other != made.__name__ and one.text != its.text:
+        for other, its in all_parameters():
+            if other != made.__name__ and {*one.columns} & {*its.columns} and one.text != its.text:
                 raise InvalidInputError(
                     f"{made.__name__}.{name}: expected a column of its own, as that of {other} has values of another"
                     " type: give parameter(.., columns=(..,))"

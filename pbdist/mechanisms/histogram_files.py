@@ -1,19 +1,14 @@
-"""Read a pair of histograms from CSV, Parquet or npz files."""
+"""Read a pair of histograms from CSV files."""
 
 import csv
 import io
 import re
-import zipfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from decimal import Decimal
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
-
-from pbdist.errors import InvalidInputError, MissingDependencyError, shown
+from pbdist.errors import InvalidInputError, shown
 from pbdist.input_files import opened_input
 from pbdist.mechanisms.declaration import Domain, Form, parameter, parametrised
 from pbdist.mechanisms.finite import Histogram
@@ -22,43 +17,19 @@ from pbdist.mechanisms.outcomes import MAX_OUTCOMES
 #: The name of a bin: a number, exactly, or a text that is none.
 Label: TypeAlias = Decimal | str
 
-LARGEST_COUNT = 2**63 - 1
-#: A number in a text, of ASCII digits: the part before the exponent, and the exponent.
+_LARGEST_COUNT = 2**63 - 1
+#: A number of ASCII digits: the part before the exponent, and the exponent.
 _NUMBER = re.compile(r"([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:[eE]([-+]?[0-9]+))?")
 _INFINITE = re.compile(r"[-+]?inf(inity)?", re.IGNORECASE)
 _NO_NUMBER = re.compile(r"[-+]?nan", re.IGNORECASE)
 #: Longer numbers and exponents are refused: Decimal holds them no more, or comparing them takes long.
 _LONGEST_NUMBER, _LONGEST_EXPONENT = 400, 6
+#: The most bytes of a file: a hundred for each of the most bins that there may be.
+_MAX_BYTES = 100 * MAX_OUTCOMES
 
 
-def _label_of(value: object) -> Label | None:
-    """Return the bin that a value names, None if it names none; equal numbers are one bin, whatever their form."""
-    number = _exact(value)
-    if number is not None:
-        return None if number.is_nan() else number
-    text = value.strip() if isinstance(value, str) else ""
-    return None if _NO_NUMBER.fullmatch(text) or _NUMBER.fullmatch(text) else text or None
-
-
-def _count_of(value: object, limit: int) -> int | None:
-    """Return the count that a value is, None if it is none; a float must be below `limit`."""
-    number = _exact(value)
-    if number is None or not number.is_finite() or not 0 <= number <= LARGEST_COUNT:
-        return None
-    count = int(number)
-    too_large = isinstance(value, float | np.floating) and count >= limit
-    return None if count != number or too_large else count
-
-
-def _exact(value: Any) -> Decimal | None:
-    """Return a number as it is, without rounding; None for anything else, and for a text that is too long."""
-    if isinstance(value, str):
-        return _exact_text(value.strip())
-    plain = value.item() if isinstance(value, np.generic) else value
-    return Decimal(plain) if isinstance(plain, int | float | Decimal) and not isinstance(plain, bool) else None
-
-
-def _exact_text(text: str) -> Decimal | None:
+def _number(text: str) -> Decimal | None:
+    """Return the number of a text, without rounding; None of a text that is no number, or too long."""
     parts = _NUMBER.fullmatch(text)
     if parts is None:
         return Decimal(text) if _INFINITE.fullmatch(text) else None
@@ -67,42 +38,37 @@ def _exact_text(text: str) -> Decimal | None:
     return Decimal(text) if short else None
 
 
-#: The most bytes of a file: a hundred for each of the most bins that there may be.
-_MAX_BYTES = 100 * MAX_OUTCOMES
+def _label(text: str) -> Label | None:
+    """Return the bin that a text names, None if it names none; equal numbers are one bin, whatever their form."""
+    number = _number(text)
+    if number is not None:
+        return number
+    return None if _NO_NUMBER.fullmatch(text) or _NUMBER.fullmatch(text) else text or None
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """Some columns of one file, how to name a place in them, and from which number on floats may be rounded."""
-
-    source: str
-    values: Mapping[str, Sequence[Any]]
-    place: Callable[[int], str]
-    float_limits: Mapping[str, int] = field(default_factory=dict)
-
-    def error(self, row: int, column: str, expected: str, got: object) -> InvalidInputError:
-        """Return the error about one value."""
-        return InvalidInputError(
-            f"{self.source}: {self.place(row)}: column {column!r}: expected {expected}, got {shown(got)}"
-        )
+def _count(text: str) -> int | None:
+    """Return the count that a text is; None if it is none."""
+    number = _number(text)
+    if number is None or not number.is_finite() or not 0 <= number <= _LARGEST_COUNT or number != int(number):
+        return None
+    return int(number)
 
 
 def load_histograms(
     path: str | Path, other: str | Path | None = None, *, columns: Sequence[str] | None = None
 ) -> Histogram:
-    r"""Read a pair of histograms from one file, or from two files, one a side.
+    r"""Read a pair of histograms from one CSV file, or from two, one a side.
 
     Parameters
     ----------
     path : str or Path
-        A ``.csv``, ``.parquet`` or ``.npz`` file: the counts of A and of B by bin, or only those of A if `other` is
-        given. Parquet needs pyarrow, ``pip install 'pbdist[parquet]'``.
+        A ``.csv`` file, whose first line names the columns: the counts of A and of B by bin, or only those of A if
+        `other` is given.
     other : str or Path, optional
         The file with the counts of B.
     columns : sequence of str, optional
-        The names of the columns, or of the arrays of an npz: for one file the bin and the counts of A and of B, by
-        default ``("bin", "a", "b")``; for two files the bin and the counts, by default ``("bin", "count")``. Further
-        columns are not read.
+        The names of the columns: for one file the bin and the counts of A and of B, by default ``("bin", "a", "b")``;
+        for two files the bin and the counts, by default ``("bin", "count")``. Further columns are not read.
 
     Returns
     -------
@@ -114,21 +80,15 @@ def load_histograms(
     Raises
     ------
     InvalidInputError
-        A file cannot be read, is damaged, lacks a column, names a bin twice, or has a count that is not a whole number
-        of at least 0; or all counts of a side are 0. The text names the file, the line or row, the column, what was
-        expected and what came.
-    MissingDependencyError
-        The file is Parquet, and pyarrow is not installed.
+        A file cannot be read, lacks a column, names a bin twice, or has a count that is not a whole number of at least
+        0; or all counts of a side are 0. The text names the file, the line, the column, what was expected and what
+        came.
 
     Notes
     -----
     Bins are compared as numbers where they are numbers, exactly, without rounding: 1 and 1.0 are the same bin, 1e400
-    and 2e400 are two. The number of a text is its decimal, that of a float its binary value, so that 0.1 in a CSV file
-    and the float 0.1 are two bins. A number in a text may have 400 characters, and an exponent 6 digits. Other texts
-    are compared without the spaces around them.
-
-    A count may be a float as long as that cannot have been rounded: below 2^53 (float64), 2^24 (float32) or 2^11
-    (float16).
+    and 2e400 are two. A number may have 400 characters, and an exponent 6 digits. Other texts are compared without the
+    spaces around them. Counts that come from elsewhere need no file: ``Histogram(p, q)`` takes arrays.
 
     The bounds are those of the pair of these very frequencies. They say nothing certain of the distributions from which
     the counts were drawn: ``docs/measured-timing.md``.
@@ -143,19 +103,16 @@ def load_histograms(
     ...     load_histograms(path)
     Histogram(p=(3, 5, 2), q=(2, 5, 3))
     """
-    names = _column_names(columns, sides=1 if other is not None else 2)
-    first = _read(Path(path), names)
-    bins = names[0]
+    names = _column_names(columns, ("bin", "a", "b") if other is None else ("bin", "count"))
     if other is None:
-        a, b = _counts(first, bins, names[1]), _counts(first, bins, names[2])
+        a, b = _read(Path(path), names)
     else:
-        a, b = _counts(first, bins, names[1]), _counts(_read(Path(other), names), bins, names[1])
+        (a,), (b,) = _read(Path(path), names), _read(Path(other), names)
     labels = sorted({*a, *b}, key=lambda label: (isinstance(label, str), label))
     return Histogram(tuple(a.get(label, 0) for label in labels), tuple(b.get(label, 0) for label in labels))
 
 
-def _column_names(columns: Sequence[str] | None, sides: int) -> tuple[str, ...]:
-    default = ("bin", "a", "b") if sides == 2 else ("bin", "count")
+def _column_names(columns: Sequence[str] | None, default: tuple[str, ...]) -> tuple[str, ...]:
     if columns is None:
         return default
     listed: Any = columns
@@ -168,167 +125,71 @@ def _column_names(columns: Sequence[str] | None, sides: int) -> tuple[str, ...]:
     return names
 
 
-def _counts(table: _Columns, bins: str, column: str) -> dict[Label, int]:
-    """Return the counts that are not 0, by bin."""
-    found: dict[Label, int] = {}
-    rows: dict[Label, int] = {}
-    for row, (name, value) in enumerate(zip(table.values[bins], table.values[column], strict=True)):
-        label, count = _label(table, row, bins, name), _count(table, row, column, value)
-        before = rows.setdefault(label, row)
-        if before != row:
-            raise table.error(row, bins, f"each bin once, it is in {table.place(before)} too", name)
-        if count:
-            found[label] = count
-    if not found:
+def _read(path: Path, names: tuple[str, ...]) -> list[dict[Label, int]]:
+    """Return the counts by bin that are not 0, of each column but the first one, which names the bins."""
+    if path.suffix.lower() != ".csv":
         raise InvalidInputError(
-            f"{table.source}: column {column!r}: expected counts that are not all 0, got {len(rows)} zeros"
+            f"{path}: expected a file name that ends in .csv; arrays of counts are given as Histogram(p, q)"
         )
-    return found
-
-
-def _label(table: _Columns, row: int, column: str, value: object) -> Label:
-    label = _label_of(value)
-    if label is None:
-        raise table.error(row, column, "a bin: a number (of at most 400 digits) or a text", value)
-    return label
-
-
-def _count(table: _Columns, row: int, column: str, value: object) -> int:
-    limit = table.float_limits.get(column, 2**53)
-    count = _count_of(value, limit)
-    if count is not None:
-        return count
-    expected = "a count: a whole number from 0 to 2^63 - 1"
-    if _count_of(value, LARGEST_COUNT + 1) is not None:
-        expected = f"a count below {limit} where it is such a float, as others may be rounded"
-    raise table.error(row, column, expected, value)
-
-
-def _read(path: Path, names: Sequence[str]) -> _Columns:
-    """Return the named columns of a file."""
-    reader = _READERS.get(path.suffix.lower())
-    if reader is None:
-        raise InvalidInputError(f"{path}: expected a file name that ends in {', '.join(_READERS)}")
-    if "\0" in str(path):
-        raise InvalidInputError(f"{path}: expected a readable file, got a path with a null character")
-    try:
-        table = reader(path, names)
-    except OSError as error:
-        raise InvalidInputError(f"{path}: expected a readable file, got: {error.strerror or error}") from error
-    sizes = [len(values) for values in table.values.values()]
-    if len(set(sizes)) > 1:
-        raise InvalidInputError(f"{path}: expected columns of equal lengths, got {sizes}")
-    _check_bins(path, sizes[0])
-    return table
-
-
-def _check_bins(path: Path, count: int) -> None:
-    if count > MAX_OUTCOMES:
-        raise InvalidInputError(f"{path}: expected at most {MAX_OUTCOMES} bins, got {count}")
-
-
-def _check_names(path: Path, known: Sequence[str], names: Sequence[str]) -> None:
-    """Refuse a file that lacks a column, or has it twice."""
-    for name in names:
-        if list(known).count(name) != 1:
-            raise InvalidInputError(f"{path}: expected one column {name!r}, got columns {shown(list(known))}")
-
-
-def _read_csv(path: Path, names: Sequence[str]) -> _Columns:
-    """Read text with commas; the first line names the columns."""
-    lines: list[int] = []
-    values: dict[str, list[str]] = {name: [] for name in names}
-    with (
-        opened_input(path, _MAX_BYTES) as content,
-        io.TextIOWrapper(content, encoding="utf-8-sig", newline="") as file,
-    ):
-        reader = csv.reader(file, strict=True)
-        try:
-            head = [name.strip() for name in next(reader, [])]
-            _check_names(path, head, names)
-            wanted = [(values[name], head.index(name)) for name in names]
-            for record in reader:
-                if not record:
-                    continue
-                if len(record) != len(head):
-                    raise InvalidInputError(
-                        f"{path}: line {reader.line_num}: expected {len(head)} values, got {len(record)}"
-                    )
-                lines.append(reader.line_num)
-                _check_bins(path, len(lines))
-                for column, index in wanted:
-                    column.append(record[index])
-        except csv.Error as error:
-            raise InvalidInputError(f"{path}: line {reader.line_num}: expected CSV, got: {error}") from error
-        except UnicodeDecodeError as error:
-            raise InvalidInputError(f"{path}: expected UTF-8 text, got {shown(error.object[:20])}") from error
-    return _Columns(str(path), values, lambda row: f"line {lines[row]}")
-
-
-def _read_parquet(path: Path, names: Sequence[str]) -> _Columns:
-    """Read Parquet by pyarrow, which is imported only here."""
-    try:
-        parquet = import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"{path}: expected pyarrow for Parquet, not found; install it with: pip install 'pbdist[parquet]'"
-        ) from error
+    lines: dict[Label, int] = {}
+    found: list[dict[Label, int]] = [{} for _ in names[1:]]
     try:
         with (
             opened_input(path, _MAX_BYTES) as content,
-            parquet.ParquetFile(content, page_checksum_verification=True) as file,
+            io.TextIOWrapper(content, encoding="utf-8-sig", newline="") as file,
         ):
-            _check_names(path, file.schema_arrow.names, names)
-            _check_bins(path, file.metadata.num_rows)
-            table = file.read(columns=list(names))
-        values = {name: table.column(name).to_pylist() for name in names}
-    except (InvalidInputError, OSError):
-        raise
-    except Exception as error:
-        raise InvalidInputError(f"{path}: expected Parquet, got: {shown(str(error))}") from error
-    limits = {name: _arrow_limit(str(table.column(name).type)) for name in names}
-    return _Columns(str(path), values, lambda row: f"row {row + 1}", limits)
+            reader = csv.reader(file, strict=True)
+            try:
+                _read_records(path, reader, names, lines, found)
+            except csv.Error as error:
+                raise InvalidInputError(f"{path}: line {reader.line_num}: expected CSV, got: {error}") from error
+            except UnicodeDecodeError as error:
+                raise InvalidInputError(f"{path}: expected UTF-8 text, got {shown(error.object[:20])}") from error
+    except OSError as error:
+        raise InvalidInputError(f"{path}: expected a readable file, got: {error.strerror or error}") from error
+    for name, counts in zip(names[1:], found, strict=True):
+        if not counts:
+            raise InvalidInputError(
+                f"{path}: column {name!r}: expected counts that are not all 0, got {len(lines)} zeros"
+            )
+    return found
 
 
-def _arrow_limit(kind: str) -> int:
-    """Return the number from which on floats of an Arrow type, or of a dictionary of it, may have been rounded."""
-    bits = (("halffloat", 11), ("float", 24))
-    return int(2 ** next((bit for name, bit in bits if name in kind), 53))
-
-
-def _read_npz(path: Path, names: Sequence[str]) -> _Columns:
-    """Read arrays of one dimension; nothing in the file is executed."""
-    values: dict[str, list[object]] = {}
-    limits: dict[str, int] = {}
-    try:
-        with opened_input(path, _MAX_BYTES) as file, zipfile.ZipFile(file) as archive:
-            members = [(member.filename.removesuffix(".npy"), member) for member in archive.infolist()]
-            _check_names(path, [name for name, _ in members], names)
-            for name in names:
-                # A member is read to its end: only then its checksum is verified, that of the head included.
-                content = io.BytesIO(archive.read(dict(members)[name]))
-                array = np.lib.format.read_array(content, allow_pickle=False)
-                if array.ndim != 1:
-                    raise InvalidInputError(
-                        f"{path}: array {name!r}: expected one dimension, got the shape {array.shape}"
-                    )
-                if array.dtype.kind in "mM":  # Some become plain numbers, whatever their unit.
-                    raise InvalidInputError(f"{path}: array {name!r}: expected numbers or texts, got {array.dtype}")
-                values[name] = array.tolist()
-                if array.dtype.kind == "f":
-                    limits[name] = 2 ** (int(np.finfo(array.dtype).nmant) + 1)
-    except (InvalidInputError, OSError):
-        raise
-    except Exception as error:
-        raise InvalidInputError(f"{path}: expected an npz file, got: {shown(str(error))}") from error
-    return _Columns(str(path), values, lambda row: f"element {row}", limits)
-
-
-_READERS: Mapping[str, Callable[[Path, Sequence[str]], _Columns]] = {
-    ".csv": _read_csv,
-    ".parquet": _read_parquet,
-    ".npz": _read_npz,
-}
+def _read_records(
+    path: Path, reader: Any, names: tuple[str, ...], lines: dict[Label, int], found: list[dict[Label, int]]
+) -> None:
+    """Put the line of each bin into `lines`, and its counts into the dictionaries of their columns."""
+    head = [name.strip() for name in next(reader, [])]
+    for name in names:
+        if head.count(name) != 1:
+            raise InvalidInputError(f"{path}: expected one column {name!r}, got columns {shown(head)}")
+    places = [head.index(name) for name in names]
+    for record in filter(None, reader):
+        here = f"{path}: line {reader.line_num}"
+        if len(record) != len(head):
+            raise InvalidInputError(f"{here}: expected {len(head)} values, got {len(record)}")
+        texts = [record[place].strip() for place in places]
+        label = _label(texts[0])
+        if label is None:
+            raise InvalidInputError(
+                f"{here}: column {names[0]!r}: expected a bin: a number (of at most 400 digits) or a text,"
+                f" got {shown(texts[0])}"
+            )
+        if lines.setdefault(label, reader.line_num) != reader.line_num:
+            raise InvalidInputError(
+                f"{here}: column {names[0]!r}: expected each bin once, it is in line {lines[label]} too,"
+                f" got {shown(texts[0])}"
+            )
+        if len(lines) > MAX_OUTCOMES:
+            raise InvalidInputError(f"{path}: expected at most {MAX_OUTCOMES} bins, got more")
+        for name, text, counts in zip(names[1:], texts[1:], found, strict=True):
+            count = _count(text)
+            if count is None:
+                raise InvalidInputError(
+                    f"{here}: column {name!r}: expected a count: a whole number from 0 to 2^63 - 1, got {shown(text)}"
+                )
+            if count:
+                counts[label] = count
 
 
 def _files(_owner: str, name: str, value: Any) -> tuple[str, ...]:

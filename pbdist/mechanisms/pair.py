@@ -12,8 +12,7 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms.declaration import noise_parameter, parameters_of, refuse_replaced
-from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses, rounded_up
-from pbdist.mechanisms.tails import BEYOND
+from pbdist.mechanisms.masses import BEYOND, LossMasses, ScaledLossMasses, rounded_up
 from pbdist.notebook import html_of_fields
 from pbdist.types import Adjacency, Direction, FloatArray, JsonValue, joined
 

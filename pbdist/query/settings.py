@@ -30,9 +30,8 @@ from pbdist.mechanisms import (
     common_adjacency,
     pair_from_canonical,
 )
-from pbdist.mechanisms.columns import is_composite, is_text, known_columns, places_of, value_at
+from pbdist.mechanisms.columns import as_list_text, is_composite, is_text, known_columns, places_of, value_at
 from pbdist.mechanisms.pair import noise_order
-from pbdist.mechanisms.texts import as_list_text
 from pbdist.pld import PairState
 from pbdist.query.stored import PairPoints, PointReader
 from pbdist.study import Cell, StudySpec

@@ -16,8 +16,7 @@ from pbdist.mechanisms import (
     Pair,
     Product,
 )
-from pbdist.mechanisms.integer_noise import WholeNoise
-from pbdist.mechanisms.noisy_count import REDRAW_AND_FLOOR, SHIFT_INSIDE
+from pbdist.mechanisms.counts import REDRAW_AND_FLOOR, SHIFT_INSIDE, WholeNoise
 from pbdist.results import Bracket
 from pbdist.sizing.families import CountFamily
 from pbdist.sizing.target import Certificate, Judge, ScannedPoint, gaussian_scale

@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pbdist.mechanisms import columns as declared
+from pbdist.mechanisms.columns import composite_text, short_text
+from pbdist.mechanisms.composite import Product
 from pbdist.mechanisms.pair import Pair
-from pbdist.mechanisms.product import Product
-from pbdist.mechanisms.texts import composite_text, short_text
 from pbdist.types import Adjacency, IntArray
 
 #: So many rows are made text at a time.

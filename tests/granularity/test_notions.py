@@ -22,7 +22,6 @@ from pbdist.granularity.notions import (
     Bounded,
     EdgeLevel,
     FreeLunch,
-    GivenMetric,
     GivenRelation,
     Granularity,
     NodeLevel,
@@ -163,7 +162,6 @@ STAR = graph(range(4), [(0, 1), (0, 2), (0, 3)])
         (lambda: graph([1], [(1, 1)]), r"^graph: expected edges between two different nodes"),
         (lambda: graph([1], [(1, 2)]), r"^graph: expected edges between two different nodes"),
         (lambda: GivenRelation("less", lambda a, b: a < b).relation(1, 2), r"^less: expected a symmetric function"),
-        (lambda: GivenMetric("less", lambda a, b: b - a).relation(1, 2), r"^less: expected a symmetric function"),
         (lambda: canonical_metric(NodeLevel(2), Graphs("all")), r"^all: expected Graphs of a degree of at most 2"),
         (lambda: canonical_metric(UserLevel(2), UserDatabases("all", records=3)), r"^all: expected users of at most 2"),
         (lambda: canonical_metric(NodeLevel(presence="public"), Graphs("all")), r"expected a class whose databases"),
@@ -180,7 +178,7 @@ def test_what_is_wrong_is_refused(made: Callable[[], Any], text: str) -> None:
         made()
 
 
-def test_a_given_metric_is_never_above_the_steps() -> None:
+def test_a_metric_of_at_most_one_is_never_above_the_steps() -> None:
     numbers = DatabaseClass("numbers", (0, 0.4, 0.8, 1.7, 3.5))
-    metric = canonical_metric(GivenMetric("line", lambda a, b: abs(a - b)), numbers)
+    metric = canonical_metric(GivenRelation("line", lambda a, b: abs(a - b) <= 1), numbers)
     assert [metric(0, one) for one in numbers.listed("this test")] == [0, 1, 1, 2, math.inf]

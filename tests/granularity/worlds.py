@@ -11,7 +11,6 @@ from pbdist.granularity.notions import (
     Bounded,
     EdgeLevel,
     FreeLunch,
-    GivenMetric,
     GivenRelation,
     Granularity,
     NodeLevel,
@@ -71,12 +70,6 @@ def sizes_differ(first: Any, second: Any) -> bool:
     return abs(len(first) - len(second)) == 1
 
 
-def size_distance(first: Any, second: Any) -> int:
-    """A pseudometric of no special kind."""
-    return abs(len(first) - len(second))
-
-
-#: Granularities with a class that is small enough for them.
 SPACES: list[tuple[Granularity, Callable[[], DatabaseClass]]] = [
     (Unbounded(), lambda: TABLES),
     (Bounded(), lambda: TABLES),
@@ -90,5 +83,4 @@ SPACES: list[tuple[Granularity, Callable[[], DatabaseClass]]] = [
     (NodeLevel(presence="public"), graphs),
     (FreeLunch(), lambda: TABLES),
     (GivenRelation("sizes differ by one", sizes_differ), lambda: TABLES),
-    (GivenMetric("size", size_distance), lambda: TABLES),
 ]

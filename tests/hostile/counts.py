@@ -7,7 +7,7 @@ from fractions import Fraction
 from flint import arb
 
 from pbdist.mechanisms import DiscreteGaussian, Gaussian, Laplace, NoisyCount, Pair, Poisson
-from pbdist.mechanisms.noisy_count import READINGS
+from pbdist.mechanisms.counts import READINGS
 from tests.hostile.draw import Case, Draw, arguments, epsilons, losses_of
 from tests.hostile.noise_truth import Noise
 from tests.hostile.truth import Finite, FiniteTruth, Outcome, ball

@@ -20,7 +20,7 @@ from pbdist.mechanisms import (
     Reversed,
     Staircase,
 )
-from pbdist.mechanisms.noisy_count import READINGS
+from pbdist.mechanisms.counts import READINGS
 from tests.hostile.counts import noisy_count as counted
 from tests.hostile.draw import Case, Draw, arguments, epsilons, losses_of
 from tests.hostile.noise import noise

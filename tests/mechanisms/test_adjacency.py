@@ -24,12 +24,11 @@ from pbdist.mechanisms import (
     WorstOf,
     checked_adjacency,
     common_adjacency,
-    joined,
     pair_from_canonical,
     stated,
 )
 from pbdist.mechanisms.pair import Pair
-from pbdist.types import Direction
+from pbdist.types import Direction, joined
 from tests.mechanisms.replaced import Replaced
 
 SAMPLED, REPLACED, PLAIN = SubsampledGaussian(1.0, 0.1), Replaced(2.0), Laplace(3.0)

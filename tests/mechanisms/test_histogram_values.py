@@ -1,20 +1,15 @@
 """Bins and counts of files are told exactly, and what is damaged is refused."""
 
-import math
-import random
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pbdist import InvalidInputError, load_histograms, privacy_bounds
-from tests.effort import SEED
-from tests.mechanisms.test_histogram_files import KINDS, needs_pyarrow, write
+from tests.mechanisms.test_histogram_files import write
 from tests.strategies import examples
 
 
@@ -33,19 +28,13 @@ def test_bins_that_one_float_stands_for_stay_two(tmp_path: Path, texts: tuple[st
 
 def test_equal_numbers_are_one_bin_in_any_form(tmp_path: Path) -> None:
     large = 2**53 + 1
-    forms = ["1", "1.0", "+01.", "10e-1", "-0", "inf", str(large), f"{large}.0"]
-    others = [1, 1.0, np.float32(1), np.int8(1), 0.0, math.inf, large, large]
+    forms = ["1", "1.0", "+01.", "10e-1", "-0", "inf", str(large)]
+    others = ["1", "1e0", "1", ".1e1", "0.0", "+Infinity", f"{large}.0"]
     for number, (form, other) in enumerate(zip(forms, others, strict=True)):
-        a, b = tmp_path / f"a{number}.csv", tmp_path / f"b{number}.npz"
+        a, b = (tmp_path / f"{side}{number}.csv" for side in "ab")
         a.write_text(f"bin,count\n{form},1\n", encoding="utf-8")
-        np.savez(b, bin=np.array([other]), count=[1])
+        b.write_text(f"bin,count\n {other},1\n", encoding="utf-8")
         assert load_histograms(a, b).outcomes == 1
-    # Floats have their exact value: 0.1 as a float32, as a float64 and as a decimal are three numbers.
-    np.savez(tmp_path / "x.npz", bin=np.array([0.1], dtype=np.float32), count=[1])
-    np.savez(tmp_path / "y.npz", bin=np.array([0.1]), count=[1])
-    assert load_histograms(tmp_path / "x.npz", tmp_path / "y.npz").outcomes == 2
-    (tmp_path / "z.csv").write_text("bin,count\n0.1,1\n", encoding="utf-8")
-    assert load_histograms(tmp_path / "z.csv", tmp_path / "y.npz").outcomes == 2
 
 
 @given(st.lists(st.decimals(allow_nan=False, allow_infinity=False), min_size=2, max_size=2))
@@ -81,73 +70,6 @@ def test_texts_that_are_near_a_count_are_none(tmp_path: Path, text: str) -> None
         load_histograms(tmp_path / "t.csv")
 
 
-@pytest.mark.parametrize("kind", KINDS[1:])
-@pytest.mark.parametrize(("dtype", "bits"), [(np.float16, 11), (np.float32, 24), (np.float64, 53)])
-def test_floats_are_counts_below_where_they_may_be_rounded(tmp_path: Path, kind: str, dtype: Any, bits: int) -> None:
-    path = write(tmp_path / f"t{kind}", {"bin": [1, 2], "a": np.array([2**bits - 1, 1], dtype=dtype), "b": [1, 1]})
-    assert load_histograms(path).p == (2**bits - 1, 1)
-    path = write(tmp_path / f"t{kind}", {"bin": [1, 2], "a": np.array([2**bits, 1], dtype=dtype), "b": [1, 1]})
-    with pytest.raises(InvalidInputError, match=f"column 'a': expected a count below {2**bits} where it is such"):
-        load_histograms(path)
-
-
-@needs_pyarrow
-def test_floats_of_a_dictionary_are_counts_below_the_same_limit(tmp_path: Path) -> None:
-    import pyarrow
-    from pyarrow import parquet
-
-    counts = pyarrow.array([2.0**24, 1.0], type=pyarrow.float32()).dictionary_encode()
-    parquet.write_table(pyarrow.table({"bin": [1, 2], "a": counts, "b": [1, 1]}), tmp_path / "t.parquet")
-    with pytest.raises(InvalidInputError, match="column 'a': expected a count below 16777216"):
-        load_histograms(tmp_path / "t.parquet")
-
-
-def flipped(content: bytes, draw: random.Random) -> bytes:
-    changed = bytearray(content)
-    changed[draw.randrange(len(changed))] ^= draw.randint(1, 255)
-    return bytes(changed)
-
-
-@pytest.mark.filterwarnings("ignore:Reading `.npy` or `.npz` file:UserWarning")
-@pytest.mark.filterwarnings("ignore::SyntaxWarning")
-@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_a_damaged_byte_of_an_npz_never_gives_a_wrong_answer(tmp_path: Path, save: Any) -> None:
-    path, draw = tmp_path / "t.npz", random.Random(SEED)  # noqa: S311 -- examples, no secrets
-    save(path, bin=[1, 2, 7], a=[3, 5, 0], b=[4, 4, 4])
-    right, content = load_histograms(path), path.read_bytes()
-    for _ in range(300):
-        path.write_bytes(flipped(content, draw))
-        try:
-            found = load_histograms(path)
-        except InvalidInputError as error:
-            assert "t.npz: " in str(error)  # noqa: PT017 -- most bytes that are flipped raise, some do no harm
-        else:
-            assert found == right
-
-
-@needs_pyarrow
-def test_a_damaged_byte_of_a_parquet_file_raises_nothing_else(tmp_path: Path) -> None:
-    path, draw = tmp_path / "t.parquet", random.Random(SEED)  # noqa: S311 -- examples, no secrets
-    write(path, {"bin": [1, 2, 7], "a": [3, 5, 0], "b": [4, 4, 4]})
-    content, refused = path.read_bytes(), 0
-    for _ in range(200):
-        path.write_bytes(flipped(content, draw))
-        try:
-            load_histograms(path)
-        except InvalidInputError as error:
-            assert "t.parquet: " in str(error)  # noqa: PT017 -- as above
-            refused += 1
-    assert refused > 0
-
-
-@pytest.mark.parametrize("kind", [".csv", ".npz"])
-def test_a_path_with_a_null_character(kind: str) -> None:
-    with pytest.raises(InvalidInputError, match="expected a readable file, got a path with a null character"):
-        load_histograms(f"a\0b{kind}")
-
-
-def test_dates_are_no_bins(tmp_path: Path) -> None:
-    # Their numbers depend on the unit: 5 ns and 5 ps are two bins.
-    np.savez(tmp_path / "t.npz", bin=np.array([5], dtype="m8[ns]"), a=[1], b=[1])
-    with pytest.raises(InvalidInputError, match=r"array 'bin': expected numbers or texts, got timedelta64\[ns\]"):
-        load_histograms(tmp_path / "t.npz")
+def test_a_path_with_a_null_character() -> None:
+    with pytest.raises(InvalidInputError, match="expected a readable file, got: a path with a null character"):
+        load_histograms("a\0b.csv")

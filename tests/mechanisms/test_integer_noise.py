@@ -21,7 +21,7 @@ from pbdist import (
     privacy_bounds,
 )
 from pbdist.mechanisms import pair_from_canonical
-from pbdist.mechanisms.integer_noise import discrete_gaussian_total
+from pbdist.mechanisms.counts import discrete_gaussian_total
 from pbdist.types import Direction
 from pbdist.verify.exact_power import flint_module
 from tests.effort import times

@@ -88,23 +88,6 @@ def test_masses_enclose_fractions() -> None:
             assert abs(mpmath.mpf(float(loss)) - true) <= found.loss_error
 
 
-@pytest.mark.parametrize("k", [2, 3, 100, 10**9])
-@pytest.mark.parametrize("epsilon", [0.0, 1e-9, 0.5, 3.0, 20.0])
-def test_from_epsilon_dominates_and_is_close(epsilon: float, k: int) -> None:
-    pair = KaryRandomizedResponse.from_epsilon(epsilon, k)
-    odds = mpmath.exp(mpmath.mpf(epsilon))
-    exact = odds / (odds + k - 1)
-    assert exact <= mpmath.mpf(pair.p) <= exact * (1 + mpmath.mpf(2) ** -49)
-    assert pair.largest_loss == pytest.approx(epsilon, abs=1e-6)
-
-
-def test_from_noise_is_the_other_form() -> None:
-    for noise, k in [(0.0, 4), (1.0, 4), (0.3, 2), (0.7, 9)]:
-        pair = KaryRandomizedResponse.from_noise(noise, k)
-        exact = 1 - Fraction(noise) * (k - 1) / k
-        assert exact <= Fraction(pair.p) <= exact * (1 + Fraction(1, 2**52))
-
-
 def test_truths_too_rare_for_float64_stay_closely_bounded() -> None:
     """At ε below the largest loss, about 667 nats, δ = (1 - p - e^ε p) / 4 of each of the other answers."""
     pair = KaryRandomizedResponse(1e-290, 5)

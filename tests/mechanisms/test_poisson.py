@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pbdist import Poisson, privacy_bounds
-from pbdist.mechanisms import SMALLEST_MASS
-from pbdist.mechanisms.poisson import poisson_masses
+from pbdist.mechanisms.counts import poisson_masses
+from pbdist.mechanisms.masses import SMALLEST_MASS
 from pbdist.types import Direction
 from tests.effort import times
 from tests.oracles.truth import ProductTruth

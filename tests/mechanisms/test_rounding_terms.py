@@ -7,7 +7,7 @@ import pytest
 
 from pbdist.mechanisms import MassBounds
 from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, rounded_up
-from pbdist.mechanisms.sampled_group import _product
+from pbdist.mechanisms.sampling import _product
 
 
 @pytest.mark.parametrize("error", [0.0, 3.0 * UNIT_ROUNDOFF, 1e-13, 1e-6, 0.01, 0.24])

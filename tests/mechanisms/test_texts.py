@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from pbdist.mechanisms import Gaussian, Histogram, Laplace, Poisson, Product, Reversed, WorstOf
-from pbdist.mechanisms.texts import as_list_text, composite_text, list_text
+from pbdist.mechanisms.columns import as_list_text, composite_text, list_text
 from pbdist.types import Adjacency
 
 

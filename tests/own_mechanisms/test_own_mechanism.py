@@ -166,20 +166,6 @@ def test_a_worker_with_another_version_of_the_module_is_refused(folder: Path, tm
     assert not (folder / "other.zarr").exists()
 
 
-@pytest.mark.slow(reason="a process that imports")
-def test_an_installed_package_needs_no_import(folder: Path) -> None:
-    about = folder / "own_delays-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: own-delays\nVersion: 1.0\n", encoding="utf-8")
-    (about / "entry_points.txt").write_text("[pbdist.mechanisms]\ndelays = delays\n", encoding="utf-8")
-    told = pbdist(
-        folder,
-        *("delta", "--family", "ExponentialDelay", "--scale", "200", "--compositions", "1", "--epsilon", "0", "--json"),
-        PYTHONPATH=str(folder),
-    )
-    assert json.loads(told)["answers"][0]["delta_upper"] >= revealed(200.0, 1.0, 1)
-
-
 def test_names_are_taken_once() -> None:
     class Laplace(ElementaryPair):
         """Another one."""

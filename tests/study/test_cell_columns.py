@@ -196,7 +196,7 @@ def test_grids_have_the_columns_of_their_cells(tmp_path: Path) -> None:
 
 def test_a_study_has_the_arrays_of_its_mechanisms(tmp_path: Path) -> None:
     files = array_files(load_study(write_study(tmp_path)), 2)
-    columns = "mechanism kind noise scale sensitivity truncate_low truncate_high p mean shift reading factor pair"
+    columns = "mechanism kind noise scale sensitivity truncate_low truncate_high mean shift reading p factor pair"
     others = {
         "compositions",
         "epsilon",

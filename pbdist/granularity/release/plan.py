@@ -22,11 +22,11 @@ from pbdist.granularity.release.declared import (
 from pbdist.granularity.release.products import Resolved, Resolver, without_dominated, without_reversed
 from pbdist.granularity.release.profiles import profiles_of
 from pbdist.granularity.release.worst import Largest, largest_delta, largest_epsilon
-from pbdist.mechanisms import Adjacency, Pair, Product, RandomizedResponse, WorstOf, joined
+from pbdist.mechanisms import Adjacency, Pair, Product, RandomizedResponse, WorstOf
 from pbdist.notebook import html_table
 from pbdist.pld.engine import delta_above, delta_below
 from pbdist.results import log_relative_width, relative_width
-from pbdist.types import DELTA, EPSILON, IntArray
+from pbdist.types import DELTA, EPSILON, IntArray, joined
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -12,7 +12,6 @@ from pbdist.granularity.notions import (
     Bounded,
     EdgeLevel,
     FreeLunch,
-    GivenMetric,
     GivenRelation,
     Granularity,
     NodeLevel,
@@ -213,7 +212,7 @@ class Resolver:
         Several records may be spread over blocks in other ways than an analysis of several blocks would need. Declared
         profiles tell it themselves.
         """
-        if isinstance(self._granularity, GivenRelation | GivenMetric):
+        if isinstance(self._granularity, GivenRelation):
             return False
         alone = len(profile.touches) == 1
         if alone or not isinstance(self._granularity, UserLevel | NodeLevel) or isinstance(self._blocks, Memberships):

@@ -7,7 +7,7 @@ from typing import Any
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import MECHANISMS, Pair, at_least_as_noisy, noise_order, noise_parameter
 from pbdist.mechanisms.additive import AdditiveNoise
-from pbdist.mechanisms.noisy_count import SHIFT_INSIDE
+from pbdist.mechanisms.counts import SHIFT_INSIDE
 from pbdist.query.noise_choice import NoiseChoice, TabulatedNoise
 from pbdist.query.settings import neighbours_words
 from pbdist.query.study import Study

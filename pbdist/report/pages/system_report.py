@@ -13,7 +13,7 @@ from xarray import Dataset
 from pbdist.bounds.delta import privacy_bounds
 from pbdist.errors import PbdistError, PrecisionWarning
 from pbdist.mechanisms import Gaussian, Laplace, Pair
-from pbdist.mechanisms.noisy_count import SHIFT_INSIDE
+from pbdist.mechanisms.counts import SHIFT_INSIDE
 from pbdist.provenance import provenance
 from pbdist.report.pages.answers import messages_in_words
 from pbdist.report.pages.document import (

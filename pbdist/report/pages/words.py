@@ -5,8 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 from pbdist.mechanisms import MECHANISMS, Form, described, parameters_of
-from pbdist.mechanisms.columns import is_composite
-from pbdist.mechanisms.texts import composite_text
+from pbdist.mechanisms.columns import composite_text, is_composite
 from pbdist.report.pages.document import Block, Bullets, Heading, Paragraph, epsilon_text, text_table
 from pbdist.rounding import exact
 from pbdist.study import Target

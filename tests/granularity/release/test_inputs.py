@@ -1,6 +1,5 @@
 """Bad input is refused, and the field is named; and odd plans that are none."""
 
-import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +12,6 @@ from pbdist.granularity.notions import (
     Bounded,
     EdgeLevel,
     FreeLunch,
-    GivenMetric,
     GivenRelation,
     NodeLevel,
     Unbounded,
@@ -138,10 +136,6 @@ def test_strange_values_are_refused_by_name(strange: Any) -> None:
             lambda: ReleasePlan(Bounded(), [ONE], None, [Profile([Touch("a", 1)])]),
         ),
         ("ReleasePlan.profiles: give every way", lambda: ReleasePlan(ANY, [ONE])),
-        (
-            "ReleasePlan.profiles: give every way",
-            lambda: ReleasePlan(GivenMetric("d", math.dist), [ONE]),
-        ),
         (
             "ReleasePlan.profiles: expected analyses among",
             lambda: ReleasePlan(ANY, [ONE], None, [Profile([Touch("b", 1)])]),
