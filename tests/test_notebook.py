@@ -119,8 +119,8 @@ def test_a_study_says_whether_it_is_complete(finished_store: Finished, tmp_path:
     opened = open_study(tmp_path / "s.zarr")
     assert read(opened).texts[0].startswith("bold, NOT complete, at ")
     plan = read(plan_study(study, 2)).texts
-    assert plan[0] == "Plan of the study bold"
-    assert "3 of up to 2 cells" in plan
+    assert plan[0] == "bold"
+    assert "3, cells in each: 2" in plan
 
 
 def test_a_release_plan_shows_who_reads_what() -> None:

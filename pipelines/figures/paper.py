@@ -27,7 +27,6 @@ from pbdist import (
     load_histograms,
 )
 from pbdist.mechanisms import Pair
-from pbdist.study import fields as grids
 from pbdist.types import FloatArray
 from pipelines.figures.figure import Curve, Figure, Panel, Promise
 
@@ -61,7 +60,7 @@ def _over_r(name: str, panels: tuple[Panel, ...], values: FloatArray, **more: An
 
 
 def _linspace(first: float, last: float, number: int) -> FloatArray:
-    return np.array(grids.numbers({"linspace": [first, last, number]}))
+    return np.array([first, *(float(f"{x:.15g}") for x in np.linspace(first, last, number)[1:-1]), last])
 
 
 def _panel(*curves: Curve, rounds: int = 1) -> tuple[Panel, ...]:

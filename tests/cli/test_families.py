@@ -175,7 +175,7 @@ def test_parameters_are_those_of_all_kinds() -> None:
     names = [(one.name or "").removeprefix("parameter_") for one in found]
     assert names == sorted(names)
     (rate,) = (one for one in found if one.name == "parameter_rate")
-    assert "(SubsampledGaussian, SubsampledGaussianGroup, SubsampledLaplace, TruncatedPoissonGaussian)" in rate.help
+    assert "(SubsampledGaussian, SubsampledGaussianGroup, TruncatedPoissonGaussian, SubsampledLaplace)" in rate.help
     assert {"file", "scale", "pairs"} <= {*names}
     sized = mechanism_options("--family KIND", "the mechanism", ["Gaussian", "NoisyCount"], sized=False)
     assert {"parameter_noise", "parameter_sensitivity"} <= {one.name for one in sized}

@@ -68,8 +68,3 @@ def test_texts_that_are_near_a_count_are_none(tmp_path: Path, text: str) -> None
     (tmp_path / "t.csv").write_text(f"bin,a,b\n1,{text},1\n2,1,1\n", encoding="utf-8")
     with pytest.raises(InvalidInputError, match="line 2: column 'a': expected a count: a whole number from 0 to"):
         load_histograms(tmp_path / "t.csv")
-
-
-def test_a_path_with_a_null_character() -> None:
-    with pytest.raises(InvalidInputError, match="expected a readable file, got: a path with a null character"):
-        load_histograms("a\0b.csv")
