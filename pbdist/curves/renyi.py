@@ -6,18 +6,15 @@ Of independent pairs it is the sum: r compositions have r times that of one. It 
 The divergences of single pairs are those of `pbdist.renyi`.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from pbdist.arguments import checked_components, checked_compositions, checked_numbers, checked_tolerance
-from pbdist.buckets.state import BucketState
 from pbdist.curves.tradeoff_table import CurveTable
-from pbdist.mechanisms import UNIT_ROUNDOFF, MassBounds, Pair
+from pbdist.mechanisms import UNIT_ROUNDOFF, Pair
 from pbdist.renyi import divergence_bounds
-from pbdist.renyi.divergence import LogMasses, Order, log_unit_of, share_at_end, terms_below
 from pbdist.types import Direction, FloatArray
 
 #: Orders beyond this are refused.
@@ -58,64 +55,3 @@ def renyi_table(components: Sequence[tuple[Pair, int]], *, compositions: Any, or
         np.where(total[side] * sign > 0.0, 1.0 + terms, 1.0 - terms) * total[side] for side, sign in ((0, -1), (1, 1))
     )
     return CurveTable(rounds, orders, lower, upper)
-
-
-_U = UNIT_ROUNDOFF
-
-
-def state_renyi_bounds(state: BucketState, orders: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Bound D_α(A‖B) of the pair that a bucket list was built from: section 10 of docs/theory.md.
-
-    `orders` are those of `checked_orders`; bounds are in nats, shape (K,). The upper bound is infinite where the bucket
-    ∞ may hold anything of P_A.
-    """
-    bounds = [_bounds(state, alpha) for alpha in orders.tolist()]
-    return np.array([lower for lower, _ in bounds]), np.array([upper for _, upper in bounds])
-
-
-def _bounds(state: BucketState, alpha: float) -> tuple[float, float]:
-    beyond = (state.infinity_a_lower, state.infinity_a_upper, 0.0, state.infinity_b_upper)
-    a_lower, a_upper = np.append(state.a_lower, beyond[0]), np.append(state.a_upper, beyond[1])
-    b_lower, b_upper = np.append(state.b_real_lower, beyond[2]), np.append(state.b_upper, beyond[3])
-    masses = LogMasses.of(MassBounds(a_lower, a_upper), MassBounds(b_lower, b_upper))
-    order = Order(alpha, log_unit_of(alpha, masses))
-    slack = (masses.a_lower.size + 64.0) * _U
-    # Σ P_A^α P_B^(1-α) = F + α T_A - (α - 1) T_B: lower values for T_A, upper ones for T_B.
-    total_a = (float(np.sum(state.a_lower)) + beyond[0]) * (1.0 - slack)
-    total_b = (float(np.sum(state.b_upper)) + beyond[3]) * (1.0 + slack)
-    plain = total_a - total_b if alpha == 1.0 else alpha * total_a - order.tilt * total_b
-    plain -= 8.0 * _U * alpha * (total_a + total_b)
-    lower = float(np.sum(terms_below(order, masses))) * (1.0 - slack) + plain * math.exp(-order.log_unit)
-    finite = masses.at(slice(0, -1))
-    upper = math.inf if beyond[1] > 0.0 else _above(state, finite, order)
-    if alpha == 1.0:
-        return lower, upper
-    return (_unscaled(lower, order, -1.0) if lower > 0.0 else -math.inf), _unscaled(upper, order, 1.0)
-
-
-def _above(state: BucketState, masses: LogMasses, order: Order) -> float:
-    n, h = state.grid.half_width, state.grid.loss_width
-    error = (state.loss_error + 8.0 * _U * (n + state.window) * h) * (1.0 + 4.0 * _U)
-    index = np.arange(-n, n + 1, dtype=np.float64)
-    low, high = (index - state.window) * h - error, index * h + error
-    share = share_at_end(masses.b_lower, masses.a_upper, low, high - low)
-    present = masses.a_upper > -math.inf
-    slack = 1.0 + (index.size + 64.0) * _U
-    if order.alpha == 1.0:
-        spread = state.a_upper * share * (high - low)
-        base = np.where(low > 0.0, state.a_upper, state.a_lower) * low
-        size = float(np.sum(np.abs(base)))
-        return float(np.sum(base)) + float(np.sum(spread)) * slack + size * (slack - 1.0)
-    # In units of e^((α-1) high), from the upper end: 1 with the share, e^((α-1)(low - high)) without.
-    fall = np.exp(-order.tilt * (high - low) * (1.0 - 4.0 * _U)) * (1.0 + 8.0 * _U)
-    weight, relative = order.weight(masses.a_upper, high)
-    with np.errstate(over="ignore"):
-        terms = np.where(present, (fall + share * (1.0 - fall)) * weight * (1.0 + relative + 16.0 * _U), 0.0)
-        return float(np.sum(terms)) * slack
-
-
-def _unscaled(value: float, order: Order, side: float) -> float:
-    if value == math.inf:
-        return math.inf
-    result = math.log(value) + order.log_unit
-    return result / order.tilt + side * 16.0 * _U * (1.0 + abs(result)) / order.tilt

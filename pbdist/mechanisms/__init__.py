@@ -5,142 +5,81 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from pbdist.errors import InvalidInputError, UnknownMechanismError, shown
-from pbdist.mechanisms.additive import AdditiveNoise, Gaussian, Laplace, LaplaceSum, Staircase
-from pbdist.mechanisms.bounded_range import BoundedRange, MetricDP, exponential_mechanism, permute_and_flip
-from pbdist.mechanisms.composite import Alternatives, Enclosure, FinitePair, Product, Reversed, WorstOf
-from pbdist.mechanisms.counts import READINGS, DiscreteGaussian, DiscreteLaplace, NoisyCount, Poisson
-from pbdist.mechanisms.declaration import (
-    MECHANISMS,
-    Domain,
-    Form,
-    Parameter,
-    all_parameters,
-    between,
-    described,
-    mechanism,
-    noise_parameter,
-    numbers,
-    one_of,
-    parameter,
-    parameters_of,
-    positive,
-    positive_probability,
-    probability,
-    real,
-    whole,
-)
-from pbdist.mechanisms.finite import ApproximateDP, Histogram, KaryRandomizedResponse, RandomizedResponse
-from pbdist.mechanisms.histogram_files import HistogramFiles, load_histograms
-from pbdist.mechanisms.masses import (
-    BEYOND,
-    UNIT_ROUNDOFF,
-    LossMasses,
-    MassBounds,
-    ScaledLossMasses,
-)
-from pbdist.mechanisms.outcomes import masses_of_outcomes
-from pbdist.mechanisms.pair import (
-    ElementaryPair,
-    NoiseOrder,
-    Pair,
-    adjacency_together,
-    at_least_as_noisy,
-    choices_of,
-    factor_counts,
-    noise_order,
-    ordered,
-    reveals_nothing,
-)
-from pbdist.mechanisms.sampling import (
-    FixedBatchGaussian,
-    FixedBatchUpper,
-    GaussianMixture,
-    RandomAllocation,
-    SubsampledGaussian,
-    SubsampledGaussianGroup,
-    SubsampledLaplace,
-    TruncatedPoissonGaussian,
-    TruncatedPoissonUpper,
-)
+from pbdist.mechanisms.additive import AdditiveNoise as AdditiveNoise
+from pbdist.mechanisms.additive import Gaussian as Gaussian
+from pbdist.mechanisms.additive import Laplace as Laplace
+from pbdist.mechanisms.additive import LaplaceSum as LaplaceSum
+from pbdist.mechanisms.additive import Staircase as Staircase
+from pbdist.mechanisms.bounded_range import BoundedRange as BoundedRange
+from pbdist.mechanisms.bounded_range import MetricDP as MetricDP
+from pbdist.mechanisms.bounded_range import exponential_mechanism as exponential_mechanism
+from pbdist.mechanisms.bounded_range import permute_and_flip as permute_and_flip
+from pbdist.mechanisms.composite import Alternatives as Alternatives
+from pbdist.mechanisms.composite import Enclosure as Enclosure
+from pbdist.mechanisms.composite import FinitePair as FinitePair
+from pbdist.mechanisms.composite import Product as Product
+from pbdist.mechanisms.composite import Reversed as Reversed
+from pbdist.mechanisms.composite import WorstOf as WorstOf
+from pbdist.mechanisms.counts import READINGS as READINGS
+from pbdist.mechanisms.counts import DiscreteGaussian as DiscreteGaussian
+from pbdist.mechanisms.counts import DiscreteLaplace as DiscreteLaplace
+from pbdist.mechanisms.counts import NoisyCount as NoisyCount
+from pbdist.mechanisms.counts import Poisson as Poisson
+from pbdist.mechanisms.declaration import MECHANISMS as MECHANISMS
+from pbdist.mechanisms.declaration import Domain as Domain
+from pbdist.mechanisms.declaration import Form as Form
+from pbdist.mechanisms.declaration import Parameter as Parameter
+from pbdist.mechanisms.declaration import all_parameters as all_parameters
+from pbdist.mechanisms.declaration import between as between
+from pbdist.mechanisms.declaration import described as described
+from pbdist.mechanisms.declaration import mechanism as mechanism
+from pbdist.mechanisms.declaration import noise_parameter as noise_parameter
+from pbdist.mechanisms.declaration import numbers as numbers
+from pbdist.mechanisms.declaration import one_of as one_of
+from pbdist.mechanisms.declaration import parameter as parameter
+from pbdist.mechanisms.declaration import parameters_of as parameters_of
+from pbdist.mechanisms.declaration import positive as positive
+from pbdist.mechanisms.declaration import positive_probability as positive_probability
+from pbdist.mechanisms.declaration import probability as probability
+from pbdist.mechanisms.declaration import real as real
+from pbdist.mechanisms.declaration import whole as whole
+from pbdist.mechanisms.finite import ApproximateDP as ApproximateDP
+from pbdist.mechanisms.finite import Histogram as Histogram
+from pbdist.mechanisms.finite import KaryRandomizedResponse as KaryRandomizedResponse
+from pbdist.mechanisms.finite import RandomizedResponse as RandomizedResponse
+from pbdist.mechanisms.histogram_files import HistogramFiles as HistogramFiles
+from pbdist.mechanisms.histogram_files import load_histograms as load_histograms
+from pbdist.mechanisms.masses import BEYOND as BEYOND
+from pbdist.mechanisms.masses import UNIT_ROUNDOFF as UNIT_ROUNDOFF
+from pbdist.mechanisms.masses import LossMasses as LossMasses
+from pbdist.mechanisms.masses import MassBounds as MassBounds
+from pbdist.mechanisms.masses import ScaledLossMasses as ScaledLossMasses
+from pbdist.mechanisms.outcomes import masses_of_outcomes as masses_of_outcomes
+from pbdist.mechanisms.pair import ElementaryPair as ElementaryPair
+from pbdist.mechanisms.pair import NoiseOrder as NoiseOrder
+from pbdist.mechanisms.pair import Pair as Pair
+from pbdist.mechanisms.pair import adjacency_together as adjacency_together
+from pbdist.mechanisms.pair import at_least_as_noisy as at_least_as_noisy
+from pbdist.mechanisms.pair import choices_of as choices_of
+from pbdist.mechanisms.pair import factor_counts as factor_counts
+from pbdist.mechanisms.pair import noise_order as noise_order
+from pbdist.mechanisms.pair import ordered as ordered
+from pbdist.mechanisms.pair import reveals_nothing as reveals_nothing
+from pbdist.mechanisms.sampling import FixedBatchGaussian as FixedBatchGaussian
+from pbdist.mechanisms.sampling import FixedBatchUpper as FixedBatchUpper
+from pbdist.mechanisms.sampling import GaussianMixture as GaussianMixture
+from pbdist.mechanisms.sampling import RandomAllocation as RandomAllocation
+from pbdist.mechanisms.sampling import SubsampledGaussian as SubsampledGaussian
+from pbdist.mechanisms.sampling import SubsampledGaussianGroup as SubsampledGaussianGroup
+from pbdist.mechanisms.sampling import SubsampledLaplace as SubsampledLaplace
+from pbdist.mechanisms.sampling import TruncatedPoissonGaussian as TruncatedPoissonGaussian
+from pbdist.mechanisms.sampling import TruncatedPoissonUpper as TruncatedPoissonUpper
 from pbdist.suggestions import did_you_mean
-from pbdist.types import Adjacency, JsonValue, checked_adjacency, common_adjacency, stated
-
-__all__ = [
-    "BEYOND",
-    "MECHANISMS",
-    "READINGS",
-    "UNIT_ROUNDOFF",
-    "AdditiveNoise",
-    "Adjacency",
-    "Alternatives",
-    "ApproximateDP",
-    "BoundedRange",
-    "DiscreteGaussian",
-    "DiscreteLaplace",
-    "Domain",
-    "ElementaryPair",
-    "Enclosure",
-    "FinitePair",
-    "FixedBatchGaussian",
-    "FixedBatchUpper",
-    "Form",
-    "Gaussian",
-    "GaussianMixture",
-    "Histogram",
-    "HistogramFiles",
-    "KaryRandomizedResponse",
-    "Laplace",
-    "LaplaceSum",
-    "LossMasses",
-    "MassBounds",
-    "MetricDP",
-    "NoiseOrder",
-    "NoisyCount",
-    "Pair",
-    "Parameter",
-    "Poisson",
-    "Product",
-    "RandomAllocation",
-    "RandomizedResponse",
-    "Reversed",
-    "ScaledLossMasses",
-    "Staircase",
-    "SubsampledGaussian",
-    "SubsampledGaussianGroup",
-    "SubsampledLaplace",
-    "TruncatedPoissonGaussian",
-    "TruncatedPoissonUpper",
-    "WorstOf",
-    "adjacency_together",
-    "all_parameters",
-    "at_least_as_noisy",
-    "between",
-    "checked_adjacency",
-    "choices_of",
-    "common_adjacency",
-    "described",
-    "exponential_mechanism",
-    "factor_counts",
-    "load_histograms",
-    "masses_of_outcomes",
-    "mechanism",
-    "noise_order",
-    "noise_parameter",
-    "numbers",
-    "one_of",
-    "ordered",
-    "pair_from_canonical",
-    "parameter",
-    "parameters_of",
-    "permute_and_flip",
-    "positive",
-    "positive_probability",
-    "probability",
-    "real",
-    "reveals_nothing",
-    "stated",
-    "whole",
-]
+from pbdist.types import Adjacency as Adjacency
+from pbdist.types import JsonValue
+from pbdist.types import checked_adjacency as checked_adjacency
+from pbdist.types import common_adjacency as common_adjacency
+from pbdist.types import stated as stated
 
 
 def pair_from_canonical(form: Mapping[str, JsonValue]) -> Pair:

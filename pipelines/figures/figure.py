@@ -15,7 +15,6 @@ from pbdist import Gaussian, Laplace, PrecisionWarning, SubsampledGaussian, earl
 from pbdist.arguments import DEFAULT_FLOOR, DEFAULT_TOLERANCE
 from pbdist.bounds.curves import renyi_bounds
 from pbdist.buckets.state import BucketState
-from pbdist.curves.renyi import state_renyi_bounds
 from pbdist.mechanisms import UNIT_ROUNDOFF, Pair
 from pbdist.query import Study
 from pbdist.store import read_state
@@ -23,6 +22,7 @@ from pbdist.study import Cell, StudySpec
 from pbdist.theorems.api import earlier_epsilon, vuvuzela
 from pbdist.theorems.renyi import sampled_gaussian_divergence
 from pbdist.types import Direction, FloatArray
+from pipelines.figures.state_renyi import state_renyi_bounds
 
 __all__ = ["Curve", "Figure", "Panel", "Points", "Promise"]
 
