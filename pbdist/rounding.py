@@ -42,3 +42,13 @@ def _rounded(value: float, rounding: str, digits: int) -> str:
     # Decimal(float) is exact: this is the only rounding.
     decimal = Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))
     return "0" if decimal == 0 else f"{decimal:.{digits - 1}e}" if abs(decimal) < Decimal("1e-3") else f"{decimal:f}"
+
+
+def exponential(epsilon: float) -> float:
+    """Return e^ε, as the shortest decimal whose logarithm is `epsilon` where there is one: 2.0 for ln 2."""
+    value = math.exp(epsilon) if epsilon < 709.0 else math.inf
+    for digits in range(1, 17):
+        short = float(f"{value:.{digits}g}")
+        if math.isfinite(short) and math.log(short) == epsilon:
+            return short
+    return value

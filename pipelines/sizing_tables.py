@@ -14,7 +14,7 @@ from pathlib import Path
 from pbdist.errors import PbdistError
 from pbdist.mechanisms import Gaussian, Laplace, Pair
 from pbdist.mechanisms.counts import SHIFT_INSIDE
-from pbdist.rounding import rounded_down, rounded_up
+from pbdist.rounding import exponential, rounded_down, rounded_up
 from pbdist.sizing.families import CountNoise
 from pbdist.sizing.sized import SizedNoise
 from pbdist.sizing.systems import (
@@ -26,7 +26,6 @@ from pbdist.sizing.systems import (
     load_systems,
     size_system,
 )
-from pbdist.study.spec import exponential
 from pipelines.csv_tables import csv_text
 
 _Row = tuple[str, ...]

@@ -47,8 +47,8 @@ def _print(found: "StoreStatus | Verification", lines: Iterable[str], *, as_json
 
 
 def _lines(found: "StoreStatus") -> Iterator[str]:
+    from pbdist.quantities import counted, size
     from pbdist.store import STORE_FORMAT
-    from pbdist.study.plan import counted, size
 
     first = found.parts[0].stored
     yield f"store: {found.store}, format {STORE_FORMAT}, {size(found.size)} in {found.files:,} files"
@@ -85,7 +85,7 @@ def _of(part: str) -> str:
 
 
 def _check_lines(check: "StoreCheck") -> Iterator[str]:
-    from pbdist.study.plan import counted
+    from pbdist.quantities import counted
 
     yield from _first(f"damaged: {name}: {what}" for name, what in check.damaged)
     yield from _first(f"stray, no harm: {name}" for name in check.strays)
@@ -140,7 +140,7 @@ def export(options: Options) -> int:
     exports the results that are there.
     """
     from pbdist.export import export_study
-    from pbdist.study.plan import counted
+    from pbdist.quantities import counted
 
     found = export_study(options.store, options.out, allow_incomplete=options.allow_incomplete)
     print(printable(f"{found.path}: {found.cells:,} cells, {found.points:,} points (cell, r, ε)"))

@@ -50,10 +50,11 @@ def _study_and_store(options: Options) -> "tuple[StudySpec | Addition, str]":
 )
 def plan(options: Options) -> int:
     """Project the time, memory and disk space of a study."""
+    from pbdist.quantities import duration
     from pbdist.run.run import request_for
     from pbdist.store import is_there, open_parts, place_at
     from pbdist.study import StudySpec, plan_study
-    from pbdist.study.plan import duration, elapsed
+    from pbdist.study.plan import elapsed
 
     (file, store), workers = _study_and_store(options), options.workers
     extends = options.store is not None or not isinstance(file, StudySpec)

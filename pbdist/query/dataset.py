@@ -10,11 +10,11 @@ from xarray.core import indexing
 from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.query import settings
 from pbdist.query.stored import ABOUT, Parts
+from pbdist.rounding import exponential
 from pbdist.store import StoredStudy
 from pbdist.store.layout import BOUNDS, CELL, COMPUTED, GRIDS, WITHIN, described
 from pbdist.study import StudySpec
 from pbdist.study.columns import CellTable, column_descriptions
-from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction
 
 DIMENSIONS = (CELL, DIRECTION, COMPOSITIONS, EPSILON)

@@ -18,10 +18,9 @@ from pbdist.mechanisms.columns import factors_of, is_composite, is_text, known_c
 from pbdist.query.settings import is_set, neighbours_words, single_number
 from pbdist.query.study import Study, checked_losses, given_epsilon
 from pbdist.results import Verdict, verdict_of
-from pbdist.rounding import exact, rounded_down, rounded_up
+from pbdist.rounding import exact, exponential, rounded_down, rounded_up
 from pbdist.study import Cell
 from pbdist.study.columns import cell_columns
-from pbdist.study.spec import exponential
 from pbdist.tables import Column, Sheet, Shown
 from pbdist.types import Adjacency, FloatArray
 

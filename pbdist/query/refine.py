@@ -12,11 +12,12 @@ import numpy as np
 
 from pbdist.arguments import MAX_COMPOSITIONS, SMALLEST_TOLERANCE
 from pbdist.errors import InvalidInputError, PbdistError, PrecisionError
+from pbdist.quantities import size
 from pbdist.query.answers import Losses, Questions, bound_compositions, bound_delta, bound_epsilon
 from pbdist.store import Refinement, StoredStudy, add_refinement, hold, read_refinements
 from pbdist.store.layout import BOUNDS
 from pbdist.study import Cell, StudySpec
-from pbdist.study.plan import cell_cost, size
+from pbdist.study.plan import cell_cost
 from pbdist.table import BoundsTable, bounds_table, epsilon_table_of
 from pbdist.types import BoolArray, FloatArray
 

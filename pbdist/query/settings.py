@@ -34,10 +34,10 @@ from pbdist.mechanisms.columns import as_list_text, is_composite, is_text, known
 from pbdist.mechanisms.pair import noise_order
 from pbdist.pld import PairState
 from pbdist.query.stored import PairPoints, PointReader
+from pbdist.rounding import exponential
 from pbdist.study import Cell, StudySpec
 from pbdist.study.columns import CellTable, cell_columns
 from pbdist.study.fields import nearest_exponential, nearest_match, same_float
-from pbdist.study.spec import exponential
 from pbdist.suggestions import did_you_mean
 from pbdist.types import COMPOSITIONS, EPSILON, BoolArray, FloatArray, IntArray, JsonValue
 

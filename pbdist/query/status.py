@@ -16,12 +16,12 @@ from pbdist.query.settings import is_set, neighbours_by_label
 from pbdist.query.stored import Block, Parts, PointState
 from pbdist.query.study import Study
 from pbdist.results import Bracket, log_relative_width
-from pbdist.rounding import rounded_down, rounded_up
+from pbdist.rounding import exponential, rounded_down, rounded_up
 from pbdist.store import Progress, StoreCheck, StoredStudy, check_store, holder, open_parts, place_at, read_refinements
 from pbdist.store.layout import BOUNDS, STORE_FORMAT, WITHIN
 from pbdist.study import Cell, StudySpec
 from pbdist.study.columns import CellTable
-from pbdist.study.spec import exponential, log_floor, missing_parts
+from pbdist.study.spec import log_floor, missing_parts
 from pbdist.tables import Column, Printed, Sheet, Shown, text_of
 from pbdist.types import Adjacency, Direction, IntArray, JsonValue
 

@@ -23,10 +23,11 @@ from pbdist.query.refine import refine as compute_points
 from pbdist.query.settings import Selection, Setting, Settings
 from pbdist.query.stored import ABOUT, BOTH, DAMAGED, NOT_COMPUTED, STATUS, Block, Parts, PointReader, attained_of
 from pbdist.results import ENCLOSED, NO_LOWER, CompositionBounds, CurveBounds, DeltaBounds, EpsilonBounds
+from pbdist.rounding import exponential
 from pbdist.store import Place, open_parts, read_refinements
 from pbdist.store.layout import BOUNDS, COMPUTED, WITHIN
 from pbdist.study.columns import cell_columns, column_descriptions
-from pbdist.study.spec import exponential, missing_parts
+from pbdist.study.spec import missing_parts
 from pbdist.tables import HEADS, Printed, Sheet
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, BoolArray, Direction, FloatArray, IntArray
 

@@ -19,6 +19,7 @@ from distributed.protocol import pickle
 from distributed.scheduler import KilledWorker
 
 from pbdist.errors import InvalidInputError, WorkersLostError
+from pbdist.quantities import counted
 from pbdist.run.clients import Cluster, RunningScheduler, local_cluster
 from pbdist.run.events import (
     Done,
@@ -33,7 +34,6 @@ from pbdist.run.events import (
     reported_by,
 )
 from pbdist.run.versions import close_unfit, unfit_workers
-from pbdist.study.plan import counted
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

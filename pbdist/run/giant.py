@@ -20,11 +20,11 @@ from pbdist.arguments import DEFAULT_BUCKETS, half_width_of
 from pbdist.buckets import Layout, Mapper, VectorStore, Work, layout_within
 from pbdist.errors import BatchError, InvalidInputError
 from pbdist.progress import report
+from pbdist.quantities import size
 from pbdist.run.events import TASK, Executor, Failure
 from pbdist.run.task import Receipt, ScratchError, Task, cell_bounds, run_task
 from pbdist.store import LocalPlace, ObjectPlace, Place
 from pbdist.study import Cell, StudySpec
-from pbdist.study.plan import size
 from pbdist.table import BoundsTable
 
 #: What a worker's process takes before it computes anything.

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from pbdist.errors import InvalidInputError, printable
+from pbdist.quantities import counted, duration, size
 from pbdist.run.events import (
     BatchFailed,
     BatchFinished,
@@ -27,7 +28,6 @@ from pbdist.run.events import (
     StillComputing,
     one_line,
 )
-from pbdist.study.plan import counted, duration, size
 from pbdist.types import JsonValue
 
 #: Seconds between two lines where the output is not a terminal.

@@ -12,6 +12,7 @@ from typing import Any
 
 from pbdist.errors import BatchError, InvalidInputError, StoreDamagedError, StoreMismatchError, WorkersLostError
 from pbdist.provenance import difference, provenance
+from pbdist.quantities import duration, size
 from pbdist.run import giant
 from pbdist.run.events import (
     OUTAGE_SECONDS,
@@ -51,7 +52,7 @@ from pbdist.store import (
 )
 from pbdist.study import Batch, Plan, Planner, StudySpec
 from pbdist.study.load import Addition
-from pbdist.study.plan import duration, elapsed, size
+from pbdist.study.plan import elapsed
 from pbdist.study.spec import missing_parts, missing_points
 
 #: Causes of failures, and cells of each, that an error names; cells at work in one event.

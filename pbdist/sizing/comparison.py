@@ -10,12 +10,12 @@ from pbdist.arguments import checked_number
 from pbdist.errors import InvalidInputError, PrecisionError, shown
 from pbdist.mechanisms import MECHANISMS, NoisyCount, Pair, Poisson, noise_parameter, parameters_of
 from pbdist.progress import report
+from pbdist.rounding import exponential
 from pbdist.sizing.api import size
 from pbdist.sizing.families import COUNT_NOISES, CountFamily, noise_class
 from pbdist.sizing.sized import Answer, SizedNoise, answers_sheet, noise_deviation
 from pbdist.sizing.target import checked_target
 from pbdist.study import Target
-from pbdist.study.spec import exponential
 from pbdist.suggestions import did_you_mean
 from pbdist.tables import Printed, Sheet
 

@@ -8,12 +8,11 @@ from typing import Any
 
 from pbdist.errors import PbdistError, PrecisionError
 from pbdist.mechanisms import Pair, at_least_as_noisy
-from pbdist.rounding import exact, rounded_down, rounded_up
+from pbdist.rounding import exact, exponential, rounded_down, rounded_up
 from pbdist.sizing.counts import mean_below
 from pbdist.sizing.families import CountFamily, ScaleFamily, family_of, made
 from pbdist.sizing.target import Certificate, Computed, Judge
 from pbdist.study import Target
-from pbdist.study.spec import exponential
 from pbdist.tables import Cell, Column, Printed, Sheet, Shown, head_of
 from pbdist.types import Adjacency, JsonValue
 

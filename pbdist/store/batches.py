@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pbdist.errors import BatchError, StoreMismatchError
+from pbdist.results import log_relative_width
 from pbdist.store.layout import (
     BOUNDS,
     CHECKSUM,
@@ -24,7 +25,7 @@ from pbdist.store.place import read_or_none
 from pbdist.store.skeleton import attributes_of, digest_of, encode_chunk, group_document
 from pbdist.store.states import state_files
 from pbdist.study import Cell, StudySpec
-from pbdist.study.spec import log_floor, within_tolerance
+from pbdist.study.spec import log_floor
 from pbdist.table import BoundsTable
 from pbdist.types import BoolArray, FloatArray
 
@@ -115,3 +116,19 @@ def judged(settings: StudySpec, cell: Cell, log_upper: FloatArray, within: BoolA
         log_upper, within = log_upper.max(axis=0, keepdims=True), within[:1]
     required = log_upper > log_floor(settings)
     return int(np.count_nonzero(required.any(axis=0))), int(np.count_nonzero((required & ~within).any(axis=0)))
+
+
+def within_tolerance(study: StudySpec, log_lower: FloatArray, log_upper: FloatArray) -> BoolArray:
+    """Return where stored bounds meet within the tolerance of a study, or the upper one is at most its floor.
+
+    All arrays have the shape (.., directions, compositions, epsilon). A NaN is not within the tolerance. The result is
+    the same for both directions where only the larger one is judged, and False without a tolerance to reach.
+    """
+    if study.required_tolerance is None:
+        return np.zeros(log_upper.shape, dtype=bool)
+    lower, upper = log_lower, log_upper
+    if study.direction == "both":
+        lower, upper = (np.max(side, axis=-3, keepdims=True) for side in (lower, upper))
+    with np.errstate(invalid="ignore"):
+        met = (log_relative_width(lower, upper) <= study.required_tolerance) | (upper <= log_floor(study))
+    return np.array(np.broadcast_to(met & ~np.isnan(lower), log_upper.shape))

@@ -14,6 +14,7 @@ from zarr.storage import MemoryStore
 
 from pbdist.mechanisms.columns import is_text
 from pbdist.provenance import provenance
+from pbdist.rounding import exponential
 from pbdist.store.layout import (
     BOUNDS_ARRAY,
     CELL,
@@ -33,7 +34,6 @@ from pbdist.store.layout import (
 )
 from pbdist.study import StudySpec
 from pbdist.study.columns import cell_columns, column_descriptions
-from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, FloatArray, JsonValue
 
 _SERIALIZER = BytesCodec()

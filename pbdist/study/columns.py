@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from json import JSONEncoder
 from operator import eq, methodcaller
-from typing import Any, NamedTuple, TypeAlias, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +32,6 @@ _PIECE = 2**16
 WHOLE, _FACTOR = "pair itself", "pairs[{}]"
 #: What stands in a template for the value of a column.
 _MARK = re.compile(r'"\\u0000(\d+)\\u0000"')
-
-Hashes: TypeAlias = npt.NDArray[np.bytes_]
 
 
 #: Encoders of parameters, which may be pairs, in canonical form: for the text that digests are of, and for columns.
@@ -296,7 +294,7 @@ class CellTable(Sequence[Cell]):
                 digest.update("".join(piece.lines()).encode())
         return digest.hexdigest()
 
-    def hashes(self) -> Hashes:
+    def hashes(self) -> npt.NDArray[np.bytes_]:
         """Return a hash of each cell: equal cells have equal ones, and no others."""
         lines = (line for block in self.blocks for piece in block.pieces() for line in piece.lines())
         digests = (hashlib.blake2b(line.encode(), digest_size=16).digest() for line in lines)

@@ -7,7 +7,7 @@ YAML 1.2 (``1e-4`` is a number and ``no`` is a word, unlike in YAML 1.1, PyYAML'
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
@@ -178,9 +178,7 @@ class _Reader:
 
     def note(self, line: int, keys: Keys, problem: str) -> None:
         """Collect what is wrong in a line."""
-        self.problems.found.append(
-            Document(self._document.source, None, {(): line}, self._document.what).problem(keys, problem)
-        )
+        self.problems.found.append(replace(self._document, lines={(): line}).problem(keys, problem))
 
     def value(self, node: Any, keys: Keys) -> JsonValue:
         """Return the value of a node."""

@@ -27,7 +27,6 @@ from pbdist.types import JsonValue
 Values: TypeAlias = Mapping[str, Document]
 #: Returns the value in a document, or refuses it.
 Read: TypeAlias = Callable[[Document], Any]
-_Made = TypeVar("_Made")
 _T = TypeVar("_T")
 #: What a constructor says of a field.
 _PROBLEM = re.compile(r"(?:[^:]*\.)?(?P<field>\w+)(?P<places>(\[\d+\])*): (?P<problem>.*)", re.DOTALL)
@@ -101,12 +100,12 @@ def key(read: Read, default: Any = MISSING) -> Any:
 
 def constructed(
     document: Document,
-    kind: type[_Made],
+    kind: type[_T],
     values: Values | None = None,
     *,
     read: Mapping[str, Read] = MappingProxyType({}),
     keys: Mapping[str, str] = MappingProxyType({}),
-) -> _Made:
+) -> _T:
     """Return what a dataclass makes of the mapping in a document; its constructor checks the values.
 
     `values` are given if they are not all in the document. `read` makes the values of fields that are no `key`, and

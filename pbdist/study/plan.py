@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from pbdist import tables
 from pbdist.arguments import DEFAULT_BUCKETS, DEFAULT_TOLERANCE
 from pbdist.enclosures import Fineness, enclosed_counts
 from pbdist.errors import PbdistError
 from pbdist.mechanisms import Pair, RandomAllocation, factor_counts
 from pbdist.pld.cost import Cost, table_cost
 from pbdist.pld.question import Question
+from pbdist.quantities import duration, size
 from pbdist.study.columns import Block, Cell, CellTable, Column, fields_of
 from pbdist.study.spec import StudySpec
+from pbdist.tables import Column as SheetColumn
 from pbdist.tables import Printed, Sheet
 from pbdist.types import FloatArray, IntArray
 
@@ -303,9 +304,8 @@ class Plan(Printed):
             "bucket states": "saved" if study.keep_states else "not saved",
             "study digest": study.digest[:16],
         }
-        columns = tables.Column("what", "what", number=False), tables.Column("how_much", "how much")
-        caption = f"{study.name}: {study.description}" if study.description else study.name
-        return Sheet(columns, tuple(rows.items()), (caption,))
+        columns = SheetColumn("what", "what", number=False), SheetColumn("how_much", "how much")
+        return Sheet(columns, tuple(rows.items()), (": ".join(filter(None, (study.name, study.description))),))
 
 
 def plan_study(study: StudySpec, cells_per_batch: int | None = None) -> Plan:
@@ -369,30 +369,3 @@ def elapsed(batch_seconds: Sequence[float] | FloatArray, workers: int) -> float:
     """Return the projected time of batches on so many workers: no less than that of the longest batch."""
     seconds = np.asarray(batch_seconds, dtype=np.float64)
     return max(float(seconds.max(initial=0.0)), float(seconds.sum()) / workers)
-
-
-def duration(seconds: float) -> str:
-    """Return seconds as text: ``12.5 s``, ``3.4 min``, ``7.25 h``, ``11.2 days``."""
-    for least, unit, length in ((172_800.0, "days", 86_400.0), (7_200.0, "h", 3_600.0), (120.0, "min", 60.0)):
-        if seconds >= least:
-            return f"{_short(seconds / length)} {unit}"
-    return f"{_short(seconds)} s"
-
-
-def counted(count: int, what: str, many: str = "") -> str:
-    """Return how many there are of something: ``1 batch``, ``1,000 cells``."""
-    return f"{count:,} {what if count == 1 else many or f'{what}s'}"
-
-
-def size(count: float) -> str:
-    """Return bytes as text: ``812 B``, ``1.5 MiB``."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{_short(count)} {unit}"
-        count /= 1024
-    return f"{_short(count)} TiB"
-
-
-def _short(value: float) -> str:
-    """Return three digits, or all before the point; never an exponent."""
-    return f"{value:.0f}" if value >= 999.5 else f"{value:.3g}"

@@ -16,9 +16,8 @@ import numpy as np
 
 from pbdist.arguments import DEFAULT_FLOOR
 from pbdist.errors import StoreMismatchError
-from pbdist.results import log_relative_width
 from pbdist.study.columns import Cell, CellTable
-from pbdist.types import Adjacency, BoolArray, FloatArray, JsonValue
+from pbdist.types import Adjacency, JsonValue
 
 #: What a study may be called.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -164,32 +163,6 @@ class StudySpec:
 def log_floor(study: StudySpec) -> float:
     """Return the natural logarithm of a study's floor."""
     return math.log(study.floor) if study.floor > 0.0 else -math.inf
-
-
-def within_tolerance(study: StudySpec, log_lower: FloatArray, log_upper: FloatArray) -> BoolArray:
-    """Return where stored bounds meet within the tolerance of a study, or the upper one is at most its floor.
-
-    All arrays have the shape (.., directions, compositions, epsilon). A NaN is not within the tolerance. The result is
-    the same for both directions where only the larger one is judged, and False without a tolerance to reach.
-    """
-    if study.required_tolerance is None:
-        return np.zeros(log_upper.shape, dtype=bool)
-    lower, upper = log_lower, log_upper
-    if study.direction == "both":
-        lower, upper = (np.max(side, axis=-3, keepdims=True) for side in (lower, upper))
-    with np.errstate(invalid="ignore"):
-        met = (log_relative_width(lower, upper) <= study.required_tolerance) | (upper <= log_floor(study))
-    return np.array(np.broadcast_to(met & ~np.isnan(lower), log_upper.shape))
-
-
-def exponential(epsilon: float) -> float:
-    """Return e^ε, as the shortest decimal whose logarithm is `epsilon` where there is one: 2.0 for ln 2."""
-    value = math.exp(epsilon) if epsilon < 709.0 else math.inf
-    for digits in range(1, 17):
-        short = float(f"{value:.{digits}g}")
-        if math.isfinite(short) and math.log(short) == epsilon:
-            return short
-    return value
 
 
 #: The fields that all parts of a store share: the bounds, or what is stored of them, depend on these.

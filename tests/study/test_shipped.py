@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pbdist.errors import InvalidInputError, StudyFileError
+from pbdist.quantities import duration
 from pbdist.study import load_study, plan_study
-from pbdist.study.plan import duration
 from pbdist.study.starter import find_study, shipped_names, shipped_study, write_copy
 
 ROOT = Path(__file__).parents[2]

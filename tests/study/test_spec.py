@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from pbdist.errors import StoreMismatchError, StudyFileError
+from pbdist.rounding import exponential
+from pbdist.store.batches import within_tolerance
 from pbdist.study import StudySpec, load_study
-from pbdist.study.spec import exponential, missing_parts, within_tolerance
+from pbdist.study.spec import missing_parts
 from tests.studies import write_study
 
 TEXT = """\

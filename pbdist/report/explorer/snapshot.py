@@ -19,10 +19,9 @@ from pbdist.query.stored import BOTH, PointState
 from pbdist.report.pages.answers import neighbours_sentence
 from pbdist.report.pages.document import ALARM, command
 from pbdist.report.pages.store_report import condition
-from pbdist.rounding import exact
+from pbdist.rounding import exact, exponential
 from pbdist.store.layout import BOUNDS
 from pbdist.study.columns import CellTable
-from pbdist.study.spec import exponential
 from pbdist.types import BoolArray, FloatArray, IntArray, JsonValue
 
 #: The most cells that are explored.

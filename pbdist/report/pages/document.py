@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pbdist.errors import printable
-from pbdist.rounding import exact
-from pbdist.study.spec import exponential
+from pbdist.rounding import exact, exponential
 from pbdist.tables import Column, Sheet
 
 #: Kinds of notices: what makes a page unfit to rely on, what to know, and what is as it should be.

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pbdist.errors import StoreDamagedError
 from pbdist.provenance import provenance
+from pbdist.quantities import size
 from pbdist.query.noise_choice import NoiseChoice, noise_choices, target_sheet
 from pbdist.query.settings import neighbours_by_label
 from pbdist.query.status import StoreStatus, precision_line, store_status
@@ -30,7 +31,6 @@ from pbdist.report.pages.document import (
 from pbdist.report.pages.words import assumed, explained, meaning, software, target_in_words
 from pbdist.store import STORE_FORMAT, check_skeleton, open_parts
 from pbdist.study import StudySpec, Target
-from pbdist.study.plan import size
 from pbdist.study.spec import missing_parts
 from pbdist.verify.store import verify_store
 from pbdist.verify.verification import Verdict, Verification

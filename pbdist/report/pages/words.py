@@ -7,9 +7,8 @@ from typing import Any
 from pbdist.mechanisms import MECHANISMS, Form, described, parameters_of
 from pbdist.mechanisms.columns import composite_text, is_composite
 from pbdist.report.pages.document import Block, Bullets, Heading, Paragraph, epsilon_text, text_table
-from pbdist.rounding import exact
+from pbdist.rounding import exact, exponential
 from pbdist.study import Target
-from pbdist.study.spec import exponential
 from pbdist.types import JsonValue
 
 

@@ -17,10 +17,10 @@ from pbdist.report.pages.document import epsilon_text
 from pbdist.report.pages.store_report import store_report
 from pbdist.report.pages.words import explained
 from pbdist.report.pages.writers import written_html
+from pbdist.rounding import exponential
 from pbdist.store import open_store
 from pbdist.store.layout import bounds_file
 from pbdist.study import Target, load_study
-from pbdist.study.spec import exponential
 from tests.batches import damage_batch, fail_cells, remove_batch
 from tests.report.explorer.studies import MISSED
 from tests.report.pages.reading import OWN, read_page
