@@ -89,6 +89,11 @@ def export_study(store: str | Path | Place, out: str | Path, *, allow_incomplete
         A package for that form is not installed.
     NotAStoreError, StoreFormatError, StoreDamagedError
         As `open_study`; or metadata or coordinates of the store have changed.
+
+    Examples
+    --------
+    >>> export_study("data/quickstart.zarr", "quickstart.csv").lacking
+    ''
     """
     path = _checked_target(out)
     _check_packages(path.suffix)

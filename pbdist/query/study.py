@@ -154,8 +154,10 @@ class Study(Parts, Printed):
 
     Examples
     --------
-    >>> study = pbdist.open_study("data/quickstart.zarr")  # doctest: +SKIP
-    >>> study.delta("Laplace", scale=200, compositions=512, epsilon=0.1)  # doctest: +SKIP
+    >>> study = open_study("data/quickstart.zarr")
+    >>> found = study.delta("Laplace", scale=200, compositions=512, epsilon=0.1)
+    >>> bool(0.0 < found.lower <= found.upper <= 1.001 * found.lower)
+    True
     """
 
     def __repr__(self) -> str:
@@ -671,5 +673,10 @@ def open_study(where: str | Path | Place) -> Study:
         It was written in another format version.
     StoreDamagedError
         The study in it cannot be read.
+
+    Examples
+    --------
+    >>> open_study("data/quickstart.zarr").complete
+    True
     """
     return Study(open_parts(where))
