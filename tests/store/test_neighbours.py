@@ -64,7 +64,7 @@ def test_a_statement_is_stored_and_read_back(tmp_path: Path, finished_store: Cal
     assert isinstance(stored.study.cells, StoredCells)
     assert stored.study.digest == load_study(write_study(tmp_path, OWN)).digest
     root = json.loads((store / "zarr.json").read_text())["attributes"]
-    assert (root["study"]["format"], root["study"]["adjacency"]) == (5, {"Laplace": "replace-one"})
+    assert (root["study"]["format"], root["study"]["adjacency"]) == (6, {"Laplace": "replace-one"})
     study = open_study(store)
     asked = {"compositions": 4, "epsilon": 0.5}
     # Of its label at a stored scale and between them, of a stored mechanism, and of one that is not.
