@@ -330,18 +330,17 @@ def bounds_dataset(
         )
     import xarray as xr  # noqa: PLC0415 -- it takes half a second, and no worker needs it
 
-    return xr.Dataset(
-        {
-            name: (
-                dims,
-                one.values if direction == "each" else one.worse(one.values, axis=0),
-                {"long_name": one.long_name} | ({"units": one.units} if one.units else {}),
-            )
-            for name, one in variables.items()
-        },
-        coords=coords,
-        attrs={**attributes, "adjacency": neighbours.adjacency.value},
-    )
+    # Of arrays nothing is to be inferred.
+    arrays = {
+        name: xr.Variable(
+            dims,
+            one.values if direction == "each" else one.worse(one.values, axis=0),
+            {"long_name": one.long_name} | ({"units": one.units} if one.units else {}),
+            fastpath=True,
+        )
+        for name, one in variables.items()
+    }
+    return xr.Dataset(arrays, coords=coords, attrs={**attributes, "adjacency": neighbours.adjacency.value})
 
 
 #: Reasons for wide bounds of which no property of the mechanism is the cause; and for missing ones.
