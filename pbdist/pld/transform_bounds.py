@@ -899,8 +899,8 @@ class TransformRows:
             )
 
 
-#: Points of a look for an ε, and looks.
-_SEARCH_POINTS, _SEARCHES, _HALVINGS = 17, 5, 9
+#: Points of a look for an ε, looks, halvings, and nats by which a direction is smaller for certain.
+_SEARCH_POINTS, _SEARCHES, _HALVINGS, _SMALLER = 17, 2, 9, 0.1
 
 #: Logarithms of lower and upper bounds on δ at some ε.
 _Reader = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
@@ -913,38 +913,42 @@ def transform_reader(question: Question, finer: float) -> _Reader | None:
     """
     rows = TransformRows(question, finer=finer)
     readers: list[_Reader] = []
-    for row in rows.sides(0):
+    sides = rows.sides(0)
+    known, spare = np.full(1, -np.inf), np.zeros(1)
+    for row in sides:
         side = row.smoothed
-        if readers and row.chernoff[0] < rows.log_floor:
+        if readers and row.chernoff[0] < max(rows.log_floor, float(known[0]) - _SMALLER):
             # It is too small to matter.
             readers.append(partial(_from_above, side))
             continue
-        best = _best_of_parts(rows, question, side) or _best(rows, side)
-        if best is None or _missed(best, question):
+        best = _best_of_parts(rows, question, side) or _best(rows, side, known, spare)
+        if best is None or _missed(best, question, known):
             best = _best_of_parts(rows, question, side, missed=True) or best
         if best is None:
             return None
         readers.append(best)
+        # The smaller direction only has to be shown to be smaller.
+        known, spare = best(question.epsilon)[0], sides[0].log_delta - sides[-1].log_delta
     number = int(question.rounds[0])
     readers += [partial(_beyond_losses, number * rounds.largest_loss) for rounds in rows.without_loss.values()]
-    return partial(_largest, readers) if rows.sides(0) else None
+    return partial(_largest, readers) if sides else None
 
 
-def _best(rows: TransformRows, side: Smoothed) -> _Reader | None:
-    """Return the closest bounds of a direction at the only point."""
+def _best(rows: TransformRows, side: Smoothed, known: FloatArray, spare: FloatArray) -> _Reader | None:
+    """Return the closest bounds of a direction at the only point, given a lower bound and what may be left open."""
     best: SmoothedBounds | None = None
     least = math.inf
     for group in rows.groups(side, np.arange(1), MAX_EXCESS):
-        for bounds, lower, upper in rows.passes(side, group, np.full(1, -np.inf), np.zeros(1)):
+        for bounds, lower, upper in rows.passes(side, group, known, spare):
             if best is None or upper[0] - lower[0] < least:
                 best, least = bounds, float(upper[0] - lower[0])
     return None if best is None else best.bounds
 
 
-def _missed(reader: _Reader, question: Question) -> bool:
-    """Whether the bounds at the only point are farther apart than is wanted."""
+def _missed(reader: _Reader, question: Question, known: FloatArray) -> bool:
+    """Whether the upper bound at the only point exceeds the lower ones by more than is wanted."""
     lower, upper = reader(question.epsilon)
-    return bool(upper[0] > lower[0] + math.log1p(question.tolerance))
+    return bool(upper[0] > max(lower[0], known[0]) + math.log1p(question.tolerance))
 
 
 def _best_of_parts(rows: TransformRows, question: Question, side: Smoothed, *, missed: bool = False) -> _Reader | None:
@@ -954,7 +958,7 @@ def _best_of_parts(rows: TransformRows, question: Question, side: Smoothed, *, m
         return None
     found = cuts.part(side.number, question.epsilon, question.tolerance)
     parts = next(cuts.both(side.number, float(question.epsilon[0]))) if found is None else (found[0],)
-    best = [each for part in parts if (each := _best(rows, part)) is not None]
+    best = [each for part in parts if (each := _best(rows, part, np.full(1, -np.inf), np.zeros(1))) is not None]
     return partial(_sum, best) if len(best) == len(parts) else None
 
 
@@ -986,6 +990,8 @@ def guessed_epsilon(question: Question, delta: float, largest: float) -> tuple[f
         if rounds is None:
             return None
         end = 1.0
+        if number * rounds.largest_loss <= best[0]:
+            continue
         while True:
             side = Smoothed(rounds, number, Tilts.of(rounds, number, end))
             if side.saddle(np.array([end]))[1][0] < wanted:
@@ -996,9 +1002,11 @@ def guessed_epsilon(question: Question, delta: float, largest: float) -> tuple[f
         low = 0.0
         for _ in range(_SEARCHES):
             points = np.linspace(low, end, _SEARCH_POINTS)
-            met = side.saddle(points)[1] < wanted
-            first = int(np.argmax(met))
-            low, end = float(points[max(first - 1, 0)]), float(points[first])
+            about = side.saddle(points)[1]
+            first = max(int(np.argmax(about < wanted)), 1)
+            low, end = float(points[first - 1]), float(points[first])
+        share = (about[first - 1] - wanted) / (about[first - 1] - about[first])
+        end = low + (end - low) * min(max(float(share), 0.0), 1.0)
         end = min(end, _guessed_by_parts(Smoothed(rounds, number, Tilts.of(rounds, number, end)), wanted, end))
         if end > best[0]:
             best = end, -max(float(side.saddle(np.array([end]))[0][0]), 1e-3)
