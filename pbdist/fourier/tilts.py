@@ -6,6 +6,7 @@ Nothing here is a bound: a bad choice costs precision, and the bounds of `rows` 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -269,7 +270,7 @@ _SPARSE = 48
 _SEGMENTS, _LONG = 48, (1 << 12, 1 << 13, 1 << 14)
 #: Bounds may add so many times as much as is wanted: to all masses, and to rare ones.
 _ENOUGH, _RARE_ENOUGH = 4.0, 64.0
-#: By how many bits fewer may be lost if a result is not known well.
+#: By how many bits fewer may be lost than seems enough: errors of many elements add up.
 _CARE = 10.0
 #: A factor below this may be no full float.
 _SMALLEST_FACTOR = 2.0**-1000
@@ -296,9 +297,9 @@ def convolve_by_tilts(
     larger = None if beside is None else max_plus(*(segments_of(each[None], segment) for each in beside))
     highest = max_plus(first.segments, second.segments)
     level = needed(highest, larger, needs, segment)
-    careful = replace(level, spare=max(level.spare - _CARE, 0.0))
-    for how in (level, careful, None):
-        found = _by_parts(first, second, careful) if how is None else _convolved(first, second, how, highest)
+    level = replace(level, spare=max(level.spare - _CARE, 0.0))
+    for convolve in (partial(_convolved, highest=highest), _by_parts):
+        found = convolve(first, second, level)
         if found is not None and _known_well(*found, needs, level, segment):
             return found
     return None

@@ -118,7 +118,7 @@ def epsilon_table(
         for column, value in enumerate(delta.tolist()):
             for which in axes:
                 directions = tuple(tuple(Direction)[axis] for axis in which)
-                found = _bounds(counts, r, value, directions, tolerance, Shared(lines=lines))
+                found = _bounds(counts, r, value, directions, tolerance, shared=Shared(lines=lines))
                 lower[which, row, column], upper[which, row, column] = found
     if symmetric:
         lower[1], upper[1] = lower[0], upper[0]
@@ -131,6 +131,7 @@ def _bounds(
     delta: float,
     directions: tuple[Direction, ...],
     tolerance: float,
+    *,
     shared: Shared,
 ) -> tuple[float, float]:
     """Bound the ε with which all of some directions meet δ: at once, or each by itself where they are far apart."""
@@ -234,9 +235,10 @@ class _Search:
             # Such pairs reveal nothing.
             return self._by_transforms()
         revealed = [log_revealed_mass(self._counts, np.array([self._rounds]), each)[0] for each in self._directions]
-        if max(revealed) > self._unmet:
+        endless = bool(np.max(revealed) > self._unmet)
+        if endless:
             self._low, self._high = LARGEST_EPSILON, math.inf
-        return max(revealed) > self._unmet
+        return endless
 
     def _one_round(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
         (pair,) = self._counts

@@ -341,7 +341,8 @@ class Tilts:
                 rise = top * float(moments[-1] - moments[0]) - epsilon * float(tilt[-1] - tilt[0])
             if not rise < _RISE or tilt[-1] >= most:
                 break
-        return Tilts(*map(np.concatenate, zip(*blocks, strict=True)), lines={} if lines is None else lines)
+        tilts, log_moments, uppers = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
+        return Tilts(tilts, log_moments, uppers, lines={} if lines is None else lines)
 
     @cached_property
     def log_kernel(self) -> FloatArray:
