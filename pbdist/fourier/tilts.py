@@ -308,13 +308,14 @@ def convolve_by_tilts(
 @np.errstate(over="ignore")
 @np.errstate(over="ignore")
 def _known_well(values: FloatArray, bound: FloatArray, needs: Needs, level: Level, segment: int) -> bool:
-    """Whether the bounds add little to the masses beyond each element, in both directions."""
+    """Whether the bounds add little to the masses beyond each segment, in both directions."""
     error, mass, allowance = bound.max(axis=0), values.max(axis=0), needs.allowance
-    half = np.clip((0.5 * needs.spacing) * (needs.first + np.arange(float(error.size))), -300.0, 300.0)
-    for weights, beyond, way in ((np.exp(half), level.above, -1), (np.exp(-half), level.below, 1)):
-        known = np.exp2(np.clip(np.append(beyond, beyond[-1]), -1000.0, 1000.0))
-        masses = np.cumsum((mass * weights)[::way])[::way] + np.repeat(known, segment)[: error.size]
-        errors = np.cumsum((error * weights)[::way])[::way]
+    rise = np.exp(np.clip((0.5 * needs.spacing) * (needs.first + np.arange(float(error.size))), -300.0, 300.0))
+    starts = np.arange(0, error.size, segment)
+    for weights, beyond, way in ((rise, level.above, -1), (1.0 / rise, level.below, 1)):
+        known = np.exp2(np.clip(np.append(beyond, beyond[-1]), -1000.0, 1000.0))[: starts.size]
+        masses = np.cumsum(np.add.reduceat(mass * weights, starts)[::way])[::way] + known
+        errors = np.cumsum(np.add.reduceat(error * weights, starts)[::way])[::way]
         most = np.minimum(_RARE_ENOUGH * allowance.rare * masses, _ENOUGH * allowance.added * np.max(masses))
         if np.any(errors > most + allowance.floor):
             return False
