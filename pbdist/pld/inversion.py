@@ -40,13 +40,9 @@ _AIM_FRACTION, _MANY_PAIRS_FACTOR = 0.1, 6.0
 _MAX_PASSES, _MIN_REFINEMENT, _MAX_REFINEMENT, _TARGET_FRACTION = 4, 0.7, 0.05, 0.5
 #: Points of one search between two ε, searches at most, and the fraction of the aim at which searches end.
 _SEARCH_POINTS, _MAX_SEARCHES, _FINAL_RESOLUTION = 17, 16, 0.002
-#: Relative resolution of the first search for an end, and that of later ones relative to the bracket.
-_FIRST_RESOLUTION, _BRACKET_RESOLUTION = 1e-2, 1e-4
 #: Searches by secants: readings at most, nats of ln δ that a guess may be off, relative steps after which one is done,
 #: and resolution, relative to the aim.
 _NEAR_READS, _FARTHEST, _CLOSE, _NEAR_RESOLUTION = 5, 10.0, 1e-4, 0.01
-#: Relative resolution of a lower bound without an upper one.
-_ONE_SIDED_RESOLUTION = 1e-4
 #: Smallest δ of a ladder; profiles for a δ below the second number leave nothing out.
 _MIN_LADDER_DELTA, _TINY_DELTA = 1e-120, 1e-280
 #: Limits of the relative brackets of δ that passes aim at.
@@ -63,8 +59,8 @@ _READINGS_PER_EPSILON = 300
 _COARSENINGS = (1.0, 4.0, 16.0, 64.0)
 #: Directions whose guesses differ by this factor are bounded one by one.
 _DOMINANCE_RATIO = 1.1
-#: Distance from the guess up to which δ is read, as a factor: first, next to the guess, and by exact transforms.
-_READ_RATIO, _CLOSE_READ_RATIO, _FAR_READ_RATIO = 1.25, 1.01, 16.0
+#: Distance from the guess up to which δ is read, as a factor: first, and by exact transforms.
+_READ_RATIO, _FAR_READ_RATIO = 1.25, 16.0
 #: Without an upper bound, a guess that moves by a smaller factor ends the search.
 _STALLED_RATIO = 1.0015
 #: Relative width of a bracket that later engines improve; with transforms, the longest ladder for that, seconds.
@@ -404,11 +400,7 @@ class _Search:
                 self._read(reader, guess / _READ_RATIO, guess * _READ_RATIO)
             if not near and (self._low == before[0] or self._high == before[1]):
                 # Bounds are best near the guess, and of many rounds nowhere else.
-                self._read(reader, guess / _CLOSE_READ_RATIO, guess * _CLOSE_READ_RATIO)
                 self._read(reader, max(guess + _LOG_DELTA_FALL / slope, 0.0), guess - _LOG_DELTA_FALL / slope)
-                if 0.0 < self._low < self._high < math.inf:
-                    # Each end may have been found by another look.
-                    self._read(reader, self._low, self._high)
             if farther > 1.0 and (self._low == 0.0 or self._high == math.inf):
                 self._read(reader, guess / farther, guess * farther)
             if self._done:
@@ -516,28 +508,9 @@ class _Search:
                 known.update(zip(new, zip(found[0].tolist(), found[1].tolist(), strict=True), strict=True))
             return np.array([known[value] for value in epsilon.tolist()])
 
-        def unmet(epsilon: FloatArray) -> BoolArray:
-            return np.asarray(bounds(epsilon)[:, 0] > self._unmet)
-
-        def not_met(epsilon: FloatArray) -> BoolArray:
-            return np.asarray(~(bounds(epsilon)[:, 1] <= self._met))
-
         fine = _FINAL_RESOLUTION * self._aim
-        below, above = (
-            _crossing(unmet, begin, end, _FIRST_RESOLUTION),
-            _crossing(not_met, begin, end, _FIRST_RESOLUTION),
-        )
-        if below[0] > 0.0 and above[0] > below[1]:
-            # Where bounds on δ are too wide for a close bracket, its ends need not be found any closer.
-            fine = max(fine, _BRACKET_RESOLUTION * (above[0] - below[1]) / above[1])
-        if above[1] == math.inf == self._high:
-            # Without an upper bound, a lower one in few digits is as good.
-            fine = max(fine, _ONE_SIDED_RESOLUTION)
-        inner, outer = below[0], above[1]
-        if inner >= begin and below[1] < math.inf:
-            inner, _ = _finer_crossing(unmet, *below, fine)
-        if above[0] >= begin and outer < math.inf:
-            _, outer = _finer_crossing(not_met, *above, fine)
+        inner, _ = _crossing(lambda epsilon: bounds(epsilon)[:, 0] > self._unmet, begin, end, fine)
+        _, outer = _crossing(lambda epsilon: ~(bounds(epsilon)[:, 1] <= self._met), begin, end, fine)
         self._low, self._high = max(self._low, inner), min(self._high, outer)
 
 
@@ -548,13 +521,7 @@ def _crossing(holds: Callable[[FloatArray], BoolArray], begin: float, end: float
         return 0.0, (begin if begin > 0.0 else 0.0)
     if ends[1]:
         return end, math.inf
-    return _finer_crossing(holds, begin, end, fine)
-
-
-def _finer_crossing(
-    holds: Callable[[FloatArray], BoolArray], inner: float, outer: float, fine: float
-) -> tuple[float, float]:
-    """Return two such ε between those of a crossing, relatively no farther apart than `fine`."""
+    inner, outer = begin, end
     for _ in range(_MAX_SEARCHES):
         if outer - inner <= fine * outer:
             break

@@ -1,6 +1,6 @@
 """Ladders: powers of a state by squaring, on a lattice that grows with the number of compositions, and their bounds.
 
-Choices made here (when a lattice is made coarser, what is core and far, what is infinite) cost precision, never
+Choices made here (when a lattice is made coarser, what is on which level, what is infinite) cost precision, never
 validity.
 
 As the deviation of the loss grows, so does the spacing that is fine enough: each time that it has doubled, after about
@@ -268,7 +268,7 @@ def _allowance(part: float, limits: Limits) -> Allowance:
 
 
 def _confined(state: PairState, reached: int, top: int, limits: Limits) -> PairState:
-    """Cut what does not matter for any question, and move rare losses to the far part."""
+    """Cut what does not matter for any question, and move rare losses to coarser levels, of which new ones are made."""
     floor = limits.floor * reached / top
     state = within(state, _depth(state, floor, limits.largest))
     level = 0
@@ -311,11 +311,11 @@ def _depth(state: PairState, floor: float, largest: float) -> Window:
 
 
 def _fine(core: Dominating, far: Dominating, floor: float, limits: Limits) -> Window | None:
-    """Choose the window of the core: all where ln u is too steep for the far part's spacing, and what is not rare.
+    """Choose the window of a level: all where ln u is too steep for the next one's spacing, and what is not rare.
 
-    None where all of it may be as coarse as the far part.
+    None where all of it may be as coarse as the next one.
 
-    An outcome of the far part adds the variance W²/6 each time that it occurs. With the mass p of all of them, against
+    An outcome of that one adds the variance W²/6 each time that it occurs. With the mass p of all of them, against
     the core's deviation s, that is little where p (W/s)² is.
     """
     ratio = round(far.spacing / core.spacing)

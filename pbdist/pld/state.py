@@ -2,7 +2,7 @@ r"""States: masses of a pair on lattices of losses; their products, cuts, and δ
 
 Two kinds of rows, each on a lattice of spacing h with positions k:
 
-*Dominating masses* u >= √(a* b*). There is a pair (A*, B*) of measures on the losses ℓ = k h of one or two lattices,
+*Dominating masses* u >= √(a* b*). There is a pair (A*, B*) of measures on the losses ℓ = k h of one or more lattices,
 on +∞ (A* alone) and on -∞ (B* alone), of which a pair (A, B'') is a post-processing, e^-η B <= B'' <= e^η B, η =
 `shift`. The rows have at least u = a* e^{-ℓ/2} = b* e^{ℓ/2}, element by element, and at least the masses at ±∞. All
 bounds read from them rise with them, in both directions.
