@@ -272,6 +272,8 @@ _SEGMENTS, _LONG = 48, (1 << 12, 1 << 13, 1 << 14)
 _ENOUGH, _RARE_ENOUGH = 4.0, 64.0
 #: By how many bits fewer may be lost than seems enough: errors of many elements add up.
 _CARE = 10.0
+#: Elements of a result are looked at in about so many groups.
+_GROUPS = 2048
 #: A factor below this may be no full float.
 _SMALLEST_FACTOR = 2.0**-1000
 #: The most that underflow adds to a tilted result.
@@ -308,12 +310,12 @@ def convolve_by_tilts(
 @np.errstate(over="ignore")
 @np.errstate(over="ignore")
 def _known_well(values: FloatArray, bound: FloatArray, needs: Needs, level: Level, segment: int) -> bool:
-    """Whether the bounds add little to the masses beyond each segment, in both directions."""
+    """Whether the bounds add little to the masses beyond each element, or group of some, in both directions."""
     error, mass, allowance = bound.max(axis=0), values.max(axis=0), needs.allowance
     rise = np.exp(np.clip((0.5 * needs.spacing) * (needs.first + np.arange(float(error.size))), -300.0, 300.0))
-    starts = np.arange(0, error.size, segment)
+    starts = np.arange(0, error.size, max(error.size // _GROUPS, 1))
     for weights, beyond, way in ((rise, level.above, -1), (1.0 / rise, level.below, 1)):
-        known = np.exp2(np.clip(np.append(beyond, beyond[-1]), -1000.0, 1000.0))[: starts.size]
+        known = np.exp2(np.clip(np.append(beyond, beyond[-1]), -1000.0, 1000.0))[starts // segment]
         masses = np.cumsum(np.add.reduceat(mass * weights, starts)[::way])[::way] + known
         errors = np.cumsum(np.add.reduceat(error * weights, starts)[::way])[::way]
         most = np.minimum(_RARE_ENOUGH * allowance.rare * masses, _ENOUGH * allowance.added * np.max(masses))
