@@ -40,9 +40,9 @@ _AIM_FRACTION, _MANY_PAIRS_FACTOR = 0.1, 6.0
 _MAX_PASSES, _MIN_REFINEMENT, _MAX_REFINEMENT, _TARGET_FRACTION = 4, 0.7, 0.05, 0.5
 #: Points of one search between two ε, searches at most, and the fraction of the aim at which searches end.
 _SEARCH_POINTS, _MAX_SEARCHES, _FINAL_RESOLUTION = 17, 16, 0.002
-#: Searches by secants: readings at most, nats of ln δ that a guess may be off, relative steps after which one is done,
-#: and resolution, relative to the aim.
-_NEAR_READS, _FARTHEST, _CLOSE, _NEAR_RESOLUTION = 5, 10.0, 1e-4, 0.01
+#: Searches by secants: relative distance of the first two points, readings at most, nats of ln δ that a guess may be
+#: off, relative steps after which one is done, and resolution, relative to the aim.
+_BESIDE, _NEAR_READS, _FARTHEST, _CLOSE, _NEAR_RESOLUTION = 1e-3, 5, 10.0, 1e-4, 0.01
 #: Smallest δ of a ladder; profiles for a δ below the second number leave nothing out.
 _MIN_LADDER_DELTA, _TINY_DELTA = 1e-120, 1e-280
 #: Limits of the relative brackets of δ that passes aim at.
@@ -475,20 +475,23 @@ class _Search:
         """Move both ends next to where the bounds cross δ, by secants from a guess; return whether that served."""
 
         def excess(points: FloatArray) -> FloatArray:
+            """Of the lower bounds at the first of both points, and of the upper bounds at the second."""
             lower, upper = reader(points)
             return np.array([lower[0] - self._unmet, upper[1] - self._met])
 
-        near, slopes, before = np.full(2, guess), np.full(2, slope), None
+        points = guess * np.array([1.0, 1.0 + _BESIDE])
+        lower, upper = reader(points)
+        near, off = np.full(2, points[0]), np.array([lower[0] - self._unmet, upper[0] - self._met])
+        before = np.full(2, points[1]), np.array([lower[1] - self._unmet, upper[1] - self._met])
         for _ in range(_NEAR_READS):
-            off = excess(near)
             if not np.max(np.abs(off)) < _FARTHEST:
                 return False
-            if before is not None:
-                secants = (off - before[1]) / np.where(near == before[0], np.inf, near - before[0])
-                slopes = np.where(secants < 0.0, secants, slopes)
+            secants = (off - before[1]) / np.where(near == before[0], np.inf, near - before[0])
+            slopes = np.where(secants < 0.0, secants, slope)
             before, near = (near, off), near - off / slopes
-            if np.max(np.abs(off / slopes)) <= _CLOSE * guess:
+            if np.max(np.abs(near - before[0])) <= _CLOSE * guess:
                 break
+            off = excess(near)
         for apart in (_NEAR_RESOLUTION * self._aim, 8.0 * _NEAR_RESOLUTION * self._aim):
             points = near * np.array([1.0 - apart, 1.0 + apart])
             off = excess(points)
