@@ -59,8 +59,8 @@ _READINGS_PER_EPSILON = 300
 _COARSENINGS = (1.0, 4.0, 16.0, 64.0)
 #: Directions whose guesses differ by this factor are bounded one by one.
 _DOMINANCE_RATIO = 1.1
-#: Distance from the guess up to which δ is read, as a factor: first, and by exact transforms.
-_READ_RATIO, _FAR_READ_RATIO = 1.25, 16.0
+#: Distance from the guess up to which δ is read, as a factor: first, next to the guess, and by exact transforms.
+_READ_RATIO, _CLOSE_READ_RATIO, _FAR_READ_RATIO = 1.25, 1.01, 16.0
 #: Without an upper bound, a guess that moves by a smaller factor ends the search.
 _STALLED_RATIO = 1.0015
 #: Relative width of a bracket that later engines improve; with transforms, the longest ladder for that, seconds.
@@ -400,6 +400,7 @@ class _Search:
                 self._read(reader, guess / _READ_RATIO, guess * _READ_RATIO)
             if not near and (self._low == before[0] or self._high == before[1]):
                 # Bounds are best near the guess, and of many rounds nowhere else.
+                self._read(reader, guess / _CLOSE_READ_RATIO, guess * _CLOSE_READ_RATIO)
                 self._read(reader, max(guess + _LOG_DELTA_FALL / slope, 0.0), guess - _LOG_DELTA_FALL / slope)
             if farther > 1.0 and (self._low == 0.0 or self._high == math.inf):
                 self._read(reader, guess / farther, guess * farther)

@@ -352,7 +352,7 @@ _LEFT_OUT = 1e-20
 #: before; factor by which a panel that is too wide is narrowed.
 _DEGREE, _FIRST_PANEL, _GROWTH, _WIDER, _NARROWER = 24, 2.0, 0.8, 1.6, 0.7
 #: Up to so many frequencies are summed one by one, and once up to so many; the first ones together.
-_FEW, _ONCE, _FIRST_BLOCK = 1500, 6000, 64
+_FEW, _ONCE, _FIRST_BLOCK = 1500, 6000, 256
 #: Ellipses that are tried.
 _ELLIPSES = np.array([1.8, 3.0, 5.5])
 #: Error of an interpolation relative to the sizes of all terms; half the narrowest panel.
