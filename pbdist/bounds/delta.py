@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -302,34 +303,29 @@ def bounds_dataset(
     Its attribute ``adjacency`` says for which neighbours the bounds are, and that of the directions, ``comment``, which
     of them is a removal, where one is known to be.
     """
-    dims: tuple[str, ...] = (COMPOSITIONS,) if axis is None else (COMPOSITIONS, axis.name)
-    coords: dict[str, Any] = {
-        COMPOSITIONS: (COMPOSITIONS, compositions, {"long_name": "number of compositions r", "units": "1"})
-    }
-    if axis is not None:
-        coords[axis.name] = (axis.name, axis.values, {"long_name": axis.long_name, "units": "1"})
-    if direction == "each":
-        dims = (DIRECTION, *dims)
-        coords[DIRECTION] = (
-            DIRECTION,
-            [item.value for item in Direction],
-            {"long_name": f"direction of the {directions_of}"}
-            | ({} if neighbours.directions is None else {"comment": neighbours.directions}),
-        )
     import xarray as xr  # noqa: PLC0415 -- it takes half a second, and no worker needs it
 
-    return xr.Dataset(
-        {
-            name: (
-                dims,
-                one.values if direction == "each" else one.worse(one.values, axis=0),
-                {"long_name": one.long_name} | ({"units": one.units} if one.units else {}),
-            )
-            for name, one in variables.items()
-        },
-        coords=coords,
-        attrs={**attributes, "adjacency": neighbours.adjacency.value},
-    )
+    # Of arrays nothing is to be inferred: xarray would import dask to look for its own.
+    variable = partial(xr.Variable, fastpath=True)
+    rounds = {"long_name": "number of compositions r", "units": "1"}
+    coords = {COMPOSITIONS: variable(COMPOSITIONS, compositions, rounds)}
+    if axis is not None:
+        coords[axis.name] = variable(axis.name, axis.values, {"long_name": axis.long_name, "units": "1"})
+    dims: tuple[str, ...] = tuple(coords)
+    if direction == "each":
+        dims = (DIRECTION, *dims)
+        about = {"long_name": f"direction of the {directions_of}"}
+        about |= {} if neighbours.directions is None else {"comment": neighbours.directions}
+        coords[DIRECTION] = variable(DIRECTION, np.array([item.value for item in Direction]), about)
+    arrays = {
+        name: variable(
+            dims,
+            one.values if direction == "each" else one.worse(one.values, axis=0),
+            {"long_name": one.long_name} | ({"units": one.units} if one.units else {}),
+        )
+        for name, one in variables.items()
+    }
+    return xr.Dataset(arrays, coords=coords, attrs={**attributes, "adjacency": neighbours.adjacency.value})
 
 
 #: Reasons for wide bounds of which no property of the mechanism is the cause; and for missing ones.

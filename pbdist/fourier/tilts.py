@@ -6,6 +6,7 @@ Nothing here is a bound: a bad choice costs precision, and the bounds of `rows` 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -269,8 +270,10 @@ _SPARSE = 48
 _SEGMENTS, _LONG = 48, (1 << 12, 1 << 13, 1 << 14)
 #: Bounds may add so many times as much as is wanted: to all masses, and to rare ones.
 _ENOUGH, _RARE_ENOUGH = 4.0, 64.0
-#: By how many bits fewer may be lost if a result is not known well.
+#: By how many bits fewer may be lost than seems enough: errors of many elements add up.
 _CARE = 10.0
+#: Elements of a result are looked at in about so many groups.
+_GROUPS = 2048
 #: A factor below this may be no full float.
 _SMALLEST_FACTOR = 2.0**-1000
 #: The most that underflow adds to a tilted result.
@@ -296,9 +299,9 @@ def convolve_by_tilts(
     larger = None if beside is None else max_plus(*(segments_of(each[None], segment) for each in beside))
     highest = max_plus(first.segments, second.segments)
     level = needed(highest, larger, needs, segment)
-    careful = replace(level, spare=max(level.spare - _CARE, 0.0))
-    for how in (level, careful, None):
-        found = _by_parts(first, second, careful) if how is None else _convolved(first, second, how, highest)
+    level = replace(level, spare=max(level.spare - _CARE, 0.0))
+    for convolve in (partial(_convolved, highest=highest), _by_parts):
+        found = convolve(first, second, level)
         if found is not None and _known_well(*found, needs, level, segment):
             return found
     return None
@@ -306,13 +309,14 @@ def convolve_by_tilts(
 
 @np.errstate(over="ignore")
 def _known_well(values: FloatArray, bound: FloatArray, needs: Needs, level: Level, segment: int) -> bool:
-    """Whether the bounds add little to the masses beyond each element, in both directions."""
+    """Whether the bounds add little to the masses beyond each element, or group of some, in both directions."""
     error, mass, allowance = bound.max(axis=0), values.max(axis=0), needs.allowance
-    half = np.clip((0.5 * needs.spacing) * (needs.first + np.arange(float(error.size))), -300.0, 300.0)
-    for weights, beyond, way in ((np.exp(half), level.above, -1), (np.exp(-half), level.below, 1)):
-        known = np.exp2(np.clip(np.append(beyond, beyond[-1]), -1000.0, 1000.0))
-        masses = np.cumsum((mass * weights)[::way])[::way] + np.repeat(known, segment)[: error.size]
-        errors = np.cumsum((error * weights)[::way])[::way]
+    rise = np.exp(np.clip((0.5 * needs.spacing) * (needs.first + np.arange(float(error.size))), -300.0, 300.0))
+    starts = np.arange(0, error.size, max(error.size // _GROUPS, 1))
+    for weights, beyond, way in ((rise, level.above, -1), (1.0 / rise, level.below, 1)):
+        known = np.exp2(np.clip(np.append(beyond, beyond[-1]), -1000.0, 1000.0))[starts // segment]
+        masses = np.cumsum(np.add.reduceat(mass * weights, starts)[::way])[::way] + known
+        errors = np.cumsum(np.add.reduceat(error * weights, starts)[::way])[::way]
         most = np.minimum(_RARE_ENOUGH * allowance.rare * masses, _ENOUGH * allowance.added * np.max(masses))
         if np.any(errors > most + allowance.floor):
             return False

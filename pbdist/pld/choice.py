@@ -59,6 +59,8 @@ class Limits:
     spacings: tuple[float, ...]
     #: Number of positions from which on a core is made coarser.
     coarsens: int
+    #: Up to so many levels new ones are made where they save positions.
+    levels: int = 0
 
 
 @dataclass(frozen=True)

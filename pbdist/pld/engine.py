@@ -35,8 +35,9 @@ _MAX_PASSES, _MIN_REFINEMENT, _MAX_REFINEMENT, _TARGET_FRACTION = 3, 0.7, 1.0 / 
 _MAX_OPTIONAL_SECONDS, _MAX_OPTIONAL_BYTES = 30.0, 2_000_000_000
 #: After this many lower bounds of 0 that could be improved no further one is checked.
 _MAX_IMPROVABLE = 16
-#: Rows of which the ends are bounded first.
-_MIN_ROWS = 6
+#: Rows from which on, and seconds of one of them above which, transforms are compared with a ladder; and how much of
+#: these seconds fewer rounds take.
+_MIN_ROWS, _SLOW_ROW, _FEWER_ROUNDS = 6, 0.01, 0.5
 #: The check that no better bound is possible: tolerance for irregular losses and on a lattice; climbs; seconds at most.
 _CHECK_TOLERANCE, _CHECK_CLIMBS, _MAX_CHECK_SECONDS = (0.1, 1e-4), 2, 5.0
 #: Brackets beyond this are bounded again by `Fallback`.
@@ -194,17 +195,18 @@ class _Table:
         """Bound all by exact transforms, and what is left by parts of losses or by a ladder."""
         transforms = TransformRows(self.question)
         rows = sorted(self._missed_rows(), key=lambda row: int(self.question.rounds[row]))
-        # The time for the fewest and the most rounds decides whether one climb of a ladder is quicker for all rows.
-        ends = rows if len(rows) < _MIN_ROWS else [rows[0], rows[-1]]
-        self._rows_by_transforms(transforms, ends, parts=False)
-        left = [row for row in rows if row not in ends]
-        if left:
-            each = (transforms.seconds + SECONDS_OF_PARTS * transforms.left_to_parts) / len(ends)
-            relaxed = self.question.beside(float(self._judged_lower().min()))
-            if _not_too_long(relaxed, self._missed_rows(), each * len(left)):
-                self._ladder(relaxed, self._missed_rows(), climbs=1)
-            missed = self._missed_rows()
-            self._rows_by_transforms(transforms, [row for row in left if row in missed], parts=False)
+        # Of many rows, one climb of a ladder may be quicker for all that have fewer rounds.
+        may_climb = len(rows) >= _MIN_ROWS
+        while rows:
+            before = _seconds(transforms)
+            self._rows_by_transforms(transforms, [rows.pop()], parts=False)
+            each = _seconds(transforms) - before
+            if may_climb and each > _SLOW_ROW:
+                relaxed = self.question.beside(float(self._judged_lower().min()))
+                if _not_too_long(relaxed, self._missed_rows(), each * len(rows)):
+                    self._ladder(relaxed, self._missed_rows(), climbs=1)
+                    missed, may_climb = self._missed_rows(), False
+                    rows = [row for row in rows if row in missed]
         if not self._missed_rows():
             return
         # A δ that is little beside the known ones need not be bounded closely.
@@ -388,6 +390,11 @@ class _Table:
             f" with loss buckets of {width:.3g} nats; allow a larger tolerance, or pass"
             " `factor` instead of a tolerance"
         )
+
+
+def _seconds(transforms: TransformRows) -> float:
+    """Return about the seconds of transforms as they would be for fewer rounds, with points that are left to parts."""
+    return _FEWER_ROUNDS * transforms.seconds + SECONDS_OF_PARTS * transforms.left_to_parts
 
 
 def _not_too_long(question: Question, rows: Sequence[int], seconds: float = _MAX_OPTIONAL_SECONDS) -> bool:

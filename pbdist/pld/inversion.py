@@ -26,6 +26,7 @@ from pbdist.pld.cost import frequency_cost, ladder_cost
 from pbdist.pld.engine import log_above, log_below
 from pbdist.pld.fallback import Fallback, pure_bounds
 from pbdist.pld.ladder import climbed, serves
+from pbdist.pld.loss_transform import Lines, Rounds
 from pbdist.pld.many_rounds import point_reader
 from pbdist.pld.question import Question, Shared
 from pbdist.pld.state import LARGEST_READ, PairState, lower_deltas, upper_deltas
@@ -39,10 +40,9 @@ _AIM_FRACTION, _MANY_PAIRS_FACTOR = 0.1, 6.0
 _MAX_PASSES, _MIN_REFINEMENT, _MAX_REFINEMENT, _TARGET_FRACTION = 4, 0.7, 0.05, 0.5
 #: Points of one search between two ε, searches at most, and the fraction of the aim at which searches end.
 _SEARCH_POINTS, _MAX_SEARCHES, _FINAL_RESOLUTION = 17, 16, 0.002
-#: Relative resolution of the first search for an end, and that of later ones relative to the bracket.
-_FIRST_RESOLUTION, _BRACKET_RESOLUTION = 1e-2, 1e-4
-#: Relative resolution of a lower bound without an upper one.
-_ONE_SIDED_RESOLUTION = 1e-4
+#: Searches by secants: relative distance of the first two points, readings at most, nats of ln δ that a guess may be
+#: off, relative steps after which one is done, and resolution, relative to the aim.
+_BESIDE, _NEAR_READS, _FARTHEST, _CLOSE, _NEAR_RESOLUTION = 1e-3, 5, 10.0, 1e-4, 0.01
 #: Smallest δ of a ladder; profiles for a δ below the second number leave nothing out.
 _MIN_LADDER_DELTA, _TINY_DELTA = 1e-120, 1e-280
 #: Limits of the relative brackets of δ that passes aim at.
@@ -109,11 +109,13 @@ def epsilon_table(
     lower, upper = np.zeros(shape), np.full(shape, np.inf)
     symmetric = all(pair.symmetric for pair in counts)
     axes: list[tuple[int, ...]] = [(0,)] if symmetric else ([(0, 1)] if joint_directions else [(0,), (1,)])
+    lines: dict[Rounds, Lines] = {}
     for row, r in enumerate(rounds.tolist()):
         for column, value in enumerate(delta.tolist()):
             for which in axes:
                 directions = tuple(tuple(Direction)[axis] for axis in which)
-                lower[which, row, column], upper[which, row, column] = _bounds(counts, r, value, directions, tolerance)
+                found = _bounds(counts, r, value, directions, tolerance, shared=Shared(lines=lines))
+                lower[which, row, column], upper[which, row, column] = found
     if symmetric:
         lower[1], upper[1] = lower[0], upper[0]
     return EpsilonTable(rounds, delta, lower, upper)
@@ -125,11 +127,13 @@ def _bounds(
     delta: float,
     directions: tuple[Direction, ...],
     tolerance: float,
+    *,
+    shared: Shared,
 ) -> tuple[float, float]:
     """Bound the ε with which all of some directions meet δ: at once, or each by itself where they are far apart."""
     if delta == 0.0:
         return pure_bounds(counts, rounds, directions, LARGEST_EPSILON)
-    made = partial(_Search, counts, rounds, delta, aim=_AIM_FRACTION * tolerance, shared=Shared())
+    made = partial(_Search, counts, rounds, delta, aim=_AIM_FRACTION * tolerance, shared=shared)
     search = made(directions)
     if len(directions) == 1:
         return search.alone(tolerance)
@@ -223,11 +227,14 @@ class _Search:
             self._read(self._one_round, 0.0, LARGEST_EPSILON)
             if self._done:
                 return True
+        if has_transforms(self._question(1.0, -1.0)):
+            # Such pairs reveal nothing.
+            return self._by_transforms()
         revealed = [log_revealed_mass(self._counts, np.array([self._rounds]), each)[0] for each in self._directions]
-        if max(revealed) > self._unmet:
+        endless = bool(np.max(revealed) > self._unmet)
+        if endless:
             self._low, self._high = LARGEST_EPSILON, math.inf
-            return True
-        return self._by_transforms()
+        return endless
 
     def _one_round(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
         (pair,) = self._counts
@@ -364,11 +371,8 @@ class _Search:
         self._read(reader, 0.0, LARGEST_EPSILON)
 
     def _by_transforms(self) -> bool:
-        """Read ε off exact transforms, if all pairs have one; return whether the tolerance is met."""
-        question = self._question(1.0, -1.0)
-        if not has_transforms(question):
-            return False
-        found = guessed_epsilon(question, self._delta, LARGEST_EPSILON)
+        """Read ε off exact transforms; return whether the tolerance is met."""
+        found = guessed_epsilon(self._question(1.0, -1.0), self._delta, LARGEST_EPSILON)
         if found is not None:
             self._from_nothing(partial(self._closer, *found, transform_reader, farther=_FAR_READ_RATIO))
         return self._done
@@ -391,14 +395,13 @@ class _Search:
             if reader is None:
                 return False
             before = self._low, self._high
-            self._read(reader, guess / _READ_RATIO, guess * _READ_RATIO)
-            if self._low == before[0] or self._high == before[1]:
+            near = self._read_near(reader, guess, slope)
+            if not near:
+                self._read(reader, guess / _READ_RATIO, guess * _READ_RATIO)
+            if not near and (self._low == before[0] or self._high == before[1]):
                 # Bounds are best near the guess, and of many rounds nowhere else.
                 self._read(reader, guess / _CLOSE_READ_RATIO, guess * _CLOSE_READ_RATIO)
                 self._read(reader, max(guess + _LOG_DELTA_FALL / slope, 0.0), guess - _LOG_DELTA_FALL / slope)
-                if 0.0 < self._low < self._high < math.inf:
-                    # Each end may have been found by another look.
-                    self._read(reader, self._low, self._high)
             if farther > 1.0 and (self._low == 0.0 or self._high == math.inf):
                 self._read(reader, guess / farther, guess * farther)
             if self._done:
@@ -469,6 +472,35 @@ class _Search:
             spacings = spacings * min(max(math.sqrt(_TARGET_FRACTION / ratio), _MAX_REFINEMENT), _MIN_REFINEMENT)
             tolerance = max(tolerance * min(_TARGET_FRACTION / ratio, 1.0), _MIN_TOLERANCE)
 
+    def _read_near(self, reader: _Reader, guess: float, slope: float) -> bool:
+        """Move both ends next to where the bounds cross δ, by secants from a guess; return whether that served."""
+
+        def excess(points: FloatArray) -> FloatArray:
+            """Of the lower bounds at the first of both points, and of the upper bounds at the second."""
+            lower, upper = reader(points)
+            return np.array([lower[0] - self._unmet, upper[1] - self._met])
+
+        points = guess * np.array([1.0, 1.0 + _BESIDE])
+        lower, upper = reader(points)
+        near, off = np.full(2, points[0]), np.array([lower[0] - self._unmet, upper[0] - self._met])
+        before = np.full(2, points[1]), np.array([lower[1] - self._unmet, upper[1] - self._met])
+        for _ in range(_NEAR_READS):
+            if not np.max(np.abs(off)) < _FARTHEST:
+                return False
+            secants = (off - before[1]) / np.where(near == before[0], np.inf, near - before[0])
+            slopes = np.where(secants < 0.0, secants, slope)
+            before, near = (near, off), near - off / slopes
+            if np.max(np.abs(near - before[0])) <= _CLOSE * guess:
+                break
+            off = excess(near)
+        for apart in (_NEAR_RESOLUTION * self._aim, 8.0 * _NEAR_RESOLUTION * self._aim):
+            points = near * np.array([1.0 - apart, 1.0 + apart])
+            off = excess(points)
+            if off[0] > 0.0 >= off[1] and points[0] > 0.0:
+                self._low, self._high = max(self._low, float(points[0])), min(self._high, float(points[1]))
+                return True
+        return False
+
     def _read(self, reader: _Reader, begin: float, end: float) -> None:
         """Move both ends to where the bounds cross δ between two ε."""
         known: dict[float, tuple[float, float]] = {}
@@ -480,28 +512,9 @@ class _Search:
                 known.update(zip(new, zip(found[0].tolist(), found[1].tolist(), strict=True), strict=True))
             return np.array([known[value] for value in epsilon.tolist()])
 
-        def unmet(epsilon: FloatArray) -> BoolArray:
-            return np.asarray(bounds(epsilon)[:, 0] > self._unmet)
-
-        def not_met(epsilon: FloatArray) -> BoolArray:
-            return np.asarray(~(bounds(epsilon)[:, 1] <= self._met))
-
         fine = _FINAL_RESOLUTION * self._aim
-        below, above = (
-            _crossing(unmet, begin, end, _FIRST_RESOLUTION),
-            _crossing(not_met, begin, end, _FIRST_RESOLUTION),
-        )
-        if below[0] > 0.0 and above[0] > below[1]:
-            # Where bounds on δ are too wide for a close bracket, its ends need not be found any closer.
-            fine = max(fine, _BRACKET_RESOLUTION * (above[0] - below[1]) / above[1])
-        if above[1] == math.inf == self._high:
-            # Without an upper bound, a lower one in few digits is as good.
-            fine = max(fine, _ONE_SIDED_RESOLUTION)
-        inner, outer = below[0], above[1]
-        if inner >= begin and below[1] < math.inf:
-            inner, _ = _finer_crossing(unmet, *below, fine)
-        if above[0] >= begin and outer < math.inf:
-            _, outer = _finer_crossing(not_met, *above, fine)
+        inner, _ = _crossing(lambda epsilon: bounds(epsilon)[:, 0] > self._unmet, begin, end, fine)
+        _, outer = _crossing(lambda epsilon: ~(bounds(epsilon)[:, 1] <= self._met), begin, end, fine)
         self._low, self._high = max(self._low, inner), min(self._high, outer)
 
 
@@ -512,13 +525,7 @@ def _crossing(holds: Callable[[FloatArray], BoolArray], begin: float, end: float
         return 0.0, (begin if begin > 0.0 else 0.0)
     if ends[1]:
         return end, math.inf
-    return _finer_crossing(holds, begin, end, fine)
-
-
-def _finer_crossing(
-    holds: Callable[[FloatArray], BoolArray], inner: float, outer: float, fine: float
-) -> tuple[float, float]:
-    """Return two such ε between those of a crossing, relatively no farther apart than `fine`."""
+    inner, outer = begin, end
     for _ in range(_MAX_SEARCHES):
         if outer - inner <= fine * outer:
             break

@@ -1,6 +1,6 @@
 """Ladders: powers of a state by squaring, on a lattice that grows with the number of compositions, and their bounds.
 
-Choices made here (when a lattice is made coarser, what is core and far, what is infinite) cost precision, never
+Choices made here (when a lattice is made coarser, what is on which level, what is infinite) cost precision, never
 validity.
 
 As the deviation of the loss grows, so does the spacing that is fine enough: each time that it has doubled, after about
@@ -25,7 +25,7 @@ from pbdist.pld.state import (
     LARGEST_READ,
     PairState,
     Window,
-    coarser_core,
+    coarser_level,
     confined,
     lower_deltas,
     product,
@@ -37,6 +37,8 @@ from pbdist.types import Direction, FloatArray, IntArray
 
 #: Where the core has less than this part of the mass at a loss, it need not be finer than the far part.
 _MIN_CORE_SHARE = 1e-7
+#: At ends with less than this times the floor beyond, slopes are those of cuts.
+_BESIDE_CUT = 16.0
 #: Rare outcomes that matter for any δ occur about so often at most.
 _RARE_OCCURRENCES = 8.0
 #: No mass is nearly as large.
@@ -45,6 +47,10 @@ _MAX_MASS = 1e120
 MAX_LEAVES = 1 << 40
 #: The same for losses that are not all multiples of one number: more take long.
 _MAX_IRREGULAR = 1 << 32
+
+#: Levels that a table's states have at most, how much coarser each new one is, from how many positions of the one
+#: before on one is made, and what is left of these at most.
+_LEVELS, _APART, _LONG_LEVEL, _SHORTER = 5, 4, 4096, 0.4
 
 #: How often a ladder is climbed for a table.
 CLIMBS = 4
@@ -107,6 +113,8 @@ def ladder_bounds(question: Question, rows: Sequence[int], *, climbs: int = CLIM
         if chosen is None:
             break
         used = min(used, chosen.lattices[0].spacing)
+        if question.lattice == 0.0:
+            chosen = replace(chosen, limits=replace(chosen.limits, levels=_LEVELS))
         if not table.climb(chosen, directions, chosen_rows):
             break
         brackets = table.brackets(floor, directions, joint_directions=joint_directions)
@@ -238,18 +246,18 @@ def product_of(states: Sequence[PairState], limits: Limits) -> PairState:
 def _next(rung: PairState, doubling: int, top: int, limits: Limits) -> PairState:
     squared = product(rung, rung, _allowance((1 << doubling) / top, limits))
     while (
-        squared.dominating.far is not None or squared.dominating.core.size >= 2 * limits.coarsens
+        len(squared.dominating.rows) > 1 or squared.dominating.core.size >= 2 * limits.coarsens
     ) and 2.0 * squared.dominating.core.spacing <= limits.spacings[min(doubling, len(limits.spacings) - 1)]:
-        squared = coarser_core(squared)
+        squared = coarser_level(squared)
     return _confined(squared, 1 << doubling, top, limits)
 
 
 def _multiplied(state: PairState, rung: PairState, reached: int, top: int, limits: Limits) -> PairState:
     """Multiply a state of more rounds by one of fewer."""
     while rung.dominating.core.spacing < state.dominating.core.spacing:
-        rung = coarser_core(rung)
+        rung = coarser_level(rung)
     while state.dominating.core.spacing < rung.dominating.core.spacing:
-        state = coarser_core(state)
+        state = coarser_level(state)
     return _confined(product(state, rung, _allowance(reached / top, limits)), reached, top, limits)
 
 
@@ -260,16 +268,25 @@ def _allowance(part: float, limits: Limits) -> Allowance:
 
 
 def _confined(state: PairState, reached: int, top: int, limits: Limits) -> PairState:
-    """Cut what does not matter for any question, and move rare losses to the far part."""
-    state = within(state, _depth(state, limits.floor * reached / top, limits.largest))
-    far = state.dominating.far
-    if far is None:
-        return state
-    window = _fine(state.dominating.core, far, limits)
-    if window is not None:
-        return confined(state, window, far.spacing)
-    while state.dominating.far is not None:
-        state = coarser_core(state)
+    """Cut what does not matter for any question, and move rare losses to coarser levels, of which new ones are made."""
+    floor = limits.floor * reached / top
+    state = within(state, _depth(state, floor, limits.largest))
+    level = 0
+    while level < len(rows := state.dominating.rows):
+        row, spacing = rows[level], _APART * rows[level].spacing
+        new = level + 1 == len(rows)
+        if new and not (row.size > _LONG_LEVEL and level + 1 < limits.levels and spacing <= _MAX_SPACING):
+            break
+        after = Dominating(spacing, 0, np.zeros(1)) if new else rows[level + 1]
+        window = _fine(row, after, floor, limits)
+        if new and (window is None or window.high - window.low > _SHORTER * row.size * row.spacing):
+            break
+        if window is None:
+            while len(state.dominating.rows) == len(rows):
+                state = coarser_level(state, level)
+        else:
+            state = confined(state, level, window, after.spacing)
+            level += 1
     return state
 
 
@@ -293,18 +310,18 @@ def _depth(state: PairState, floor: float, largest: float) -> Window:
     return Window(max(low, -ends[1]), min(high, ends[0]))
 
 
-def _fine(core: Dominating, far: Dominating, limits: Limits) -> Window | None:
-    """Choose the window of the core: all where ln u is too steep for the far part's spacing, and what is not rare.
+def _fine(core: Dominating, far: Dominating, floor: float, limits: Limits) -> Window | None:
+    """Choose the window of a level: all where ln u is too steep for the next one's spacing, and what is not rare.
 
-    None where all of it may be as coarse as the far part.
+    None where all of it may be as coarse as the next one.
 
-    An outcome of the far part adds the variance W²/6 each time that it occurs. With the mass p of all of them, against
+    An outcome of that one adds the variance W²/6 each time that it occurs. With the mass p of all of them, against
     the core's deviation s, that is little where p (W/s)² is.
     """
     ratio = round(far.spacing / core.spacing)
     first = core.first // ratio
     positions = np.arange(first, (core.first + core.size - 1) // ratio + 1)
-    if positions.size < 3:
+    if positions.size < 3 or not core.u.any():
         return Window(core.spacing * core.first, core.spacing * (core.first + core.size))
     # Whole bins of the far lattice: single positions may miss atoms, or consist of some.
     starts = np.maximum(ratio * positions - core.first, 0)
@@ -317,6 +334,11 @@ def _fine(core: Dominating, far: Dominating, limits: Limits) -> Window | None:
     with np.errstate(divide="ignore", invalid="ignore"):
         slopes = np.abs(np.diff(np.log(total)))
     counts = (u >= _MIN_CORE_SHARE * total) & (u > 0.0)
+    # What was cut stands at the ends, where no more than that lies beyond.
+    half = 0.5 * far.spacing * positions
+    with np.errstate(over="ignore"):
+        counts &= np.cumsum((total * np.exp(half))[::-1])[::-1] > _BESIDE_CUT * floor
+        counts &= np.cumsum(total * np.exp(-half)) > _BESIDE_CUT * floor
     steep = ~(slopes + 0.5 * far.spacing <= limits.step) & (counts[1:] | counts[:-1])
     found = np.flatnonzero(steep)
     losses = core.losses

@@ -235,11 +235,11 @@ def leaf_state(masses: ScaledLossMasses, lattice: Lattice, directions: Collectio
     exact = {}
     for direction in directions:
         own = [_exact(chosen, spacing, label * spacing, direction) for spacing, chosen in parts.items()]
-        exact[direction] = Masses(own[0], own[1] if len(own) > 1 else None, ends.exact[direction])
+        exact[direction] = Masses(tuple(own), ends.exact[direction])
     reach = h * max(abs(lattice.low), abs(lattice.high))
     # Positions, edges and exponents are rounded.
     shift += plain.loss_error + atoms.snapped + (16.0 + 8.0 * reach) * _U
-    dominating = Masses(rows[0], rows[1] if len(rows) > 1 else None, ends.infinite)
+    dominating = Masses(tuple(rows), ends.infinite)
     outer = [float(end) for row in rows if row.u.any() for end in (row.losses[0], row.losses[-1])] or [0.0]
     near = 4.0 * _U * reach
     return PairState(dominating, exact, 1.001 * shift, min(outer) - near, max(outer) + near)

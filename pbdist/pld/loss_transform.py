@@ -15,6 +15,7 @@ import math
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -44,8 +45,8 @@ _MAX_PAIRS, _LARGEST_RATIO, _LARGEST_OF_SEVERAL = 4096, 4.0, 40.0
 #: Terms of one sum, at most, and terms times exponents that are summed at once. Without the steepest tilts bounds are
 #: wider at most.
 _MAX_TERMS, _MAX_AT_ONCE = 4e5, 4e6
-#: Steps of Newton's method, at most.
-_STEPS = 60
+#: Steps of Newton's method, at most; and how far below the lowest mode a sum may begin in vain, deviations.
+_STEPS, _MODE_STEP = 60, 0.25
 
 
 @dataclass(frozen=True)
@@ -275,7 +276,7 @@ class LossTransform:
             return 0.0
         # -y = |ρ| Σ μ_k p_k(y), of which the left side falls and the right one rises.
         low, high = exponent * self.ratio, 0.0
-        for _ in range(20):
+        while high - low > _MODE_STEP:
             middle = 0.5 * (low + high)
             if -middle > -exponent * self.slope_below(middle):
                 low = middle
@@ -305,6 +306,13 @@ class Rounds:
     sampled: tuple[tuple[LossTransform, bool, int], ...]
     #: Of the losses of all Gaussian mechanisms of a round together.
     variance: float
+
+    @cached_property
+    def largest_loss(self) -> float:
+        """No loss of a round is larger: where all are below -ln q_0, as those of B||A (section 13), nats."""
+        if self.variance > 0.0 or any(forward for _, forward, _ in self.sampled):
+            return math.inf
+        return -math.fsum(count * transform.smallest_loss for transform, _, count in self.sampled) * (1.0 + 1e-12)
 
     def log_moment(self, tilt: FloatArray) -> FloatArray:
         """Return ln E e^{τ loss} of a round."""
@@ -344,7 +352,7 @@ _LEFT_OUT = 1e-20
 #: before; factor by which a panel that is too wide is narrowed.
 _DEGREE, _FIRST_PANEL, _GROWTH, _WIDER, _NARROWER = 24, 2.0, 0.8, 1.6, 0.7
 #: Up to so many frequencies are summed one by one, and once up to so many; the first ones together.
-_FEW, _ONCE, _FIRST_BLOCK = 1500, 6000, 64
+_FEW, _ONCE, _FIRST_BLOCK = 1500, 6000, 256
 #: Ellipses that are tried.
 _ELLIPSES = np.array([1.8, 3.0, 5.5])
 #: Error of an interpolation relative to the sizes of all terms; half the narrowest panel.

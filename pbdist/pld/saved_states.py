@@ -13,7 +13,7 @@ from pbdist.mechanisms import ElementaryPair
 from pbdist.pld.choice import chosen_lattices, chosen_spacings
 from pbdist.pld.ladder import MAX_LEAVES, climbed
 from pbdist.pld.question import Question
-from pbdist.pld.state import LARGEST_READ, PairState, coarser_core, lower_deltas, upper_deltas
+from pbdist.pld.state import LARGEST_READ, PairState, coarser_level, lower_deltas, upper_deltas
 from pbdist.types import Direction, FloatArray, IntArray
 
 #: Limits on the climbs of a ladder, and on the different pairs of a round.
@@ -193,7 +193,7 @@ class _Climb:
         relevant = looks[np.max(_read(state, looks)[1], axis=0) > self._floor]
         widest = min(0.5 * self._aim * float(relevant[-1]) if relevant.size else 0.0, _MAX_SPACING)
         while state.dominating.core.size > 1 and state.dominating.core.spacing <= widest:
-            coarse = self._shared(coarser_core(state))
+            coarse = self._shared(coarser_level(state))
             if np.any(self._brackets(*_read(coarse, looks)) > enough):
                 break
             state = coarse

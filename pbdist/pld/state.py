@@ -2,7 +2,7 @@ r"""States: masses of a pair on lattices of losses; their products, cuts, and δ
 
 Two kinds of rows, each on a lattice of spacing h with positions k:
 
-*Dominating masses* u >= √(a* b*). There is a pair (A*, B*) of measures on the losses ℓ = k h of one or two lattices,
+*Dominating masses* u >= √(a* b*). There is a pair (A*, B*) of measures on the losses ℓ = k h of one or more lattices,
 on +∞ (A* alone) and on -∞ (B* alone), of which a pair (A, B'') is a post-processing, e^-η B <= B'' <= e^η B, η =
 `shift`. The rows have at least u = a* e^{-ℓ/2} = b* e^{ℓ/2}, element by element, and at least the masses at ±∞. All
 bounds read from them rise with them, in both directions.
@@ -49,17 +49,16 @@ Row = TypeVar("Row", Dominating, Exact)
 class Masses(Generic[Row]):
     """Masses of one kind."""
 
-    core: Row
-    #: Rarer outcomes, on a lattice that is a power of two times as coarse.
-    far: Row | None
+    #: Levels: the core, and rarer outcomes on lattices of larger and larger spacings, its multiples by powers of two.
+    rows: tuple[Row, ...]
     #: Of dominating masses those of A* at +∞ and of B* at -∞; of exact ones P_A from below and P_B from above of one
     #: more event, whose losses lie above the lattices.
     infinite: tuple[float, float]
 
     @property
-    def rows(self) -> tuple[Row, ...]:
-        """Core and far part, if there is one."""
-        return (self.core,) if self.far is None else (self.core, self.far)
+    def core(self) -> Row:
+        """The finest level."""
+        return self.rows[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,13 +105,10 @@ def product(first: PairState, second: PairState, allowance: Allowance) -> PairSt
 
     `allowance` is what rounding may add before more care is taken. Lattices that differ raise an `InvalidInputError`.
     """
-    for name in ("core", "far"):
-        rows = [row for row in (getattr(first.dominating, name), getattr(second.dominating, name)) if row is not None]
-        if len({row.spacing for row in rows}) > 1:
-            got = " and ".join(repr(row.spacing) for row in rows)
-            raise InvalidInputError(f"states: expected one spacing of their {name} parts, got {got} nats")
+    if first.dominating.core.spacing != second.dominating.core.spacing:
+        got = " and ".join(repr(state.dominating.core.spacing) for state in (first, second))
+        raise InvalidInputError(f"states: expected one spacing of their cores, got {got} nats")
     up, down = 1.0 + 8.0 * _U, 1.0 - 8.0 * _U
-    same = first is second
     # Those of both directions have the same form, so that they are convolved together.
     kinds: list[tuple[Masses[Any], Masses[Any], bool, tuple[float, float]]] = [
         (first.dominating, second.dominating, False, (up, up))
@@ -121,17 +117,15 @@ def product(first: PairState, second: PairState, allowance: Allowance) -> PairSt
         (masses, second.exact[direction], direction is Direction.B_TO_A, (down, up))
         for direction, masses in first.exact.items()
     ]
-    factors = [Factor(one.core, one.core if same else two.core, mirrored) for one, two, mirrored, _ in kinds]
-    cores = convolved(factors, allowance)
-    fars = _far_parts([(one, one if same else two, mirrored) for one, two, mirrored, _ in kinds], allowance)
+    spacings = sorted({row.spacing for state in (first, second) for row in state.dominating.rows})
+    products = _level_products([(one, two, mirrored) for one, two, mirrored, _ in kinds], spacings, allowance)
     results: list[Masses[Any]] = [
-        Masses(core, far, _infinite(one, two, rounding))
-        for core, far, (one, two, _, rounding) in zip(cores, fars, kinds, strict=True)
+        Masses(tuple(rows), _infinite(one, two, rounding))
+        for rows, (one, two, _, rounding) in zip(products, kinds, strict=True)
     ]
     shift = (first.shift + second.shift) * (1.0 + 2.0 * _U)
-    # Positions that are made as coarse as the far part move outwards.
-    step = max((row.spacing for row in first.dominating.rows + second.dominating.rows), default=0.0)
-    step = step if any(masses.far is not None for masses in (first.dominating, second.dominating)) else 0.0
+    # Positions that are made as coarse as the last level move outwards.
+    step = spacings[-1] if len(spacings) > 1 else 0.0
     return PairState(
         _meaningful(results[0]),
         dict(zip(first.exact, results[1:], strict=True)),
@@ -144,8 +138,7 @@ def _meaningful(masses: Masses[Dominating]) -> Masses[Dominating]:
     """Replace a pair that rounding has made meaningless by one that reveals everything, which dominates any pair."""
     if all(float(np.max(row.u)) <= _HOPELESS for row in masses.rows):
         return masses
-    nothing = [replace(row, first=0, u=np.zeros(1)) for row in masses.rows]
-    return Masses(nothing[0], nothing[1] if len(nothing) > 1 else None, (_MUCH, _MUCH))
+    return Masses(tuple(replace(row, first=0, u=np.zeros(1)) for row in masses.rows), (_MUCH, _MUCH))
 
 
 def _outwards(lowest: float, highest: float, step: float) -> tuple[float, float]:
@@ -154,35 +147,47 @@ def _outwards(lowest: float, highest: float, step: float) -> tuple[float, float]
     return lowest - near, highest + near
 
 
-def _far_parts(kinds: Sequence[tuple[Masses[Any], Masses[Any], bool]], allowance: Allowance) -> list[Any]:
-    """Return f₁ * (f₂ + c₂') + c₁' * f₂ of each kind, f * (f + 2c') of a square; None where no state has a far part."""
-    spacings = [masses.far.spacing for one, two, _ in kinds for masses in (one, two) if masses.far is not None]
-    if not spacings:
-        return [None] * len(kinds)
+def _level_products(
+    kinds: Sequence[tuple[Masses[Any], Masses[Any], bool]], spacings: Sequence[float], allowance: Allowance
+) -> list[list[Any]]:
+    """Return the levels of the products: x * (y + Y) + X * y of levels x, y and all finer ones X, Y made as coarse.
+
+    Of a square x * (x + 2X). Masses of all kinds have the same levels.
+    """
     square = all(one is two for one, two, _ in kinds)
-    first = [_as_coarse(one.core, spacings[0]) for one, _, _ in kinds]
-    second = first if square else [_as_coarse(two.core, spacings[0]) for _, two, _ in kinds]
-    results: list[Any] = [None] * len(kinds)
-    beside = first[0], second[0]
-    # Masses of all kinds have a far part, or none has.
-    firsts = [one.far for one, _, _ in kinds if one.far is not None]
-    seconds = [two.far for _, two, _ in kinds if two.far is not None]
-    if firsts:
-        cores = [core.twice() for core in second] if square else second
-        wholes = [
-            (core if two.far is None else two.far.joined(core)) for (_, two, _), core in zip(kinds, cores, strict=True)
+    results: list[list[Any]] = [[] for _ in kinds]
+    finer: list[tuple[Any, Any]] = [(None, None) for _ in kinds]
+    for spacing in spacings:
+        finer = [(_as_coarse(x, spacing), None if square else _as_coarse(y, spacing)) for x, y in finer]
+        levels = [(_level(one, spacing), _level(two, spacing)) for one, two, _ in kinds]
+        beside = None if finer[0][0] is None else (finer[0][0], finer[0][0] if square else finer[0][1])
+        terms: list[list[tuple[Any, Any]]] = []
+        if levels[0][0] is not None:
+            rest = [(None if x is None else x.twice()) if square else y for x, y in finer]
+            terms.append([(x, _joined(y, more)) for (x, y), more in zip(levels, rest, strict=True)])
+        if levels[0][1] is not None and beside is not None and not square:
+            terms.append([(more, y) for (_, y), (more, _) in zip(levels, finer, strict=True)])
+        for term in terms:
+            factors = [Factor(x, y, mirrored) for (x, y), (_, _, mirrored) in zip(term, kinds, strict=True)]
+            for rows, row in zip(results, convolved(factors, allowance, beside), strict=True):
+                if term is terms[0]:
+                    rows.append(row)
+                else:
+                    rows[-1] = rows[-1].joined(row)
+        finer = [
+            (_joined(x_finer, x), _joined(y_finer, y)) for (x_finer, y_finer), (x, y) in zip(finer, levels, strict=True)
         ]
-        factors = [
-            Factor(far, whole, mirrored) for far, whole, (_, _, mirrored) in zip(firsts, wholes, kinds, strict=True)
-        ]
-        results = list(convolved(factors, allowance, beside))
-    if seconds and not square:
-        factors = [
-            Factor(core, far, mirrored) for far, core, (_, _, mirrored) in zip(seconds, first, kinds, strict=True)
-        ]
-        more = convolved(factors, allowance, beside)
-        results = [new if old is None else old.joined(new) for old, new in zip(results, more, strict=True)]
     return results
+
+
+def _level(masses: Masses[Any], spacing: float) -> Any:
+    """Return the level of a spacing, None if there is none."""
+    return next((row for row in masses.rows if row.spacing == spacing), None)
+
+
+def _joined(one: Any, other: Any) -> Any:
+    """Return the masses of both rows, of which one or both may be missing."""
+    return one if other is None else other if one is None else one.joined(other)
 
 
 def _infinite(first: Masses[Row], second: Masses[Row], rounding: tuple[float, float]) -> tuple[float, float]:
@@ -206,8 +211,8 @@ def _sums(masses: Masses[Row]) -> tuple[float, float]:
     return sum(each[0] for each in sums), sum(each[1] for each in sums)
 
 
-def _as_coarse(row: Row, spacing: float) -> Row:
-    while row.spacing < spacing:
+def _as_coarse(row: Any, spacing: float) -> Any:
+    while row is not None and row.spacing < spacing:
         row = row.coarser()
     return row
 
@@ -238,35 +243,36 @@ def _within(masses: Masses[Row], window: Window, *rounding: float) -> Masses[Row
         if any(more):
             infinite = ((infinite[0] + more[0]) * rounding[0], (infinite[1] + more[1]) * rounding[1])
         rows.append(inner.trimmed())
-    return Masses(rows[0], rows[1] if len(rows) > 1 else None, infinite)
+    return Masses(tuple(rows), infinite)
 
 
-def coarser_core(state: PairState) -> PairState:
-    """Make the core twice as coarse, and join it with the far part where that is as coarse now."""
+def coarser_level(state: PairState, level: int = 0) -> PairState:
+    """Make a level, by default the core, twice as coarse, and join it with the next one where that is as coarse now."""
     return PairState(
-        _coarser_core(state.dominating),
-        {direction: _coarser_core(masses) for direction, masses in state.exact.items()},
+        _coarser_level(state.dominating, level),
+        {direction: _coarser_level(masses, level) for direction, masses in state.exact.items()},
         state.shift,
-        *_outwards(state.lowest, state.highest, 2.0 * state.dominating.core.spacing),
+        *_outwards(state.lowest, state.highest, 2.0 * state.dominating.rows[level].spacing),
     )
 
 
-def _coarser_core(masses: Masses[Row]) -> Masses[Row]:
-    core = masses.core.coarser()
-    if masses.far is None or masses.far.spacing > core.spacing:
-        return Masses(core, masses.far, masses.infinite)
-    return Masses(core.joined(masses.far), None, masses.infinite)
+def _coarser_level(masses: Masses[Row], level: int) -> Masses[Row]:
+    row: Any = masses.rows[level].coarser()
+    after: Any = masses.rows[level + 1 :]
+    if after and after[0].spacing == row.spacing:
+        row, after = row.joined(after[0]), after[1:]
+    return Masses((*masses.rows[:level], row, *after), masses.infinite)
 
 
-def confined(state: PairState, window: Window, spacing: float) -> PairState:
-    """Keep the core within a window; what lies beyond it joins the far part, of that spacing."""
+def confined(state: PairState, level: int, window: Window, spacing: float) -> PairState:
+    """Keep a level within a window; what lies beyond it joins the next one, of that spacing, which may be a new one."""
     # Labels of atoms at its ends lie beside it.
-    beside = 2.0 * state.dominating.core.spacing
+    beside = 2.0 * state.dominating.rows[level].spacing
     wider = Window(window.low - beside, window.high + beside)
     return PairState(
-        _confined(state.dominating, window, spacing),
+        _confined(state.dominating, level, window, spacing),
         {
-            direction: _confined(masses, wider if direction is Direction.A_TO_B else wider.swapped(), spacing)
+            direction: _confined(masses, level, wider if direction is Direction.A_TO_B else wider.swapped(), spacing)
             for direction, masses in state.exact.items()
         },
         state.shift,
@@ -274,10 +280,15 @@ def confined(state: PairState, window: Window, spacing: float) -> PairState:
     )
 
 
-def _confined(masses: Masses[Row], window: Window, spacing: float) -> Masses[Row]:
-    inner, outer = masses.core.beyond(*window.positions(masses.core.spacing))
-    far = _as_coarse(outer, spacing)
-    return Masses(inner.trimmed(), far if masses.far is None else masses.far.joined(far), masses.infinite)
+def _confined(masses: Masses[Row], level: int, window: Window, spacing: float) -> Masses[Row]:
+    row: Any = masses.rows[level]
+    after: Any = masses.rows[level + 1 :]
+    inner, outer = row.beyond(*window.positions(row.spacing))
+    level_after = _as_coarse(outer, spacing)
+    if after and after[0].spacing == spacing:
+        level_after, after = after[0].joined(level_after), after[1:]
+    rows: Any = (*masses.rows[:level], inner.trimmed(), level_after, *after)
+    return Masses(rows, masses.infinite)
 
 
 def upper_deltas(state: PairState, epsilon: FloatArray, direction: Direction) -> FloatArray:

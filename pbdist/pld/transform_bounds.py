@@ -34,14 +34,14 @@ _U = UNIT_ROUNDOFF
 _RATIO_FACTOR = 1.5
 #: Terms so many nats below the largest one are cut off, by default.
 _CUT = 36.0
-#: Tilts that are looked at, the largest, and by how many deviations they may move an outcome.
-_TILTS, _MIN_TILT, _MAX_TILT, _MAX_SHIFT = 161, 1e-3, 1e6, 400.0
-#: They are computed in so many parts.
-_TILT_PARTS = 4
+#: Tilts that are looked at: the smallest, the ratio of neighbours, how many at first, and how many more at a time; ..
+_MIN_TILT, _TILT_RATIO, _FIRST_TILTS, _MORE_TILTS = 1e-3, 1.15, 80, 8
+#: .. the largest, and by how many deviations they may move an outcome; by so many nats of a Chernoff bound at most.
+_MAX_TILT, _MAX_SHIFT, _RISE = 1e6, 400.0, 40.0
+#: The first tilts are computed in so many parts.
+_TILT_PARTS = 3
 #: Cached moments of rounds.
-_CACHED = 16
-#: The first look at tilts goes up to this times the deviation of one event.
-_FIRST_TILT = 60.0
+_CACHED = 64
 #: The shortest and the longest period, relative to 2 / tilt, and the part of the tolerance that the others may take.
 _PERIODS, _OF_PERIODS = (1.0, 3000.0), 1e-3
 #: A frequency is looked for among so many, so many times.
@@ -50,8 +50,8 @@ _TRIED, _NARROWED = 12, 3
 _STEEP = 30.0
 #: By so much, nats, the square of their deviations exceeds what is normal.
 _TWO_MODES = 5.0
-#: Tilts below 0 that are looked at where δ is nearly 1.
-_BELOW = -np.linspace(0.0, 1.0, 41)
+#: Tilts below 0 that are looked at where δ is nearly 1, and the ln δ from which on it may be.
+_BELOW, _NEARLY_ALL = -np.linspace(0.0, 1.0, 41), -1.0
 
 
 class Smoothed:
@@ -332,16 +332,17 @@ class Tilts:
         """Look at as many as matter for up to `epsilon` after `top` rounds, with `lines` that are known already."""
         # Where a record is added steep tilts move no outcome far.
         ratio = max((transform.ratio for transform, forward, _ in rounds.sampled if forward), default=0.0)
-        most = max(min(_MAX_TILT, _MAX_SHIFT / ratio if ratio > 0.0 else math.inf), _FIRST_TILT)
-        largest = _FIRST_TILT
+        most = min(_MAX_TILT, _MAX_SHIFT / ratio) if ratio > 0.0 else _MAX_TILT
+        blocks: list[tuple[FloatArray, FloatArray, FloatArray]] = []
         while True:
-            tilt, last = _steepest(rounds, largest)
+            blocks.append(_moments(rounds, len(blocks)))
+            tilt, moments, _ = blocks[-1]
             with np.errstate(over="ignore", invalid="ignore"):
-                exponent = top * last - epsilon * tilt
-            if exponent[-1] > exponent[0] + 40.0 or not math.isfinite(exponent[-1]) or largest >= most:
+                rise = top * float(moments[-1] - moments[0]) - epsilon * float(tilt[-1] - tilt[0])
+            if not rise < _RISE or tilt[-1] >= most:
                 break
-            largest = min(3.0 * largest, most)
-        return Tilts(*_moments(rounds, largest), lines={} if lines is None else lines)
+        tilts, log_moments, uppers = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
+        return Tilts(tilts, log_moments, uppers, lines={} if lines is None else lines)
 
     @cached_property
     def log_kernel(self) -> FloatArray:
@@ -356,30 +357,19 @@ class Tilts:
 
 
 @lru_cache(maxsize=_CACHED)
-def _tilts(largest: float) -> FloatArray:
-    result: FloatArray = exactly(np.geomspace(_MIN_TILT, largest, _TILTS))
-    return result
-
-
-@lru_cache(maxsize=_CACHED)
-def _steepest(rounds: Rounds, largest: float) -> tuple[FloatArray, FloatArray]:
-    """Return the steepest tilts up to so much, and their moments of a round."""
-    tilt = _tilts(largest)[-4::3]
-    return tilt, rounds.log_moment(tilt)
-
-
-@lru_cache(maxsize=_CACHED)
 def _gentlest(rounds: Rounds) -> FloatArray:
     """Return upper bounds on the moments of a round at the tilts below 0."""
     return rounds.log_moment(_BELOW) + rounds.log_moment_error(_BELOW)
 
 
 @lru_cache(maxsize=_CACHED)
-def _moments(rounds: Rounds, largest: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return all tilts up to so much, their moments of a round, and upper bounds on these."""
-    tilt = _tilts(largest)
+def _moments(rounds: Rounds, block: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return a block of tilts, their moments of a round, and upper bounds on these."""
+    first = _FIRST_TILTS + (block - 1) * _MORE_TILTS if block else 0
+    number = _MORE_TILTS if block else _FIRST_TILTS
+    tilt = exactly(_MIN_TILT * _TILT_RATIO ** np.arange(first, first + number))
     # Apart, as steeper ones take more outcomes.
-    moments = np.concatenate([rounds.log_moment(each) for each in np.array_split(tilt, _TILT_PARTS)])
+    moments = np.concatenate([rounds.log_moment(each) for each in np.array_split(tilt, 1 if block else _TILT_PARTS)])
     upper = moments + rounds.log_moment_error(tilt)
     for array in (tilt, moments, upper):
         array.setflags(write=False)
@@ -650,11 +640,16 @@ class TransformRows:
     def __init__(self, question: Question, *, finer: float = 1.0) -> None:
         self._question, self._part = question, finer
         self._sides: dict[Direction, tuple[Rounds, Tilts]] = {}
+        #: Directions in which no loss exceeds any ε.
+        self.without_loss: dict[Direction, Rounds] = {}
+        least, top = float(question.epsilon.min()), int(question.rounds.max())
         #: Cuts of the losses, where they are cut.
         self.cuts: dict[Rounds, LossCuts] = {}
         for direction in question.directions:
             rounds = rounds_of(question.counts, direction)
-            if rounds is not None:
+            if rounds is not None and top * rounds.largest_loss <= least:
+                self.without_loss[direction] = rounds
+            elif rounds is not None:
                 lines = question.shared.lines.setdefault(rounds, {})
                 tilts = Tilts.of(rounds, int(question.rounds.min()), question.largest, lines)
                 self._sides[direction] = rounds, tilts
@@ -708,6 +703,8 @@ class TransformRows:
                 spare = side.log_delta - other.log_delta
         if self.left_to_parts > before:
             self._waiting[row] = sides
+        for direction in self.without_loss:
+            upper[list(Direction).index(direction)] = -np.inf
         if question.symmetric:
             lower[1], upper[1] = lower[0], upper[0]
         return lower, upper
@@ -725,7 +722,8 @@ class TransformRows:
         """Improve the bounds of one direction."""
         side = row.smoothed
         question, met = self._question, math.log1p(self._question.tolerance)
-        np.maximum(lower, row.nearly_all, out=lower)
+        if np.any(row.log_delta > _NEARLY_ALL):
+            np.maximum(lower, row.nearly_all, out=lower)
         np.minimum(upper, row.chernoff, out=upper)
         hopeless = np.zeros(upper.size, dtype=bool)
         cuts = self.cuts.get(side.rounds)
@@ -740,6 +738,8 @@ class TransformRows:
         excess = math.log(0.1 * question.tolerance / _ROUNDING)
         for most in (min(max(excess, _MIN_EXCESS), MAX_EXCESS), _CAREFUL_EXCESS):
             wanted = (upper > self.log_floor) & (upper > np.maximum(known, lower) + met) & ~hopeless
+            if not wanted.any():
+                break
             for group in self._joined(side, np.flatnonzero(wanted), most):
                 columns = group.columns
                 for bounds, found_lower, found_upper in self.passes(side, group, known[columns], spare[columns]):
@@ -900,8 +900,8 @@ class TransformRows:
             )
 
 
-#: Points of a look for an ε, and looks.
-_SEARCH_POINTS, _SEARCHES, _HALVINGS = 17, 5, 9
+#: Points of a look for an ε, looks, halvings, and nats by which a direction is smaller for certain.
+_SEARCH_POINTS, _SEARCHES, _HALVINGS, _SMALLER = 17, 2, 9, 0.1
 
 #: Logarithms of lower and upper bounds on δ at some ε.
 _Reader = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
@@ -914,36 +914,42 @@ def transform_reader(question: Question, finer: float) -> _Reader | None:
     """
     rows = TransformRows(question, finer=finer)
     readers: list[_Reader] = []
-    for row in rows.sides(0):
+    sides = rows.sides(0)
+    known, spare = np.full(1, -np.inf), np.zeros(1)
+    for row in sides:
         side = row.smoothed
-        if readers and row.chernoff[0] < rows.log_floor:
+        if readers and row.chernoff[0] < max(rows.log_floor, float(known[0]) - _SMALLER):
             # It is too small to matter.
             readers.append(partial(_from_above, side))
             continue
-        best = _best_of_parts(rows, question, side) or _best(rows, side)
-        if best is None or _missed(best, question):
+        best = _best_of_parts(rows, question, side) or _best(rows, side, known, spare)
+        if best is None or _missed(best, question, known):
             best = _best_of_parts(rows, question, side, missed=True) or best
         if best is None:
             return None
         readers.append(best)
-    return partial(_largest, readers)
+        # The smaller direction only has to be shown to be smaller.
+        known, spare = best(question.epsilon)[0], sides[0].log_delta - sides[-1].log_delta
+    number = int(question.rounds[0])
+    readers += [partial(_beyond_losses, number * rounds.largest_loss) for rounds in rows.without_loss.values()]
+    return partial(_largest, readers) if sides else None
 
 
-def _best(rows: TransformRows, side: Smoothed) -> _Reader | None:
-    """Return the closest bounds of a direction at the only point."""
+def _best(rows: TransformRows, side: Smoothed, known: FloatArray, spare: FloatArray) -> _Reader | None:
+    """Return the closest bounds of a direction at the only point, given a lower bound and what may be left open."""
     best: SmoothedBounds | None = None
     least = math.inf
     for group in rows.groups(side, np.arange(1), MAX_EXCESS):
-        for bounds, lower, upper in rows.passes(side, group, np.full(1, -np.inf), np.zeros(1)):
+        for bounds, lower, upper in rows.passes(side, group, known, spare):
             if best is None or upper[0] - lower[0] < least:
                 best, least = bounds, float(upper[0] - lower[0])
     return None if best is None else best.bounds
 
 
-def _missed(reader: _Reader, question: Question) -> bool:
-    """Whether the bounds at the only point are farther apart than is wanted."""
+def _missed(reader: _Reader, question: Question, known: FloatArray) -> bool:
+    """Whether the upper bound at the only point exceeds the lower ones by more than is wanted."""
     lower, upper = reader(question.epsilon)
-    return bool(upper[0] > lower[0] + math.log1p(question.tolerance))
+    return bool(upper[0] > max(lower[0], known[0]) + math.log1p(question.tolerance))
 
 
 def _best_of_parts(rows: TransformRows, question: Question, side: Smoothed, *, missed: bool = False) -> _Reader | None:
@@ -953,7 +959,7 @@ def _best_of_parts(rows: TransformRows, question: Question, side: Smoothed, *, m
         return None
     found = cuts.part(side.number, question.epsilon, question.tolerance)
     parts = next(cuts.both(side.number, float(question.epsilon[0]))) if found is None else (found[0],)
-    best = [each for part in parts if (each := _best(rows, part)) is not None]
+    best = [each for part in parts if (each := _best(rows, part, np.full(1, -np.inf), np.zeros(1))) is not None]
     return partial(_sum, best) if len(best) == len(parts) else None
 
 
@@ -966,6 +972,10 @@ def _sum(readers: Sequence[_Reader], epsilon: FloatArray) -> tuple[FloatArray, F
     found = [each(epsilon) for each in readers]
     lower = np.logaddexp.reduce([each[0] for each in found]) - SUMMED
     return lower, np.minimum(np.logaddexp.reduce([each[1] for each in found]) + SUMMED, 0.0)
+
+
+def _beyond_losses(largest: float, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    return np.full(epsilon.size, -np.inf), np.where(epsilon >= largest, -np.inf, 0.0)
 
 
 def _from_above(side: Smoothed, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -981,6 +991,8 @@ def guessed_epsilon(question: Question, delta: float, largest: float) -> tuple[f
         if rounds is None:
             return None
         end = 1.0
+        if number * rounds.largest_loss <= best[0]:
+            continue
         while True:
             side = Smoothed(rounds, number, Tilts.of(rounds, number, end))
             if side.saddle(np.array([end]))[1][0] < wanted:
@@ -991,9 +1003,11 @@ def guessed_epsilon(question: Question, delta: float, largest: float) -> tuple[f
         low = 0.0
         for _ in range(_SEARCHES):
             points = np.linspace(low, end, _SEARCH_POINTS)
-            met = side.saddle(points)[1] < wanted
-            first = int(np.argmax(met))
-            low, end = float(points[max(first - 1, 0)]), float(points[first])
+            about = side.saddle(points)[1]
+            first = max(int(np.argmax(about < wanted)), 1)
+            low, end = float(points[first - 1]), float(points[first])
+        share = (about[first - 1] - wanted) / (about[first - 1] - about[first])
+        end = low + (end - low) * min(max(float(share), 0.0), 1.0)
         end = min(end, _guessed_by_parts(Smoothed(rounds, number, Tilts.of(rounds, number, end)), wanted, end))
         if end > best[0]:
             best = end, -max(float(side.saddle(np.array([end]))[0][0]), 1e-3)

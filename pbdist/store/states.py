@@ -159,7 +159,7 @@ def _masses_record(name: str, masses: Masses[Any], arrays: dict[str, FloatArray]
 def _masses(name: str, entry: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> Masses[Any]:
     rows = [_row(entry[part], arrays[f"{name}_{part}"]) for part in _PARTS if part in entry]
     first, second = map(float.fromhex, entry["infinite"])
-    return Masses(rows[0], rows[1] if len(rows) > 1 else None, (first, second))
+    return Masses(tuple(rows), (first, second))
 
 
 def _row(entry: Mapping[str, Any], values: FloatArray) -> Dominating | Exact:

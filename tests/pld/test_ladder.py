@@ -9,9 +9,11 @@ import pytest
 
 from pbdist.fourier import Allowance
 from pbdist.mechanisms import SubsampledGaussian
-from pbdist.pld.choice import Limits
-from pbdist.pld.ladder import powers, product_of
+from pbdist.pld import ladder
+from pbdist.pld.choice import Limits, chosen_lattices, chosen_spacings
+from pbdist.pld.ladder import climbed, powers, product_of
 from pbdist.pld.leaf import Lattice
+from pbdist.pld.question import Question
 from pbdist.pld.state import lower_deltas, product, upper_deltas
 from pbdist.types import Direction
 from tests.oracles.truth import ProductTruth
@@ -30,12 +32,16 @@ def random_limits(draw: random.Random, spacing: float) -> Limits:
             min(spacing * draw.choice([0.5, 1.0, 2.0, 4.0, 16.0]), WIDEST) for _ in range(draw.randint(1, 5))
         ),
         coarsens=draw.choice([1, 4, 64, 1 << 40]),
+        levels=draw.choice([0, 2, 5]),
     )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
-def test_any_place_to_cut_is_sound(part: int) -> None:
+def test_any_place_to_cut_is_sound(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Levels are made of few positions, and of as many as there are.
+    monkeypatch.setattr(ladder, "_LONG_LEVEL", 4)
+    monkeypatch.setattr(ladder, "_SHORTER", 1.0)
     draw = random.Random(f"ladder {part}")  # noqa: S311
     told = 0
     for _ in range(40):
@@ -88,7 +94,7 @@ def test_masses_that_rounding_made_meaningless_are_not_multiplied():
     limits = Limits(1e-200, 1e-3, 0.2, 1e-9, 500.0, (0.1,), 1 << 40)
     assert [r for r, _ in powers(state, [1, 64], limits)] == [1, 64]
     exact = {
-        direction: replace(masses, core=replace(masses.core, other=masses.core.other + 1e70))
+        direction: replace(masses, rows=(replace(masses.core, other=masses.core.other + 1e70),))
         for direction, masses in state.exact.items()
     }
     # Their squares would soon be no floats: what is left untold is bounded otherwise.
@@ -105,3 +111,29 @@ def test_a_square_is_the_product_with_a_copy() -> None:
     for direction in Direction:
         for read in (upper_deltas, lower_deltas):
             np.testing.assert_allclose(read(square, epsilon, direction), read(apart, epsilon, direction), rtol=1e-5)
+
+
+def test_more_levels_give_the_bounds_of_two() -> None:
+    """Long far parts are split to levels again and again; each level is multiplied with all finer ones."""
+    counts, rounds = {SubsampledGaussian(2.0, 0.001): 1}, np.array([1, 5, 64, 65536])
+    question = Question(counts, rounds, np.array([0.05, 0.3, 0.6]), 1e-3, 1e-40, joint_directions=True)
+    chosen = chosen_lattices(
+        question.profiles, 65536, question.largest, chosen_spacings(question, rounds), tolerance=1e-3, floor=1e-40
+    )
+    found = []
+    for most in (0, 5):
+        limits = replace(chosen.limits, levels=most)
+        states = dict(climbed(counts, replace(chosen, limits=limits), rounds.tolist(), [Direction.A_TO_B]))
+        assert max(len(state.dominating.rows) for state in states.values()) == (3 if most else 2)
+        found.append(
+            [
+                np.array([read(state, question.epsilon, Direction.A_TO_B) for state in states.values()])
+                for read in (lower_deltas, upper_deltas)
+            ]
+        )
+    for lower, upper in found:
+        known = upper > 1e-40
+        assert known[:, 0].all()
+        assert np.all(upper[known] <= 1.001 * lower[known])
+        # Both hold, of the same δ.
+        assert np.all(lower <= np.minimum(found[0][1], found[1][1]))

@@ -9,7 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from pbdist import Product, privacy_bounds
+from pbdist import Product, SubsampledGaussian, privacy_bounds
 from pbdist.enclosures.bounds import Fineness, enclosed_counts
 from pbdist.mechanisms import (
     ApproximateDP,
@@ -170,3 +170,19 @@ def test_what_is_known_to_lie_below_the_floor_is_not_bounded_again() -> None:
     known = np.where(np.arange(3) == 2, -math.inf, np.zeros((2, 1, 3)))
     assert first[0, 0, 2] < 0.0
     assert np.all(bounds_below_floor(asked, known)[..., 2] == 0.0)
+
+
+def test_seen_from_b_no_sampled_loss_is_beyond_that_of_no_sample() -> None:
+    """It is -ln(1 - q) in each round: δ of B||A is 0 from there on, and not before."""
+    rate, rounds = 0.25, 3
+    largest = -rounds * math.log1p(-rate)
+    for direction in ("each", "both"):
+        found = privacy_bounds(
+            SubsampledGaussian(1.0, rate), compositions=rounds, epsilon=[largest * 1.001], direction=direction
+        )
+        upper = found.delta_upper.values
+        assert (upper[1] == 0.0).all() if direction == "each" else (upper > 0.0).all()
+    before = privacy_bounds(
+        SubsampledGaussian(1.0, rate), compositions=rounds, epsilon=[0.5 * largest], direction="each"
+    )
+    assert before.delta_lower.values[1] > 0.0

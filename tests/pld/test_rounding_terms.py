@@ -90,7 +90,7 @@ def state_of(
     """Dominating masses, and the same as exact ones of the direction A||B."""
     core, events = Dominating(spacing, first, u), Exact(spacing, first, 0.0, u, u)
     lowest, highest = spacing * first, spacing * (first + u.size - 1)
-    return PairState(Masses(core, None, infinite), {A_TO_B: Masses(events, None, exact)}, shift, lowest, highest)
+    return PairState(Masses((core,), infinite), {A_TO_B: Masses((events,), exact)}, shift, lowest, highest)
 
 
 def exact_delta(state: PairState, epsilon: mpmath.mpf, direction: Direction) -> mpmath.mpf:

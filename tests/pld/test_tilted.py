@@ -100,10 +100,10 @@ def test_next_to_nothing_counts_from_above_and_is_none_from_below() -> None:
     state = state_of(Gaussian(1.0), LATTICES[0])
     core = state.dominating.core
     faint = Dominating(core.spacing, core.first, np.where(np.arange(core.size) == 3, 1e-310, core.u))
-    changed = replace(state, dominating=Masses(faint, None, state.dominating.infinite))
+    changed = replace(state, dominating=Masses((faint,), state.dominating.infinite))
     events = state.exact[Direction.A_TO_B].core
     own = np.where(np.arange(events.size) == 5, 1e-295, events.own)
-    exact = {Direction.A_TO_B: Masses(replace(events, own=own), None, (0.0, 0.0))}
+    exact = {Direction.A_TO_B: Masses((replace(events, own=own),), (0.0, 0.0))}
     leaf = tilted_leaf(replace(changed, exact=exact), Direction.A_TO_B, 0.5, exact=True)
     assert leaf is not None
     upper, exact_masses = leaf.parts
@@ -115,8 +115,8 @@ def test_next_to_nothing_counts_from_above_and_is_none_from_below() -> None:
 def test_rows_without_any_mass_are_declined() -> None:
     state = state_of(Gaussian(1.0), LATTICES[0])
     core = state.dominating.core
-    nothing = Masses(Dominating(core.spacing, core.first, np.zeros(core.size)), None, (1.0, 1.0))
+    nothing = Masses((Dominating(core.spacing, core.first, np.zeros(core.size)),), (1.0, 1.0))
     assert tilted_leaf(replace(state, dominating=nothing), Direction.A_TO_B, 0.5, exact=False) is None
     events = state.exact[Direction.A_TO_B].core
-    empty = {Direction.A_TO_B: Masses(replace(events, own=np.zeros(events.size)), None, (0.0, 0.0))}
+    empty = {Direction.A_TO_B: Masses((replace(events, own=np.zeros(events.size)),), (0.0, 0.0))}
     assert tilted_leaf(replace(state, exact=empty), Direction.A_TO_B, 0.5, exact=True) is None

@@ -357,6 +357,9 @@ def assert_same_state(read: object, state: object) -> None:
         assert read.keys() == state.keys()  # type: ignore[attr-defined]
         for key in state:
             assert_same_state(read[key], state[key])  # type: ignore[index]
+    elif isinstance(state, tuple) and any(map(is_dataclass, state)):
+        for its, own in zip(read, state, strict=True):  # type: ignore[call-overload]
+            assert_same_state(its, own)
     else:
         assert read == state
 
