@@ -71,12 +71,6 @@ class StoredBatch:
         return values == 1.0 if name == WITHIN else values
 
     @property
-    def judged(self) -> tuple[int, int]:
-        """At how many points the tolerance was required, and at how many it was missed."""
-        required, missed = np.nansum(self.details[:, [DETAILS.index(SOUGHT), DETAILS.index(MISSED)]], axis=0).tolist()
-        return int(required), int(missed)
-
-    @property
     def failed(self) -> BoolArray:
         """Which cells could not be computed."""
         return np.asarray(np.isnan(self.bounds[:, 0]).any(axis=(1, 2, 3)))
@@ -161,7 +155,9 @@ class StoredStudy:
             # Without its record it is not known which of its cells are computed.
             committed[index] = bool(causes) and causes.keys() <= set(self.cells_of(index))
             failed |= causes if committed[index] else {}
-        return Progress(committed, failed)
+        found = Progress(committed, failed)
+        vars(self).setdefault("known_progress", found)
+        return found
 
     @cached_property
     def known_progress(self) -> Progress:
@@ -183,12 +179,15 @@ class StoredStudy:
 
         Checksums are not compared, and batches that cannot be read are left out.
         """
-        committed, shape, found = np.flatnonzero(progress.committed).tolist(), (self.cells_per_batch, len(DETAILS)), {}
+        committed, shape = np.flatnonzero(progress.committed).tolist(), (self.cells_per_batch, len(DETAILS))
         details = self.place.at_once(lambda index: read_or_none(self.place, details_file(index)), committed)
+        found: dict[int, FloatArray] = {}
         for index, data in zip(committed, details, strict=True):
             with suppress(ValueError, RuntimeError):
-                found[index] = StoredBatch(np.empty(0), decode_chunk(data or b"", shape)).judged
-        return found
+                found[index] = decode_chunk(data or b"", shape)[:, [DETAILS.index(SOUGHT), DETAILS.index(MISSED)]]
+        # All batches at once: each sum by itself would take ten times as long.
+        sums = np.nansum(np.reshape([*found.values()], (len(found), self.cells_per_batch, 2)), axis=1).astype(int)
+        return dict(zip(found, map(tuple, sums.tolist()), strict=True))
 
     def is_sound(self, index: int) -> bool:
         """Whether a batch is committed, and its files are those that were written for it."""
