@@ -332,15 +332,3 @@ def _least_epsilon(bound: Callable[[int, FloatArray], FloatArray], rounds: int, 
         if epsilon < high and above(epsilon) <= 0.0:
             return epsilon
     return high
-
-
-def vuvuzela(sensitivity: float, mean: float, scale: float, rounds: int) -> tuple[float, float]:
-    """Return (ε', δ') that Vuvuzela's authors state for noise of that mean and scale, in messages, after some rounds.
-
-    A round's noise has the sensitivity 4 in conversations and 2 in dialing. With d = 1e-5 they state
-    ε √(2 r ln(1/d)) + r ε (e^ε - 1) and r δ + d.
-    """
-    epsilon, slack = sensitivity / scale, 1e-5
-    delta = sensitivity / 4.0 * math.exp((sensitivity / 2.0 - mean) / scale)
-    spread = epsilon * math.sqrt(2.0 * rounds * math.log(1.0 / slack))
-    return spread + rounds * epsilon * math.expm1(epsilon), rounds * delta + slack

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import UNIT_ROUNDOFF, DiscreteGaussian, ElementaryPair, Gaussian, Pair, SubsampledGaussian
@@ -141,24 +140,6 @@ def log_improvement(order: FloatArray) -> FloatArray:
     near = np.minimum(above, 1.0)
     small = near * np.log(near) - (1.0 + near) * np.log1p(near)
     return np.where(order < 2.0, small, order * np.log1p(-1.0 / order) - np.log(above))
-
-
-def sampled_gaussian_divergence(pair: SubsampledGaussian, order: float) -> float:
-    """Return D_α of sampled Gaussian noise for a whole order α >= 2, nats; float64, rounded to nearest.
-
-    (α - 1) D_α = ln Σ_k C(α, k) (1 - q)^(α - k) q^k e^((k² - k) s² / (2σ²)), of the direction that is the larger
-    (Mironov, Talwar & Zhang 2019, sections 3.2 and 3.3). The moments of Abadi et al. 2016 are α(λ) = λ D_{λ + 1}.
-    """
-    alpha = round(order)
-    if alpha != order or alpha < 2:
-        raise InvalidInputError(f"order: expected a whole number of at least 2, got {order:g}")
-    k = np.arange(alpha + 1.0)
-    binomial = gammaln(alpha + 1.0) - gammaln(k + 1.0) - gammaln(alpha - k + 1.0)
-    rate = (pair.sensitivity / pair.scale) ** 2 / 2.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        missed = np.where(k < alpha, (alpha - k) * np.log1p(-pair.rate), 0.0)
-        terms = binomial + missed + np.where(k > 0, k * np.log(pair.rate), 0.0) + (k * k - k) * rate
-    return float(logsumexp(terms)) / (alpha - 1.0)
 
 
 #: α at which the divergences of pairs with bounded losses, and of sampled Gaussian noise, are computed. For the latter

@@ -20,9 +20,8 @@ from pbdist.query import Study
 from pbdist.store import read_state
 from pbdist.study import Cell, StudySpec
 from pbdist.theorems.api import earlier_epsilon, vuvuzela
-from pbdist.theorems.renyi import sampled_gaussian_divergence
 from pbdist.types import Direction, FloatArray
-from pipelines.figures.state_renyi import state_renyi_bounds
+from pipelines.figures.formulas import sampled_gaussian_divergence, state_renyi_bounds
 
 __all__ = ["Curve", "Figure", "Panel", "Points", "Promise"]
 

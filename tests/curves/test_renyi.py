@@ -29,7 +29,7 @@ from pbdist.renyi import divergence_bounds
 from pbdist.renyi.divergence import LogMasses, Order, bin_terms_above, terms_below
 from pbdist.table import bounds_table
 from pbdist.types import Direction
-from pipelines.figures.state_renyi import state_renyi_bounds
+from pipelines.figures.formulas import state_renyi_bounds
 from tests.oracles.curve_truth import divergence, finite_divergence
 from tests.oracles.truth import histogram
 from tests.strategies import CountedPair, counted_pairs, examples

@@ -15,7 +15,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from pbdist import Gaussian, NoisyCount, Product, RandomizedResponse, earlier_bounds, epsilon_bounds, privacy_bounds
-from pbdist.theorems.renyi import sampled_gaussian_divergence
+from pipelines.figures.formulas import sampled_gaussian_divergence
 from pipelines.figures.paper import FIGURES
 
 pytestmark = pytest.mark.nightly

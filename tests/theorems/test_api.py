@@ -24,8 +24,8 @@ from pbdist import (
 )
 from pbdist.mechanisms import Pair
 from pbdist.theorems import THEOREMS
-from pbdist.theorems.api import vuvuzela
 from pbdist.theorems.renyi import RoundPrivacy
+from pipelines.figures.formulas import vuvuzela
 from tests.effort import times
 from tests.theorems.small_pairs import exact_delta
 

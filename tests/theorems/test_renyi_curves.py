@@ -27,9 +27,9 @@ from pbdist.theorems.renyi import (
     curve_of,
     gain_of_adding,
     gain_of_sampling,
-    sampled_gaussian_divergence,
 )
 from pbdist.types import Direction, FloatArray
+from pipelines.figures.formulas import sampled_gaussian_divergence
 from tests.effort import times
 from tests.theorems.small_pairs import random_pair
 

@@ -1,11 +1,13 @@
-"""Rényi divergences of a pair by a bucket list that was built from it, for Figure 22."""
+"""Formulas that only figures need: what Vuvuzela's authors state, and Rényi divergences (Figure 22)."""
 
 import math
 
 import numpy as np
+from scipy.special import gammaln, logsumexp
 
 from pbdist.buckets.state import BucketState
-from pbdist.mechanisms import UNIT_ROUNDOFF, MassBounds
+from pbdist.errors import InvalidInputError
+from pbdist.mechanisms import UNIT_ROUNDOFF, MassBounds, SubsampledGaussian
 from pbdist.renyi.divergence import LogMasses, Order, log_unit_of, share_at_end, terms_below
 from pbdist.types import FloatArray
 
@@ -68,3 +70,33 @@ def _unscaled(value: float, order: Order, side: float) -> float:
         return math.inf
     result = math.log(value) + order.log_unit
     return result / order.tilt + side * 16.0 * _U * (1.0 + abs(result)) / order.tilt
+
+
+def sampled_gaussian_divergence(pair: SubsampledGaussian, order: float) -> float:
+    """Return D_α of sampled Gaussian noise for a whole order α >= 2, nats; float64, rounded to nearest.
+
+    (α - 1) D_α = ln Σ_k C(α, k) (1 - q)^(α - k) q^k e^((k² - k) s² / (2σ²)), of the direction that is the larger
+    (Mironov, Talwar & Zhang 2019, sections 3.2 and 3.3). The moments of Abadi et al. 2016 are α(λ) = λ D_{λ + 1}.
+    """
+    alpha = round(order)
+    if alpha != order or alpha < 2:
+        raise InvalidInputError(f"order: expected a whole number of at least 2, got {order:g}")
+    k = np.arange(alpha + 1.0)
+    binomial = gammaln(alpha + 1.0) - gammaln(k + 1.0) - gammaln(alpha - k + 1.0)
+    rate = (pair.sensitivity / pair.scale) ** 2 / 2.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        missed = np.where(k < alpha, (alpha - k) * np.log1p(-pair.rate), 0.0)
+        terms = binomial + missed + np.where(k > 0, k * np.log(pair.rate), 0.0) + (k * k - k) * rate
+    return float(logsumexp(terms)) / (alpha - 1.0)
+
+
+def vuvuzela(sensitivity: float, mean: float, scale: float, rounds: int) -> tuple[float, float]:
+    """Return (ε', δ') that Vuvuzela's authors state for noise of that mean and scale, in messages, after some rounds.
+
+    A round's noise has the sensitivity 4 in conversations and 2 in dialing. With d = 1e-5 they state
+    ε √(2 r ln(1/d)) + r ε (e^ε - 1) and r δ + d.
+    """
+    epsilon, slack = sensitivity / scale, 1e-5
+    delta = sensitivity / 4.0 * math.exp((sensitivity / 2.0 - mean) / scale)
+    spread = epsilon * math.sqrt(2.0 * rounds * math.log(1.0 / slack))
+    return spread + rounds * epsilon * math.expm1(epsilon), rounds * delta + slack
