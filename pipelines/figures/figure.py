@@ -19,9 +19,9 @@ from pbdist.mechanisms import UNIT_ROUNDOFF, Pair
 from pbdist.query import Study
 from pbdist.store import read_state
 from pbdist.study import Cell, StudySpec
-from pbdist.theorems.api import earlier_epsilon, vuvuzela
+from pbdist.theorems.api import earlier_epsilon
 from pbdist.types import Direction, FloatArray
-from pipelines.figures.formulas import sampled_gaussian_divergence, state_renyi_bounds
+from pipelines.figures.formulas import sampled_gaussian_divergence, state_renyi_bounds, vuvuzela
 
 __all__ = ["Curve", "Figure", "Panel", "Points", "Promise"]
 
