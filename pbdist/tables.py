@@ -8,7 +8,7 @@ import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from importlib import import_module
@@ -103,15 +103,10 @@ class Sheet:
 
     def __str__(self) -> str:
         """Return the sheet as it is printed; numbers are never cut."""
-        return self.table()
-
-    def table(self, spelt: Callable[[str], str] = str) -> str:
-        """Return the sheet as it is printed; `spelt` returns a text in the letters that there are."""
         # Nothing but a printed table needs rich.
         box, cells, console, table = map(import_module, ("rich.box", "rich.cells", "rich.console", "rich.table"))
         columns = self.printed_columns
-        texts = [[column.head for column in columns], *self.printed_rows[: self.most]]
-        heads, *rows = ([spelt(text) for text in row] for row in texts)
+        heads, rows = [column.head for column in columns], self.printed_rows[: self.most]
         grid = table.Table(box=box.HEAVY_HEAD)
         for column, head in zip(columns, heads, strict=True):
             grid.add_column(head, justify="right" if column.number else "left", no_wrap=True, overflow="fold")
@@ -124,7 +119,7 @@ class Sheet:
         plain = {"markup": False, "emoji": False, "highlight": False, "color_system": None}
         console.Console(file=drawn, width=10_000, **plain).print(grid)
         lines = [*map(printable, self.caption), *drawn.getvalue().splitlines(), *map(printable, self.notes)]
-        return "\n".join(spelt(line).rstrip() for line in lines)
+        return "\n".join(line.rstrip() for line in lines)
 
     def _repr_html_(self) -> str:
         """Return the first rows as a small table for notebooks, with the notes below it."""
@@ -148,8 +143,8 @@ class Sheet:
         lines = [names, *(map(_csv_value, names, row) for row in self.rows)]
         return "".join(f"{','.join(line)}\n" for line in lines)
 
-    def json(self, about: Mapping[str, object] | None = None) -> str:
-        """Return the rows as JSON, an object each, after `about` and the values that all rows share.
+    def json(self) -> str:
+        """Return the rows as JSON, an object each, after the values that all rows share.
 
         A number that is not finite is null.
         """
@@ -157,7 +152,7 @@ class Sheet:
         for index, column in enumerate(self.columns):
             if column.shared and self.rows:
                 head[column.name] = value_of(self.rows[0][index])
-        lines = [f"  {_dumped(name)}: {_dumped(value)}" for name, value in {**head, **(about or {})}.items()]
+        lines = [f"  {_dumped(name)}: {_dumped(value)}" for name, value in head.items()]
         own = [(index, column.name) for index, column in enumerate(self.columns) if column.name not in head]
         rows = [
             "    {" + ", ".join(f"{_dumped(name)}: {_json_value(name, row[index])}" for index, name in own) + "}"

@@ -32,12 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from pbdist.cli.entry import run_command
 
-        code = run_command(arguments)
-        for number in _SIGNALS:
-            if signal.getsignal(number) is _interrupt:
-                # The command is done.
-                signal.signal(number, signal.SIG_DFL)
-        return code
+        return run_command(arguments)
     except BaseException as error:
         # Some libraries make another error of an interrupt, as in the middle of an import.
         if not _came:

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from pbdist.cli.options import FORMAT, direction
-from pbdist.cli.output import NOT_FOUND, print_sheet
+from pbdist.cli.output import FAILED, print_sheet
 from pbdist.cli.parser import PATH, Option, Options, command
 from pbdist.cli.plot import check_drawing, write_drawing
 
@@ -85,4 +85,4 @@ def dpsgd(options: Options) -> int:
         from pbdist.report.plots import training
 
         write_drawing(options.plot, lambda axes: training(found, axes=axes))
-    return NOT_FOUND if found.epsilon.unknown.any() else 0
+    return FAILED if found.epsilon.unknown.any() else 0

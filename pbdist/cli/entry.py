@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from pbdist.cli import bounds, dpsgd, plot, query, report, size, store, study
-from pbdist.cli.output import EXIT_CODES, FAILED, SPELLING, WRONG
+from pbdist.cli.output import EXIT_CODES, FAILED, WRONG
 from pbdist.cli.parser import SETTINGS
 from pbdist.errors import BatchError, PbdistError, StoreDamagedError, StoreIncompleteError, StudyFileError
 
@@ -22,10 +22,9 @@ _COMPLETE = "_PBDIST_COMPLETE"
 
 def run_command(arguments: Sequence[str] | None) -> int:
     """Run a command and return the exit code: see `pbdist.cli.main`."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # A terminal without Greek letters prints their names, instead of a traceback.
-            stream.reconfigure(errors=SPELLING)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal without Greek letters prints question marks instead.
+        sys.stdout.reconfigure(errors="replace")
     try:
         if os.environ.get(_COMPLETE):
             from click.shell_completion import shell_complete

@@ -52,7 +52,7 @@ kind that needs a number takes one of the store if none is given, and names it i
 def plot(options: Options) -> int:
     """Draw the bounds of a store."""
     check_drawing("--output", options.output, *options.stores)
-    if options.plot in ("noise", "losses") and len(options.stores) > 1:
+    if options.plot == "noise" and len(options.stores) > 1:
         refuse("STORE", f"expected one store for {options.plot}, got {len(options.stores)}")
     given = options.given("mechanism", "compositions", "epsilon", "delta", "over", "reference", "lowest", "direction")
     if options.exp_epsilon is not None:

@@ -81,7 +81,7 @@ def _compared(options: Options) -> "tuple[list[Answer], list[Sheet]]":
 
     settings = options.given("tolerance", "adjacency", "message_bytes") | given_values(options)
     found, names = [], "all" if options.family == ["all"] else options.family
-    for index, (target, _) in enumerate(targets := options.targets()):
+    for index, target in enumerate(targets := options.targets()):
         options.progress.count("target", index, len(targets))
         found.append(size_families(names, **vars(target), **settings))
     return [answer for one in found for answer in one.answers], [one.sheet for one in found]
@@ -108,11 +108,11 @@ def _sized(options: Options) -> "tuple[list[Answer], list[Sheet]]":
         system = find_system(load_systems(options.systems), options.system)
         noise: Any = noise_class(given["noise"]) if "noise" in given else None
         family, parameters = system_family(system, noise, given.get("reading"))
-        targets = targets or [(target, None) for target in system.targets]
+        targets = targets or [*system.targets]
         what = f"system {system.name}"
     settings = options.given("tolerance", "store", "adjacency")
     answers = []
-    for index, (target, _) in enumerate(targets):
+    for index, target in enumerate(targets):
         options.progress.count("target", index, len(targets))
         answers.append(answer_of(family, target, **settings, **parameters))
     problems = [one.sized for one in answers if isinstance(one.sized, Exception)]

@@ -109,8 +109,6 @@ def _first(lines: Iterable[str]) -> Iterator[str]:
     "verify",
     STORE,
     Option("--sample K", "points to recompute", click.INT, default=20),
-    Option("--seed S", "seed of the choice of points", click.INT, default=0),
-    Option("--cells N", "cells of the exact arithmetic (100,000)", click.INT),
     Option("--json", "print JSON, unrounded"),
     example="verify data/quickstart.zarr --sample 5",
 )
@@ -119,10 +117,9 @@ def verify(options: Options) -> int:
 
     The points of the sample are recomputed in exact integer arithmetic.
     """
-    from pbdist.verify.store import DEFAULT_CELLS, verify_store
+    from pbdist.verify.store import verify_store
 
-    cells = DEFAULT_CELLS if options.cells is None else options.cells
-    found = verify_store(options.store, sample=options.sample, seed=options.seed, max_cells=cells)
+    found = verify_store(options.store, sample=options.sample)
     return _print(found, found.lines(), as_json=options.json)
 
 
