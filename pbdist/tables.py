@@ -143,8 +143,8 @@ class Sheet:
         lines = [names, *(map(_csv_value, names, row) for row in self.rows)]
         return "".join(f"{','.join(line)}\n" for line in lines)
 
-    def json(self) -> str:
-        """Return the rows as JSON, an object each, after the values that all rows share.
+    def json(self, about: Mapping[str, object] | None = None) -> str:
+        """Return the rows as JSON, an object each, after `about` and the values that all rows share.
 
         A number that is not finite is null.
         """
@@ -152,7 +152,7 @@ class Sheet:
         for index, column in enumerate(self.columns):
             if column.shared and self.rows:
                 head[column.name] = value_of(self.rows[0][index])
-        lines = [f"  {_dumped(name)}: {_dumped(value)}" for name, value in head.items()]
+        lines = [f"  {_dumped(name)}: {_dumped(value)}" for name, value in {**head, **(about or {})}.items()]
         own = [(index, column.name) for index, column in enumerate(self.columns) if column.name not in head]
         rows = [
             "    {" + ", ".join(f"{_dumped(name)}: {_json_value(name, row[index])}" for index, name in own) + "}"

@@ -14,18 +14,14 @@ _EXAMPLE = "epochs=10,noise-multiplier=1.2,batch=256"
 
 def _phase(text: str) -> dict[str, Any]:
     """Return the values of a phase: ``epochs=10,noise-multiplier=1.2,batch=256``."""
-    found: dict[str, Any] = {}
-    for part in text.split(","):
-        name, _, value = part.partition("=")
-        key = name.strip().replace("-", "_")
-        try:
-            number = float(value)
-        except ValueError:
-            number = None
-        if number is None or key in found:
-            raise click.BadParameter(f"expected NAME=NUMBER once each, with commas, as in {_EXAMPLE}, got {text!r}")
-        found[key] = int(number) if number.is_integer() else number
-    return found
+    parts = [part.partition("=") for part in text.split(",")]
+    try:
+        found = {name.strip().replace("-", "_"): float(value) for name, _, value in parts}
+    except ValueError:
+        found = {}
+    if len(found) < len(parts):
+        raise click.BadParameter(f"expected NAME=NUMBER once each, with commas, as in {_EXAMPLE}, got {text!r}")
+    return {name: int(value) if value.is_integer() else value for name, value in found.items()}
 
 
 @command(
@@ -72,8 +68,8 @@ def dpsgd(options: Options) -> int:
         check_drawing("--plot", options.plot)
     from pbdist import accounting
 
-    names = "examples", "batch", "sample_rate", "epsilon", "epochs", "steps", "delta", "tolerance"
-    run = options.given(*names, "noise_multiplier", "phases", "direction")
+    names = "examples", "batch", "sample_rate", "noise_multiplier", "epochs", "steps", "phases", "delta"
+    run = options.given(*names, "epsilon", "tolerance", "direction")
     found: Any = accounting.dpsgd_noise(**run) if options.epsilon else accounting.dpsgd(**run)
     if options.form == "json":
         print(found.json(), end="")

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
-from typing import Any
 
 from pbdist.errors import PrecisionWarning, printable
 from pbdist.progress import heard_by
@@ -43,15 +42,14 @@ def printed_warnings() -> Iterator[list[str]]:
     """Print every warning as one line on stderr, those of pbdist despite any warning filters; yield these."""
     printed: list[str] = []
 
-    def show(message: Warning | str, category: type[Warning], *_: Any) -> None:
+    def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
         warn(str(message))
         if issubclass(category, PrecisionWarning):
             printed.append(str(message))
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", PrecisionWarning)
-        showing: Any = warnings
-        showing.showwarning = show
+        warnings.showwarning = show
         yield printed
 
 

@@ -231,13 +231,11 @@ class Command(click.Command):
 
     def _named(self, error: PbdistError, ctx: click.Context) -> PbdistError:
         """Return an error of a function that names a parameter as one that names the option that gave it."""
+        fields = {(one.name or "").removeprefix(PREFIX): field_of(one) for one in reversed(self.get_params(ctx))}
         found = _FIELD.match(str(error))
-        if found is None or type(error) not in (InvalidInputError, OffGridError):
+        if found is None or found["name"] not in fields or type(error) not in (InvalidInputError, OffGridError):
             return error
-        for one in self.get_params(ctx):
-            if found["name"] == (one.name or "").removeprefix(PREFIX):
-                return type(error)(f"{field_of(one)}: {str(error)[found.end() :]}")
-        return error
+        return type(error)(f"{fields[found['name']]}: {str(error)[found.end() :]}")
 
     def sections(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
         """Return the usage of each parameter and its description, under their headings."""

@@ -88,7 +88,6 @@ def _of_system(options: Options) -> "Document":
     "explore",
     STORE,
     Option("--port P", "the port to serve at; 0: a free one", click.IntRange(0, 65535), default=0),
-    Option("--host H", "the address to serve at", default="127.0.0.1"),
     Option("--export FILE.html", "write one HTML file instead of serving", PATH),
     Option("--mechanism LABEL..", "with --export: only the mechanisms with these labels"),
     example="explore data/quickstart.zarr --export page.html",
@@ -106,21 +105,17 @@ def explore(options: Options) -> int:
         refuse("--mechanism", "applies to --export only: the page lets you choose")
     import asyncio
 
-    from pbdist.report.explorer.server import ExplorerServer, Served, is_loopback
+    from pbdist.report.explorer.server import ExplorerServer, Served
 
     async def serve(served: Served) -> None:
-        server = ExplorerServer(served, options.host, options.port)
+        server = ExplorerServer(served, "127.0.0.1", options.port)
         try:
-            host = f"[{options.host}]" if ":" in options.host else options.host
-            print(f"http://{host}:{server.port}/", flush=True)
+            print(f"http://127.0.0.1:{server.port}/", flush=True)
             print("Ctrl-C ends it.", file=sys.stderr)
             await asyncio.Event().wait()
         finally:
             server.close()
 
-    if not is_loopback(options.host):
-        reached = "can be reached from other machines, which can read this store without a password"
-        warn(f"--host: {options.host} {reached}")
     asyncio.run(serve(Served(options.store)))
     return 0
 

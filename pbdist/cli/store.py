@@ -89,11 +89,8 @@ def _check_lines(check: "StoreCheck") -> Iterator[str]:
 
     yield from _first(f"damaged: {name}: {what}" for name, what in check.damaged)
     yield from _first(f"stray, no harm: {name}" for name in check.strays)
-    if not check.damaged:
-        yield "checked: every file is unchanged"
-        return
     count = counted(len(check.damaged), "damaged file")
-    yield f"checked: {count}: run the study again with --check to restore the store"
+    yield f"checked: {count}: run the study again with --check" if check.damaged else "checked: every file is unchanged"
     if any(name.startswith("refined-") for name, _ in check.damaged):
         yield "points that queries have added come back when the query is made again with --refine"
 

@@ -195,8 +195,6 @@ def _executor(options: Options) -> "Executor":
 
 def _print_results(study: "StudySpec", store: "Place") -> int:
     """Print the verdicts on targets and the precision; return the number of points that miss the tolerance."""
-    if not study.targets and not study.requires_tolerance:
-        return 0
     from pbdist.query import open_study, reached_precision
     from pbdist.query.noise_choice import target_sheet
     from pbdist.query.status import precision_line

@@ -19,7 +19,7 @@ MNIST = "--examples 60000 --batch 256"
 REFUSED = [
     # plan, run, query and verify
     (f"query {CLIPPED} 8 --epsilon 0", "compositions: expected at most 7, the largest stored number"),
-    (f"query {CLIPPED} 4 --epsilon -0.1", "epsilon: expected finite numbers of at least 0, got -0.1"),
+    (f"query {CLIPPED} 4 --epsilon -0.1", "--epsilon: expected finite numbers of at least 0"),
     (f"query {CLIPPED} 4 --exp-epsilon 0.5", "'--exp-epsilon': 0.5 is not in the range x>=1"),
     (f"query {CLIPPED} 4 --delta 1", "delta: expected numbers above 0 and below 1, got 1.0"),
     (f"query {CLIPPED} 4", "--delta: expected two of --compositions, --epsilon (or --exp-epsilon) and --delta"),
@@ -120,7 +120,6 @@ REFUSED = [
     (f"plot compare {STORE} --compositions 1 4 -o plot.svg", "--compositions: expected one number for compare"),
     (f"plot compare {STORE} --delta 0.1 -o plot.svg", "--delta: is no option of compare"),
     (f"plot noise {STORE} {STORE} -o plot.svg", "STORE: expected one store for noise, got 2"),
-    (f"plot compare {STORE} {STORE} -o plot.svg", "STORE: expected each store once"),
     (f"plot noise {STORE} -o plot.svg", "mechanism: expected settings with one kind of amount"),
     (
         f"plot epsilon-delta {STORE} --mechanism laplace -o plot.svg",
@@ -142,7 +141,7 @@ REFUSED = [
     (f"export {STORE} {STORE}/x.csv", "OUT: expected a path outside the store"),
     (f"export {STORE} s3://bucket/out.zarr", "OUT: expected a path on this machine"),
     # studies
-    ("plan quikstart", "error: FILE: expected a study file, or the name of a study that comes with pbdist, got 'qui"),
+    ("plan quikstart", "error: FILE: expected the name of a study that comes with pbdist, got 'quikstart'"),
     ("plan quikstart", "got 'quikstart': did you mean quickstart?"),
     ("run quikstart", "did you mean quickstart?"),
     ("size --system vuvuzela_dailing", "got 'vuvuzela_dailing': did you mean vuvuzela-dialing?"),
