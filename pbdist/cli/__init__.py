@@ -26,17 +26,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     of the process, and Ctrl-C, SIGTERM and SIGHUP end it with one line and exit code 130. A signal that is ignored, as
     under nohup, stays ignored.
     """
-    for number in _SIGNALS if arguments is None else ():
-        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-            signal.signal(number, _interrupt)
+    usual = signal.SIG_DFL, signal.default_int_handler
+    handled = [one for one in _SIGNALS if arguments is None and signal.getsignal(one) in usual]
+    for number in handled:
+        signal.signal(number, _interrupt)
     try:
         from pbdist.cli.entry import run_command
 
         code = run_command(arguments)
-        for number in _SIGNALS:
-            if signal.getsignal(number) is _interrupt:
-                # The command is done.
-                signal.signal(number, signal.SIG_DFL)
+        for number in handled:
+            signal.signal(number, signal.SIG_DFL)
         return code
     except BaseException as error:
         # Some libraries make another error of an interrupt, as in the middle of an import.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pbdist.cli.options import FORMAT, QUESTION, direction
-from pbdist.cli.output import NOT_FOUND, print_sheet
+from pbdist.cli.output import FAILED, print_sheet
 from pbdist.cli.parser import Command, Option, Options, command
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _bounds(options: Options, quantity: str) -> int:
     sheet = found.sheet()
     notes = *sheet.notes, *_how_to_read(found, options, quantity, lower=pairs[0].attained_by_some)
     print_sheet(replace(sheet, notes=notes), options.form)
-    return NOT_FOUND if found.unknown.any() else 0
+    return FAILED if found.unknown.any() else 0
 
 
 def _projected(options: Options, cells: "list[Cell]", epsilon: list[float]) -> float:

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from pbdist.cli.options import FORMAT, direction
-from pbdist.cli.output import NOT_FOUND, print_sheet
+from pbdist.cli.output import FAILED, print_sheet
 from pbdist.cli.parser import PATH, Option, Options, command
 from pbdist.cli.plot import check_drawing, write_drawing
 
@@ -14,18 +14,14 @@ _EXAMPLE = "epochs=10,noise-multiplier=1.2,batch=256"
 
 def _phase(text: str) -> dict[str, Any]:
     """Return the values of a phase: ``epochs=10,noise-multiplier=1.2,batch=256``."""
-    found: dict[str, Any] = {}
-    for part in text.split(","):
-        name, _, value = part.partition("=")
-        key = name.strip().replace("-", "_")
-        try:
-            number = float(value)
-        except ValueError:
-            number = None
-        if number is None or key in found:
-            raise click.BadParameter(f"expected NAME=NUMBER once each, with commas, as in {_EXAMPLE}, got {text!r}")
-        found[key] = int(number) if number.is_integer() else number
-    return found
+    parts = [part.partition("=") for part in text.split(",")]
+    try:
+        found = {name.strip().replace("-", "_"): float(value) for name, _, value in parts}
+    except ValueError:
+        found = {}
+    if len(found) < len(parts):
+        raise click.BadParameter(f"expected NAME=NUMBER once each, with commas, as in {_EXAMPLE}, got {text!r}")
+    return {name: int(value) if value.is_integer() else value for name, value in found.items()}
 
 
 @command(
@@ -39,11 +35,7 @@ def _phase(text: str) -> dict[str, Any]:
     Option("--steps R..", "numbers of steps, in place of epochs", click.INT),
     Option("--phase PHASE..", f"in place of epochs, where noise or batch changes: {_EXAMPLE}", _phase, name="phases"),
     Option("--delta D..", "delta (1 / N)", click.FLOAT),
-    Option(
-        "--tolerance T",
-        "upper / lower - 1 of epsilon, or how much smaller the refuted noise multiplier is (0.001)",
-        click.FLOAT,
-    ),
+    Option("--tolerance T", "upper / lower - 1 of epsilon or of the noise multiplier (0.001)", click.FLOAT),
     direction("epsilon for removal and addition together, or each: A||B is the removal"),
     Option("--plot FILE", "draw epsilon over epochs: an .svg, .png or .pdf file", PATH),
     *FORMAT,
@@ -72,8 +64,8 @@ def dpsgd(options: Options) -> int:
         check_drawing("--plot", options.plot)
     from pbdist import accounting
 
-    names = "examples", "batch", "sample_rate", "epsilon", "epochs", "steps", "delta", "tolerance"
-    run = options.given(*names, "noise_multiplier", "phases", "direction")
+    names = "examples", "batch", "sample_rate", "noise_multiplier", "epochs", "steps", "phases", "delta"
+    run = options.given(*names, "epsilon", "tolerance", "direction")
     found: Any = accounting.dpsgd_noise(**run) if options.epsilon else accounting.dpsgd(**run)
     if options.form == "json":
         print(found.json(), end="")
@@ -85,4 +77,4 @@ def dpsgd(options: Options) -> int:
         from pbdist.report.plots import training
 
         write_drawing(options.plot, lambda axes: training(found, axes=axes))
-    return NOT_FOUND if found.epsilon.unknown.any() else 0
+    return FAILED if found.epsilon.unknown.any() else 0

@@ -10,12 +10,10 @@ import click
 from pbdist.cli import bounds, dpsgd, plot, query, report, size, store, study
 from pbdist.cli.output import EXIT_CODES, FAILED, SPELLING, WRONG
 from pbdist.cli.parser import SETTINGS
-from pbdist.errors import BatchError, PbdistError, StoreDamagedError, StoreIncompleteError, StudyFileError
+from pbdist.errors import BatchError, PbdistError, StoreDamagedError, StoreIncompleteError
 
 #: Errors that are no wrong input.
 _FAILURES = (BatchError, StoreDamagedError, StoreIncompleteError)
-#: Errors of a file that are printed, at most.
-_MAX_PRINTED = 20
 #: The environment variable that a shell sets when it completes a line.
 _COMPLETE = "_PBDIST_COMPLETE"
 
@@ -44,7 +42,9 @@ def run_command(arguments: Sequence[str] | None) -> int:
         text = " ".join(error.format_message().split())
         problems, code = [f"pbdist: error: {PbdistError(text)} (see {path} --help)"], WRONG
     except PbdistError as error:
-        problems, code = _lines(error), FAILED if isinstance(error, _FAILURES) else WRONG
+        # The notes are the other errors of the same file.
+        problems = [f"pbdist: error: {error}", *getattr(error, "__notes__", ())]
+        code = FAILED if isinstance(error, _FAILURES) else WRONG
     except BrokenPipeError:
         # The reader of the output has gone; with /dev/null nothing fails when it is flushed at the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -55,17 +55,13 @@ def run_command(arguments: Sequence[str] | None) -> int:
     return code
 
 
-def _lines(error: PbdistError) -> list[str]:
-    """Return an error as one line; of a file with several errors, one line for each."""
-    if not isinstance(error, StudyFileError) or len(error.problems) < 2:
-        return [f"pbdist: error: {error}"]
-    more = len(error.problems) - _MAX_PRINTED
-    lines = [f"pbdist: error: {len(error.problems)} errors in {PbdistError(error.problems[0].source)}:"]
-    lines += map(str, error.problems[:_MAX_PRINTED])
-    return [*lines, f"and {more} more"] if more > 0 else lines
+_COMMANDS = (
+    *(bounds.delta, bounds.epsilon, dpsgd.dpsgd, store.export, report.explore, study.new, study.plan, plot.plot),
+    *(query.query, report.report, study.run, size.size, store.status, study.studies, store.verify),
+)
 
 
-@click.group(invoke_without_command=True, context_settings=SETTINGS, epilog=EXIT_CODES)
+@click.group(commands=_COMMANDS, invoke_without_command=True, context_settings=SETTINGS, epilog=EXIT_CODES)
 @click.version_option(None, package_name="pbdist", message="pbdist %(version)s", help="Print the version.")
 @click.option(
     "--import", "modules", metavar="MODULE", multiple=True, help="a module that defines mechanisms of your own"
@@ -93,10 +89,3 @@ def commands(context: click.Context, modules: Sequence[str]) -> int:
     if context.invoked_subcommand is None:
         print(context.get_help())
     return WRONG
-
-
-for _one in (
-    *(bounds.delta, bounds.epsilon, dpsgd.dpsgd, store.export, report.explore, study.new, study.plan, plot.plot),
-    *(query.query, report.report, study.run, size.size, store.status, study.studies, store.verify),
-):
-    commands.add_command(_one)

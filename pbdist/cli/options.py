@@ -8,11 +8,8 @@ from pbdist.cli.output import FORMATS
 from pbdist.cli.parser import FILE, Argument, Choice, Option, completed, refuse
 from pbdist.input_files import check_outside
 
-#: Complete the names of the systems and of the studies that come with pbdist, or files like theirs.
-_SYSTEMS, _STUDIES = "pbdist.sizing.systems:system_names", "pbdist.study.starter:shipped_names"
-SYSTEM, SYSTEM_OR_FILE = completed(_SYSTEMS), completed(_SYSTEMS, files=True)
-STUDY, STUDY_OR_FILE = completed(_STUDIES), completed(_STUDIES, files=True)
-
+#: Complete the names of the systems and of the studies that come with pbdist.
+SYSTEM, STUDY = completed("pbdist.sizing.systems:system_names"), completed("pbdist.study.starter:shipped_names")
 STORE = Argument("STORE", "a store: a path or s3://BUCKET/PREFIX")
 
 

@@ -7,7 +7,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from math import log
 from threading import Event, Thread
 from typing import Any
 
@@ -15,7 +14,7 @@ from pbdist.errors import PrecisionWarning, printable
 from pbdist.progress import heard_by
 from pbdist.tables import Sheet
 
-FAILED, WRONG, MISSED, NOT_FOUND = 1, 2, 3, 4
+FAILED, WRONG, MISSED = 1, 2, 3
 
 #: The formats of answers.
 FORMATS = ("table", "csv", "markdown", "latex", "json")
@@ -26,23 +25,20 @@ Exit codes:
     1  something could not be computed, or a store is incomplete, damaged or wrong
     2  wrong input, or not answerable from a store: one line on stderr, or one for each error of a file
     3  done, with --strict: bounds miss the tolerance; they hold, and are printed or stored
-    4  of epsilon, delta and dpsgd: no bound was found for some row
   130  interrupted by Ctrl-C, SIGTERM or SIGHUP
 """
 
-_GREEK = "alpha beta gamma delta epsilon eta lambda mu pi rho sigma tau Delta Sigma Phi"
-_SIGNS = '<= >= != ~ inf - - - x * ^2 .. -> in <-> || \' " "'
-#: Spellings of letters that an encoding lacks.
-_SPELT = dict(zip("αβγδεηλμπρστΔΣΦ≤≥≠≈∞−–—×·²…→∈↔‖’“”", f"{_GREEK} {_SIGNS}".split(), strict=True))
-_SPELT["√"] = "sqrt "
-_SPELT |= {**dict.fromkeys("━─", "-"), **dict.fromkeys("┃│", "|"), **dict.fromkeys("┏┳┓┡╇┩└┴┘", "+")}
-#: The handler of letters that an encoding lacks.
-SPELLING = "pbdist.spelling"
+
+#: Spellings of letters that an encoding lacks, and the name of the handler that prints them.
+_LETTERS = "αβγδεηλμπρστΔΣΦ≤≥≠≈∞−–—×·²√…→∈↔‖’“”━─┃│┏┳┓┡╇┩└┴┘"
+_WORDS = (
+    "alpha beta gamma delta epsilon eta lambda mu pi rho sigma tau Delta Sigma Phi <= >= != ~ inf - - - x * ^2 sqrt"
+)
+_WORDS += ' .. -> in <-> || \' " " - - | |' + 9 * " +"
+_SPELT, SPELLING = dict(zip(_LETTERS, _WORDS.split(), strict=True)), "pbdist.spelling"
 
 
-def _spell(error: UnicodeError) -> tuple[str | bytes, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
+def _spell(error: Any) -> tuple[str, int]:
     return "".join(_SPELT.get(letter, "?") for letter in error.object[error.start : error.end]), error.end
 
 
@@ -51,8 +47,7 @@ codecs.register_error(SPELLING, _spell)
 
 def spelt(text: str) -> str:
     """Return a text with words for the letters that stdout lacks, such as those of Greek."""
-    encoding = sys.stdout.encoding or "utf-8"
-    return text.encode(encoding, SPELLING).decode(encoding)
+    return text.encode(sys.stdout.encoding or "utf-8", SPELLING).decode(sys.stdout.encoding or "utf-8")
 
 
 def print_sheet(sheet: Sheet, form: str) -> None:
@@ -70,15 +65,14 @@ def printed_warnings() -> Iterator[list[str]]:
     """Print every warning as one line on stderr, those of pbdist despite any warning filters; yield these."""
     printed: list[str] = []
 
-    def show(message: Warning | str, category: type[Warning], *_: Any) -> None:
+    def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
         warn(str(message))
         if issubclass(category, PrecisionWarning):
             printed.append(str(message))
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", PrecisionWarning)
-        showing: Any = warnings
-        showing.showwarning = show
+        warnings.showwarning = show
         yield printed
 
 
@@ -99,7 +93,10 @@ def warn(text: str) -> None:
 
 
 class Steps:
-    """How far a computation is: parts that the command counts, and steps that are reported within the present part."""
+    """How far a computation is: parts that the command counts, and steps that are reported within the present part.
+
+    The time that is left is estimated from the parts that are done, or else from the projected time of all.
+    """
 
     def __init__(self) -> None:
         self.began = time.monotonic()
@@ -107,8 +104,6 @@ class Steps:
         self.projected: Callable[[], float] | None = None
         self._part = self._step = ""
         self._left: float | None = None
-        #: The quantity that climbs, where it is, where it began, and when.
-        self._what, self._last, self._first, self._since = "", 0, 0, self.began
 
     def count(self, what: str, reached: int, of: int) -> None:
         """Note how many parts are done, where there are several."""
@@ -119,16 +114,6 @@ class Steps:
     def hear(self, what: str, reached: int, of: int) -> None:
         """Note a step that the computation reports."""
         self._step = f": {what} {reached} of {of}"
-        if what != self._what or reached < self._last:
-            # What begins again may begin again any number of times: it has no estimate.
-            self._first = reached if what != self._what else 0
-            self._what, self._since, self._left = what, time.monotonic(), self._left if self._part else None
-        self._last = reached
-        if not self._part and 0 < self._first < reached:
-            # Rounds are doubled, other steps are one like the other.
-            doubled = what.endswith("r =")
-            first, now, end = (log(one) if doubled else one for one in (self._first, reached, of))
-            self._left = (time.monotonic() - self._since) / (now - first) * (end - now)
 
     def __str__(self) -> str:
         """Return one line."""

@@ -1,6 +1,5 @@
 """Commands and options of click, with several values after an option, a help in sections, and errors of one line."""
 
-import glob
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from pbdist.cli import GOES_ON
 from pbdist.cli.output import EXIT_CODES, MISSED, printed_warnings, sign_of_life
@@ -65,8 +65,8 @@ class Options(SimpleNamespace):
         for name in self.given(*names):
             refuse(flag(name), problem)
 
-    def targets(self) -> "list[tuple[Target, float | None]]":
-        """Return all combinations of the given targets, checked, each with the e^ε that was given for it."""
+    def targets(self) -> "list[Target]":
+        """Return all combinations of the given targets, checked."""
         given = self.given("compositions", "epsilon", "exp_epsilon", "delta")
         for name in ("compositions", "epsilon", "delta") if given else ():
             if name not in given and not (name == "epsilon" and "exp_epsilon" in given):
@@ -75,11 +75,9 @@ class Options(SimpleNamespace):
             return []
         from pbdist.sizing.target import checked_target
 
-        found = []
-        for values in product(*(one if isinstance(one, list) else [one] for one in given.values())):
-            target = {"epsilon": None, "exp_epsilon": None, **dict(zip(given, values, strict=True))}
-            found.append((checked_target(**target), target["exp_epsilon"]))
-        return found
+        combinations = product(*(one if isinstance(one, list) else [one] for one in given.values()))
+        either: dict[str, Any] = {"epsilon": None, "exp_epsilon": None}
+        return [checked_target(**{**either, **dict(zip(given, values, strict=True))}) for values in combinations]
 
     @property
     def form(self) -> str:
@@ -95,14 +93,13 @@ class Choice(click.Choice[str]):
         return super().get_invalid_choice_message(value, ctx).rstrip(".") + did_you_mean(value, self.choices)
 
 
-def completed(names: str, *, files: bool = False) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """Return what completes an option by the names that ``MODULE:FUNCTION`` returns, and by files."""
+def completed(names: str) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
+    """Return what completes an option by the names that ``MODULE:FUNCTION`` returns, or else by files."""
 
-    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:  # noqa: ARG001
         module, _, function = names.partition(":")
         known: Iterable[str] = getattr(import_module(module), function)()
-        found = sorted(glob.glob(f"{glob.escape(incomplete)}*")) if files else []
-        return [*(name for name in known if name.startswith(incomplete)), *found]
+        return [name for name in known if name.startswith(incomplete)] or [CompletionItem(incomplete, type="file")]
 
     return complete
 
@@ -234,13 +231,11 @@ class Command(click.Command):
 
     def _named(self, error: PbdistError, ctx: click.Context) -> PbdistError:
         """Return an error of a function that names a parameter as one that names the option that gave it."""
+        fields = {(one.name or "").removeprefix(PREFIX): field_of(one) for one in reversed(self.get_params(ctx))}
         found = _FIELD.match(str(error))
-        if found is None or type(error) not in (InvalidInputError, OffGridError):
+        if found is None or found["name"] not in fields or type(error) not in (InvalidInputError, OffGridError):
             return error
-        for one in self.get_params(ctx):
-            if found["name"] == (one.name or "").removeprefix(PREFIX):
-                return type(error)(f"{field_of(one)}: {str(error)[found.end() :]}")
-        return error
+        return type(error)(f"{fields[found['name']]}: {str(error)[found.end() :]}")
 
     def sections(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
         """Return the usage of each parameter and its description, under their headings."""

@@ -52,13 +52,12 @@ kind that needs a number takes one of the store if none is given, and names it i
 def plot(options: Options) -> int:
     """Draw the bounds of a store."""
     check_drawing("--output", options.output, *options.stores)
-    if options.plot in ("noise", "losses") and len(options.stores) > 1:
+    if options.plot == "noise" and len(options.stores) > 1:
         refuse("STORE", f"expected one store for {options.plot}, got {len(options.stores)}")
     given = options.given("mechanism", "compositions", "epsilon", "delta", "over", "reference", "lowest", "direction")
     if options.exp_epsilon is not None:
         given["epsilon"] = math.log(options.exp_epsilon)
-    several = options.plot in ("epsilon-delta", "tradeoff")
-    if "compositions" in given and not several:
+    if "compositions" in given and options.plot not in ("epsilon-delta", "tradeoff"):
         given["compositions"], *others = given["compositions"]
         if others:
             refuse("--compositions", f"expected one number for {options.plot}, got several")
@@ -73,11 +72,9 @@ def plot(options: Options) -> int:
     for name in given:
         if name not in signature(draw).parameters:
             refuse(flag(name), f"is no option of {options.plot}")
-    found = [open_study(store) for store in options.stores]
+    found = [open_study(store) for store in dict.fromkeys(options.stores)]
     names = [study.spec.name for study in found]
     labels = names if len(set(names)) == len(names) else [study.where for study in found]
-    if len(set(labels)) < len(labels):
-        refuse("STORE", "expected each store once, got one twice")
     sources = found[0] if len(found) == 1 else dict(zip(labels, found, strict=True))
     noise = given_noise(options)
     write_drawing(options.output, lambda axes: draw(sources, axes=axes, **given, **noise))

@@ -1,14 +1,13 @@
 """``pbdist report`` and ``pbdist explore``: pages on a store or a system."""
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pbdist.cli.options import STORE, STUDY_OR_FILE, SYSTEM_OR_FILE, SYSTEMS, TARGET, check_output
+from pbdist.cli.options import STORE, STUDY, SYSTEM, SYSTEMS, TARGET, check_output
 from pbdist.cli.output import FAILED, sign_of_life, tell, warn
-from pbdist.cli.parser import FILE, PATH, Argument, Choice, Option, Options, command, refuse
+from pbdist.cli.parser import FILE, PATH, Argument, Option, Options, command, refuse
 from pbdist.errors import printable
 
 if TYPE_CHECKING:
@@ -18,14 +17,9 @@ if TYPE_CHECKING:
 @command(
     "report",
     Argument("[STORE]", "a store: a path or s3://BUCKET/PREFIX"),
-    Option(
-        "--system NAME|FILE",
-        "in place of a store: a system of data/systems.yaml, or a file of your own",
-        shell_complete=SYSTEM_OR_FILE,
-    ),
-    Option("-o --output FILE", "the file to write", PATH, required=True),
-    Option("--format", "the format (by the end of the file's name)", Choice(["html", "md", "pdf"])),
-    Option("--study FILE", "the targets of a study file, or of a study by name", shell_complete=STUDY_OR_FILE),
+    Option("--system NAME", "in place of a store: a system of data/systems.yaml", shell_complete=SYSTEM),
+    Option("-o --output FILE", "an .html, .md or .pdf file; it is replaced", PATH, required=True),
+    Option("--study FILE", "the targets of a study file, or of a study by name", shell_complete=STUDY),
     *TARGET,
     Option("--verify K", "recompute K points of the store in exact integers", click.IntRange(0, 10_000)),
     SYSTEMS,
@@ -49,7 +43,7 @@ def report(options: Options) -> int:
     """
     from pbdist.report.pages.files import format_of, report_files, write_whole
 
-    kind = format_of(options.output, options.format)
+    kind = format_of(options.output)
     check_output("--output", options.output, *filter(None, (options.store, options.size_store)))
     made = _of_store(options) if options.system is None else _of_system(options)
     _step("writing")
@@ -76,7 +70,7 @@ def _of_store(options: Options) -> "Document":
     from pbdist.study.starter import find_study
 
     spec = None if options.study is None else load_study(find_study(options.study))
-    targets = tuple(dict.fromkeys([*(spec.targets if spec else ()), *(one for one, _ in options.targets())]))
+    targets = tuple(dict.fromkeys([*(spec.targets if spec else ()), *options.targets()]))
     return store_report(options.store, targets=targets, study_file=spec, verify=options.verify or 0, progress=_step)
 
 
@@ -84,23 +78,16 @@ def _of_system(options: Options) -> "Document":
     from pbdist.report.pages.system_report import system_report
     from pbdist.sizing.systems import SystemTarget, find_system, load_systems
 
-    own = options.systems is None and Path(options.system).suffix in (".yaml", ".yml")
-    file = options.system if own else options.systems
-    systems = load_systems(file)
-    if own and len(systems) > 1:
-        names = ", ".join(one.name for one in systems)
-        refuse("--system", f"expected one of {names}, and --systems {options.system}, got a file of several")
-    system = systems[0] if own else find_system(systems, options.system)
-    targets = tuple(SystemTarget(**vars(one), origin="asked for") for one, _ in options.targets()) or system.targets
+    system = find_system(load_systems(options.systems), options.system)
+    targets = tuple(SystemTarget(**vars(one), origin="asked for") for one in options.targets()) or system.targets
     settings = options.given("tolerance")
-    return system_report(system, targets, store=options.size_store, file=file, progress=_step, **settings)
+    return system_report(system, targets, store=options.size_store, file=options.systems, progress=_step, **settings)
 
 
 @command(
     "explore",
     STORE,
     Option("--port P", "the port to serve at; 0: a free one", click.IntRange(0, 65535), default=0),
-    Option("--host H", "the address to serve at", default="127.0.0.1"),
     Option("--export FILE.html", "write one HTML file instead of serving", PATH),
     Option("--mechanism LABEL..", "with --export: only the mechanisms with these labels"),
     example="explore data/quickstart.zarr --export page.html",
@@ -118,21 +105,17 @@ def explore(options: Options) -> int:
         refuse("--mechanism", "applies to --export only: the page lets you choose")
     import asyncio
 
-    from pbdist.report.explorer.server import ExplorerServer, Served, is_loopback
+    from pbdist.report.explorer.server import ExplorerServer, Served
 
     async def serve(served: Served) -> None:
-        server = ExplorerServer(served, options.host, options.port)
+        server = ExplorerServer(served, "127.0.0.1", options.port)
         try:
-            host = f"[{options.host}]" if ":" in options.host else options.host
-            print(f"http://{host}:{server.port}/", flush=True)
+            print(f"http://127.0.0.1:{server.port}/", flush=True)
             print("Ctrl-C ends it.", file=sys.stderr)
             await asyncio.Event().wait()
         finally:
             server.close()
 
-    if not is_loopback(options.host):
-        reached = "can be reached from other machines, which can read this store without a password"
-        warn(f"--host: {options.host} {reached}")
     asyncio.run(serve(Served(options.store)))
     return 0
 

@@ -47,8 +47,8 @@ def size(options: Options) -> int:
     Of several --compositions, --epsilon and --delta all combinations are answered. Noise that meets the target is
     rounded up, and refuted noise down, and the bounds hold for the printed numbers; csv and json are unrounded.
     """
-    from pbdist.errors import BatchError
-    from pbdist.sizing.sized import SizedNoise, answers_as_json, answers_sheet
+    from pbdist.errors import BatchError, PbdistError
+    from pbdist.sizing.sized import answers_as_json, answers_sheet
 
     several = options.family is not None and (len(options.family) > 1 or options.family == ["all"])
     if several:
@@ -58,6 +58,9 @@ def size(options: Options) -> int:
     if options.family is not None and not options.targets():
         refuse("--compositions", "expected a value, got none")
     answers, sheets = _compared(options) if several else _sized(options)
+    problems = [one.sized for one in answers if isinstance(one.sized, PbdistError)]
+    if len(problems) == len(answers) and not several:
+        raise problems[0]
     if options.form == "json":
         found = answers_as_json(answers)
         # The targets of a system are a list, even a single one, and so are several families.
@@ -68,7 +71,6 @@ def size(options: Options) -> int:
         for index, sheet in enumerate(sheets):
             print(end="\n" if index else "")
             print_sheet(sheet, options.form)
-    problems = [one.sized for one in answers if not isinstance(one.sized, SizedNoise)]
     if problems and (not several or len(problems) == len(answers)):
         raise BatchError(f"size: no answer in {len(problems)} of {len(answers)} cases: {problems[0]}")
     return 0
@@ -80,10 +82,10 @@ def _compared(options: Options) -> "tuple[list[Answer], list[Sheet]]":
     from pbdist.sizing.comparison import size_families
 
     settings = options.given("tolerance", "adjacency", "message_bytes") | given_values(options)
-    found, names = [], "all" if options.family == ["all"] else options.family
-    for index, (target, _) in enumerate(targets := options.targets()):
+    found = []
+    for index, target in enumerate(targets := options.targets()):
         options.progress.count("target", index, len(targets))
-        found.append(size_families(names, **vars(target), **settings))
+        found.append(size_families(options.family, **vars(target), **settings))
     return [answer for one in found for answer in one.answers], [one.sheet for one in found]
 
 
@@ -108,16 +110,13 @@ def _sized(options: Options) -> "tuple[list[Answer], list[Sheet]]":
         system = find_system(load_systems(options.systems), options.system)
         noise: Any = noise_class(given["noise"]) if "noise" in given else None
         family, parameters = system_family(system, noise, given.get("reading"))
-        targets = targets or [(target, None) for target in system.targets]
+        targets = targets or [*system.targets]
         what = f"system {system.name}"
     settings = options.given("tolerance", "store", "adjacency")
     answers = []
-    for index, (target, _) in enumerate(targets):
+    for index, target in enumerate(targets):
         options.progress.count("target", index, len(targets))
         answers.append(answer_of(family, target, **settings, **parameters))
-    problems = [one.sized for one in answers if isinstance(one.sized, Exception)]
-    if len(problems) == len(answers):
-        raise problems[0]
     if options.form in ("csv", "json"):
         return answers, []
     if len(answers) == 1 and isinstance(alone := answers[0].sized, SizedNoise):

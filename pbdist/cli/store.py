@@ -62,8 +62,7 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
     batches = found.counts["batches"]
     yield f"batches: {batches['all'] - batches['missing']:,} of {batches['all']:,} committed"
     if found.refinements:
-        added = counted(found.refined_points, "point")
-        yield f"added by queries: {added} in {counted(found.refinements, 'refinement')}"
+        yield f"added by queries: {counted(found.refined_points, 'point')} in {counted(found.refinements, 'refinement')}"
     if found.precision is not None and first.study.required_tolerance is not None:
         from pbdist.query.status import precision_line
 
@@ -89,11 +88,8 @@ def _check_lines(check: "StoreCheck") -> Iterator[str]:
 
     yield from _first(f"damaged: {name}: {what}" for name, what in check.damaged)
     yield from _first(f"stray, no harm: {name}" for name in check.strays)
-    if not check.damaged:
-        yield "checked: every file is unchanged"
-        return
     count = counted(len(check.damaged), "damaged file")
-    yield f"checked: {count}: run the study again with --check to restore the store"
+    yield f"checked: {count}: run the study again with --check" if check.damaged else "checked: every file is unchanged"
     if any(name.startswith("refined-") for name, _ in check.damaged):
         yield "points that queries have added come back when the query is made again with --refine"
 
@@ -109,8 +105,6 @@ def _first(lines: Iterable[str]) -> Iterator[str]:
     "verify",
     STORE,
     Option("--sample K", "points to recompute", click.INT, default=20),
-    Option("--seed S", "seed of the choice of points", click.INT, default=0),
-    Option("--cells N", "cells of the exact arithmetic (100,000)", click.INT),
     Option("--json", "print JSON, unrounded"),
     example="verify data/quickstart.zarr --sample 5",
 )
@@ -119,10 +113,9 @@ def verify(options: Options) -> int:
 
     The points of the sample are recomputed in exact integer arithmetic.
     """
-    from pbdist.verify.store import DEFAULT_CELLS, verify_store
+    from pbdist.verify.store import verify_store
 
-    cells = DEFAULT_CELLS if options.cells is None else options.cells
-    found = verify_store(options.store, sample=options.sample, seed=options.seed, max_cells=cells)
+    found = verify_store(options.store, sample=options.sample)
     return _print(found, found.lines(), as_json=options.json)
 
 

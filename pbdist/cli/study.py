@@ -1,12 +1,13 @@
 """``pbdist studies``, ``new``, ``plan`` and ``run``: find, write, plan and compute a study."""
 
+import resource
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pbdist.cli.options import STUDY, STUDY_OR_FILE
+from pbdist.cli.options import STUDY
 from pbdist.cli.output import MISSED, print_json, print_sheet, warn
 from pbdist.cli.parser import FILE, PATH, Argument, Option, Options, command, completed, refuse
 from pbdist.errors import InvalidInputError, printable
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _SERIAL_SECONDS = 3.0
 _WORKERS = click.IntRange(1, 4096)
 _WHAT = "a study file, or the name of a study that comes with pbdist, such as quickstart"
-_STUDY = Argument("FILE", _WHAT, name="study", shell_complete=STUDY_OR_FILE)
+_STUDY = Argument("FILE", _WHAT, name="study", shell_complete=STUDY)
 
 
 def _study_and_store(options: Options) -> "tuple[StudySpec | Addition, str]":
@@ -130,6 +131,11 @@ def run(options: Options) -> int:
 
     The same command goes on where an interrupted one stopped.
     """
+    # Before anything large is imported.
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if 0 <= limit < 2**30:
+        has = f"this process may use {limit / 2**20:.0f} MiB of addresses, and a run needs 1024 MiB"
+        refuse("memory", f"{has}: raise the limit (ulimit -v unlimited)")
     from pbdist.run.run import request_for
 
     file, store = _study_and_store(options)
@@ -189,8 +195,6 @@ def _executor(options: Options) -> "Executor":
 
 def _print_results(study: "StudySpec", store: "Place") -> int:
     """Print the verdicts on targets and the precision; return the number of points that miss the tolerance."""
-    if not study.targets and not study.requires_tolerance:
-        return 0
     from pbdist.query import open_study, reached_precision
     from pbdist.query.noise_choice import target_sheet
     from pbdist.query.status import precision_line

@@ -5,9 +5,9 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from numbers import Real
 from typing import Any, ClassVar
 
+from pbdist.arguments import checked_numbers
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import (
     MECHANISMS,
@@ -159,14 +159,10 @@ class CountFamily:
             raise InvalidInputError(
                 f"CountFamily.make: expected a callable from a mean and a scale, got {shown(self.make)}"
             )
-        weights: Any = self.weights
-        if weights is None:
-            return
-        if not isinstance(weights, tuple | list) or not all(map(is_positive, weights)):
-            raise InvalidInputError(
-                f"CountFamily.weights: expected finite numbers above 0, one for each count, got {shown(weights)}"
-            )
-        object.__setattr__(self, "weights", tuple(map(float, weights)))
+        if self.weights is not None:
+            expected = "finite numbers above 0, one for each count"
+            weights = checked_numbers("CountFamily.weights", self.weights, expected, lambda one: 0.0 < one < math.inf)
+            object.__setattr__(self, "weights", tuple(weights.tolist()))
 
     def pair(self, mean: float, scale: float) -> Pair:
         """Return the mechanism of a mean and a scale.
@@ -316,12 +312,6 @@ def _responses(kind: type, parameters: Mapping[str, Any]) -> ScaleFamily:
         return min(small / (1.0 + small), most)
 
     return ScaleFamily(kind.__name__, make, True, lambda deviation: lie_of(0.5 * deviation), lie_of, amount_of)
-
-
-def is_positive(value: Any) -> bool:
-    """Whether a value is a finite number above 0."""
-    number: bool = isinstance(value, Real) and not isinstance(value, bool)
-    return number and 0.0 < float(value) < math.inf
 
 
 def expected_messages(pair: Pair, weights: Sequence[float] | None = None) -> float | None:

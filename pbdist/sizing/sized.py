@@ -314,12 +314,11 @@ def noise_deviation(pair: Pair) -> float | None:
 
 
 def _discrete_gaussian_deviation(scale: float) -> float:
-    reach = math.ceil(12.0 * scale) + 1
-    weights = [(k * k, math.exp(-0.5 * (k / scale) ** 2)) for k in range(1, reach + 1)] if scale < 5.0 else []
-    # Of larger scales it is the scale, but for e^(-2 π² scale²).
-    return (
-        math.sqrt(2.0 * sum(k * w for k, w in weights) / (1.0 + 2.0 * sum(w for _, w in weights))) if weights else scale
-    )
+    if scale >= 5.0:
+        # It is the scale, but for e^(-2 π² scale²).
+        return scale
+    weights = [(k * k, math.exp(-0.5 * (k / scale) ** 2)) for k in range(1, math.ceil(12.0 * scale) + 2)]
+    return math.sqrt(2.0 * sum(k * w for k, w in weights) / (1.0 + 2.0 * sum(w for _, w in weights)))
 
 
 #: The standard deviation of noise of a scale, by the family of the noise; of Poisson noise by its mean.

@@ -385,7 +385,7 @@ def _system(entry: Document, sources: Mapping[str, str]) -> System:
     return System(
         name=found.name,
         description=found.description,
-        sources=tuple(_citation(one, sources) for one in found.sources),
+        sources=tuple(_one_of(one, sources) for one in found.sources),
         observation=observation,
         settings=tuple(_setting(one, observation, sources) for one in found.settings),
         targets=tuple(_target(one, sources) for one in found.targets),
@@ -454,14 +454,6 @@ def _origin(entry: Document, found: OriginKeys, sources: Mapping[str, str]) -> s
         entry.refuse("expected a source or an example, got neither")
     parts = [] if found.example is None else [f"{found.example} is an example"]
     if found.source is not None:
-        _citation(found.source, sources)
+        _one_of(found.source, sources)
         parts.insert(0, ", ".join(filter(None, (found.source.data, found.where))))
     return "; ".join(filter(None, (*parts, found.note)))
-
-
-def _citation(entry: Document, sources: Mapping[str, str]) -> str:
-    key = entry.data
-    if not isinstance(key, str) or key not in sources:
-        near = did_you_mean(key, sources)
-        entry.refuse(f"expected one of the sources {', '.join(sources)}, got {shown(key)}{near}")
-    return sources[key]

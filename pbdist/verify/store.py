@@ -28,7 +28,7 @@ from pbdist.verify.exact import ExactBounds, exact_bounds
 from pbdist.verify.exact_power import flint_module
 from pbdist.verify.verification import Sample, Verdict, Verification
 
-#: The most bins of a grid of the exact arithmetic (the option ``--cells``): a few seconds a point.
+#: The most bins of a grid of the exact arithmetic: a few seconds a point.
 DEFAULT_CELLS = 100_000
 #: The most width of the first grid, in nats, if the stored one is finer.
 _WIDEST = 0.25

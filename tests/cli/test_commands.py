@@ -406,3 +406,14 @@ def test_without_greek_letters_their_names_are_printed(encoding: str) -> None:
         place for place, letter in enumerate(row) if letter == "|"
     ]
     assert "delta lower" in head
+
+
+def test_too_little_address_space(tmp_path: Path) -> None:
+    command = f"ulimit -v 307200; exec {sys.executable} -m pbdist run {write_study(tmp_path)} --serial"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "pbdist: error: memory: this process may use 300 MiB of addresses, and a run needs 1024 MiB: raise the limit"
+        " (ulimit -v unlimited)\n",
+    )
+    assert {path.name for path in tmp_path.iterdir()} == {"study.yaml"}

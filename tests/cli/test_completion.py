@@ -10,26 +10,16 @@ import pytest
 from pbdist.cli import main
 from tests.needs import missing
 
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a study file and a store, where a line is completed."""
-    (tmp_path / "query.zarr").mkdir()
-    (tmp_path / "quiet.yaml").touch()
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 #: What a shell completes itself.
 FILE = "file"
 
 
-@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
         (["ru"], {"run"}),
-        (["run", "qui"], {"quickstart", "quiet.yaml"}),
+        (["run", "qui"], {"quickstart"}),
+        (["run", "my"], {FILE}),
         (["plan", "vuv"], {"vuvuzela-conversation", "vuvuzela-dialing"}),
         (["plan", "--j"], {"--json"}),
         (["query", "qu"], {FILE}),
@@ -58,11 +48,12 @@ def test_what_is_proposed(
 
 
 @pytest.mark.slow
-def test_bash_completes(folder: Path) -> None:
+def test_bash_completes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     bash = shutil.which("bash")
     if bash is None:
         missing("bash")
-    called = folder / "pbdist"
+    called = tmp_path / "pbdist"
     called.write_text(f'#!/bin/sh\nexec {sys.executable} -m pbdist "$@"\n', encoding="utf-8")
     called.chmod(0o755)
     program = """

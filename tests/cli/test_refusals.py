@@ -19,7 +19,7 @@ MNIST = "--examples 60000 --batch 256"
 REFUSED = [
     # plan, run, query and verify
     (f"query {CLIPPED} 8 --epsilon 0", "compositions: expected at most 7, the largest stored number"),
-    (f"query {CLIPPED} 4 --epsilon -0.1", "epsilon: expected finite numbers of at least 0, got -0.1"),
+    (f"query {CLIPPED} 4 --epsilon -0.1", "--epsilon: expected finite numbers of at least 0"),
     (f"query {CLIPPED} 4 --exp-epsilon 0.5", "'--exp-epsilon': 0.5 is not in the range x>=1"),
     (f"query {CLIPPED} 4 --delta 1", "delta: expected numbers above 0 and below 1, got 1.0"),
     (f"query {CLIPPED} 4", "--delta: expected two of --compositions, --epsilon (or --exp-epsilon) and --delta"),
@@ -111,7 +111,7 @@ REFUSED = [
     ("report --system unknown -o page.html", "system: expected one of vuvuzela-dialing,"),
     (f"report {STORE} -o {STORE}/page.html", "--output: expected a path outside the store"),
     (f"report {STORE} -o none/page.html", "expected a file in a folder that exists"),
-    (f"report {STORE} -o page.txt", "--format: expected one of html, md, pdf"),
+    (f"report {STORE} -o page.txt", "--output: expected a file that ends in one of .html, .md, .pdf"),
     # plot
     (f"plot epsilon-delta {STORE} -o a.jpg", "--output: expected a file that ends in .svg, .png or .pdf"),
     (f"plot epsilon-delta {STORE} --epsilon 1 -o plot.svg", "--epsilon: needs --delta"),
@@ -120,7 +120,6 @@ REFUSED = [
     (f"plot compare {STORE} --compositions 1 4 -o plot.svg", "--compositions: expected one number for compare"),
     (f"plot compare {STORE} --delta 0.1 -o plot.svg", "--delta: is no option of compare"),
     (f"plot noise {STORE} {STORE} -o plot.svg", "STORE: expected one store for noise, got 2"),
-    (f"plot compare {STORE} {STORE} -o plot.svg", "STORE: expected each store once"),
     (f"plot noise {STORE} -o plot.svg", "mechanism: expected settings with one kind of amount"),
     (
         f"plot epsilon-delta {STORE} --mechanism laplace -o plot.svg",
@@ -142,7 +141,7 @@ REFUSED = [
     (f"export {STORE} {STORE}/x.csv", "OUT: expected a path outside the store"),
     (f"export {STORE} s3://bucket/out.zarr", "OUT: expected a path on this machine"),
     # studies
-    ("plan quikstart", "error: FILE: expected a study file, or the name of a study that comes with pbdist, got 'qui"),
+    ("plan quikstart", "error: FILE: expected the name of a study that comes with pbdist, got 'quikstart'"),
     ("plan quikstart", "got 'quikstart': did you mean quickstart?"),
     ("run quikstart", "did you mean quickstart?"),
     ("size --system vuvuzela_dailing", "got 'vuvuzela_dailing': did you mean vuvuzela-dialing?"),
@@ -170,10 +169,8 @@ REFUSED = [
         "noise: expected the class Laplace, Gaussian, Discrete",
     ),
     (f"size --family Laplace --adjacency add {GOAL}", "--adjacency: expected one of add-or-remove,"),
-    ("report s.zarr --format docx -o a.docx", "'--format': 'docx' is not one of 'html', 'md', 'pdf'"),
     ("report s.zarr", "Missing option '-o' / '--output'."),
     (f"verify {STORE} --sample ten", "'--sample': 'ten' is not a valid integer"),
-    (f"verify {STORE} --cells 0", "cells: expected a"),
     ("run study.yaml --patience soon", "'--patience': 'soon' is not a valid float range"),
     ("run study.yaml --serial --workers 2", "--serial: cannot be combined with --workers"),
     ("new s.yaml --family Gaussian --like quickstart", "--like: cannot be combined with --family"),

@@ -46,11 +46,11 @@ def test_pictures_lie_beside_markdown(tiny_store, tmp_path):
 
 
 def test_a_pdf(tiny_store, tmp_path):
-    assert report(tiny_store, "-o", tmp_path / "page", "--format", "pdf") == 0
-    first = (tmp_path / "page").read_bytes()
+    assert report(tiny_store, "-o", tmp_path / "page.pdf") == 0
+    first = (tmp_path / "page.pdf").read_bytes()
     assert first.startswith(b"%PDF")
-    assert report(tiny_store, "-o", tmp_path / "page", "--format", "pdf") == 0
-    assert (tmp_path / "page").read_bytes() == first
+    assert report(tiny_store, "-o", tmp_path / "page.pdf") == 0
+    assert (tmp_path / "page.pdf").read_bytes() == first
 
 
 def test_an_incomplete_store_is_reported_with_exit_code_1(store_copy, tmp_path, capsys):
@@ -88,9 +88,7 @@ def test_a_system_is_sized_for_its_page(tmp_path, capsys):
 def test_a_system_of_ones_own_is_a_file(tmp_path, capsys):
     path = tmp_path / "mine.yaml"
     path.write_text(MINE, encoding="utf-8")
-    assert report("--system", path, "-o", tmp_path / "page.html") == 0
+    assert report("--systems", path, "--system", "mine", "-o", tmp_path / "page.html") == 0
     assert "<h1>Noise for mine</h1>" in (tmp_path / "page.html").read_text(encoding="utf-8")
-    two = MINE + MINE.partition("systems:\n")[2].replace("mine", "other")
-    path.write_text(two, encoding="utf-8")
-    assert report("--system", path, "-o", tmp_path / "page.html") == 2
-    assert "--system: expected one of mine, other" in capsys.readouterr().err
+    assert report("--systems", path, "--system", "other", "-o", tmp_path / "page.html") == 2
+    assert "--system: expected one of mine, got 'other'" in capsys.readouterr().err

@@ -58,12 +58,7 @@ def test_the_time_that_is_left_is_estimated(monkeypatch: pytest.MonkeyPatch) -> 
     steps = module.Steps()
     steps.hear("r =", 8, 64)
     now[0] = 104.0
-    steps.hear("r =", 16, 64)
-    assert str(steps) == "computing for 4 s: r = 16 of 64, about 8 s left"
-    # What begins anew may do so any number of times.
-    steps.hear("r =", 8, 64)
     assert str(steps) == "computing for 4 s: r = 8 of 64"
-    # Without an estimate by steps, the projection of all of it stands.
     steps.projected = lambda: 34.0
     assert str(steps) == "computing for 4 s: r = 8 of 64, about 30 s left"
     # Of several parts the whole is estimated, once one is done.

@@ -238,7 +238,10 @@ def clamped(mean: float, scale: float) -> Pair:
     ("make", "weights", "problem"),
     [
         (None, None, "^CountFamily.make: expected a callable"),
-        *((clamped, weights, "^CountFamily.weights: expected finite") for weights in ((-1,), (0.0,), (math.nan,), 3)),
+        *(
+            (clamped, weights, "^CountFamily.weights: expected finite")
+            for weights in ((-1,), (0.0,), (math.nan,), (True,))
+        ),
         (clamped, ("a",), "^CountFamily.weights: expected finite"),
         (clamped, (1.0, 2.0), "^CountFamily.weights: expected one for each of 1 counts"),
         (lambda mean, scale: Gaussian(mean + scale), None, "^CountFamily.make: expected a NoisyCount"),

@@ -98,7 +98,7 @@ def test_exchanging_the_mailboxes_exchanges_the_inputs() -> None:
         (_START + _COUNTS + _TARGETS + "    colour: red\n", "systems[0].colour: expected one of name, description"),
         (
             _START + _COUNTS + _TARGETS + "    sources: [book]\n",
-            "sources[0]: expected one of the sources paper, got 'b",
+            "sources[0]: expected one of paper, got 'b",
         ),
         (
             _START + _COUNTS + _TARGETS.replace("1e-4", "1"),

@@ -151,17 +151,17 @@ def test_the_command_line_prints_at_most_20(tmp_path: Path, capsys: pytest.Captu
     assert main(["plan", str(path)]) == 2
     out, err = capsys.readouterr()
     first, *lines, last = err.splitlines()
-    assert (out, first, last) == ("", f"pbdist: error: {count} errors in {path}:", f"and {count - 20} more")
-    assert len(lines) == 20
+    assert (out, last) == ("", f"and {count - 20} more")
+    assert first.startswith(f"pbdist: error: {path}:")
+    assert first.endswith(f" (and {count - 1} more errors)")
+    assert len(lines) == 19
     numbers = [int(line.removeprefix(f"{path}:").partition(":")[0]) for line in lines]
     assert numbers == sorted(numbers)
     two = write_study(tmp_path, WRONG.partition("    scale: 2\n")[0] + "compositions: 1\nepsilon: 0\n")
     assert main(["run", str(two)]) == 2
-    assert [line.partition(" ")[0] for line in capsys.readouterr().err.splitlines()] == [
-        "pbdist:",
-        f"{two}:2:",
-        f"{two}:4:",
-    ]
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"pbdist: error: {two}:2: ")
+    assert second.startswith(f"{two}:4: ")
 
 
 def test_the_exception_tells_them_too(tmp_path: Path) -> None:

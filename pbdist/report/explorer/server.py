@@ -1,6 +1,5 @@
 """A small server: the page of the explorer, and answers from one store as JSON."""
 
-import ipaddress
 import json
 import socket
 from collections.abc import Mapping
@@ -16,14 +15,6 @@ from pbdist.errors import InvalidInputError, PbdistError, StoreMismatchError, sh
 from pbdist.report.explorer.export import page
 from pbdist.report.explorer.snapshot import MAX_CELLS, Snapshot, tables_as_json
 from pbdist.types import JsonValue
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class Served:

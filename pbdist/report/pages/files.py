@@ -10,14 +10,12 @@ from pbdist.report.pages.document import Document
 FORMATS = {"html": (".html", ".htm"), "md": (".md",), "pdf": (".pdf",)}
 
 
-def format_of(path: Path, given: str | None) -> str:
-    """Return the given format, or the one that the name of the file says."""
-    found = given or next((name for name, ends in FORMATS.items() if path.suffix.lower() in ends), None)
+def format_of(path: Path) -> str:
+    """Return the format that the name of the file says."""
+    found = next((name for name, ends in FORMATS.items() if path.suffix.lower() in ends), None)
     if found is None:
         ends = ", ".join(ends[0] for ends in FORMATS.values())
-        raise InvalidInputError(
-            f"--format: expected one of {', '.join(FORMATS)}, or a file that ends in {ends}, got {path.name}"
-        )
+        raise InvalidInputError(f"output: expected a file that ends in one of {ends}, got {path.name}")
     return found
 
 
