@@ -41,7 +41,6 @@ def _print(found: "StoreStatus | Verification", lines: Iterable[str], *, as_json
     if as_json:
         print_json(found.as_json())
     else:
-        # Causes and names of files stay on one line.
         print(*map(printable, lines), sep="\n")
     return 0 if found.passed else FAILED
 
@@ -62,7 +61,8 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
     batches = found.counts["batches"]
     yield f"batches: {batches['all'] - batches['missing']:,} of {batches['all']:,} committed"
     if found.refinements:
-        yield f"added by queries: {counted(found.refined_points, 'point')} in {counted(found.refinements, 'refinement')}"
+        times = counted(found.refinements, "refinement")
+        yield f"added by queries: {counted(found.refined_points, 'point')} in {times}"
     if found.precision is not None and first.study.required_tolerance is not None:
         from pbdist.query.status import precision_line
 
