@@ -126,10 +126,12 @@ class _Answers:
     _names: ClassVar[Mapping[str, str]] = {"lower": "lower", "upper": "upper"}
     #: The arguments by name: arrays of the shape of the answers, or one text or number shared by all.
     question: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
+    within_tolerance: BoolArray | None = field(default=None, kw_only=True)
+    why_wide: TextArray | None = field(default=None, kw_only=True)
+    adjacency: Adjacency = field(default=Adjacency.AS_STATED, kw_only=True)
 
     def sheet(self) -> Sheet:
         """Return the questions and their answers as a table, a row for each, or for each direction of each."""
-        found: Any = self
         question = dict(self.question)
         settings = question.pop("setting", None)
         fixed = {name: value for name, value in question.items() if isinstance(value, str | int | float)}
@@ -148,8 +150,8 @@ class _Answers:
         rows = [flat(value) for value in varying.values()]
         if each:
             rows.append([one.value for one in Direction] * (size // len(Direction)))
-        bounds = {name: flat(getattr(found, source)) for source, name in self._names.items()}
-        within, why = (flat(getattr(found, name, None)) for name in ("within_tolerance", "why_wide"))
+        bounds = {name: flat(getattr(self, source)) for source, name in self._names.items()}
+        within, why = flat(self.within_tolerance), flat(self.why_wide)
         substitutes = flat(self._substitutes())
         reasons = [_reason_cell(reason, text) for reason, text in zip(why, substitutes, strict=True)]
         columns = (
@@ -166,7 +168,7 @@ class _Answers:
             [_bound_cell(name, one, text) for one, text in zip(values, substitutes, strict=True)]
             for name, values in bounds.items()
         ]
-        neighbours = [found.adjacency.value] * size
+        neighbours = [self.adjacency.value] * size
         texts: list[list[Any]] = [[value] * size for value in fixed.values()]
         texts += [] if settings is None else [flat(settings)]
         caption = " ".join(str(value) if name == "mechanism" else f"{name}={value}" for name, value in fixed.items())
@@ -176,7 +178,7 @@ class _Answers:
         return Sheet(
             columns,
             tuple(zip(*texts, *rows, *cells, within, reasons, neighbours, strict=True)),
-            (*([caption] if caption else []), f"neighbours: {found.adjacency.in_words}"),
+            (*([caption] if caption else []), f"neighbours: {self.adjacency.in_words}"),
             (UNATTAINED,) if unattained else (),
         )
 
@@ -249,9 +251,6 @@ class DeltaBounds(_Answers):
     upper: FloatArray
     log_lower: FloatArray
     log_upper: FloatArray
-    within_tolerance: BoolArray | None = None
-    why_wide: TextArray | None = None
-    adjacency: Adjacency = Adjacency.AS_STATED
     _names: ClassVar[Mapping[str, str]] = {
         "lower": "delta_lower",
         "upper": "delta_upper",
@@ -283,17 +282,12 @@ class CurveBounds(_Answers):
         Of the shape to which the arguments broadcast; with ``direction="each"`` a leading axis of A||B and B||A.
     within_tolerance
         Of the same shape: whether the bounds meet the tolerance; None without a tolerance.
-    why_wide
-        Why the bounds are apart, as in `DeltaBounds`.
-    adjacency
-        The neighbours, as in `DeltaBounds`.
+    why_wide, adjacency
+        As in `DeltaBounds`.
     """
 
     lower: FloatArray
     upper: FloatArray
-    within_tolerance: BoolArray | None = None
-    why_wide: TextArray | None = None
-    adjacency: Adjacency = Adjacency.AS_STATED
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,17 +303,12 @@ class EpsilonBounds(_Answers):
     within_tolerance
         Whether upper / lower - 1 is at most the study's tolerance, or no closer bounds can be computed; None if the
         study has no tolerance.
-    why_wide
-        Why the bounds are apart, as in `DeltaBounds`.
-    adjacency
-        The neighbours, as in `DeltaBounds`.
+    why_wide, adjacency
+        As in `DeltaBounds`.
     """
 
     lower: FloatArray
     upper: FloatArray
-    within_tolerance: BoolArray | None = None
-    why_wide: TextArray | None = None
-    adjacency: Adjacency = Adjacency.AS_STATED
     _names: ClassVar[Mapping[str, str]] = {"lower": "epsilon_lower", "upper": "epsilon_upper"}
 
     @property
@@ -343,17 +332,12 @@ class CompositionBounds(_Answers):
         More rounds do not: one less than the smallest stored r whose lower bound exceeds δ; infinite if none does.
     within_tolerance
         Whether upper / lower - 1 is at most the study's tolerance; None if the study has no tolerance.
-    why_wide
-        Why the bounds are apart, as in `DeltaBounds`.
-    adjacency
-        The neighbours, as in `DeltaBounds`.
+    why_wide, adjacency
+        As in `DeltaBounds`.
     """
 
     lower: IntArray
     upper: FloatArray
-    within_tolerance: BoolArray | None = None
-    why_wide: TextArray | None = None
-    adjacency: Adjacency = Adjacency.AS_STATED
     _names: ClassVar[Mapping[str, str]] = {"lower": "compositions_lower", "upper": "compositions_upper"}
 
 

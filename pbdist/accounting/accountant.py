@@ -331,7 +331,8 @@ class Accountant:
         arrays = (table.lower, table.upper, within, why)
         # Together both directions have the same bounds.
         lower, upper, met, why = (asked.read(each[0] if direction == "both" else each) for each in arrays)
-        return EpsilonBounds(lower, upper, met, why, self.adjacency, question=asked.columns)
+        judged: Any = {"within_tolerance": met, "why_wide": why, "adjacency": self.adjacency}
+        return EpsilonBounds(lower, upper, **judged, question=asked.columns)
 
     def delta(
         self,
@@ -371,7 +372,8 @@ class Accountant:
         points = table.compositions, table.epsilon
         warn_or_raise(delta_missed(points, bounds, within, why, asked.settings["tolerance"]), strict=strict)
         lower, upper, log_lower, log_upper, met, why = map(asked.read, (*bounds, within, why))
-        return DeltaBounds(lower, upper, log_lower, log_upper, met, why, self.adjacency, question=asked.columns)
+        judged: Any = {"within_tolerance": met, "why_wide": why, "adjacency": self.adjacency}
+        return DeltaBounds(lower, upper, log_lower, log_upper, **judged, question=asked.columns)
 
     def _asked(
         self, field: str, values: Any, repeats: Any, *, tolerance: Any, direction: Any, strict: Any

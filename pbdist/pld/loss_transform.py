@@ -141,11 +141,6 @@ class LossTransform:
     #: ln q_0, nats.
     smallest_loss: float
 
-    @staticmethod
-    def subsampled(ratio: float, rate: float) -> "LossTransform":
-        """Return that of a sampling probability q, above 0 and below 1, and a shift μ above 0."""
-        return LossTransform((ratio,), (math.log(rate),), math.log1p(-rate))
-
     @property
     def ratio(self) -> float:
         """The largest μ."""

@@ -252,7 +252,6 @@ class _Run:
         #: Why the run ended early; empty if it did not.
         self._ended = ""
         self._at_work = CellsAtWork(lambda part, batch: (part, batch) in self._left)
-        self._schedule = Schedule([], 1)
 
     def compute(self, whole: Sequence[Left], blocks: Sequence[Left], executor: Executor) -> None:
         """Compute the batches that are left: a whole one in a worker, or cells in blocks on all workers."""

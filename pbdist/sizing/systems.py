@@ -70,11 +70,6 @@ def _one_of(document: Document, known: Mapping[str, Any]) -> Any:
     return known[document.data]
 
 
-def _of_mapping(document: Document) -> Document:
-    mapping(document)
-    return document
-
-
 def _sources(document: Document) -> Mapping[str, str]:
     return {name: _line(document.at(name)) for name in mapping(document)}
 
@@ -102,7 +97,7 @@ class SystemKeys:
 
     name: str = key(_line)
     description: str = key(_line)
-    observation: Document = key(_of_mapping)
+    observation: Document = key(lambda found: found)
     targets: Sequence[Document] = key(partial(some, what="targets"))
     sources: Sequence[Document] = key(Document.items, ())
     settings: Sequence[Document] = key(Document.items, ())
@@ -393,7 +388,7 @@ def _system(entry: Document, sources: Mapping[str, str]) -> System:
 
 
 def _observation(entry: Document) -> NoisyCounts | NoiseObservation:
-    kind = entry.data.get("kind")
+    kind = mapping(entry).get("kind")
     if kind == "counts":
         counts = constructed(entry, CountsKeys)
         return NoisyCounts(tuple(constructed(one, ObservedCount) for one in counts.counts), counts.readings)

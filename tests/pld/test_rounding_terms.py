@@ -27,12 +27,13 @@ from pbdist.pld.few_frequencies import (
 from pbdist.pld.inversion import _Search
 from pbdist.pld.lattice import Dominating, Exact
 from pbdist.pld.leaf import Bins, Lattice, _beyond, leaf_state, split_bins
-from pbdist.pld.loss_transform import LossTransform, TransformLine
+from pbdist.pld.loss_transform import TransformLine
 from pbdist.pld.many_rounds import Tilt, _known, _log_some_infinite, _read, chernoff_bound, point_reader
 from pbdist.pld.question import Question, Shared
 from pbdist.pld.state import Masses, PairState, lower_deltas, product, upper_deltas
 from pbdist.types import Direction, FloatArray
 from tests.pld.test_few_frequencies import dyadic, leaf_of
+from tests.pld.transforms import subsampled
 
 A_TO_B, B_TO_A = Direction
 
@@ -393,7 +394,7 @@ def test_delta_near_the_largest_loss_is_rounded_up() -> None:
 def test_between_chebyshev_points_transforms_are_within_their_error(
     ratio: float, rate: float, exponent: float, spacing: float
 ) -> None:
-    line = TransformLine(LossTransform.subsampled(ratio, rate), exponent)
+    line = TransformLine(subsampled(ratio, rate), exponent)
     # So many frequencies are interpolated.
     values, errors = line._values(spacing, 2500)
     chosen = np.arange(1, 2500, 250)
@@ -402,7 +403,7 @@ def test_between_chebyshev_points_transforms_are_within_their_error(
 
 
 def test_losses_of_complex_outcomes_are_within_their_error() -> None:
-    transform, y = LossTransform.subsampled(2.0, 0.1), np.linspace(-5.0, 40.0, 99)
+    transform, y = subsampled(2.0, 0.1), np.linspace(-5.0, 40.0, 99)
     odds = mpmath.mpf(0.1) / (1 - mpmath.mpf(0.1))
     for place, *found in zip(mpf(y), *map(mpf, transform.excess(y, 0.4)), strict=True):
         truth = mpmath.log1p(odds * mpmath.exp(2 * mpmath.mpc(place, 0.4) - 2))

@@ -10,6 +10,7 @@ import pytest
 from pbdist.mechanisms import GaussianMixture, SubsampledGaussianGroup
 from pbdist.pld.loss_transform import LossTransform, TransformLine, _beyond, rounds_of
 from pbdist.types import Direction
+from tests.pld.transforms import subsampled
 
 
 def exact(ratio: float, rate: float, w: mpmath.mpc) -> mpmath.mpc:
@@ -81,9 +82,7 @@ def test_moments_of_steep_exponents() -> None:
     draw = random.Random("steep")  # noqa: S311
     mixtures = [LossTransform((0.05, 3.0), (math.log(0.3), math.log(1e-6)), math.log(0.7 - 1e-6))]
     mixtures += [drawn_mixture(draw)[0] for _ in range(8)]
-    mixtures += [
-        LossTransform.subsampled(10.0 ** draw.uniform(-1.0, 0.6), 10.0 ** -draw.uniform(0.5, 9.0)) for _ in "123"
-    ]
+    mixtures += [subsampled(10.0 ** draw.uniform(-1.0, 0.6), 10.0 ** -draw.uniform(0.5, 9.0)) for _ in "123"]
     for transform in mixtures:
         for exponent in (6.0, 40.0 / transform.ratio, 300.0 / transform.ratio, -3.0, -1e3, -1e6):
             end = 40.0 + max(exponent, 0.0) * transform.ratio
@@ -153,7 +152,7 @@ def test_it_is_off_by_no_more_than_it_says(part: int) -> None:
         for _ in range(4):
             ratio, rate = draw.choice([0.05, 0.5, 1.0, 1.7]), 10.0 ** draw.uniform(-6.0, -0.2)
             exponent = draw.choice([1.0, draw.uniform(1.0, 12.0), -draw.uniform(0.0, 12.0)])
-            line = TransformLine(LossTransform.subsampled(ratio, rate), exponent)
+            line = TransformLine(subsampled(ratio, rate), exponent)
             spacing = draw.choice([0.37, 3.0, 21.0])
             logarithms, doubts = line.logarithms(spacing, 3)
             for place in (0, 1, 2):
@@ -168,7 +167,7 @@ def test_it_is_off_by_no_more_than_it_says(part: int) -> None:
 def test_rare_sampling_is_known_better_than_floats_near_one() -> None:
     """χ is next to 1, and what it differs by is known to many digits: so are powers of many rounds."""
     with mpmath.workdps(40):
-        line = TransformLine(LossTransform.subsampled(1.25, 1e-7), 3.0)
+        line = TransformLine(subsampled(1.25, 1e-7), 3.0)
         logarithms, doubts = line.logarithms(2.0, 2)
         assert abs(logarithms[1]) < 1e-5
         assert doubts[1] < 1e-18
@@ -179,7 +178,7 @@ def test_rare_sampling_is_known_better_than_floats_near_one() -> None:
 
 @pytest.mark.parametrize("exponent", [1.0, 8.5, -7.25])
 def test_the_largest_of_all_higher_frequencies_is_bounded(exponent: float) -> None:
-    line = TransformLine(LossTransform.subsampled(0.8, 0.03), exponent)
+    line = TransformLine(subsampled(0.8, 0.03), exponent)
     logarithms, _ = line.logarithms(0.5, 4000)
     for place in (0, 7, 80, 900):
         assert np.all(logarithms[place:].real <= line.log_largest(0.5 * place) + 1e-12)
@@ -190,7 +189,7 @@ def test_the_largest_of_all_higher_frequencies_is_bounded(exponent: float) -> No
 )
 def test_what_has_fallen_to_nothing_is_not_said_to_be_there(ratio: float, rate: float, exponent: float) -> None:
     """At high frequencies χ is far below the rounding of G, which is nearly -1: the doubt must tell."""
-    line = TransformLine(LossTransform.subsampled(ratio, rate), exponent)
+    line = TransformLine(subsampled(ratio, rate), exponent)
     logarithms, doubts = line.logarithms(1.0, 6000)
     for place in (100, 500, 1500, 3000, 5900):
         own = doubts[place:]
@@ -199,7 +198,7 @@ def test_what_has_fallen_to_nothing_is_not_said_to_be_there(ratio: float, rate: 
 
 
 def test_the_real_line_is_the_complex_one_at_frequency_0() -> None:
-    transform = LossTransform.subsampled(0.9, 0.2)
+    transform = subsampled(0.9, 0.2)
     for exponent in (1.0, 5.0, 40.0, -1.0, -30.0):
         line = TransformLine(transform, exponent)
         whole = line.logarithms(1.0, 1)[0][0].real + line.log_scale
@@ -207,7 +206,7 @@ def test_the_real_line_is_the_complex_one_at_frequency_0() -> None:
 
 
 def test_where_nearly_every_record_is_sampled_lower_outcomes_are_bounded() -> None:
-    transform = LossTransform.subsampled(0.01, 1.0 - 2.0**-53)
+    transform = subsampled(0.01, 1.0 - 2.0**-53)
     assert transform.slope_below(-10.0) == 0.01
     assert np.all(TransformLine(transform, -3.0).logarithms(1.0, 2)[1] < 1e-9)
     # Not so where it is steep there, as it cannot be shown to fall.
@@ -217,5 +216,5 @@ def test_where_nearly_every_record_is_sampled_lower_outcomes_are_bounded() -> No
 
 def test_what_is_not_looked_at_is_part_of_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pbdist.pld.loss_transform._beyond", lambda *_: math.inf)
-    doubts = TransformLine(LossTransform.subsampled(0.5, 0.1), -3.0).logarithms(1.0, 2)[1]
+    doubts = TransformLine(subsampled(0.5, 0.1), -3.0).logarithms(1.0, 2)[1]
     assert np.all(np.isinf(doubts))
