@@ -61,10 +61,10 @@ def test_the_ladder_of_bucket_lists_tells_each_rung_and_each_factor() -> None:
 def test_exact_transforms_tell_how_far_they_are() -> None:
     pair = SubsampledGaussian(1.0, 0.01)
     steps = steps_of(components=[(pair, 1)], epsilon=np.linspace(0.5, 3.0, 20), compositions=[2, 3, 40], tolerance=0.3)
-    assert [(reached, of) for what, reached, of in steps if what == "by transforms, r ="] == [
-        (2, 40),
-        (3, 40),
-        (40, 40),
+    assert [(reached, of) for what, reached, of in steps if what == "by transforms, rows"] == [
+        (1, 3),
+        (2, 3),
+        (3, 3),
     ]
 
 

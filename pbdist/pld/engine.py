@@ -187,7 +187,7 @@ class _Table:
             known = self.log_lower[:, row], self.log_upper[:, row]
             lower, upper = transforms.row(row, known, parts=parts)
             self.take([row], lower[:, None], upper[:, None])
-            report("by transforms, r =", int(question.rounds[row]), question.top)
+            report("by transforms, rows", question.rounds.size - len(self._missed_rows()), question.rounds.size)
         if math.isfinite(transforms.width):
             self.widths.append(transforms.width)
 

@@ -149,7 +149,7 @@ class LocalPlace:
             for entry in sorted(entries, key=lambda one: one.name):
                 name = f"{under}/{entry.name}" if under else entry.name
                 size = 0
-                if entry.is_dir():
+                if entry.is_dir(follow_symlinks=False) or (entry.is_symlink() and os.path.isdir(entry.path)):
                     yield from self.names(name)
                     continue
                 # That of a link to nothing is not known.
@@ -161,7 +161,7 @@ class LocalPlace:
         """Return the names of the folders that lie directly here."""
         try:
             with os.scandir(self.url) as entries:
-                return sorted(entry.name for entry in entries if entry.is_dir())
+                return sorted(entry.name for entry in entries if os.path.isdir(entry.path))
         except (FileNotFoundError, NotADirectoryError):
             return []
 
