@@ -165,7 +165,8 @@ class Block(NamedTuple):
 
     def pairs(self) -> Iterator[Pair]:
         """Yield the pairs in order."""
-        return map(self._made, zip(*(column.each() for column in self.columns.values()), strict=True))
+        for piece in self.pieces():
+            yield from map(self._made, zip(*(column.each() for column in piece.columns.values()), strict=True))
 
     def cells(self) -> Iterator[Cell]:
         """Yield the cells in order."""
@@ -236,7 +237,6 @@ class CellTable(Sequence[Cell]):
         """Return the table of some cells, which may be one already."""
         if isinstance(cells, CellTable):
             return cells
-        # Stored cells are read once.
         listed = tuple(cells)
         labels, factors = (Column.of(getattr(cell, name) for cell in listed) for name in ("label", "factor"))
         return cls([Block.listed([cell.pair for cell in listed])._replace(label=labels, factor=factors)])

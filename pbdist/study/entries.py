@@ -87,13 +87,13 @@ def accepted_grid(kind: str, grids: Grids, make: Make) -> Block:
 
     held, axes = fields_of(base := pair()), dict[str, list[Any]]()
     for name in varying:
-        found = [fields_of(pair(**{name: value})) for value in grids[name]]
-        # Only the fields of products are known to be their pairs; and a field may follow from what varies, as the split
-        # of a staircase does from its ε: then no grid has the pairs.
-        follows = any(one[other] != held[other] for one in found for other in held.keys() - grids.keys())
-        if follows or (name not in held and not issubclass(MECHANISMS[kind], Product)):
-            return Block.listed([make(values) for values in itertools.product(*grids.values())])
-        axes[name] = [one[name] for one in found]
+        for value in grids[name]:
+            one = fields_of(pair(**{name: value}))
+            # Where a field follows from what varies, as the split of a staircase from its ε, no grid has the pairs.
+            follows = any(one[other] != held[other] for other in held.keys() - grids.keys())
+            if follows or (name not in held and not issubclass(MECHANISMS[kind], Product)):
+                return Block.listed([make(values) for values in itertools.product(*grids.values())])
+            axes.setdefault(name, []).append(one[name])
     for together in _tried(MECHANISMS[kind], grids, varying):
         pair(**together)
     return Block.grid(base, axes)

@@ -7,7 +7,7 @@ and a geomspace are rounded to 15 significant decimal digits, so that ``[0, 1, 1
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, field, fields
 from decimal import Context, Decimal, localcontext
 from functools import partial
@@ -291,7 +291,7 @@ def composition(document: Document) -> int:
     return value
 
 
-def _space(document: Document, kinds: Sequence[str]) -> list[Document]:
+def _space(document: Document, kinds: Sequence[str]) -> Iterator[Document]:
     """Return the values of a linspace, a geomspace or, as whole numbers, of powers of two."""
     kind = next(iter(document.data), "")
     if len(document.data) != 1 or kind not in kinds:
@@ -302,7 +302,7 @@ def _space(document: Document, kinds: Sequence[str]) -> list[Document]:
         document.refuse(f"{expected}, got {shown(document.data)}{near}")
     ends = document.at(kind)
     values = _powers_of_two(ends) if kind == "powers_of_two" else _between(kind, ends)
-    return [document.with_data(value) for value in values]
+    return map(document.with_data, values)
 
 
 def _powers_of_two(ends: Document) -> list[int]:

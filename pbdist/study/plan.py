@@ -58,9 +58,9 @@ def _classes(block: Block, numbers: dict[Hashable, int]) -> IntArray:
     varying += [(block.factor, _key_of_factor)] if len(block.factor.values) > 1 else []
     found = np.zeros(block.size, dtype=np.int64)
     for column, key_of in varying:
-        _, first, value = np.unique(column.codes, return_index=True, return_inverse=True)
-        own = map(_own_class_of, block.taken(first).pairs())
-        keys = Column.of(zip(column.taken(first).each(key_of), own, strict=True))
+        codes, first, value = np.unique(column.codes, return_index=True, return_inverse=True)
+        values = (key_of(column.values[code]) for code in codes.tolist())
+        keys = Column.of(zip(values, map(_own_class_of, block.taken(first).pairs()), strict=True))
         found = found * len(keys.values) + keys.codes[value]
     if block.kind is not None and block.kind.cost_class is not Pair.cost_class and len(varying) > 1:
         keys = Column.of(map(_own_class_of, block.pairs()))
