@@ -324,15 +324,15 @@ class Accountant:
             If the tolerance is missed; the bounds hold. In its text, r counts repetitions of the shortest round whose
             repetition is the whole history.
         """
-        asked = self._asked("delta", delta, repeats, tolerance=tolerance, direction=direction, strict=strict)
-        table = _epsilon_table(asked.components, **asked.settings)
-        within, why, missed = epsilon_within(table, asked.settings["tolerance"], asked.pairs)
+        question = self._question("delta", delta, repeats, tolerance=tolerance, direction=direction, strict=strict)
+        table = _epsilon_table(question.components, **question.settings)
+        within, why, missed = epsilon_within(table, question.settings["tolerance"], question.pairs)
         warn_or_raise(missed, strict=strict)
         arrays = (table.lower, table.upper, within, why)
         # Together both directions have the same bounds.
-        lower, upper, met, why = (asked.read(each[0] if direction == "both" else each) for each in arrays)
+        lower, upper, met, why = (question.read(each[0] if direction == "both" else each) for each in arrays)
         judged: Any = {"within_tolerance": met, "why_wide": why, "adjacency": self.adjacency}
-        return EpsilonBounds(lower, upper, **judged, question=asked.columns)
+        return EpsilonBounds(lower, upper, **judged, question=question.columns)
 
     def delta(
         self,
@@ -360,22 +360,22 @@ class Accountant:
 
         Errors and warnings are those of `epsilon`.
         """
-        asked = self._asked("epsilon", epsilon, repeats, tolerance=tolerance, direction=direction, strict=strict)
-        table = _delta_table(asked.components, **asked.settings)
+        question = self._question("epsilon", epsilon, repeats, tolerance=tolerance, direction=direction, strict=strict)
+        table = _delta_table(question.components, **question.settings)
         bounds = [table.delta_lower, table.delta_upper, table.log_delta_lower, table.log_delta_upper]
         within: Any = np.ones(table.delta_lower.shape, bool) if table.within is None else table.within
         closest: Any = within if table.closest is None else table.closest
         if direction == "both":
             bounds = [each.max(axis=0) for each in bounds]
             within, closest = within.all(axis=0), closest.all(axis=0)
-        why = why_wide(asked.pairs, within, closest, (bounds[0] == 0.0) & (bounds[1] >= 1.0))
+        why = why_wide(question.pairs, within, closest, (bounds[0] == 0.0) & (bounds[1] >= 1.0))
         points = table.compositions, table.epsilon
-        warn_or_raise(delta_missed(points, bounds, within, why, asked.settings["tolerance"]), strict=strict)
-        lower, upper, log_lower, log_upper, met, why = map(asked.read, (*bounds, within, why))
+        warn_or_raise(delta_missed(points, bounds, within, why, question.settings["tolerance"]), strict=strict)
+        lower, upper, log_lower, log_upper, met, why = map(question.read, (*bounds, within, why))
         judged: Any = {"within_tolerance": met, "why_wide": why, "adjacency": self.adjacency}
-        return DeltaBounds(lower, upper, log_lower, log_upper, **judged, question=asked.columns)
+        return DeltaBounds(lower, upper, log_lower, log_upper, **judged, question=question.columns)
 
-    def _asked(
+    def _question(
         self, field: str, values: Any, repeats: Any, *, tolerance: Any, direction: Any, strict: Any
     ) -> "_Question":
         """Return a question about the history, checked; `field` is the name of the values, "delta" or "epsilon"."""
