@@ -63,10 +63,10 @@ def test_without_a_step_nothing_is_spent() -> None:
     assert values(found) == [
         [0.0, 0.0],
         [0.0, 0.0],
-        [-math.inf, -math.inf],
-        [-math.inf, -math.inf],
         [True, True],
         ["", ""],
+        [-math.inf, -math.inf],
+        [-math.inf, -math.inf],
     ]
     assert spent.adjacency is found.adjacency is run.adjacency is Adjacency.AS_STATED
     assert (run.steps, run.phases, repr(run)) == (0, (), "Accountant(no steps)")

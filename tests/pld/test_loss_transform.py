@@ -7,8 +7,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from pbdist.pld.loss_transform import LossTransform, SoftCut, TransformLine
+from pbdist.pld.loss_transform import SoftCut, TransformLine
 from tests.effort import times
+from tests.pld.transforms import subsampled
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +65,7 @@ def test_transforms_of_parts_are_off_by_no_more_than_they_say(large: bool, part:
     with mpmath.workdps(30):
         for _ in range(times(1)):
             ratio, rate = draw.choice([0.3, 0.8, 1.0, 1.7]), 10.0 ** draw.uniform(-4.5, -1.5)
-            transform = LossTransform.subsampled(ratio, rate)
+            transform = subsampled(ratio, rate)
             loss = draw.choice([0.05, 0.3, 1.0])
             cut = SoftCut(transform.outcome(loss), 0.1, large)
             exponent = 1.0 + draw.uniform(0.0, 3.0) / loss
@@ -86,7 +87,7 @@ def test_transforms_of_parts_are_off_by_no_more_than_they_say(large: bool, part:
 
 @pytest.mark.parametrize("large", [True, False])
 def test_the_largest_of_all_higher_frequencies_is_bounded(large: bool) -> None:
-    transform = LossTransform.subsampled(0.8, 0.003)
+    transform = subsampled(0.8, 0.003)
     line = TransformLine(transform, 6.0, SoftCut(transform.outcome(0.2), 0.1, large))
     logarithms, doubts = line.logarithms(0.5, 4000)
     for place in (0, 7, 80, 900):
