@@ -11,7 +11,7 @@ import numpy as np
 
 from pbdist.errors import PrecisionError, PrecisionWarning
 from pbdist.rounding import rounded_down, rounded_up
-from pbdist.tables import Column, Sheet, Shown, head_of
+from pbdist.tables import Column, Printed, Sheet, Shown, head_of
 from pbdist.types import Adjacency, BoolArray, Direction, FloatArray, IntArray, TextArray
 
 #: Why bounds are wide although no tolerance was missed (`DeltaBounds.why_wide`): no closer bounds exist.
@@ -116,8 +116,8 @@ NOT_KNOWN, NOT_FOUND, NONE_MEETS = "not known", "no bound found", "no ε meets �
 UNATTAINED = "no lower bound is known: no change is declared to attain the pairs that dominate it"
 
 
-@dataclass(frozen=True, eq=False)
-class _Answers:
+@dataclass(frozen=True, eq=False, repr=False)
+class _Answers(Printed):
     """Bounds on a quantity, with the questions that they answer; printed as a table with a row for each."""
 
     lower: Any
@@ -130,8 +130,9 @@ class _Answers:
     why_wide: TextArray | None = field(default=None, kw_only=True)
     adjacency: Adjacency = field(default=Adjacency.AS_STATED, kw_only=True)
 
+    @property
     def sheet(self) -> Sheet:
-        """Return the questions and their answers as a table, a row for each, or for each direction of each."""
+        """The questions and their answers as a table, a row for each, or for each direction of each."""
         question = dict(self.question)
         settings = question.pop("setting", None)
         fixed = {name: value for name, value in question.items() if isinstance(value, str | int | float)}
@@ -165,7 +166,7 @@ class _Answers:
             Column("adjacency", "neighbours", number=False, printed=False, shared=True),
         )
         cells = [
-            [_bound_cell(name, one, text) for one, text in zip(values, substitutes, strict=True)]
+            [bound_cell(name, one, text) for one, text in zip(values, substitutes, strict=True)]
             for name, values in bounds.items()
         ]
         neighbours = [self.adjacency.value] * size
@@ -182,17 +183,13 @@ class _Answers:
             (UNATTAINED,) if unattained else (),
         )
 
-    def __str__(self) -> str:
-        """Return the table as `pbdist query` prints it: bounds rounded outwards."""
-        return str(self.sheet())
-
-    def _repr_html_(self) -> str:
-        """Return the same table for notebooks."""
-        return self.sheet()._repr_html_()
+    def __repr__(self) -> str:
+        """Return the table as `pbdist query` prints it: bounds rounded outwards, as those of arrays would not be."""
+        return str(self)
 
     def frame(self) -> Any:
         """Return the table as a DataFrame of pandas, unrounded: it writes Parquet, and to_xarray() netCDF and zarr."""
-        return self.sheet().frame()
+        return self.sheet.frame()
 
     def _substitutes(self) -> Any:
         """Return the text printed in place of both bounds where there are none; empty text elsewhere."""
@@ -205,7 +202,7 @@ def _reason_cell(why: str | None, substitute: str) -> Shown:
     return Shown(text if why not in ("", None, NO_LOWER) else "", why or None)
 
 
-def _bound_cell(name: str, value: float, substitute: str) -> Shown:
+def bound_cell(name: str, value: float, substitute: str = "") -> Shown:
     """Return a bound or its substitute; a lower bound above 0 is printed whatever the upper one is."""
     lower, whole = name.endswith("lower"), name.startswith("compositions")
     if substitute and not (substitute != NONE_MEETS and lower and value > 0.0):
@@ -217,7 +214,7 @@ def _bound_cell(name: str, value: float, substitute: str) -> Shown:
     return Shown(text, int(value) if whole and math.isfinite(value) else value)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DeltaBounds(_Answers):
     """Certified bounds on δ, and on its natural logarithm; rounded outwards, read-only.
 
@@ -272,7 +269,7 @@ class DeltaBounds(_Answers):
         return Bracket(*(float(each[index]) for each in values))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CurveBounds(_Answers):
     """Certified bounds on a trade-off curve: on the smallest type II errors; read-only.
 
@@ -290,7 +287,7 @@ class CurveBounds(_Answers):
     upper: FloatArray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EpsilonBounds(_Answers):
     """Certified bounds on ε(δ), the smallest ε with which δ is met; nats, read-only.
 
@@ -320,7 +317,7 @@ class EpsilonBounds(_Answers):
         return np.where(self.unknown, NOT_FOUND, np.where(np.isinf(self.upper), NONE_MEETS, ""))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CompositionBounds(_Answers):
     """Certified bounds on the number of rounds that meet a target; read-only.
 

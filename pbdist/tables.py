@@ -8,7 +8,7 @@ import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib import import_module
@@ -16,7 +16,6 @@ from io import StringIO
 from typing import Any, NamedTuple, TypeAlias
 
 from pbdist.errors import printable
-from pbdist.notebook import html_table
 from pbdist.rounding import exact, whole_down, whole_up
 
 #: The value of a cell; None if it is empty.
@@ -32,6 +31,8 @@ HEADS: Mapping[str, str] = {
 }
 #: Largest width of a printed table, unless its numbers need more, and least width of a last column of text.
 _WIDTH, _MIN_TEXT = 100, 28
+#: Rows, and letters of a cell, in a notebook.
+_HTML_ROWS, _HTML_LETTERS = 20, 160
 
 
 class Shown(NamedTuple):
@@ -62,6 +63,8 @@ class Column:
 
 class Printed(ABC):
     """Values that ``print`` and notebooks show as a sheet."""
+
+    __slots__ = ()
 
     @property
     @abstractmethod
@@ -129,8 +132,13 @@ class Sheet:
     def _repr_html_(self) -> str:
         """Return the first rows as a small table for notebooks, with the notes below it."""
         heads = [column.head for column in self.printed_columns]
+        span = f'th colspan="{max(len(heads), 1)}"'
+        rows = [_html_row(["; ".join(self.caption)], span), _html_row(heads, "th")]
+        rows += [_html_row(texts, "td") for texts in self.printed_rows[:_HTML_ROWS]]
+        if len(self.rows) > _HTML_ROWS:
+            rows.append(_html_row([f"and {len(self.rows) - _HTML_ROWS:,} more"], span))
         notes = "".join(f"<p>{escape(printable(note))}</p>" for note in self.notes)
-        return html_table("; ".join(self.caption), self.printed_rows, heads) + notes
+        return f"<table>{''.join(rows)}</table>{notes}"
 
     def frame(self) -> Any:
         """Return the values as a DataFrame: numbers as they are, None where there is nothing."""
@@ -228,6 +236,12 @@ def text_of(cell: Cell) -> str:
     if isinstance(cell, bool):
         return "yes" if cell else "no"
     return exact(cell) if isinstance(cell, float) else printable(str(cell))
+
+
+def _html_row(texts: Sequence[str], kind: str) -> str:
+    """Return a row of HTML; text in it is escaped, and cut if it is long."""
+    short = (text if len(text) <= _HTML_LETTERS else f"{text[: _HTML_LETTERS - 2]}.." for text in texts)
+    return f"<tr>{''.join(f'<{kind}>{escape(printable(text))}</{kind[:2]}>' for text in short)}</tr>"
 
 
 def digits(name: str, value: float) -> str:

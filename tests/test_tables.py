@@ -175,7 +175,7 @@ def test_bounds_are_rounded_outwards_in_every_form() -> None:
     low, high = 0.1, 0.2
     assert Decimal(repr(high)) < Decimal(high)
     found = DeltaBounds(*(np.array([value]) for value in (low, high, math.log(low), math.log(high))))
-    sheet = found.sheet()
+    sheet = found.sheet
     [row] = csv.DictReader(io.StringIO(sheet.csv()))
     # Parsed as decimals, not as floats.
     [answer] = json.loads(sheet.json(), parse_float=Decimal)["answers"]

@@ -30,7 +30,6 @@ from pbdist.mechanisms import (
     pair_from_canonical,
 )
 from pbdist.mechanisms.declaration import checked_integer
-from pbdist.notebook import html_table
 from pbdist.results import DeltaBounds, EpsilonBounds, frozen, warn_or_raise
 from pbdist.suggestions import did_you_mean
 from pbdist.table import bounds_table, epsilon_table_of
@@ -469,8 +468,3 @@ class Accountant:
         phases = "1 phase" if number == 1 else f"{number} phases"
         steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
         return f"{steps} in {phases}, neighbours: {self.adjacency}"
-
-    def _repr_html_(self) -> str:
-        """Return the phases as a small table, for notebooks."""
-        rows = ((index, phase.pair, phase.count) for index, phase in enumerate(self.phases, 1))
-        return html_table(f"{type(self).__name__}: {self._described()}", rows, ("phase", "pair", "steps"))

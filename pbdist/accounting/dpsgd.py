@@ -274,7 +274,7 @@ class DpsgdEpsilon(Answered):
         arrays = {name: each.reshape(shape) for name, each in vars(self.epsilon).items() if hasattr(each, "reshape")}
         points = self.training.columns(delta=self.training.delta)
         question = {"mechanism": "DP-SGD", **self.training.given, **points}
-        sheet = replace(self.epsilon, **arrays, question=question).sheet()
+        sheet = replace(self.epsilon, **arrays, question=question).sheet
         read = () if self.epsilon.unknown.all() else (READ_EACH if self.epsilon.lower.ndim > 2 else READ,)
         paper = (f"For a paper: {self.sentence}",) if self.sentence else ()
         return replace(sheet, notes=(*sheet.notes, *read, *self.training.notes, *paper))

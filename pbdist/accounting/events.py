@@ -30,7 +30,6 @@ from pbdist.mechanisms import (
     SubsampledLaplace,
     TruncatedPoissonGaussian,
 )
-from pbdist.notebook import html_table
 from pbdist.results import ENCLOSED, DeltaBounds, EpsilonBounds, relative_width
 
 #: The pair of an event that reveals the data: every δ is 1.
@@ -136,12 +135,6 @@ class EventPairs:
         if self.exact:
             return f"{texts[0] or 'nothing is revealed'}, {neighbours}"
         return f"from above {texts[0]}, from below {texts[1] or 'nothing'}, {neighbours}"
-
-    def _repr_html_(self) -> str:
-        """Return the pairs and their counts as a small table, for notebooks."""
-        sides = {"exact": self.upper} if self.exact else {"from above": self.upper, "from below": self.lower}
-        rows = [(side, pair, count) for side, pairs in sides.items() for pair, count in pairs]
-        return html_table(f"EventPairs, neighbours: {self.adjacency}", rows, ("bound", "pair", "count"))
 
 
 def accountant_of(pairs: Counted) -> Accountant:

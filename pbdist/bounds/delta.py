@@ -305,6 +305,8 @@ def bounds_dataset(
     """
     import xarray as xr  # noqa: PLC0415 -- it takes half a second, and no worker needs it
 
+    from pbdist.bounds.dataset import Bounds  # noqa: PLC0415
+
     # Of arrays nothing is to be inferred: xarray would import dask to look for its own.
     variable = partial(xr.Variable, fastpath=True)
     rounds = {"long_name": "number of compositions r", "units": "1"}
@@ -325,7 +327,7 @@ def bounds_dataset(
         )
         for name, one in variables.items()
     }
-    return xr.Dataset(arrays, coords=coords, attrs={**attributes, "adjacency": neighbours.adjacency.value})
+    return Bounds(arrays, coords=coords, attrs={**attributes, "adjacency": neighbours.adjacency.value})
 
 
 #: Reasons for wide bounds of which no property of the mechanism is the cause; and for missing ones.

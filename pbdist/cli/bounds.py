@@ -82,7 +82,7 @@ def _bounds(options: Options, quantity: str) -> int:
         bound = getattr(Accountant().add(one), quantity)
         parts.append(bound(given, repeats=rounds, tolerance=options.tolerance, direction=options.direction))
     found = replace(_joined(parts), question=question)
-    sheet = found.sheet()
+    sheet = found.sheet
     notes = *sheet.notes, *_how_to_read(found, options, quantity, lower=pairs[0].attained_by_some)
     print_sheet(replace(sheet, notes=notes), options.form)
     return FAILED if found.unknown.any() else 0

@@ -104,6 +104,6 @@ def _bounds(options: Options, noise: dict[str, Any], question: dict[str, Any]) -
     values = {name: one for name, one in noise.items() if isinstance(one, list)} | question
     settings |= dict(zip(values, zip(*product(*values.values()), strict=True), strict=True))
     if "compositions" not in question:
-        return study.compositions(options.mechanism, **settings, refine=options.refine).sheet()
+        return study.compositions(options.mechanism, **settings, refine=options.refine).sheet
     bound = study.epsilon if "delta" in question else study.delta
-    return bound(options.mechanism, **settings, refine=options.refine, **options.given("direction")).sheet()
+    return bound(options.mechanism, **settings, refine=options.refine, **options.given("direction")).sheet

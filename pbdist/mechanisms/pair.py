@@ -13,7 +13,6 @@ import numpy as np
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms.declaration import noise_parameter, parameters_of, refuse_replaced
 from pbdist.mechanisms.masses import BEYOND, LossMasses, ScaledLossMasses, rounded_up
-from pbdist.notebook import html_of_fields
 from pbdist.types import Adjacency, Direction, FloatArray, JsonValue, joined
 
 #: The neighbours of which one direction takes records away, and the other one brings them.
@@ -174,10 +173,6 @@ class Pair(ABC):
         Whole numbers count as they are, others by their binary order.
         """
         return ()
-
-    def _repr_html_(self) -> str:
-        """Return the parameters as a small table, for notebooks."""
-        return html_of_fields(type(self).__name__, {name: getattr(self, name) for name in _field_names(type(self))})
 
     def canonical(self) -> dict[str, JsonValue]:
         """Canonical form: the mechanism's name and its parameters, as JSON takes them.

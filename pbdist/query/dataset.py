@@ -7,6 +7,7 @@ import xarray as xr
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
+from pbdist.bounds.dataset import Bounds
 from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.query import settings
 from pbdist.query.stored import ABOUT, Parts
@@ -44,7 +45,7 @@ def bounds_of(parts: Parts) -> xr.Dataset:
         "study_digest": study.digest,
         "adjacency": settings.neighbours_text(settings.neighbours_by_label(study)),
     }
-    dataset = xr.Dataset(variables, coordinates_of(study), about)
+    dataset = Bounds(variables, coordinates_of(study), about)
     return dataset.set_xindex([name for name in known_columns() if name in dataset]).set_xindex("exp_epsilon")
 
 

@@ -253,9 +253,6 @@ def test_arguments_are_checked_without_any_step() -> None:
 def test_what_is_shown() -> None:
     run = Accountant().step(**STEP).add(Laplace(3.0), 2)
     assert repr(run) == "Accountant(3 steps in 2 phases, neighbours: add-or-remove)"
-    html = run._repr_html_()
-    assert "SubsampledGaussian(scale=1.1" in html
-    assert "3 steps in 2 phases" in html
     assert "one record added or removed" in run.epsilon(0.1)._repr_html_()
     with pytest.raises(TypeError):
         hash(run)

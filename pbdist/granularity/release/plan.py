@@ -23,7 +23,6 @@ from pbdist.granularity.release.products import Resolved, Resolver, without_domi
 from pbdist.granularity.release.profiles import profiles_of
 from pbdist.granularity.release.worst import Largest, largest_delta, largest_epsilon
 from pbdist.mechanisms import Adjacency, Pair, Product, RandomizedResponse, WorstOf
-from pbdist.notebook import html_table
 from pbdist.pld.engine import delta_above, delta_below
 from pbdist.results import log_relative_width, relative_width
 from pbdist.types import DELTA, EPSILON, IntArray, joined
@@ -118,18 +117,6 @@ class ReleasePlan:
                         f"ReleasePlan.profiles: expected analyses among {shown(sorted(known))},"
                         f" got {shown(touch.analysis)}"
                     )
-
-    def _repr_html_(self) -> str:
-        """Return who reads what as a small table, for notebooks."""
-        blocks = (
-            "no blocks" if self.blocks is None else f"{len(self.blocks.blocks)} blocks ({type(self.blocks).__name__})"
-        )
-        title = f"ReleasePlan for {self.granularity!r}, {blocks}"
-        rows = (
-            (one.name, repr(one.pair), "all records" if one.reads is None else ", ".join(one.reads), one.attained)
-            for one in self.analyses
-        )
-        return html_table(title, rows, ("analysis", "pair", "reads", "attained"))
 
     @property
     def adjacency(self) -> Adjacency:

@@ -1,0 +1,58 @@
+"""Datasets of bounds that print as a table: xarray alone would round to the nearest of four digits."""
+
+import math
+
+import numpy as np
+import xarray as xr
+
+from pbdist.results import bound_cell
+from pbdist.tables import Cell, Column, Printed, Sheet, text_of
+
+#: So many rows are printed, without coordinates of more letters than these.
+_ROWS, _LETTERS = 40, 40
+
+
+class Bounds(Printed, xr.Dataset):  # type: ignore[no-untyped-call]
+    """A Dataset whose bounds are rounded outwards in print: a row for each point, a column for each variable."""
+
+    __slots__ = ()
+
+    @property
+    def sheet(self) -> Sheet:
+        """The first points, with the coordinates in which they differ; the others are in the caption."""
+        size = math.prod(self.sizes.values())
+        rows = min(size, _ROWS)
+        places = np.unravel_index(np.arange(rows), tuple(self.sizes.values())) if self.sizes else ()
+        chosen = {name: xr.Variable("row", place) for name, place in zip(self.sizes, places, strict=True)}
+        coordinates: dict[Column, list[Cell]] = {}
+        bounds: dict[Column, list[Cell]] = {}
+        about = []
+        for name, variable in self.variables.items():
+            part = variable.isel({dim: chosen[dim] for dim in variable.dims})
+            values = np.broadcast_to(part.values, rows).tolist()
+            bound = str(name).endswith(("lower", "upper"))
+            cells = [bound_cell(str(name), value) if bound else value for value in values]
+            texts = {*map(text_of, cells)}
+            column = Column(str(name), str(name), number=variable.dtype.kind in "iuf")
+            if name not in self.coords and texts != {""}:
+                bounds[column] = cells
+            elif any(len(text) > _LETTERS for text in texts):
+                continue
+            elif len(texts) > 1 or self.sizes.get(name, 1) > 1:
+                coordinates[column] = cells
+            else:
+                about += [f"{name}: {text}" for text in texts if text]
+        columns = coordinates | bounds
+        sizes = ", ".join(f"{name}: {number:,}" for name, number in self.sizes.items() if number != 1)
+        about += [f"{name}: {value}" for name, value in self.attrs.items() if value is not None]
+        notes = (f"{size - rows:,} more rows",) if size > rows else ()
+        return Sheet(
+            tuple(columns),
+            tuple(zip(*columns.values(), strict=True)),
+            (f"Bounds ({sizes})" if sizes else "Bounds", *about),
+            notes,
+        )
+
+    def __repr__(self) -> str:
+        """Return the table."""
+        return str(self)
