@@ -147,7 +147,8 @@ def _read_only(array: Any) -> FloatArray:
 
 def _masses_record(name: str, masses: Masses[Any], arrays: dict[str, FloatArray]) -> dict[str, JsonValue]:
     entry: dict[str, JsonValue] = {"infinite": [float(value).hex() for value in masses.infinite]}
-    for part, row in zip(_PARTS, masses.rows, strict=False):
+    # A state with more parts is refused: its masses would be lost.
+    for part, row in zip(_PARTS[: len(masses.rows)], masses.rows, strict=True):
         arrays[f"{name}_{part}"] = np.stack((row.own, row.other)) if isinstance(row, Exact) else row.u
         attributes: dict[str, JsonValue] = {"spacing": row.spacing.hex(), "first": int(row.first)}
         if isinstance(row, Exact):

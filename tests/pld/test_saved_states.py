@@ -161,6 +161,13 @@ def test_a_record_is_the_state_bit_by_bit() -> None:
     assert all(np.array_equal(again[name], arrays[name]) for name in arrays)
 
 
+def test_masses_that_a_record_cannot_hold_are_never_lost() -> None:
+    state = kept(SubsampledGaussian(1.0, 0.05), [100], [0.5]).states[100]
+    finest = state.dominating
+    with pytest.raises(ValueError, match="zip"):
+        state_record(replace(state, dominating=replace(finest, rows=(finest.core, finest.core, finest.core))))
+
+
 def test_a_direction_that_is_like_the_other_is_recorded_once() -> None:
     state = kept(Laplace(5.0), [10], [0.5]).states[10]
     arrays, attributes = state_record(state)
