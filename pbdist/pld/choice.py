@@ -45,7 +45,7 @@ _MAX_SPACING_RATIO = 512
 class Limits:
     """What a ladder may lose."""
 
-    #: P_A or P_B mass that, in all compositions joint_directions, may become infinite.
+    #: P_A or P_B mass that, in all compositions together, may become infinite.
     floor: float
     #: Largest product of a spacing and the local slope of ln u at which that spacing is fine enough.
     step: float

@@ -53,7 +53,7 @@ _MAX_IRREGULAR = 1 << 32
 _LEVELS, _APART, _LONG_LEVEL, _SHORTER = 5, 4, 4096, 0.4
 
 #: How often a ladder is climbed for a table.
-CLIMBS = 4
+CLIMBS = 6
 #: Different pairs of a round, and its leaves, at most.
 _MAX_PAIRS = 4096
 #: Positions of the first climb, at most; of each further one eight times as many.
@@ -90,7 +90,7 @@ def ladder_bounds(question: Question, rows: Sequence[int], *, climbs: int = CLIM
     """Bound δ for the r of some rows and every ε, with at most `climbs` ladders; None where no ladder serves."""
     if not serves(question):
         return None
-    rounds, tolerance, floor = question.rounds[list(rows)], question.tolerance, question.floor
+    rounds, tolerance = question.rounds[list(rows)], question.tolerance
     symmetric, joint_directions = question.symmetric, question.joint_directions
     table = _Table(question.counts, rounds, question.epsilon, symmetric=symmetric)
     spacings = chosen_spacings(question, rounds)
@@ -107,18 +107,20 @@ def ladder_bounds(question: Question, rows: Sequence[int], *, climbs: int = CLIM
             spacings,
             # Of the far part as much finer as of the core.
             tolerance=max(tolerance * scale**2, _MIN_TOLERANCE),
-            floor=floor,
+            floor=question.floor,
             most=min(_FIRST_POSITIONS << 3 * climb, MAX_POSITIONS),
         )
-        if chosen is None:
+        # As fine as can be.
+        if chosen is None or chosen.lattices[0].spacing >= used:
             break
         used = min(used, chosen.lattices[0].spacing)
         if question.lattice == 0.0:
             chosen = replace(chosen, limits=replace(chosen.limits, levels=_LEVELS))
         if not table.climb(chosen, directions, chosen_rows):
             break
-        brackets = table.brackets(floor, directions, joint_directions=joint_directions)
-        if joint_directions and not symmetric and len(directions) == 1 and table.other_matters(floor, tolerance):
+        brackets = table.brackets(question.floor, directions, joint_directions=joint_directions)
+        other_matters = joint_directions and not symmetric and len(directions) == 1
+        if other_matters and table.other_matters(question.floor, tolerance):
             directions = tuple(Direction)
             before = math.inf
         elif question.lattice > 0.0:
@@ -133,6 +135,7 @@ def ladder_bounds(question: Question, rows: Sequence[int], *, climbs: int = CLIM
         )
         spacings, scale = spacings * factor, scale * factor
         before = brackets
+        question = question.beside(table.log_least(directions, joint_directions=joint_directions))
         # Of both directions each has its own.
         chosen_rows = np.flatnonzero(hopeful.reshape(-1, rounds.size, question.epsilon.size).any(axis=(0, 2)))
     if math.isinf(used):
@@ -183,6 +186,11 @@ class _Table:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             result = np.where((upper > floor) & (upper > lower), upper / lower - 1.0, 0.0)
         return np.asarray(np.minimum(result, 1e300))
+
+    def log_least(self, directions: Sequence[Direction], *, joint_directions: bool) -> float:
+        """Return ln of the least lower bound."""
+        known = self.lower.max(axis=0) if joint_directions else self.lower[: len(directions)]
+        return float(np.log(known.min())) if known.min() > 0.0 else -math.inf
 
     def other_matters(self, floor: float, tolerance: float) -> bool:
         """Whether B||A may be the larger direction somewhere."""

@@ -330,7 +330,7 @@ def _position(row: Dominating | Exact, *, mirrored: bool) -> int:
 
 
 def _range(rows: Sequence[tuple[Dominating | Exact, bool]]) -> tuple[int, int]:
-    """The positions that all rows take joint_directions: the first one, and the one after the last."""
+    """The positions that all rows take together: the first one, and the one after the last."""
     positions = [_position(row, mirrored=mirrored) for row, mirrored in rows]
     return min(positions), max(position + row.size for position, (row, _) in zip(positions, rows, strict=True))
 

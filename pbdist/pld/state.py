@@ -325,7 +325,7 @@ def lower_deltas(state: PairState, epsilon: FloatArray, direction: Direction) ->
 def _above(row: Dominating, epsilon: FloatArray) -> FloatArray:
     losses, size = row.losses, row.size
     a, b = row.u * np.exp(0.5 * losses), row.u * np.exp(-0.5 * losses)
-    rounding = (size + 16.0 + 4.0 * row.reach) * _U
+    rounding = (_terms(size) + _NEAR + 16.0 + 4.0 * row.reach) * _U
     a_beyond, b_beyond = _suffix_sums(a) * (1.0 + rounding), _suffix_sums(b) * (1.0 - rounding)
     start = np.searchsorted(losses, epsilon, side="right")
     stop = np.minimum(start + _NEAR, size)
@@ -342,7 +342,7 @@ def _above(row: Dominating, epsilon: FloatArray) -> FloatArray:
 def _below(row: Exact, epsilon: FloatArray) -> FloatArray:
     labels, size = row.labels, row.size
     a, b = row.plain
-    rounding = (size + 16.0) * _U
+    rounding = (_terms(size) + 16.0) * _U
     a_beyond, b_beyond = _suffix_sums(a) * (1.0 - rounding), _suffix_sums(b) * (1.0 + rounding)
     growth = np.exp(epsilon) * (1.0 + 8.0 * _U)
     middle = np.searchsorted(labels, epsilon)
@@ -356,8 +356,16 @@ def _below(row: Exact, epsilon: FloatArray) -> FloatArray:
     return result
 
 
+def _terms(size: int) -> int:
+    """Return how many additions lead to a suffix sum at most, those of its block and those of blocks."""
+    return 2 * (math.isqrt(size) + 1)
+
+
 def _suffix_sums(values: FloatArray) -> FloatArray:
-    """Return the sums of everything from each position on, shape (n + 1,)."""
-    result = np.zeros(values.size + 1)
-    result[:-1] = np.cumsum(values[::-1])[::-1]
+    """Return the sums of everything from each position on, shape (n + 1,); by blocks, with little rounding."""
+    width = math.isqrt(values.size) + 1
+    blocks = np.append(values, np.zeros(-values.size % width)).reshape(-1, width)[:, ::-1]
+    inner = np.cumsum(blocks, axis=1)[:, ::-1]
+    after = np.append(np.cumsum(inner[:0:-1, 0])[::-1], 0.0)
+    result: FloatArray = np.append((inner + after[:, None]).reshape(-1)[: values.size], 0.0)
     return result

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pbdist import privacy_bounds
 from pbdist.fourier import Allowance
 from pbdist.mechanisms import SubsampledGaussian
 from pbdist.pld import ladder
@@ -137,3 +138,12 @@ def test_more_levels_give_the_bounds_of_two() -> None:
         assert np.all(upper[known] <= 1.001 * lower[known])
         # Both hold, of the same δ.
         assert np.all(lower <= np.minimum(found[0][1], found[1][1]))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pbdist.PrecisionWarning")
+def test_rare_sampling_is_bounded_closely_at_a_tiny_epsilon() -> None:
+    """Losses far beyond every ε are cut as soon as δ is known: a finer lattice is affordable then."""
+    found = privacy_bounds(SubsampledGaussian(0.94, 1.354e-7), compositions=39, epsilon=6.9e-6)
+    # The middle of sums on grids of 1e-8 to 2.5e-9 nats, without bounds: 1.20757e-9.
+    assert found.delta_lower.item() < 1.20757e-9 < found.delta_upper.item() < 1.005 * found.delta_lower.item()

@@ -1,6 +1,7 @@
 """What the tight method adds for rounding, term by term, against fifty digits."""
 
 import math
+import random
 from dataclasses import replace
 from fractions import Fraction
 
@@ -30,7 +31,7 @@ from pbdist.pld.leaf import Bins, Lattice, _beyond, leaf_state, split_bins
 from pbdist.pld.loss_transform import TransformLine
 from pbdist.pld.many_rounds import Tilt, _known, _log_some_infinite, _read, chernoff_bound, point_reader
 from pbdist.pld.question import Question, Shared
-from pbdist.pld.state import Masses, PairState, lower_deltas, product, upper_deltas
+from pbdist.pld.state import Masses, PairState, _suffix_sums, _terms, lower_deltas, product, upper_deltas
 from pbdist.types import Direction, FloatArray
 from tests.pld.test_few_frequencies import dyadic, leaf_of
 from tests.pld.transforms import subsampled
@@ -408,3 +409,14 @@ def test_losses_of_complex_outcomes_are_within_their_error() -> None:
     for place, *found in zip(mpf(y), *map(mpf, transform.excess(y, 0.4)), strict=True):
         truth = mpmath.log1p(odds * mpmath.exp(2 * mpmath.mpc(place, 0.4) - 2))
         assert abs(mpmath.mpc(*found[:2]) - truth) <= found[2]
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 24, 25, 26, 1000])
+def test_suffix_sums_are_within_their_error(size: int) -> None:
+    draw = random.Random(f"suffix sums {size}")  # noqa: S311
+    values = [math.ldexp(draw.random(), -draw.randrange(40)) for _ in range(size)]
+    found = _suffix_sums(np.array(values))
+    assert found.shape == (size + 1,)
+    for start, total in enumerate(found.tolist()):
+        exact = sum(map(Fraction, values[start:]), Fraction())
+        assert abs(Fraction(total) - exact) <= _terms(size) * Fraction(2) ** -53 * exact
