@@ -228,7 +228,7 @@ def _answers(own: str, target: SystemTarget, sizes: Sequence[_Size]) -> Iterator
         yield Paragraph(lead, lead=True)
     if ordered:
         answers = [Answer(target, one.found, f"{one.kind} {one.reading}".strip()) for one in ordered]
-        sheet = answers_sheet("", answers)
+        sheet = answers_sheet("", answers, compared=True)
         yield Table(f"Noise that meets the target, and less that is refuted. {' '.join(sheet.notes)}", sheet)
 
 
