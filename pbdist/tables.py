@@ -1,7 +1,7 @@
 """Tables of answers: cells once, and from them text, HTML, Markdown, LaTeX, CSV, JSON, and a DataFrame of pandas.
 
 In every written form the decimals of a bound are a bound: those of upper bounds are rounded up, those of lower bounds
-down. A column is one of bounds if its name ends in ``lower`` or ``upper``.
+down. A column is one of bounds if its name ends in ``lower`` or ``upper``, or if its `side` says so.
 """
 
 import json
@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, TypeAlias
 from pbdist.errors import printable
 from pbdist.rounding import exact, whole_down, whole_up
 
-#: The value of a cell; None if it is empty.
-Value: TypeAlias = str | bool | int | float | None
+#: The value of a cell, or several numbers; None if it is empty.
+Value: TypeAlias = str | bool | int | float | tuple[float | None, ...] | None
 
 #: How quantities are called in print.
 HEADS: Mapping[str, str] = {
@@ -57,8 +57,10 @@ class Column:
     number: bool = True
     #: Whether it is in print.
     printed: bool = True
-    #: Whether all rows have the same value, which JSON then says once.
+    #: Whether all rows have the same value, if any, which JSON then says once.
     shared: bool = False
+    #: ``lower`` or ``upper`` if its numbers are bounds and its name does not say so.
+    side: str = ""
 
 
 class Printed(ABC):
@@ -153,24 +155,24 @@ class Sheet:
         Reading the floats gives the same floats; a missing value is empty. All text is quoted.
         """
         names = [column.name for column in self.columns]
-        lines = [names, *(map(_csv_value, names, row) for row in self.rows)]
+        lines = [names, *(map(_csv_value, self.columns, row) for row in self.rows)]
         return "".join(f"{','.join(line)}\n" for line in lines)
 
     def json(self, about: Mapping[str, object] | None = None) -> str:
-        """Return the rows as JSON, an object each, after `about` and the values that all rows share.
+        """Return the rows as JSON, an object each, after the values that all rows share and `about`.
 
         A number that is not finite is null.
         """
-        head: dict[str, object] = {}
+        texts = [list(map(_json_value, self.columns, row)) for row in self.rows]
+        lines, own = [], []
         for index, column in enumerate(self.columns):
-            if column.shared and self.rows:
-                head[column.name] = value_of(self.rows[0][index])
-        lines = [f"  {_dumped(name)}: {_dumped(value)}" for name, value in {**head, **(about or {})}.items()]
-        own = [(index, column.name) for index, column in enumerate(self.columns) if column.name not in head]
-        rows = [
-            "    {" + ", ".join(f"{_dumped(name)}: {_json_value(name, row[index])}" for index, name in own) + "}"
-            for row in self.rows
-        ]
+            if column.shared and texts:
+                known = next((row[index] for row in texts if row[index] != "null"), "null")
+                lines.append(f"  {_dumped(column.name)}: {known}")
+            else:
+                own.append((index, _dumped(column.name)))
+        lines += [f"  {_dumped(name)}: {_dumped(value)}" for name, value in (about or {}).items()]
+        rows = ["    {" + ", ".join(f"{name}: {row[index]}" for index, name in own) + "}" for row in texts]
         lines.append('  "answers": [\n' + ",\n".join(rows) + "\n  ]")
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
@@ -250,25 +252,29 @@ def digits(name: str, value: float) -> str:
     return side(float(value))
 
 
-def _csv_value(name: str, cell: Cell) -> str:
+def _csv_value(column: Column, cell: Cell) -> str:
     value = value_of(cell)
+    if isinstance(value, tuple):
+        value = ",".join(_csv_value(column, one) for one in value)
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         return '"' + printable(value).replace('"', '""') + '"'
-    return digits(name, value) if isinstance(value, float) else str(value)
+    return digits(column.side or column.name, value) if isinstance(value, float) else str(value)
 
 
 def _dumped(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def _json_value(name: str, cell: Cell) -> str:
+def _json_value(column: Column, cell: Cell) -> str:
     value = value_of(cell)
+    if isinstance(value, tuple):
+        return f"[{', '.join(_json_value(column, one) for one in value)}]"
     if isinstance(value, float):
-        return digits(name, value) if math.isfinite(value) else "null"
+        return digits(column.side or column.name, value) if math.isfinite(value) else "null"
     return _dumped(value)
 
 

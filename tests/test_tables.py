@@ -17,12 +17,14 @@ import xarray
 from markdown_it import MarkdownIt
 
 import pbdist
+from pbdist.accounting import dpsgd_noise
 from pbdist.cli import main
 from pbdist.errors import printable
 from pbdist.query import open_study
+from pbdist.query.noise_choice import target_sheet
 from pbdist.results import NONE_MEETS, NOT_FOUND, DeltaBounds
 from pbdist.rounding import exact, rounded_down, rounded_up, whole_down, whole_up
-from pbdist.tables import Column, Sheet, Shown, escaped
+from pbdist.tables import Column, Sheet, Shown, as_number, escaped, value_of
 from tests.studies import Finished
 
 #: What labels may hold: of a study file every printable character, of a store that somebody made anything.
@@ -195,6 +197,77 @@ def test_bounds_are_rounded_outwards_in_every_form() -> None:
             written = Decimal(text.strip())
             assert written <= Decimal(value) if name.endswith("lower") else written >= Decimal(value)
         assert float(row[name]) == float(answer[name]) == value
+
+
+def test_columns_may_say_that_they_are_bounds() -> None:
+    below = next(value for value in (0.1 * n for n in range(1, 99)) if Decimal(repr(value)) < Decimal(value))
+    above = next(value for value in (0.1 * n for n in range(1, 99)) if Decimal(repr(value)) > Decimal(value))
+    columns = Column("enough", "enough", side="upper"), Column("less", "less", side="lower"), Column("plain", "plain")
+    several = Column("scanned", "", printed=False, side="lower")
+    sheet = Sheet((*columns, several), ((below, above, below, (above, None)),))
+    [answer] = json.loads(sheet.json(), parse_float=Decimal)["answers"]
+    [row] = csv.DictReader(io.StringIO(sheet.csv()))
+    assert row["scanned"] == f"{answer['scanned'][0]},"
+    for enough, less, plain in ((answer["enough"], answer["less"], answer["plain"]), [*row.values()][:3]):
+        assert Decimal(enough) > Decimal(below)
+        assert Decimal(less) < Decimal(above)
+        assert str(plain) == repr(below)
+    assert (float(answer["enough"]), [*map(float, answer["scanned"][:1])]) == (below, [above])
+
+
+#: The columns of sizes and of targets that are bounds: noise that is enough is rounded up, refuted noise down.
+ENOUGH = {"scale", "mean", "expected_messages", "expected_bytes", "noise_multiplier", "delta_upper"}
+REFUTED = {"delta_lower", *(f"refuted_{name}" for name in ("scale", "mean", "noise_multiplier", "delta_lower"))}
+
+
+def check_rounding(sheet: Sheet) -> set[str]:
+    """Check the bounds of a sheet in every form, and return the names of those that it has."""
+    lines = list(csv.DictReader(io.StringIO(sheet.csv())))
+    answers = json.loads(sheet.json(), parse_float=Decimal)["answers"]
+    found = set()
+    for row, texts, line, answer in zip(sheet.rows, sheet.printed_rows, lines, answers, strict=True):
+        printed = {column.name: text for column, text in zip(sheet.printed_columns, texts, strict=True)}
+        for column, cell in zip(sheet.columns, row, strict=True):
+            name, value = column.name, value_of(cell)
+            if value is None or name not in ENOUGH | REFUTED:
+                continue
+            assert isinstance(value, float)
+            assert float(line[name]) == float(answer[name]) == value
+            for text in (line[name], answer[name], *([printed[name]] if column.printed else [])):
+                assert Decimal(text) >= Decimal(value) if name in ENOUGH else Decimal(text) <= Decimal(value)
+            if column.printed:
+                text = printed[name]
+                assert all(f" {text} " in form for form in (f"{sheet}".replace("│", " "), sheet.markdown()))
+                assert str(as_number(text)) in sheet.latex()
+            found.add(name)
+    return found
+
+
+@pytest.mark.slow
+def test_noise_that_is_enough_is_rounded_up_and_refuted_noise_down() -> None:
+    target = {"compositions": 2, "epsilon": 0.7, "delta": 1e-3, "tolerance": 0.1}
+    poisson = pbdist.size_families("NoisyCount", noise="Poisson", shift=1, message_bytes=3.7, **target)
+    whole = {"scale", "delta_upper", "delta_lower", "refuted_scale", "refuted_delta_lower"}
+    assert check_rounding(poisson.sheet) == {*whole, "expected_messages", "expected_bytes"}
+    assert check_rounding(pbdist.size_families("Gaussian, Laplace", **target).sheet) == whole
+    multipliers = dpsgd_noise(examples=1000, batch=100, epochs=[1, 3], epsilon=[0.7, 2.0], delta=1e-3)
+    assert check_rounding(multipliers.sheet) == {
+        *("noise_multiplier", "delta_upper", "refuted_noise_multiplier", "refuted_delta_lower")
+    }
+
+
+@pytest.mark.slow
+def test_bounds_at_a_target_are_rounded_outwards(store: Path) -> None:
+    sheet = target_sheet(open_study(store), compositions=4, epsilon=0.25, delta=0.2)
+    assert check_rounding(sheet) == {"delta_lower", "delta_upper"}
+
+
+def test_json_says_once_the_value_that_rows_share() -> None:
+    columns = Column("mechanism", "", shared=True), Column("within_tolerance", "")
+    sheet = Sheet(columns, ((None, 1.0), ("Laplace", math.nan)))
+    found = {"mechanism": "Laplace", "note": "δ", "answers": [{"within_tolerance": 1.0}, {"within_tolerance": None}]}
+    assert json.loads(sheet.json({"note": "δ"})) == found
+    assert json.loads(Sheet(columns, ()).json()) == {"answers": []}
 
 
 @pytest.mark.slow

@@ -58,14 +58,16 @@ class DpsgdNoise(Answered):
     def sheet(self) -> Sheet:
         """A row for each of `sized`; the notes end with a sentence for a paper."""
         training = self.training
+        fixed = {"mechanism": "DP-SGD", **training.given}
         columns = (
+            *(Column(name, "", printed=False, shared=True) for name in fixed),
             *(Column(name, head_of(name)) for name in self.columns),
-            Column("noise_multiplier", "noise multiplier that meets it"),
+            Column("noise_multiplier", "noise multiplier that meets it", side="upper"),
             Column("delta_upper", head_of("delta_upper")),
-            Column("refuted_noise_multiplier", "refuted"),
+            Column("refuted_noise_multiplier", "refuted", side="lower"),
             Column("refuted_delta_lower", head_of("delta_lower")),
             Column("within_tolerance", "", number=False, printed=False),
-            Column("adjacency", "", number=False, printed=False),
+            Column("adjacency", "", number=False, printed=False, shared=True),
         )
         rows = []
         for point, one in zip(zip(*self.columns.values(), strict=True), self.sized, strict=True):
@@ -76,7 +78,7 @@ class DpsgdNoise(Answered):
                 Shown(less.scale, one.refuted_scale),
                 Shown(rounded_down(less.bound), one.refuted_delta_lower),
             )
-            rows.append((*point, *cells, one.within_tolerance, one.adjacency.value))
+            rows.append((*fixed.values(), *point, *cells, one.within_tolerance, one.adjacency.value))
         given = " ".join(f"{name}={value}" for name, value in training.given.items())
         caption = f"DP-SGD {given}", f"neighbours: {training.adjacency.in_words}"
         return Sheet(columns, tuple(rows), caption, (SMALLER, *training.notes, f"For a paper: {self.sentence}"))

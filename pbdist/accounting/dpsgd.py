@@ -230,8 +230,7 @@ class Answered(Printed):
 
     def json(self) -> str:
         """Return everything as JSON: every digit, those of bounds rounded outwards."""
-        given = {**self.training.given, "adjacency": self.training.adjacency.value}
-        return self.sheet.json({**given, "notes": list(self.training.notes), "sentence": self.sentence})
+        return self.sheet.json({"notes": list(self.training.notes), "sentence": self.sentence})
 
 
 @dataclass(frozen=True, eq=False)

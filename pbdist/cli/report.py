@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Option("--verify K", "recompute K points of the store in exact integers", click.IntRange(0, 10_000)),
     SYSTEMS,
     Option("--tolerance T", "of --system: how much smaller the refuted noise is (0.01)", click.FLOAT),
-    Option("--size-store STORE", "of --system: a store that answers first, and saves new bounds", FILE),
+    Option("--size-store STORE", "of --system: a study's store, which answers first and saves new bounds", FILE),
     example="report data/quickstart.zarr -o report.html",
     exclusive=[
         *(("store", one) for one in ("system", "systems", "tolerance", "size_store")),

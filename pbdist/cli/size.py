@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pbdist.cli.options import FORMAT, QUESTION, SYSTEM, SYSTEMS
-from pbdist.cli.output import print_json, print_sheet
+from pbdist.cli.output import print_sheet
 from pbdist.cli.parser import FILE, Option, Options, command, flag, refuse
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def _late_options(_: frozenset[str]) -> list[Option]:
     *QUESTION,
     Option("--tolerance T", "how much smaller the refuted noise is", click.FLOAT, default=0.01),
     Option("--adjacency NAME", "the neighbours, as add-or-remove, where the mechanism does not state its own"),
-    Option("--store STORE", "a store that answers first, and saves new bounds: a path or s3://BUCKET/PREFIX", FILE),
+    Option("--store STORE", "a study's store, which answers first and saves new bounds: a path or s3://..", FILE),
     Option("--message-bytes N", "the size of a message, to compare families in bytes", click.FLOAT),
     *FORMAT,
     Option("--strict", "exit with code 3 if the refuted noise is smaller by more than the tolerance", section="Output"),
@@ -48,7 +48,7 @@ def size(options: Options) -> int:
     rounded up, and refuted noise down, and the bounds hold for the printed numbers; csv and json are unrounded.
     """
     from pbdist.errors import BatchError, PbdistError
-    from pbdist.sizing.sized import answers_as_json, answers_sheet
+    from pbdist.sizing.sized import answers_sheet
 
     several = options.family is not None and (len(options.family) > 1 or options.family == ["all"])
     if several:
@@ -61,12 +61,8 @@ def size(options: Options) -> int:
     problems = [one.sized for one in answers if isinstance(one.sized, PbdistError)]
     if len(problems) == len(answers) and not several:
         raise problems[0]
-    if options.form == "json":
-        found = answers_as_json(answers)
-        # The targets of a system are a list, even a single one, and so are several families.
-        print_json(found[0] if len(found) == 1 and options.delta and not several else found)
-    elif options.form == "csv":
-        print_sheet(answers_sheet("", answers, exactly=True), "csv")
+    if options.form in ("csv", "json"):
+        print_sheet(answers_sheet("", answers, compared=several, exactly=True), options.form)
     else:
         for index, sheet in enumerate(sheets):
             print(end="\n" if index else "")
@@ -102,24 +98,25 @@ def _sized(options: Options) -> "tuple[list[Answer], list[Sheet]]":
     given: dict[str, Any] = given_values(options)
     parameters = given
     if options.system is None:
-        (what,) = options.family
-        family: Any = MECHANISMS[what]
+        (name,) = options.family
+        family: Any = MECHANISMS[name]
     else:
-        for name in given.keys() - {"noise", "reading"}:
-            refuse(flag(name), "cannot be combined with --system")
+        for one in given.keys() - {"noise", "reading"}:
+            refuse(flag(one), "cannot be combined with --system")
         system = find_system(load_systems(options.systems), options.system)
         noise: Any = noise_class(given["noise"]) if "noise" in given else None
         family, parameters = system_family(system, noise, given.get("reading"))
         targets = targets or [*system.targets]
-        what = f"system {system.name}"
+        name = system.name
     settings = options.given("tolerance", "store", "adjacency")
     answers = []
     for index, target in enumerate(targets):
         options.progress.count("target", index, len(targets))
-        answers.append(answer_of(family, target, **settings, **parameters))
+        answers.append(answer_of(name, family, target, **settings, **parameters))
     if options.form in ("csv", "json"):
         return answers, []
     if len(answers) == 1 and isinstance(alone := answers[0].sized, SizedNoise):
         return answers, [alone.sheet]
-    caption = " ".join([f"{what}: the smallest noise found", *(f"{name}={value}" for name, value in given.items())])
+    what = name if options.system is None else f"system {name}"
+    caption = " ".join([f"{what}: the smallest noise found", *(f"{one}={value}" for one, value in given.items())])
     return answers, [answers_sheet(caption, answers)]

@@ -275,9 +275,10 @@ def target_sheet(study: Study, *, cells: Collection[Cell] | None = None, **targe
     names = [name for name in known_columns() if len(pairs[name]) > len(labels)]
     varying = [name for name in names if name not in ("kind", "made_of") or names == [name]]
     counts = [Counter(each.verdict for each in one.tried) for one in choices]
+    alone = len({(one.label, one.adjacency) for one in choices}) == 1
     columns = (
+        Column("mechanism", "mechanism", number=False, shared=alone),
         *(Column(name, name, printed=False, shared=True) for name in ("compositions", "epsilon", "delta")),
-        Column("mechanism", "mechanism", number=False),
         *(Column(name, name, number=not is_text(name)) for name in varying),
         Column("noise", "noise", number=False, printed=False),
         Column("least_that_meets", "meets with"),
@@ -288,14 +289,14 @@ def target_sheet(study: Study, *, cells: Collection[Cell] | None = None, **targe
             Column(verdict.value.replace(" ", "_"), verdict.value, printed=any(one[verdict] for one in counts))
             for verdict in Verdict
         ),
-        Column("adjacency", "neighbours", number=False, printed=False),
+        Column("adjacency", "neighbours", number=False, printed=False, shared=alone),
     )
     rows = []
     for one, count in zip(choices, counts, strict=True):
         refuted = next((each for each in reversed(one.tried) if each.verdict is Verdict.REFUTED), None)
         low = None if refuted is None else Shown(rounded_down(refuted.lower), refuted.lower)
         high = None if one.smallest is None else Shown(rounded_up(one.smallest.upper), one.smallest.upper)
-        shared = (r, loss, delta, one.label, *(one.fixed.get(name) for name in varying), one.what)
+        shared = (one.label, r, loss, delta, *(one.fixed.get(name) for name in varying), one.what)
         boundary = (_amount(one.smallest), high, _amount(refuted), low)
         rows.append((*shared, *boundary, *(count[verdict] for verdict in Verdict), one.adjacency.value))
     power = exponential(loss)

@@ -101,6 +101,11 @@ def _means_and_scales(pair: Pair) -> Iterator[tuple[float, float]]:
             yield 0.0, getattr(one, sized.name)
 
 
+def checked_part(tolerance: Any) -> float:
+    """Return the part by which refuted noise is smaller, checked."""
+    return checked_number("tolerance", tolerance, "a number from 1e-6 to 0.5", lambda value: 1e-6 <= value <= 0.5)
+
+
 def size(
     family: type[Pair] | CountFamily | Callable[[float], Pair],
     *,
@@ -186,7 +191,7 @@ def size(
     check_flag("strict", strict)
     given = checked_adjacency(adjacency)
     target = checked_target(compositions, epsilon, exp_epsilon, delta)
-    part = checked_number("tolerance", tolerance, "a number from 1e-6 to 0.5", lambda value: 1e-6 <= value <= 0.5)
+    part = checked_part(tolerance)
     study = store if store is None or isinstance(store, Study) else open_study(store)
     source = Computed(target) if study is None else _StoredSource(study, target, Computed(target))
     judge = Judge(target, source)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from pbdist.arguments import checked_number
 from pbdist.errors import InvalidInputError, PrecisionError, shown
-from pbdist.mechanisms import MECHANISMS, NoisyCount, Pair, Poisson, noise_parameter, parameters_of
+from pbdist.mechanisms import MECHANISMS, NoisyCount, Pair, Poisson, checked_adjacency, noise_parameter, parameters_of
 from pbdist.progress import report
 from pbdist.rounding import exponential
-from pbdist.sizing.api import size
+from pbdist.sizing.api import checked_part, size
 from pbdist.sizing.families import COUNT_NOISES, CountFamily, noise_class
 from pbdist.sizing.sized import Answer, SizedNoise, answers_sheet, noise_deviation
 from pbdist.sizing.target import checked_target
@@ -55,7 +55,7 @@ class SizedFamilies(Printed):
     @cached_property
     def frame(self) -> "pd.DataFrame":
         """The table of pandas: a row for each family, unrounded, with the columns of ``pbdist size --format csv``."""
-        frame: pd.DataFrame = answers_sheet("", self.answers, exactly=True).frame()
+        frame: pd.DataFrame = answers_sheet("", self.answers, compared=True, exactly=True).frame()
         return frame
 
     @property
@@ -66,7 +66,8 @@ class SizedFamilies(Printed):
             f" {exponential(self.target.epsilon):.6g} (ε = {self.target.epsilon:.6g}) after {self.target.compositions}"
             " compositions"
         )
-        sheet = answers_sheet(caption, [one for one in self.answers if isinstance(one.sized, SizedNoise)])
+        found = [one for one in self.answers if isinstance(one.sized, SizedNoise)]
+        sheet = answers_sheet(caption, found, compared=True)
         names: dict[str, list[str]] = {}
         for name, reason in self.reasons.items():
             names.setdefault(reason, []).append(name)
@@ -125,6 +126,7 @@ def size_families(
     ['Gaussian', 'Laplace']
     """
     target = checked_target(compositions, epsilon, exp_epsilon, delta)
+    settings = {"tolerance": checked_part(tolerance), "adjacency": checked_adjacency(adjacency).value}
     if message_bytes is not None:
         checked_number("message_bytes", message_bytes, "a finite number above 0", lambda size: 0.0 < size < math.inf)
     chosen = list(_chosen(families, parameters))
@@ -136,22 +138,22 @@ def size_families(
         report(f"{name}: family", index + 1, len(chosen))
         problem = _not_applying(family, {**extra, **parameters})
         if problem is None:
-            found = answer_of(family, target, tolerance=tolerance, adjacency=adjacency, **{**parameters, **extra})
+            found = answer_of(name, family, target, **settings, **{**parameters, **extra})
         else:
-            found = Answer(target, InvalidInputError(problem))
-        answers.append(replace(found, family=name, message_bytes=message_bytes))
+            found = Answer(target, InvalidInputError(problem), name)
+        answers.append(replace(found, message_bytes=message_bytes))
     sizes = [one.sized for one in answers if isinstance(one.sized, SizedNoise)]
     cost = partial(_cost, by_messages=all(sized.expected_messages is not None for sized in sizes))
     return SizedFamilies(target, tuple(sorted(answers, key=cost)))
 
 
-def answer_of(family: Family, target: Target, **settings: Any) -> Answer:
-    """Return the noise of a family for a target, or an error with the reason; settings as of `size`."""
+def answer_of(name: str, family: Family, target: Target, **settings: Any) -> Answer:
+    """Return the noise of a family of that name for a target, or an error with the reason; settings as of `size`."""
     point = {name: getattr(target, name) for name in ("compositions", "epsilon", "delta")}
     try:
-        return Answer(target, size(family, **point, **settings))
+        return Answer(target, size(family, **point, **settings), name)
     except (InvalidInputError, PrecisionError) as error:
-        return Answer(target, error)
+        return Answer(target, error, name)
 
 
 def sized_kinds() -> dict[str, type[Pair]]:

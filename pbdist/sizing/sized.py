@@ -3,21 +3,24 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from pbdist.errors import PbdistError, PrecisionError
 from pbdist.mechanisms import Pair, at_least_as_noisy
+from pbdist.mechanisms.columns import row_of
 from pbdist.rounding import exact, exponential, rounded_down, rounded_up
 from pbdist.sizing.counts import mean_below
 from pbdist.sizing.families import CountFamily, ScaleFamily, family_of, made
 from pbdist.sizing.target import Certificate, Computed, Judge
 from pbdist.study import Target
 from pbdist.tables import Cell, Column, Printed, Sheet, Shown, head_of
-from pbdist.types import Adjacency, JsonValue
+from pbdist.types import Adjacency
 
 #: Digits of printed noise, at least.
 _DIGITS = 6
+#: The columns of scanned noise, all of it refuted.
+_SCANNED = ("scale", "mean", "delta_lower")
 
 
 @dataclass(frozen=True)
@@ -209,49 +212,60 @@ class SizedNoise(Certificate, Printed):
 class Answer:
     """A target, and the noise that was found, or why there is none.
 
-    `family` names the family where several are compared; `message_bytes` is the size of a message, if that is known.
+    `family` names the family or the system; `message_bytes` is the size of a message, if that is known.
     """
 
     target: Target
     sized: SizedNoise | PbdistError
-    family: str = ""
+    family: str
     message_bytes: float | None = None
 
 
-def answers_sheet(caption: str, answers: Sequence[Answer], *, exactly: bool = False) -> Sheet:
-    """Return several answers as a sheet, a row each; in CSV everything is unrounded.
+def answers_sheet(caption: str, answers: Sequence[Answer], *, compared: bool = False, exactly: bool = False) -> Sheet:
+    """Return several answers as a sheet, a row each; in CSV and JSON everything is unrounded.
 
-    With `exactly`, printed numbers are left out, as they take time.
+    With `compared` they are of several families. With `exactly`, printed numbers are left out, as they take time.
     """
     found = [answer.sized for answer in answers if isinstance(answer.sized, SizedNoise)]
-    several = len({answer.target for answer in answers}) > 1 or not all(answer.family for answer in answers)
+    several = len({answer.target for answer in answers}) > 1 or not compared
     # ε or e^ε, whichever is the shorter number.
     powers = any(len(exact(exponential(one.target.epsilon))) < len(exact(one.target.epsilon)) for one in answers)
     means = any(sized.mean is not None for sized in found)
     messages = [sized.expected_messages is not None for sized in found]
+    sizes = any(answer.message_bytes is not None for answer in answers)
     wide = len(found) < len(answers) or not all(sized.within_tolerance for sized in found)
-    families = any(answer.family for answer in answers)
+    # The parameters beside the noise, which is not the same where it is refuted.
+    forms = [row_of(one.canonical()) for sized in found for one in (sized.mechanism, sized.refuted_mechanism)]
+    first = forms[0] if forms and not compared else {}
+    same = [name for name, value in first.items() if all(form.get(name) == value for form in forms)]
+    fixed = {name: first[name] for name in same if name not in ("kind", "scale", "mean")}
+    hidden = partial(Column, head="", number=False, printed=False)
     columns = (
-        Column("family", "family", number=False, printed=families),
+        Column("mechanism", "family", number=False, printed=compared, shared=not compared),
+        *(hidden(name, shared=True) for name in fixed),
+        hidden("setting"),
         Column("compositions", "r", printed=several),
         Column("epsilon", "ε", printed=several and not powers),
         Column("exp_epsilon", "e^ε", printed=several and powers),
         Column("delta", "δ <=", printed=several),
-        Column("scale", "scale that meets"),
-        Column("mean", "its mean", printed=means),
-        Column("expected_messages", "its messages", printed=any(messages)),
-        Column("expected_bytes", "its bytes", printed=any(answer.message_bytes is not None for answer in answers)),
-        Column("deviation", "its deviation", printed=families and not all(messages)),
-        Column("delta_lower", "", printed=False),
+        hidden("tolerance", shared=True),
+        Column("scale", "scale that meets", side="upper"),
+        Column("mean", "its mean", printed=means, side="upper"),
+        Column("expected_messages", "its messages", printed=any(messages), side="upper"),
+        Column("expected_bytes", "its bytes", printed=sizes, side="upper"),
+        Column("deviation", "its deviation", printed=compared and not all(messages)),
+        hidden("delta_lower"),
         Column("delta_upper", head_of("delta_upper")),
-        Column("refuted_scale", "refuted scale"),
-        Column("refuted_mean", "its mean", printed=means),
+        hidden("refuted_setting"),
+        Column("refuted_scale", "refuted scale", side="lower"),
+        Column("refuted_mean", "its mean", printed=means, side="lower"),
         Column("refuted_delta_lower", head_of("delta_lower")),
-        Column("within_tolerance", "", number=False, printed=False),
-        Column("ordered", "", number=False, printed=False),
-        Column("mechanism", "", number=False, printed=False),
+        hidden("within_tolerance"),
+        hidden("ordered"),
+        *(hidden(f"scanned_{name}", side="lower") for name in _SCANNED),
+        hidden("evaluations"),
         Column("problem", "", number=False, printed=wide),
-        Column("adjacency", "", number=False, printed=False),
+        hidden("adjacency", shared=not compared),
     )
     claims = tuple(dict.fromkeys(map(_proved, found)))
     several_claims = (
@@ -259,15 +273,15 @@ def answers_sheet(caption: str, answers: Sequence[Answer], *, exactly: bool = Fa
         " --format json has all of it.",
     )
     neighbours = dict.fromkeys(f"neighbours: {sized.adjacency.in_words}" for sized in found)
-    rows = tuple(_answer_row(answer, exactly=exactly) for answer in answers)
+    rows = tuple((answer.family, *fixed.values(), *_answer_row(answer, exactly=exactly)) for answer in answers)
     return Sheet(columns, rows, (caption, *neighbours), claims if len(claims) < 2 else several_claims)
 
 
 def _answer_row(answer: Answer, *, exactly: bool) -> tuple[Cell, ...]:
     target, sized = answer.target, answer.sized
-    point = (answer.family, target.compositions, target.epsilon, exponential(target.epsilon), target.delta)
+    point = (target.compositions, target.epsilon, exponential(target.epsilon), target.delta)
     if isinstance(sized, PbdistError):
-        return (*point, *[None] * 13, Shown(f"none: {sized}", str(sized)), None)
+        return (None, *point, *[None] * 18, Shown(f"none: {sized}", str(sized)), None)
     printed = None if exactly else sized.printed
 
     def cell(text: Callable[[PrintedSize], str | None], value: float | None) -> Cell:
@@ -275,7 +289,9 @@ def _answer_row(answer: Answer, *, exactly: bool) -> tuple[Cell, ...]:
 
     size, messages = answer.message_bytes, sized.expected_messages
     return (
+        str(sized.mechanism),
         *point,
+        sized.tolerance,
         cell(lambda one: one.meets.scale, sized.scale),
         cell(lambda one: one.meets.mean, sized.mean),
         cell(lambda one: _up(one.messages), messages),
@@ -283,12 +299,14 @@ def _answer_row(answer: Answer, *, exactly: bool) -> tuple[Cell, ...]:
         cell(lambda one: _up(noise_deviation(one.meets.mechanism)), noise_deviation(sized.mechanism)),
         sized.delta_lower,
         cell(lambda one: rounded_up(one.meets.bound), sized.delta_upper),
+        str(sized.refuted_mechanism),
         cell(lambda one: one.refuted.scale, sized.refuted_scale),
         cell(lambda one: one.refuted.mean, sized.refuted_mean),
         cell(lambda one: rounded_down(one.refuted.bound), sized.refuted_delta_lower),
         sized.within_tolerance,
         sized.ordered,
-        str(sized.mechanism),
+        *(tuple(getattr(one, name) for one in sized.scanned) for name in _SCANNED),
+        sized.evaluations,
         Shown("" if sized.within_tolerance else f"wide: {_less(sized)} less is refuted", None),
         sized.adjacency.value,
     )
@@ -329,43 +347,6 @@ _DEVIATIONS: Mapping[str, Callable[[float], float]] = {
     "DiscreteLaplace": lambda scale: math.sqrt(2.0) * math.exp(-0.5 / scale) / -math.expm1(-1.0 / scale),
     "Poisson": math.sqrt,
 }
-
-
-def answers_as_json(answers: Sequence[Answer]) -> list[JsonValue]:
-    """Return answers, unrounded; where there is none the target, and why."""
-    found: list[JsonValue] = []
-    for answer in answers:
-        row: dict[str, JsonValue] = {"family": answer.family} if answer.family else {}
-        if isinstance(answer.sized, SizedNoise):
-            size = _product(answer.message_bytes, answer.sized.expected_messages)
-            row |= {**sized_as_json(answer.sized), **({} if size is None else {"expected_bytes": size})}
-        else:
-            row |= {**_fields(answer.target, "compositions", "epsilon", "delta"), "problem": str(answer.sized)}
-        found.append(row)
-    return found
-
-
-def sized_as_json(sized: SizedNoise) -> dict[str, JsonValue]:
-    """Return everything, unrounded."""
-    names = ("scale", "mean", "compositions", "epsilon", "delta", "tolerance", "within_tolerance")
-    return {
-        "mechanism": sized.mechanism.canonical(),
-        "adjacency": sized.adjacency.value,
-        **_fields(sized, *names, "delta_lower", "delta_upper"),
-        "refuted": {
-            "mechanism": sized.refuted_mechanism.canonical(),
-            "scale": sized.refuted_scale,
-            "mean": sized.refuted_mean,
-            "delta_lower": sized.refuted_delta_lower,
-        },
-        "ordered": sized.ordered,
-        "scanned": [_fields(point, "scale", "mean", "delta_lower", "expected_messages") for point in sized.scanned],
-        **_fields(sized, "expected_messages", "evaluations"),
-    }
-
-
-def _fields(one: Any, *names: str) -> dict[str, JsonValue]:
-    return {name: getattr(one, name) for name in names}
 
 
 def _wide(sized: SizedNoise) -> str:

@@ -76,10 +76,21 @@ def test_delta_is_one_over_the_examples(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_noise_is_sized(capsys: pytest.CaptureFixture[str]) -> None:
     found = dpsgd_noise(**GIVEN, epsilon=2.0)
-    told = json.loads(called(capsys, *RUN, "--epsilon", "2", "--json")[1])["answers"]
+    whole = json.loads(called(capsys, *RUN, "--epsilon", "2", "--json")[1])
+    told = whole.pop("answers")
+    given = {
+        "mechanism": "DP-SGD",
+        "examples": 60_000,
+        "batch": 256,
+        "rate": 256 / 60_000,
+        "adjacency": "add-or-remove",
+    }
+    assert whole == {**given, "notes": list(found.training.notes), "sentence": found.sentence}
     rows = list(csv.DictReader(io.StringIO(called(capsys, *RUN, "--epsilon", "2", "--format", "csv")[1])))
     assert len(told) == len(rows) == 2
     for one, row, sized in zip(told, rows, found.sized, strict=True):
+        assert row.keys() == {**given, **one}.keys()
+        assert (row["mechanism"], row["examples"]) == ("DP-SGD", "60000")
         assert (one["epochs"], one["steps"]) == (float(row["epochs"]), int(row["steps"]))
         assert one["noise_multiplier"] == float(row["noise_multiplier"]) == sized.scale
         assert one["refuted_noise_multiplier"] == float(row["refuted_noise_multiplier"]) == sized.refuted_scale

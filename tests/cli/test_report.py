@@ -85,6 +85,40 @@ def test_a_system_is_sized_for_its_page(tmp_path, capsys):
     assert less == pytest.approx(scale * 0.8, rel=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "problem"),
+    [
+        ("--size-store", "no-such.zarr", "no-such.zarr: expected a pbdist store, got nothing there"),
+        ("--tolerance", "5", "--tolerance: expected a number from 1e-6 to 0.5, got 5.0"),
+    ],
+)
+def test_wrong_input_of_a_system_writes_no_page(tmp_path, capsys, option, value, problem):
+    code = report("--system", "counting-laplace", option, value, "-o", tmp_path / "page.html")
+    printed = capsys.readouterr()
+    assert (code, printed.out, printed.err.count("\n")) == (2, "", 1)
+    assert printed.err.endswith(f"{problem}\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_of_any_study_takes_the_sizes_of_a_system(store_copy, tmp_path, monkeypatch):
+    from tests.studies import TINY
+
+    path, store, out = tmp_path / "mine.yaml", store_copy(TINY), tmp_path / "page.md"
+    path.write_text(MINE, encoding="utf-8")
+    sized = ("--systems", path, "--system", "mine", "--tolerance", 0.1, "--size-store", store, "-o", out)
+    assert report(*sized) == 0
+    first = out.read_text(encoding="utf-8")
+
+    def compute(*_, **__):
+        raise AssertionError
+
+    # The second time every bound of the sizes is there.
+    for module in ("pbdist.query.refine", "pbdist.sizing.target"):
+        monkeypatch.setattr(f"{module}.bounds_table", compute)
+    assert report(*sized) == 0
+    assert out.read_text(encoding="utf-8") == first
+
+
 def test_a_system_of_ones_own_is_a_file(tmp_path, capsys):
     path = tmp_path / "mine.yaml"
     path.write_text(MINE, encoding="utf-8")

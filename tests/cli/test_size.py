@@ -28,14 +28,48 @@ def test_json_is_what_the_function_returns(capsys: pytest.CaptureFixture[str]) -
     code, out, err = _called(capsys, "--family", "Gaussian", *_GOAL, "--json")
     assert (code, err) == (0, "")
     found = json.loads(out)
+    (answer,) = found.pop("answers")
+    shared = {"mechanism": "Gaussian", "noise": "Gaussian", "sensitivity": 1.0}
+    assert found == {**shared, "tolerance": 0.01, "adjacency": "as-stated"}
     sized = pbdist.size(pbdist.Gaussian, compositions=64, exp_epsilon=2.0, delta=1e-5)
-    assert found["scale"] == sized.scale
-    assert found["mechanism"] == sized.mechanism.canonical()
-    assert found["epsilon"] == math.log(2.0)
-    assert found["delta_upper"] == sized.delta_upper <= found["delta"]
-    assert found["refuted"]["scale"] == found["scale"] * (1.0 - found["tolerance"])
-    assert found["refuted"]["delta_lower"] > found["delta"]
-    assert found["ordered"] is True
+    assert answer["scale"] == sized.scale
+    assert (answer["setting"], answer["refuted_setting"]) == (str(sized.mechanism), str(sized.refuted_mechanism))
+    assert answer["epsilon"] == math.log(2.0)
+    assert answer["delta_upper"] == sized.delta_upper <= answer["delta"]
+    assert answer["refuted_scale"] == answer["scale"] * (1.0 - found["tolerance"])
+    assert answer["refuted_delta_lower"] > answer["delta"]
+    assert answer["ordered"] is True
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--family Gaussian",
+        "--family NoisyCount --noise Poisson --shift 1",
+        "--family Gaussian Laplace SubsampledGaussian",
+        "--system randomized-response",
+    ],
+)
+def test_json_and_csv_have_the_same_columns(capsys: pytest.CaptureFixture[str], words: str) -> None:
+    case = f"{words} --compositions 1 2 --epsilon 1 --delta 1e-3 --tolerance 0.1".split()
+    found = json.loads(_called(capsys, *case, "--json")[1])
+    rows = list(csv.DictReader(io.StringIO(_called(capsys, *case, "--format", "csv")[1]), strict=True))
+    answers = found.pop("answers")
+    # One mechanism and its neighbours stand before the answers, several in them.
+    assert {"mechanism", "adjacency"} <= (answers[0] if "Laplace" in case else found).keys()
+    assert len(rows) == len(answers)
+    for row, answer in zip(rows, answers, strict=True):
+        assert row.keys() == {**found, **answer}.keys()
+        assert not found.keys() & answer.keys()
+        for name, value in {**found, **answer}.items():
+            if value is None:
+                assert row[name] == ""
+            elif isinstance(value, list):
+                assert row[name] == ",".join(map(str, value))
+            elif isinstance(value, bool):
+                assert row[name] == str(value).lower()
+            elif not (name in found and row["problem"]):
+                assert row[name] == value if isinstance(value, str) else float(row[name]) == value
 
 
 def test_table_tells_the_certificate(capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,19 +89,20 @@ ASKED = [(16, 0.5), (16, 1.0), (64, 0.5), (64, 1.0)]
 def test_several_goals_are_a_row_each(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = _called(capsys, "--family", "Gaussian", *SEVERAL, "--json")
     assert code == 0
-    found = json.loads(out)
+    found = json.loads(out)["answers"]
     assert [(one["compositions"], one["epsilon"]) for one in found] == ASKED
     alone = _called(
         capsys, "--family", "Gaussian", *("--compositions", "64", "--epsilon", "0.5", "--delta", "1e-5"), "--json"
     )
-    assert {**found[2], "evaluations": 0} == {**json.loads(alone[1]), "evaluations": 0}
+    (answer,) = json.loads(alone[1])["answers"]
+    assert {**found[2], "evaluations": 0} == {**answer, "evaluations": 0}
     rows = list(csv.DictReader(io.StringIO(_called(capsys, "--family", "Gaussian", *SEVERAL, "--format", "csv")[1])))
     assert len(rows) == len(found)
     for row, one in zip(rows, found, strict=True):
         for name in ("compositions", "epsilon", "delta", "scale", "delta_lower", "delta_upper"):
             assert float(row[name]) == one[name]
-        assert float(row["refuted_scale"]) == one["refuted"]["scale"]
-        assert float(row["refuted_delta_lower"]) == one["refuted"]["delta_lower"]
+        assert float(row["refuted_scale"]) == one["refuted_scale"]
+        assert float(row["refuted_delta_lower"]) == one["refuted_delta_lower"]
         assert (row["mean"], row["within_tolerance"], row["ordered"], row["problem"]) == ("", "true", "true", "")
     for form in ("table", "markdown", "latex"):
         code, out, err = _called(capsys, "--family", "Gaussian", *SEVERAL, "--format", form)
@@ -81,8 +116,8 @@ def test_several_goals_are_a_row_each(capsys: pytest.CaptureFixture[str]) -> Non
             # Each on its safe side: noise that will do up, its δ up; refuted noise down, its δ down.
             assert scale >= Decimal(one["scale"])
             assert upper >= Decimal(one["delta_upper"])
-            assert refuted <= Decimal(one["refuted"]["scale"])
-            assert lower <= Decimal(one["refuted"]["delta_lower"])
+            assert refuted <= Decimal(one["refuted_scale"])
+            assert lower <= Decimal(one["refuted_delta_lower"])
             assert scale <= Decimal(one["scale"]) * Decimal("1.00001")
 
 
@@ -106,8 +141,13 @@ def test_a_goal_that_no_noise_meets_is_a_row_that_says_so(capsys: pytest.Capture
     assert second["problem"]
     assert err.startswith("pbdist: error: size: no answer in 1 of 2 cases: ")
     assert second["problem"] in err
-    _, out, _ = _called(capsys, *goals, "1e-5", "0.9", "--json")
-    assert json.loads(out)[1] == {"compositions": 1, "epsilon": 1.0, "delta": 0.9, "problem": second["problem"]}
+    _, out, _ = _called(capsys, *goals, "0.9", "1e-5", "--json")
+    found = json.loads(out)
+    known = {name: value for name, value in found["answers"][0].items() if value is not None}
+    assert known.pop("exp_epsilon") == math.e
+    assert known == {"compositions": 1, "epsilon": 1.0, "delta": 0.9, "problem": second["problem"]}
+    # Shared values are there although the first target has no answer.
+    assert (found["mechanism"], found["rate"], found["adjacency"]) == ("SubsampledGaussian", 0.01, "add-or-remove")
     _, out, _ = _called(capsys, *goals, "1e-5", "0.9")
     assert "none: " in out
     # With no answer at all it is wrong input.
@@ -139,7 +179,9 @@ def test_a_count_is_one_row_of_numbers_that_are_certified(capsys: pytest.Capture
 def test_system_has_goals_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = _called(capsys, "--system", "randomized-response", "--json")
     assert code == 0
-    assert all(item["delta_upper"] <= item["delta"] < item["refuted"]["delta_lower"] for item in json.loads(out))
+    found = json.loads(out)
+    assert found["mechanism"] == "randomized-response"
+    assert all(one["delta_upper"] <= one["delta"] < one["refuted_delta_lower"] for one in found["answers"])
 
 
 def test_a_group_is_sized(capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,7 +206,7 @@ def test_families_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     assert float(rows[0]["expected_bytes"]) == 100 * float(rows[0]["expected_messages"])
     assert rows[-1]["problem"] == "takes no shift"
     code, out, _ = _called(capsys, *counts, "--json")
-    assert [one["family"] for one in json.loads(out)] == [row["family"] for row in rows]
+    assert [one["mechanism"] for one in json.loads(out)["answers"]] == [row["mechanism"] for row in rows]
 
 
 GOALS = {"compositions": 2, "epsilon": 1.0, "delta": 1e-3}
@@ -177,6 +219,8 @@ GOALS = {"compositions": 2, "epsilon": 1.0, "delta": 1e-3}
         (("--family", "all", "--store", "x.zarr"), "--store: cannot be combined with several families"),
         (("--family", "Gaussian", "--message-bytes", "3"), "--message-bytes: applies to several families only"),
         (("--family", "Gaussian", "Laplace", "--rate", "0.1"), "rate: is no parameter of any of the families"),
+        (("--family", "Gaussian", "Laplace", "--tolerance", "5"), "--tolerance: expected a number from 1e-6 to 0.5"),
+        (("--family", "Gaussian", "Laplace", "--adjacency", "both"), "--adjacency: expected one of add-or-remove"),
     ],
 )
 def test_wrong_comparisons_are_refused(

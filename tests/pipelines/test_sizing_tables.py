@@ -112,9 +112,10 @@ def test_systems_of_a_file_from_the_command_line(tmp_path: Path, capsys: pytest.
     path = tmp_path / "systems.yaml"
     path.write_text(_SMALL, encoding="utf-8")
     assert main(["size", "--systems", str(path), "--system", "answers", "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)
-    assert found["mechanism"]["sensitivity"] == 2.0
-    assert found["delta_upper"] <= 1e-4 < found["refuted"]["delta_lower"]
+    found = json.loads(capsys.readouterr().out)
+    (answer,) = found["answers"]
+    assert (found["mechanism"], found["sensitivity"]) == ("answers", 2.0)
+    assert answer["delta_upper"] <= 1e-4 < answer["refuted_delta_lower"]
     assert main(["size", "--systems", str(path), "--system", "dp-sgd"]) == 2
     assert "system: expected one of counts, answers, got 'dp-sgd'" in capsys.readouterr().err
 

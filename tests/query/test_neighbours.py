@@ -109,6 +109,22 @@ def test_verdicts_on_a_target_say_that_they_do_not_compare(store: Path) -> None:
     assert "\nneighbours differ, so that bounds do not compare: Laplace: one record replaced; " in told
 
 
+def test_a_target_names_one_mechanism_and_its_neighbours_once(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("query", store, "--compositions", "4", "--epsilon", "0.5", "--delta", "0.1", "--json")
+    target = {"compositions": 4, "epsilon": 0.5, "delta": 0.1}
+    alone = json.loads(asked(capsys, *words, "--mechanism", "Laplace"))
+    (answer,) = alone.pop("answers")
+    assert alone == {"mechanism": "Laplace", **target, "adjacency": "replace-one"}
+    several = json.loads(asked(capsys, *words))
+    assert {name: value for name, value in several.items() if name != "answers"} == target
+    assert [(one["mechanism"], one["adjacency"]) for one in several["answers"]] == [
+        ("Laplace", "replace-one"),
+        ("SubsampledGaussian", "add-or-remove"),
+        ("Gaussian", "as-stated"),
+    ]
+    assert several["answers"][0] == {"mechanism": "Laplace", **answer, "adjacency": "replace-one"}
+
+
 GOAL: dict[str, Any] = {"compositions": 4, "epsilon": 1.0, "delta": 1e-3}
 
 

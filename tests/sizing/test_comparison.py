@@ -38,9 +38,9 @@ def test_all_families_have_an_answer_or_a_reason() -> None:
     assert kinds == {
         name for name, kind in pbdist.mechanisms.MECHANISMS.items() if kind.in_studies and kind_is_sized(kind)
     }
-    assert list(found.frame.family) == [*found.sized, *found.reasons]
-    assert all(name in str(found) for name in found.frame.family)
-    assert all(name in found._repr_html_() for name in found.frame.family)
+    assert list(found.frame.mechanism) == [*found.sized, *found.reasons]
+    assert all(name in str(found) for name in found.frame.mechanism)
+    assert all(name in found._repr_html_() for name in found.frame.mechanism)
     counted = [step for step in steps if step[0].endswith(": family")]
     assert [step[1] for step in counted] == list(range(1, len(found.answers) + 1))
 
@@ -80,6 +80,8 @@ def test_families_of_ones_own() -> None:
         ("Gaussian, Laplace", {"rate": 0.1}, "rate: is no parameter of any of the families"),
         ("all", {"message_bytes": -1}, "message_bytes: expected a finite number above 0, got -1"),
         ("all", {"delta": 2.0}, "delta: expected"),
+        ("all", {"tolerance": 0.0}, "tolerance: expected a number from 1e-6 to 0.5, got 0.0"),
+        ("all", {"adjacency": "both"}, "adjacency: expected one of add-or-remove"),
         ("NoisyCount", {"shift": 1, "noise": "Cauchy"}, "noise: expected the class"),
     ],
 )

@@ -114,7 +114,7 @@ def test_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["size", "--family", "Laplace", *OPTIONS, "--strict"]) == 3
     assert capsys.readouterr() == (out, err)
     assert main(["size", "--family", "Laplace", *OPTIONS, "--strict", "--json"]) == 3
-    assert json.loads(capsys.readouterr().out)["within_tolerance"] is False
+    assert json.loads(capsys.readouterr().out)["answers"][0]["within_tolerance"] is False
     assert main(["size", "--family", "Gaussian", *OPTIONS, "--strict", "--json"]) == 0
     out, err = capsys.readouterr()
-    assert (json.loads(out)["within_tolerance"], err) == (True, "")
+    assert (json.loads(out)["answers"][0]["within_tolerance"], err) == (True, "")

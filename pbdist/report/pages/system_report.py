@@ -15,6 +15,7 @@ from pbdist.errors import PbdistError, PrecisionWarning
 from pbdist.mechanisms import Gaussian, Laplace, Pair
 from pbdist.mechanisms.counts import SHIFT_INSIDE
 from pbdist.provenance import provenance
+from pbdist.query import open_study
 from pbdist.report.pages.answers import messages_in_words
 from pbdist.report.pages.document import (
     NOTE,
@@ -32,6 +33,7 @@ from pbdist.report.pages.pictures import epsilon_delta
 from pbdist.report.pages.words import assumed, explained, meaning, parameters, software, target_in_words
 from pbdist.results import Bracket, Verdict
 from pbdist.rounding import exact, rounded_down, rounded_up
+from pbdist.sizing.api import checked_part
 from pbdist.sizing.families import CountNoise
 from pbdist.sizing.sized import Answer, SizedNoise, answers_sheet
 from pbdist.sizing.systems import NoisyCounts, System, SystemTarget, judge, size_system
@@ -79,11 +81,8 @@ def _amounts(scale: str, mean: str | None, kind: str = "") -> str:
 class _Answers:
     """Sizes the noise of a system and judges published noise; `problems` are the questions without an answer."""
 
-    def __init__(
-        self, system: System, tolerance: float, store: str | Path | None, progress: Callable[[str], None]
-    ) -> None:
-        self.system, self.progress = system, progress
-        self.options = {"tolerance": tolerance, "store": store}
+    def __init__(self, system: System, options: dict[str, Any], progress: Callable[[str], None]) -> None:
+        self.system, self.options, self.progress = system, options, progress
         self.problems: list[str] = []
         observation = system.observation
         self.readings: Sequence[str] = observation.readings if isinstance(observation, NoisyCounts) else ("",)
@@ -176,11 +175,12 @@ def system_report(
 ) -> Document:
     """Return the report of a system; its noise is sized now, which may take minutes.
 
-    The refuted noise is smaller by `tolerance`, relatively. `store` is a store of sizes, as of `pbdist.size`: its
-    answers are used, and missing ones are added. `file` describes the system, if it is not one of pbdist's own.
+    The refuted noise is smaller by `tolerance`, relatively. `store` is the store of any study, as of `pbdist.size`: its
+    bounds are used, and missing ones are added. `file` describes the system, if it is not one of pbdist's own.
     `progress` is called with a few words before each step.
     """
-    found = _Answers(system, tolerance, store, progress)
+    study = None if store is None else open_study(store)
+    found = _Answers(system, {"tolerance": checked_part(tolerance), "store": study}, progress)
     blocks: list[Block] = []
     graphs: list[Block] = []
     pairs: list[Pair] = []
@@ -228,7 +228,7 @@ def _answers(own: str, target: SystemTarget, sizes: Sequence[_Size]) -> Iterator
         yield Paragraph(lead, lead=True)
     if ordered:
         answers = [Answer(target, one.found, f"{one.kind} {one.reading}".strip()) for one in ordered]
-        sheet = answers_sheet("", answers)
+        sheet = answers_sheet("", answers, compared=True)
         yield Table(f"Noise that meets the target, and less that is refuted. {' '.join(sheet.notes)}", sheet)
 
 
