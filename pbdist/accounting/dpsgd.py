@@ -18,6 +18,7 @@ from pbdist.arguments import MAX_COMPOSITIONS, check_either, checked_delta, chec
 from pbdist.errors import InvalidInputError, PrecisionWarning, shown
 from pbdist.mechanisms import Adjacency
 from pbdist.mechanisms.declaration import checked_integer
+from pbdist.progress import reported
 from pbdist.results import EpsilonBounds
 from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.tables import Printed, Sheet
@@ -369,14 +370,16 @@ def dpsgd(
 
 def _bounded(training: Training, **settings: Any) -> DpsgdEpsilon:
     """Return the bounds on ε at each moment of a run."""
-    found = [_pairs_of(run).epsilon(list(training.delta), **settings) for run in training.runs]
+    delta = list(training.delta)
+    found = [_pairs_of(run).epsilon(delta, **settings) for run in reported("length", training.runs)]
     names = [name for name, value in vars(found[0]).items() if isinstance(value, np.ndarray)]
     arrays: Any = {name: np.stack([getattr(one, name) for one in found], axis=-2) for name in names}
     for array in arrays.values():
         array.setflags(write=False)
     # Of the shape of the answers, so that no moment is taken for a direction.
-    steps, delta = np.meshgrid(np.array(training.steps, dtype=object), training.delta, indexing="ij")
-    return DpsgdEpsilon(training, replace(found[0], **arrays, question={"steps": steps, "delta": delta}))
+    points = np.meshgrid(np.array(training.steps, dtype=object), training.delta, indexing="ij")
+    question = dict(zip(("steps", "delta"), points, strict=True))
+    return DpsgdEpsilon(training, replace(found[0], **arrays, question=question))
 
 
 def _pairs_of(run: Sequence[TrainingPhase]) -> EventPairs:

@@ -7,6 +7,7 @@ import click
 from pbdist.cli.options import FORMAT, QUESTION, SYSTEM, SYSTEMS
 from pbdist.cli.output import print_json, print_sheet
 from pbdist.cli.parser import FILE, Option, Options, command, flag, refuse
+from pbdist.progress import reported
 
 if TYPE_CHECKING:
     from pbdist.sizing.sized import Answer
@@ -82,10 +83,8 @@ def _compared(options: Options) -> "tuple[list[Answer], list[Sheet]]":
     from pbdist.sizing.comparison import size_families
 
     settings = options.given("tolerance", "adjacency", "message_bytes") | given_values(options)
-    found = []
-    for index, target in enumerate(targets := options.targets()):
-        options.progress.count("target", index, len(targets))
-        found.append(size_families(options.family, **vars(target), **settings))
+    targets = reported("target", options.targets())
+    found = [size_families(options.family, **vars(target), **settings) for target in targets]
     return [answer for one in found for answer in one.answers], [one.sheet for one in found]
 
 
@@ -113,10 +112,7 @@ def _sized(options: Options) -> "tuple[list[Answer], list[Sheet]]":
         targets = targets or [*system.targets]
         what = f"system {system.name}"
     settings = options.given("tolerance", "store", "adjacency")
-    answers = []
-    for index, target in enumerate(targets):
-        options.progress.count("target", index, len(targets))
-        answers.append(answer_of(family, target, **settings, **parameters))
+    answers = [answer_of(family, target, **settings, **parameters) for target in reported("target", targets)]
     if options.form in ("csv", "json"):
         return answers, []
     if len(answers) == 1 and isinstance(alone := answers[0].sized, SizedNoise):

@@ -27,6 +27,9 @@ from pbdist.store import Place
 from pbdist.study import Target
 from pbdist.types import Adjacency
 
+#: About how many bounds a search takes: where smaller noise is scanned, where an order is proved, and for counts.
+_BOUNDS, _BOUNDS_COUNTED = (40, 5), 100
+
 
 class _StoredSource:
     """Bounds from a study at a target's r and ε, computed where they are too wide; `evaluations` counts computations.
@@ -189,8 +192,8 @@ def size(
     part = checked_number("tolerance", tolerance, "a number from 1e-6 to 0.5", lambda value: 1e-6 <= value <= 0.5)
     study = store if store is None or isinstance(store, Study) else open_study(store)
     source = Computed(target) if study is None else _StoredSource(study, target, Computed(target))
-    judge = Judge(target, source)
     sized_family = family_of(family, parameters)
+    judge = Judge(target, source, _BOUNDS_COUNTED if sized_family.joint else _BOUNDS[sized_family.ordered])
     if given.definite:
         _checked_neighbours(made(sized_family.pair, 1.0, 1.0 if sized_family.joint else 0.5), given)
     known, stored = _stored_amounts(study, sized_family)

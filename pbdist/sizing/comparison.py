@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pbdist.arguments import checked_number
 from pbdist.errors import InvalidInputError, PrecisionError, shown
 from pbdist.mechanisms import MECHANISMS, NoisyCount, Pair, Poisson, noise_parameter, parameters_of
-from pbdist.progress import report
+from pbdist.progress import reported
 from pbdist.rounding import exponential
 from pbdist.sizing.api import size
 from pbdist.sizing.families import COUNT_NOISES, CountFamily, noise_class
@@ -132,8 +132,7 @@ def size_families(
         if not any(name in _taken(family) for _, family, _ in chosen):
             raise InvalidInputError(f"{name}: is no parameter of any of the families")
     answers = []
-    for index, (name, family, extra) in enumerate(chosen):
-        report(f"{name}: family", index + 1, len(chosen))
+    for name, family, extra in reported("family", chosen):
         problem = _not_applying(family, {**extra, **parameters})
         if problem is None:
             found = answer_of(family, target, tolerance=tolerance, adjacency=adjacency, **{**parameters, **extra})

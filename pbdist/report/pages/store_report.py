@@ -1,10 +1,11 @@
 """The report of a store: its condition first, then answers, bounds, assumptions and provenance."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from pbdist.errors import StoreDamagedError
+from pbdist.progress import reported
 from pbdist.provenance import provenance
 from pbdist.quantities import size
 from pbdist.query.noise_choice import NoiseChoice, noise_choices, target_sheet
@@ -50,17 +51,14 @@ def store_report(
     study_file: StudySpec | None = None,
     verify: int = 0,
     drawn: bool = True,
-    progress: Callable[[str], None] = lambda _: None,
 ) -> Document:
     """Return the report of a store; nothing is written into it.
 
     `targets` are what the noise should meet, and `study_file` is where they are from, if any: the page has its
-    description, and says if the store lacks some of it. `verify` points are recomputed in exact integers. `progress` is
-    called with a few words before each step.
+    description, and says if the store lacks some of it. `verify` points are recomputed in exact integers.
     """
     name = Path(str(where).rstrip("/")).name
     try:
-        progress("reading every file of the store")
         status = store_status(where, check=True)
         parts = open_parts(where)
         for stored in parts:
@@ -71,17 +69,11 @@ def store_report(
         items = (str(error), "This page shows no number. Do not decide anything by it.")
         alarm = Notice(ALARM, "This store is damaged, and nothing in it can be read", items)
         return Document(f"Report on {name}", "A store of pbdist that cannot be read.", (alarm,), whole=False)
-    if verify:
-        progress(f"recomputing {verify:,} points in exact integers")
     verification = verify_store(where, sample=verify) if verify else None
     incomplete = study_file is not None and bool(missing_parts([stored.study for stored in parts], study_file))
     notices = [*condition(status, study, incomplete=incomplete, verification=verification)]
     whole = status.passed and all(notice.kind != ALARM for notice in notices)
-    choices: dict[Target, tuple[NoiseChoice, ...]] = {}
-    for target in targets:
-        progress(f"judging the noise settings: {target_in_words(target)}")
-        choices[target] = noise_choices(study, **asdict(target))
-    progress("drawing")
+    choices = {target: noise_choices(study, **asdict(target)) for target in reported("target", targets)}
     first, *others = _pictures(study, choices) if drawn else [()]
     forms = [cell.pair.canonical() for cell in study.spec.cells]
     blocks: list[Block] = [*notices, *([] if choices else [Paragraph(_NO_TARGET)])]
