@@ -19,6 +19,7 @@ from pbdist.errors import InvalidInputError, PrecisionWarning, shown
 from pbdist.mechanisms import Adjacency
 from pbdist.mechanisms.declaration import checked_integer
 from pbdist.progress import reported
+from pbdist.quantities import counted
 from pbdist.results import EpsilonBounds
 from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.tables import Printed, Sheet
@@ -197,16 +198,16 @@ class Training:
         """
         parts = []
         for phase in self.phases:
-            steps, batch = f"{phase.steps:,} steps", exact(float(phase.sample_rate * self.examples))
+            steps, batch = counted(phase.steps, "step"), exact(float(phase.sample_rate * self.examples))
             epochs = "" if phase.epochs is None else f"{exact(phase.epochs)} epoch{'s' * (phase.epochs != 1)}"
             length = f"{epochs} ({steps})" if epochs else steps
             multiplier = noise if phase.noise_multiplier is None else exact(phase.noise_multiplier)
             parts.append(f"{length} with expected batch {batch} and noise multiplier {multiplier}")
         private = "- and ".join(f"({epsilon}, {_short(delta)})" for epsilon, delta in promises)
         return (
-            f"We trained with DP-SGD on {self.examples:,} records: {', then '.join(parts)}. With Poisson sampling, and"
-            f" for neighbouring data sets that differ in one record added or removed, the training is {private}"
-            f"-differentially private by the certified accountant of pbdist {version('pbdist')}{more}."
+            f"We trained with DP-SGD on {counted(self.examples, 'record')}: {', then '.join(parts)}. With Poisson"
+            f" sampling, and for neighbouring data sets that differ in one record added or removed, the training is"
+            f" {private}-differentially private by the certified accountant of pbdist {version('pbdist')}{more}."
         )
 
 

@@ -51,7 +51,7 @@ def _study_and_store(options: Options) -> "tuple[StudySpec | Addition, str]":
 )
 def plan(options: Options) -> int:
     """Project the time, memory and disk space of a study."""
-    from pbdist.quantities import duration
+    from pbdist.quantities import counted, duration
     from pbdist.run.run import request_for
     from pbdist.store import is_there, open_parts, place_at
     from pbdist.study import StudySpec, plan_study
@@ -76,7 +76,7 @@ def plan(options: Options) -> int:
         if workers > 1:
             print(f"projected time on {workers:,} workers: {duration(elapsed(one.batch_seconds, workers))}")
     if extends:
-        print(printable(f"{store}: {points:,} points would be added"))
+        print(printable(f"{store}: {counted(points, 'point')} would be added"))
     return 0
 
 

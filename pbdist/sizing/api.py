@@ -18,6 +18,7 @@ from pbdist.mechanisms import (
 )
 from pbdist.query.study import Study, open_study
 from pbdist.results import NOTHING_KNOWN, Bracket, warn_or_raise
+from pbdist.rounding import brief, exact
 from pbdist.sizing.counts import smallest_count
 from pbdist.sizing.families import CountFamily, ScaleFamily, family_of, made
 from pbdist.sizing.scale import smallest_scale
@@ -217,7 +218,7 @@ def size(
     if not sized.within_tolerance:
         less = 1.0 - sized.refuted_scale / sized.scale
         missed = (
-            f"tolerance: the refuted noise is smaller by {less:.3g}, not by {part:g}: δ <= {sized.delta!r} is"
+            f"tolerance: the refuted noise is smaller by {less:.3g}, not by {brief(part)}: δ <= {exact(sized.delta)} is"
             f" met with scale {sized.scale!r} and missed with {sized.refuted_scale!r}; bounds on δ do not decide the"
             " scales between"
         )

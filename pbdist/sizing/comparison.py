@@ -10,7 +10,8 @@ from pbdist.arguments import checked_number
 from pbdist.errors import InvalidInputError, PrecisionError, shown
 from pbdist.mechanisms import MECHANISMS, NoisyCount, Pair, Poisson, noise_parameter, parameters_of
 from pbdist.progress import reported
-from pbdist.rounding import exponential
+from pbdist.quantities import counted
+from pbdist.rounding import brief, exact, exponential
 from pbdist.sizing.api import size
 from pbdist.sizing.families import COUNT_NOISES, CountFamily, noise_class
 from pbdist.sizing.sized import Answer, SizedNoise, answers_sheet, noise_deviation
@@ -62,9 +63,9 @@ class SizedFamilies(Printed):
     def sheet(self) -> Sheet:
         """The printed table: the families with an answer as rows, and below them those without, with the reason."""
         caption = (
-            f"The smallest noise of each family for δ <= {self.target.delta!r} at e^ε ="
-            f" {exponential(self.target.epsilon):.6g} (ε = {self.target.epsilon:.6g}) after {self.target.compositions}"
-            " compositions"
+            f"The smallest noise of each family for δ <= {exact(self.target.delta)} at e^ε ="
+            f" {brief(exponential(self.target.epsilon))} (ε = {brief(self.target.epsilon)}) after"
+            f" {counted(self.target.compositions, 'composition')}"
         )
         sheet = answers_sheet(caption, [one for one in self.answers if isinstance(one.sized, SizedNoise)])
         names: dict[str, list[str]] = {}

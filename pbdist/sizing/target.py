@@ -13,7 +13,7 @@ from pbdist.errors import InvalidInputError, PrecisionError, shown
 from pbdist.mechanisms import Pair
 from pbdist.progress import report_part
 from pbdist.results import NOTHING_KNOWN, Bracket
-from pbdist.rounding import rounded_down, rounded_up
+from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.study import Target
 from pbdist.table import bounds_table
 
@@ -162,8 +162,8 @@ class Judge:
     def undecided(self, pair: Pair, found: Bracket) -> PrecisionError:
         """Return the error of a mechanism whose bounds on δ lie on both sides of the target's."""
         return PrecisionError(
-            f"delta: bounds on δ do not decide the target {self.target.delta!r}: δ of {shown(pair)} is only known to"
-            f" lie between {rounded_down(found.lower)} and {rounded_up(found.upper)}: allow a larger tolerance"
+            f"delta: bounds on δ do not decide the target {exact(self.target.delta)}: δ of {shown(pair)} is only known"
+            f" to lie between {rounded_down(found.lower)} and {rounded_up(found.upper)}: allow a larger tolerance"
         )
 
 

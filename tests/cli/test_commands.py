@@ -218,7 +218,7 @@ def test_a_run_that_misses_the_tolerance_says_so(tmp_path: Path, called: Called)
     damage_batch(tmp_path / "strict.zarr", 0)
     status = called("status", "strict.zarr", cwd=tmp_path)
     assert status.returncode == 0, status.stderr
-    assert "tolerance: not known of 1 cells, whose bounds cannot be read" in status.stdout.splitlines()
+    assert "tolerance: not known of 1 cell, whose bounds cannot be read" in status.stdout.splitlines()
     asked = "upper / lower - 1 > 0.001 at 1 of 3 points (noise setting, r, ε) judged"
     assert f"tolerance: {asked}" in status.stdout.splitlines()
     # A run that has nothing to do says which files have changed, and what repairs them.

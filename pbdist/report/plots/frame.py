@@ -13,7 +13,7 @@ from pbdist.query.settings import neighbours_words
 from pbdist.report.plots.selection import Curve
 from pbdist.report.sheet import COLOURS, LINES, MARKERS, new_sheet, plain, styled
 from pbdist.results import log_relative_width
-from pbdist.rounding import rounded_up
+from pbdist.rounding import brief, rounded_up
 from pbdist.types import COMPOSITIONS, DIRECTION, BoolArray, FloatArray
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ def delta_axis(
     ends = [bottom / 1.4, min(1.4 * float(highs.max()), 1.1), *earlier]
     axes.set_ylim(min(ends), max(ends))
     if highs.min() < min(ends):
-        notes.append(f"what lies below δ = {lowest:g} is not drawn")
+        notes.append(f"what lies below δ = {brief(lowest)} is not drawn")
     return notes
 
 
@@ -258,11 +258,6 @@ _REASONS = {
     "failed": "missing: they could not be computed",
     "damaged": "missing: damaged files",
 }
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number of things as the subject of a sentence: ``1 curve is``, ``2 curves are``."""
-    return f"{count:,} {noun} is" if count == 1 else f"{count:,} {noun}s are"
 
 
 def gap_notes(missing: Iterable[tuple[BoolArray, str]]) -> list[str]:
