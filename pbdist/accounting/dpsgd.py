@@ -448,6 +448,8 @@ def _lengths(examples: int, given: Mapping[str, Any], *, sized: bool = False) ->
         rate = Fraction(repr(step_of(1.0, given["sample_rate"]).rate))
     else:
         rate = Fraction(_whole("batch", batch, examples), examples)
+    if not sized and given["noise_multiplier"] is None:
+        raise InvalidInputError("noise_multiplier: expected a number above 0, got none")
     noise = None if sized else step_of(given["noise_multiplier"], 1.0).scale
     if epochs is None:
         counted = [_whole("steps", one, MAX_COMPOSITIONS) for one in _listed(steps)]

@@ -7,11 +7,9 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-import click
-
 from pbdist.cli.options import FORMAT, QUESTION, direction
 from pbdist.cli.output import FAILED, print_sheet
-from pbdist.cli.parser import Command, Option, Options, command
+from pbdist.cli.parser import NUMBER, WHOLE, Command, Option, Options, command
 from pbdist.progress import reported
 
 
@@ -34,9 +32,9 @@ Laplace, scale: 500}}', or its kind alone with its parameters beside it."""
 def _command(name: str, *options: Option, example: str, needs: Sequence[Sequence[str]] = ()) -> Command:
     return command(
         name,
-        Option("--compositions R..", "numbers of compositions", click.INT, required=True),
+        Option("--compositions R..", "numbers of compositions", WHOLE, required=True),
         *options,
-        Option("--tolerance T", "how far apart the bounds may be, upper / lower - 1 (0.001)", click.FLOAT),
+        Option("--tolerance T", "how far apart the bounds may be, upper / lower - 1 (0.001)", NUMBER),
         direction("the larger of both directions, or each", "both"),
         *FORMAT,
         Option("--strict", "exit with code 3 if bounds are wider than the tolerance", section="Output"),
@@ -112,7 +110,7 @@ def _how_to_read(found: Any, options: Options, name: str, *, lower: bool) -> Ite
 
 epsilon = _command(
     "epsilon",
-    Option("--delta D..", "delta, from 0 to below 1", click.FLOAT, required=True),
+    Option("--delta D..", "delta, from 0 to below 1", NUMBER, required=True),
     example="--family SubsampledGaussian --scale 1.1 --rate 0.01 --compositions 1000 --delta 1e-5",
 )
 delta = _command(

@@ -77,8 +77,9 @@ def printed_warnings() -> Iterator[list[str]]:
         yield printed
 
 
-#: Seconds until the first sign, and, on a terminal, between two of them.
-_FIRST, _NEXT = 2.0, 1.0
+#: Seconds until the first sign; between two of them on a terminal; and, without one, until the first sign where no step
+#: is reported.
+_FIRST, _NEXT, _SILENT = 2.0, 1.0, 10.0
 #: Clears the line of a terminal from the cursor on.
 _CLEAR = "\x1b[K"
 
@@ -106,6 +107,11 @@ class Steps:
         #: How many parts are done, and how many there are, by their names; the outermost first.
         self._parts: dict[str, tuple[int, int]] = {}
         self._step: list[str] = []
+
+    @property
+    def begun(self) -> bool:
+        """Whether a step was reported, or the time is projected."""
+        return bool(self._step or self._parts or self.projected)
 
     def part(self, what: str, done: int, of: int) -> None:
         """Note how many parts are done; those within them begin anew."""
@@ -139,9 +145,12 @@ def sign_of_life() -> Iterator[Steps]:
     def print_on() -> None:
         wait = _FIRST
         while not done.wait(wait):
-            # On a terminal, the next output begins on the same line.
-            print(steps, end=f"{_CLEAR}\r" if terminal else "\n", file=sys.stderr, flush=True)
-            wait = _NEXT if terminal else time.monotonic() - steps.began
+            seconds, wait = time.monotonic() - steps.began, _NEXT
+            # While modules are imported, the input may still be refused, which is one line.
+            if terminal or steps.begun or seconds > _SILENT:
+                # On a terminal, the next output begins on the same line.
+                print(steps, end=f"{_CLEAR}\r" if terminal else "\n", file=sys.stderr, flush=True)
+                wait = _NEXT if terminal else seconds
 
     printer = Thread(target=print_on, daemon=True)
     printer.start()

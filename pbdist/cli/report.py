@@ -3,11 +3,9 @@
 import sys
 from typing import TYPE_CHECKING
 
-import click
-
 from pbdist.cli.options import STORE, STUDY, SYSTEM, SYSTEMS, TARGET, check_output
 from pbdist.cli.output import FAILED, sign_of_life, warn
-from pbdist.cli.parser import FILE, PATH, Argument, Option, Options, command, refuse
+from pbdist.cli.parser import FILE, NUMBER, PATH, Argument, Number, Option, Options, command, refuse
 from pbdist.errors import printable
 
 if TYPE_CHECKING:
@@ -21,9 +19,9 @@ if TYPE_CHECKING:
     Option("-o --output FILE", "an .html, .md or .pdf file; it is replaced", PATH, required=True),
     Option("--study FILE", "the targets of a study file, or of a study by name", shell_complete=STUDY),
     *TARGET,
-    Option("--verify K", "recompute K points of the store in exact integers", click.IntRange(0, 10_000)),
+    Option("--verify K", "recompute K points of the store in exact integers", Number(0, 10_000, whole=True)),
     SYSTEMS,
-    Option("--tolerance T", "of --system: how much smaller the refuted noise is (0.01)", click.FLOAT),
+    Option("--tolerance T", "of --system: how much smaller the refuted noise is (0.01)", NUMBER),
     Option("--size-store STORE", "of --system: a store that answers first, and saves new bounds", FILE),
     example="report data/quickstart.zarr -o report.html",
     exclusive=[
@@ -82,7 +80,7 @@ def _of_system(options: Options) -> "Document":
 @command(
     "explore",
     STORE,
-    Option("--port P", "the port to serve at; 0: a free one", click.IntRange(0, 65535), default=0),
+    Option("--port P", "the port to serve at; 0: a free one", Number(0, 65535, whole=True), default=0),
     Option("--export FILE.html", "write one HTML file instead of serving", PATH),
     Option("--mechanism LABEL..", "with --export: only the mechanisms with these labels"),
     example="explore data/quickstart.zarr --export page.html",

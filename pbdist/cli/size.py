@@ -2,11 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from pbdist.cli.options import FORMAT, QUESTION, SYSTEM, SYSTEMS
 from pbdist.cli.output import print_json, print_sheet
-from pbdist.cli.parser import FILE, Option, Options, command, flag, refuse
+from pbdist.cli.parser import FILE, NUMBER, Option, Options, command, flag, refuse
 from pbdist.progress import reported
 
 if TYPE_CHECKING:
@@ -27,10 +25,10 @@ def _late_options(_: frozenset[str]) -> list[Option]:
     Option("--system NAME", "a system of data/systems.yaml; its own targets if none is given", shell_complete=SYSTEM),
     SYSTEMS,
     *QUESTION,
-    Option("--tolerance T", "how much smaller the refuted noise is", click.FLOAT, default=0.01),
+    Option("--tolerance T", "how much smaller the refuted noise is", NUMBER, default=0.01),
     Option("--adjacency NAME", "the neighbours, as add-or-remove, where the mechanism does not state its own"),
     Option("--store STORE", "a store that answers first, and saves new bounds: a path or s3://BUCKET/PREFIX", FILE),
-    Option("--message-bytes N", "the size of a message, to compare families in bytes", click.FLOAT),
+    Option("--message-bytes N", "the size of a message, to compare families in bytes", NUMBER),
     *FORMAT,
     Option("--strict", "exit with code 3 if the refuted noise is smaller by more than the tolerance", section="Output"),
     example="size --family Gaussian --compositions 100 --epsilon 1 --delta 1e-6",

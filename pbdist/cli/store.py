@@ -3,11 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-import click
-
 from pbdist.cli.options import STORE
 from pbdist.cli.output import FAILED, print_json
-from pbdist.cli.parser import Argument, Option, Options, command
+from pbdist.cli.parser import WHOLE, Argument, Option, Options, command
 from pbdist.errors import printable
 
 if TYPE_CHECKING:
@@ -104,7 +102,7 @@ def _first(lines: Iterable[str]) -> Iterator[str]:
 @command(
     "verify",
     STORE,
-    Option("--sample K", "points to recompute", click.INT, default=20),
+    Option("--sample K", "points to recompute", WHOLE, default=20),
     Option("--json", "print JSON, unrounded"),
     example="verify data/quickstart.zarr --sample 5",
 )

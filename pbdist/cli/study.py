@@ -5,11 +5,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from pbdist.cli.options import STUDY
 from pbdist.cli.output import MISSED, print_json, print_sheet, warn
-from pbdist.cli.parser import FILE, PATH, Argument, Option, Options, command, completed, refuse
+from pbdist.cli.parser import FILE, PATH, Argument, Number, Option, Options, command, completed, refuse
 from pbdist.errors import InvalidInputError, printable
 from pbdist.input_files import check_outside
 from pbdist.tables import Column, Sheet
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
 #: Workers take about so long to start, in seconds.
 _SERIAL_SECONDS = 3.0
-_WORKERS = click.IntRange(1, 4096)
+_WORKERS = Number(1, 4096, whole=True)
 _WHAT = "a study file, or the name of a study that comes with pbdist, such as quickstart"
 _STUDY = Argument("FILE", _WHAT, name="study", shell_complete=STUDY)
 
@@ -116,7 +114,7 @@ def _facts(plan: "Plan") -> dict[str, Any]:
     Option(
         "--patience SECONDS",
         "how long to wait for an object store that cannot be reached any more (900)",
-        click.FloatRange(1, 1_000_000),
+        Number(1, 1_000_000),
     ),
     Option("--check", "first compare every file of the store with its checksum, and not only its size"),
     Option("--log PATH", "append events, one JSON object a line", PATH),

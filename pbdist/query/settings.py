@@ -252,7 +252,7 @@ def _nearest_text(name: str, stored: Sequence[float | str], wanted: float | str 
         return f"a stored value, {_neighbours(values, float(wanted), _text)}"
     texts = sorted({_text(value, name) for value in stored})
     if len(texts) == 1:
-        return "no value" if texts[0] == "none" else texts[0]
+        return "no value, as no such setting has one" if texts[0] == "none" else texts[0]
     return f"one of {_listed(texts)}"
 
 

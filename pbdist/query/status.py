@@ -4,16 +4,16 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError, StoreDamagedError, shown
-from pbdist.mechanisms.columns import known_columns
+from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.quantities import counted
-from pbdist.query.settings import is_set, neighbours_by_label
+from pbdist.query.settings import cells_with, column_array, is_set, neighbours_by_label
 from pbdist.query.stored import Block, Parts, PointState
 from pbdist.query.study import Study
 from pbdist.results import Bracket, log_relative_width
@@ -530,6 +530,9 @@ def only_mechanism(study: Study, noise: Mapping[str, Sequence[Any]]) -> str:
         its = held.setdefault(one.label, {})
         for name, values in {"kind": (one.kind,), **one.parameters}.items():
             its[name] = (*its.get(name, ()), *values)
+    # Between texts there is no order: one that no setting has is refused, and so is a parameter that none has.
+    owned = {name for its in held.values() for name in its if not is_text(name)}
+    cells_with(partial(column_array, study.spec), {name: noise[name] for name in noise if name not in owned})
     named = [label for label, its in held.items() if noise.keys() <= its.keys()]
     stored = [label for label in named if all({*noise[name]} <= {*held[label][name]} for name in noise)]
     able = stored or named or [*held]

@@ -181,10 +181,12 @@ def _chosen(
         return
     known = sized_kinds()
     names = [one.strip() for one in families.split(",")] if isinstance(families, str) else list(families)
-    for name in [*known] if names == ["all"] else names:
+    for index, name in enumerate(names := [*known] if names == ["all"] else names):
         if name not in known:
-            expected = f"all, or some of {', '.join(known)}"
+            expected = f"all by itself, or some of {', '.join(known)}"
             raise InvalidInputError(f"family: expected {expected}, got {shown(name)}{did_you_mean(name, known)}")
+        if name in names[:index]:
+            raise InvalidInputError(f"family: expected each family once, got {name} again")
         if known[name] is not NoisyCount:
             yield name, known[name], {}
             continue

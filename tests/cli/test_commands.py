@@ -408,6 +408,22 @@ def test_without_greek_letters_their_names_are_printed(encoding: str) -> None:
     assert "delta lower" in head
 
 
+@pytest.mark.parametrize("name", ["", "plot", "delta", "size", "query", "dpsgd"])
+def test_help_without_greek_letters(name: str) -> None:
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for environment in ({"PYTHONIOENCODING": "ascii"}, plain):
+        done = subprocess.run(
+            [sys.executable, "-m", "pbdist", *filter(None, [name]), "--help"],
+            capture_output=True,
+            check=True,
+            env={**{one: value for one, value in os.environ.items() if one != "PYTHONIOENCODING"}, **environment},
+        )
+        text = done.stdout.decode("ascii")
+        assert "\\" not in text
+        if name == "plot":
+            assert "the ratio of their delta, or the noise that each needs for the same delta" in text
+
+
 def test_too_little_address_space(tmp_path: Path) -> None:
     command = f"ulimit -v 307200; exec {sys.executable} -m pbdist run {write_study(tmp_path)} --serial"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, cwd=tmp_path)

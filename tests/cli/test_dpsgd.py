@@ -127,13 +127,22 @@ def test_epsilon_over_epochs_is_drawn(capsys: pytest.CaptureFixture[str], tmp_pa
     [
         (
             "--phase epochs",
-            "Invalid value for '--phase': expected NAME=NUMBER once each, with commas, as in epochs=10,",
+            "--phase: expected NAME=NUMBER once each, with commas, as in epochs=10,",
         ),
-        ("--phase epochs=1,epochs=2", "Invalid value for '--phase': expected NAME=NUMBER once each"),
-        ("--phase epochs=x", "Invalid value for '--phase': expected NAME=NUMBER once each"),
+        ("--phase epochs=1,epochs=2", "--phase: expected NAME=NUMBER once each"),
+        ("--phase epochs=x", "--phase: expected NAME=NUMBER once each"),
         (
             "--phase epochs=1 epoch=2",
-            "phases[1]: expected the keys epochs, steps, batch, sample_rate, noise_multiplier",
+            "--phase: value 2: expected the keys epochs, steps, batch, sample-rate, noise-multiplier, got 'epoch'",
+        ),
+        (
+            "--phase epochs=1,noise-multiplier=-2",
+            "--phase: value 1: noise-multiplier: expected a number above 0, got -2",
+        ),
+        ("--phase epochs=1,noise=2", "--phase: value 1: expected the keys epochs,"),
+        (
+            "--phase epochs=1,batch=4,sample-rate=1",
+            "--phase: value 1: batch: expected exactly one of batch and sample-rate",
         ),
         ("--phase epochs=1 --epochs 2", "--phase: cannot be combined with --epochs"),
         ("--sample-rate .1", "--sample-rate: cannot be combined with --batch"),

@@ -81,26 +81,29 @@ def test_the_time_that_is_left_is_estimated(monkeypatch: pytest.MonkeyPatch) -> 
     assert str(steps) == "computing for 10 s"
 
 
-def test_without_a_terminal_lines_come_early_and_then_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
-    waits: list[float] = []
-    now = [0.0]
+@pytest.mark.parametrize(("begun", "expected"), [(True, "2 4 8 16 32 64"), (False, "11 22 44 88")])
+def test_without_a_terminal_lines_come_early_and_then_seldom(
+    monkeypatch: pytest.MonkeyPatch, expected: str, *, begun: bool
+) -> None:
+    """Early where a step was reported: before that, modules are imported, and the input may be refused in one line."""
+    now, stderr = [0.0], io.StringIO()
 
     class Clock:
         def wait(self, seconds: float) -> bool:
-            waits.append(seconds)
             now[0] += seconds
-            return len(waits) > 4
+            return now[0] > 100.0
 
         def set(self) -> None:
             pass
 
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    monkeypatch.setattr(sys, "stderr", stderr)
     monkeypatch.setattr(module, "_FIRST", 2.0)
+    monkeypatch.setattr(module.Steps, "begun", begun)
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(module, "Event", Clock)
     with sign_of_life():
         pass
-    assert waits == [2.0, 2.0, 4.0, 8.0, 16.0]
+    assert stderr.getvalue() == "".join(f"computing for {seconds} s\n" for seconds in expected.split())
 
 
 def test_a_search_counts_its_bounds() -> None:

@@ -75,7 +75,9 @@ def test_families_of_ones_own() -> None:
 @pytest.mark.parametrize(
     ("families", "changes", "problem"),
     [
-        ("Gausian", {}, "family: expected all, or some of .*did you mean Gaussian"),
+        ("Gausian", {}, "family: expected all by itself, or some of .*did you mean Gaussian"),
+        ("Laplace, Gaussian, Laplace", {}, "family: expected each family once, got Laplace again"),
+        ("all, Gaussian", {}, "family: expected all by itself, or some of .*, got 'all'"),
         ("Gaussian, Laplace", {"rate": 0.1}, "rate: is no parameter of any of the families"),
         ("all", {"message_bytes": -1}, "message_bytes: expected a finite number above 0, got -1"),
         ("all", {"delta": 2.0}, "delta: expected"),

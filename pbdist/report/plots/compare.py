@@ -65,7 +65,7 @@ def compare(
         raise InvalidInputError(f"over: expected 'epsilon' or 'noise', got {shown(over)}")
     name, value, other = ("epsilon", epsilon, "noise") if over == "epsilon" else ("reference", reference, "epsilon")
     if value is not None:
-        raise InvalidInputError(f"{name}: belongs to over={other!r}; do not pass it with over={over!r}")
+        raise InvalidInputError(f"{name}: belongs to over {other}, and not to over {over}: leave it out")
     end = math.log(lowest) if lowest else -np.inf
     if over == "noise":
         point = {"compositions": compositions, "epsilon": epsilon, "mechanism": mechanism}
@@ -137,7 +137,7 @@ def _noise_needed(
         # Its δ decides nothing here: all bounds are drawn.
         found = noise_choices(study, compositions=r, epsilon=epsilon, delta=0.5, mechanism=point["mechanism"])
         groups += [(name, choice) for choice in picked(found, noise, MAX_CURVES)]
-    frame.one_amount([choice.what for _, choice in groups])
+    frame.one_amount([choice for _, choice in groups])
     if len(groups) > MAX_CURVES:
         raise InvalidInputError(f"mechanism: expected at most {MAX_CURVES} curves in one plot, got {len(groups)}")
     curves = [over_amounts(choice, **({"study": name} if name else {})) for name, choice in groups]

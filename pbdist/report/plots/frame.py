@@ -19,6 +19,8 @@ from pbdist.types import COMPOSITIONS, DIRECTION, BoolArray, FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from pbdist.query.noise_choice import NoiseChoice
+
 #: A δ below which nothing is drawn, unless `lowest` says so.
 LOWEST = 1e-40
 GUIDE = "lines between points guide the eye and are no bounds"
@@ -283,12 +285,11 @@ def setting_notes(labels: Sequence[str], curves: Sequence[Curve]) -> list[str]:
     return [*notes, neighbours_words(relations)] if any(one.adjacency.definite for one in curves) else notes
 
 
-def one_amount(amounts: Sequence[str]) -> None:
+def one_amount(choices: "Sequence[NoiseChoice]") -> None:
     """Refuse settings whose amounts of noise are not of one kind."""
-    kinds = list(dict.fromkeys(amounts))
-    if len(kinds) != 1:
-        found = "; ".join(kinds) or "none"
-        raise InvalidInputError(f"mechanism: expected settings with one kind of amount, got {found}: choose one")
+    if len({one.what for one in choices}) != 1:
+        found = "; ".join(dict.fromkeys(f"{one.label} ({one.what})" for one in choices)) or "none"
+        raise InvalidInputError(f"mechanism: expected settings with one kind of amount, got {found}: choose one label")
 
 
 def width_note(log_lower: Sequence[FloatArray], log_upper: Sequence[FloatArray], lowest: float = -np.inf) -> list[str]:
