@@ -13,6 +13,7 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import Pair, Product, adjacency_together, checked_adjacency, stated
+from pbdist.rounding import brief
 from pbdist.types import Adjacency, Direction, FloatArray, IntArray
 
 #: Defaults of `buckets` and `tolerance`.
@@ -94,7 +95,7 @@ def checked_tolerance(tolerance: Any) -> float:
     """Return the tolerance of the tight method, `DEFAULT_TOLERANCE` for None."""
     if tolerance is None:
         return DEFAULT_TOLERANCE
-    expected = f"a number from {SMALLEST_TOLERANCE:g} to 1"
+    expected = f"a number from {brief(SMALLEST_TOLERANCE)} to 1"
     return checked_number("tolerance", tolerance, expected, lambda value: SMALLEST_TOLERANCE <= value <= 1.0)
 
 

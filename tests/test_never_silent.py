@@ -226,7 +226,7 @@ def test_epsilon_is_as_good_as_its_trials(pair: Pair, compositions: int, delta: 
 
 def test_a_wide_epsilon_is_told() -> None:
     # δ is met exactly at ε = 1, where all that is left is the mass that reveals the input: no bound proves that.
-    with pytest.warns(PrecisionWarning, match=r"tolerance: expected .* <= 0\.001, got inf at r = 1, δ = 1e-06") as told:
+    with pytest.warns(PrecisionWarning, match=r"tolerance: expected .* <= 0\.001, got inf at r = 1, δ = 1e-6") as told:
         found = epsilon_bounds(ApproximateDP(1.0, 1e-6), compositions=1, delta=1e-6)
     assert 0.99 <= found.epsilon_lower.item() <= 1.0
     assert found.epsilon_upper.item() == math.inf

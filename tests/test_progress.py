@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pbdist.mechanisms import Laplace, SubsampledGaussian
-from pbdist.progress import heard_by, report
+from pbdist.progress import heard_by, report, reported
 from pbdist.table import bounds_table
 
 Steps = list[tuple[str, int, int]]
@@ -38,6 +38,14 @@ def test_only_the_innermost_listener_of_this_thread_hears() -> None:
     report("r =", 6, 8)
     assert outer == [("r =", 2, 8), ("r =", 5, 8)]
     assert inner == [("r =", 3, 8)]
+
+
+def test_parts_are_reported_before_each_and_at_the_end() -> None:
+    found: Steps = []
+    with heard_by(lambda *_: None, lambda *part: found.append(part)):
+        assert [*reported("target", "ab")] == ["a", "b"]
+    assert [*reported("target", "ab")] == ["a", "b"]
+    assert found == [("target", 0, 2), ("target", 1, 2), ("target", 2, 2)]
 
 
 def test_it_ends_with_the_block_however_that_ends() -> None:

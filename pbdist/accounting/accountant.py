@@ -30,6 +30,7 @@ from pbdist.mechanisms import (
     pair_from_canonical,
 )
 from pbdist.mechanisms.declaration import checked_integer
+from pbdist.quantities import counted
 from pbdist.results import DeltaBounds, EpsilonBounds, frozen, warn_or_raise
 from pbdist.suggestions import did_you_mean
 from pbdist.table import bounds_table, epsilon_table_of
@@ -465,6 +466,4 @@ class Accountant:
         number = len(self.phases)
         if not number:
             return "no steps"
-        phases = "1 phase" if number == 1 else f"{number} phases"
-        steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
-        return f"{steps} in {phases}, neighbours: {self.adjacency}"
+        return f"{counted(self.steps, 'step')} in {counted(number, 'phase')}, neighbours: {self.adjacency}"

@@ -7,6 +7,7 @@ from typing import Any
 from pbdist.accounting.dpsgd import Answered, Training, checked_training
 from pbdist.arguments import checked_epsilon
 from pbdist.mechanisms import SubsampledGaussian
+from pbdist.progress import reported
 from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.sizing.api import size
 from pbdist.sizing.sized import SizedNoise
@@ -145,6 +146,6 @@ def dpsgd_noise(
             tolerance=tolerance,
             strict=strict,
         )
-        for number, one, wanted in product(training.steps, promised, training.delta)
+        for number, one, wanted in reported("target", [*product(training.steps, promised, training.delta)])
     )
     return DpsgdNoise(training, promised, sized)

@@ -18,6 +18,8 @@ from pbdist.arguments import MAX_COMPOSITIONS, check_either, checked_delta, chec
 from pbdist.errors import InvalidInputError, PrecisionWarning, shown
 from pbdist.mechanisms import Adjacency
 from pbdist.mechanisms.declaration import checked_integer
+from pbdist.progress import reported
+from pbdist.quantities import counted
 from pbdist.results import EpsilonBounds
 from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.tables import Printed, Sheet
@@ -196,16 +198,16 @@ class Training:
         """
         parts = []
         for phase in self.phases:
-            steps, batch = f"{phase.steps:,} steps", exact(float(phase.sample_rate * self.examples))
+            steps, batch = counted(phase.steps, "step"), exact(float(phase.sample_rate * self.examples))
             epochs = "" if phase.epochs is None else f"{exact(phase.epochs)} epoch{'s' * (phase.epochs != 1)}"
             length = f"{epochs} ({steps})" if epochs else steps
             multiplier = noise if phase.noise_multiplier is None else exact(phase.noise_multiplier)
             parts.append(f"{length} with expected batch {batch} and noise multiplier {multiplier}")
         private = "- and ".join(f"({epsilon}, {_short(delta)})" for epsilon, delta in promises)
         return (
-            f"We trained with DP-SGD on {self.examples:,} records: {', then '.join(parts)}. With Poisson sampling, and"
-            f" for neighbouring data sets that differ in one record added or removed, the training is {private}"
-            f"-differentially private by the certified accountant of pbdist {version('pbdist')}{more}."
+            f"We trained with DP-SGD on {counted(self.examples, 'record')}: {', then '.join(parts)}. With Poisson"
+            f" sampling, and for neighbouring data sets that differ in one record added or removed, the training is"
+            f" {private}-differentially private by the certified accountant of pbdist {version('pbdist')}{more}."
         )
 
 
@@ -368,14 +370,16 @@ def dpsgd(
 
 def _bounded(training: Training, **settings: Any) -> DpsgdEpsilon:
     """Return the bounds on ε at each moment of a run."""
-    found = [_pairs_of(run).epsilon(list(training.delta), **settings) for run in training.runs]
+    delta = list(training.delta)
+    found = [_pairs_of(run).epsilon(delta, **settings) for run in reported("length", training.runs)]
     names = [name for name, value in vars(found[0]).items() if isinstance(value, np.ndarray)]
     arrays: Any = {name: np.stack([getattr(one, name) for one in found], axis=-2) for name in names}
     for array in arrays.values():
         array.setflags(write=False)
     # Of the shape of the answers, so that no moment is taken for a direction.
-    steps, delta = np.meshgrid(np.array(training.steps, dtype=object), training.delta, indexing="ij")
-    return DpsgdEpsilon(training, replace(found[0], **arrays, question={"steps": steps, "delta": delta}))
+    points = np.meshgrid(np.array(training.steps, dtype=object), training.delta, indexing="ij")
+    question = dict(zip(("steps", "delta"), points, strict=True))
+    return DpsgdEpsilon(training, replace(found[0], **arrays, question=question))
 
 
 def _pairs_of(run: Sequence[TrainingPhase]) -> EventPairs:
@@ -443,6 +447,8 @@ def _lengths(examples: int, given: Mapping[str, Any], *, sized: bool = False) ->
         rate = Fraction(repr(step_of(1.0, given["sample_rate"]).rate))
     else:
         rate = Fraction(_whole("batch", batch, examples), examples)
+    if not sized and given["noise_multiplier"] is None:
+        raise InvalidInputError("noise_multiplier: expected a number above 0, got none")
     noise = None if sized else step_of(given["noise_multiplier"], 1.0).scale
     if epochs is None:
         counted = [_whole("steps", one, MAX_COMPOSITIONS) for one in _listed(steps)]

@@ -19,7 +19,7 @@ from pbdist.arguments import (
 from pbdist.mechanisms import Alternatives, Pair
 from pbdist.pld import EpsilonTable
 from pbdist.results import ENCLOSED, LARGEST_EPSILON, NO_LOWER, relative_width, warn_or_raise
-from pbdist.rounding import rounded_down, rounded_up
+from pbdist.rounding import brief, rounded_down, rounded_up
 from pbdist.table import METHODS, bounds_table, epsilon_table_of
 from pbdist.types import COMPOSITIONS, DELTA, DIRECTION, EPSILON, BoolArray, Direction, FloatArray, IntArray, TextArray
 
@@ -373,9 +373,9 @@ def delta_missed(
         gap = np.where(within, -1.0, np.where(log_lower > -np.inf, log_upper - log_lower, np.inf))
     worst = np.unravel_index(int(np.argmax(gap)), gap.shape)
     return (
-        f"tolerance: expected delta_upper / delta_lower - 1 <= {tolerance:g}, missed at"
+        f"tolerance: expected delta_upper / delta_lower - 1 <= {brief(tolerance)}, missed at"
         f" {int(np.count_nonzero(~within))} of {within.size} points, most at r = {int(points[0][worst[-2]])},"
-        f" ε = {float(points[1][worst[-1]]):g}: δ is between"
+        f" ε = {brief(points[1][worst[-1]])}: δ is between"
         f" {rounded_down(lower[worst])} and {rounded_up(upper[worst])}"
         f"{_reason(str(why[worst]))}"
     )
@@ -406,8 +406,8 @@ def epsilon_within(
         within,
         why,
         (
-            f"tolerance: expected epsilon_upper / epsilon_lower - 1 <= {tolerance:g}, got {ratio[worst]:.3g} at"
-            f" r = {int(found.compositions[worst[1]])}, δ = {float(found.delta[worst[2]]):g}:"
+            f"tolerance: expected epsilon_upper / epsilon_lower - 1 <= {brief(tolerance)}, got {ratio[worst]:.3g} at"
+            f" r = {int(found.compositions[worst[1]])}, δ = {brief(found.delta[worst[2]])}:"
             f" ε is between {rounded_down(lower[worst])} and {rounded_up(upper[worst])}"
             f"{_reason(str(why[worst]))}"
         ),

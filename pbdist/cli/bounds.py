@@ -5,16 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any
-
-import click
+from typing import Any
 
 from pbdist.cli.options import FORMAT, QUESTION, direction
 from pbdist.cli.output import FAILED, print_sheet
-from pbdist.cli.parser import Command, Option, Options, command
-
-if TYPE_CHECKING:
-    from pbdist.study import Cell
+from pbdist.cli.parser import NUMBER, WHOLE, Command, Option, Options, command
+from pbdist.progress import reported
 
 
 def _late_options(_: frozenset[str]) -> list[Option]:
@@ -36,9 +32,9 @@ Laplace, scale: 500}}', or its kind alone with its parameters beside it."""
 def _command(name: str, *options: Option, example: str, needs: Sequence[Sequence[str]] = ()) -> Command:
     return command(
         name,
-        Option("--compositions R..", "numbers of compositions", click.INT, required=True),
+        Option("--compositions R..", "numbers of compositions", WHOLE, required=True),
         *options,
-        Option("--tolerance T", "how far apart the bounds may be, upper / lower - 1 (0.001)", click.FLOAT),
+        Option("--tolerance T", "how far apart the bounds may be, upper / lower - 1 (0.001)", NUMBER),
         direction("the larger of both directions, or each", "both"),
         *FORMAT,
         Option("--strict", "exit with code 3 if bounds are wider than the tolerance", section="Output"),
@@ -51,10 +47,11 @@ def _command(name: str, *options: Option, example: str, needs: Sequence[Sequence
 
 def _bounds(options: Options, quantity: str) -> int:
     from pbdist import Accountant
-    from pbdist.arguments import checked_compositions, checked_delta, checked_epsilon
+    from pbdist.arguments import DEFAULT_TOLERANCE, checked_compositions, checked_delta, checked_epsilon
     from pbdist.cli.families import given_values, pairs_of_family
     from pbdist.mechanisms.columns import row_of
     from pbdist.study import Cell
+    from pbdist.study.plan import projected_seconds
 
     asked = ("delta",) if quantity == "epsilon" else ("epsilon", "exp_epsilon")
     ((field, values),) = options.given(*asked).items()
@@ -75,36 +72,23 @@ def _bounds(options: Options, quantity: str) -> int:
     question |= dict(zip(("compositions", field), zip(*(points * len(pairs)), strict=True), strict=True))
     rounds, given = map(list, zip(*points, strict=True))
     given = [math.log(one) for one in given] if field == "exp_epsilon" else given
-    options.progress.projected = partial(_projected, options, cells, given if quantity == "delta" else [1.0])
-    parts = []
-    for index, one in enumerate(pairs):
-        options.progress.count("mechanism", index, len(pairs))
-        bound = getattr(Accountant().add(one), quantity)
-        parts.append(bound(given, repeats=rounds, tolerance=options.tolerance, direction=options.direction))
-    found = replace(_joined(parts), question=question)
+    # Those of bounds on δ; for bounds on ε, δ at one ε stands.
+    losses, tolerance = given if quantity == "delta" else [1.0], options.tolerance or DEFAULT_TOLERANCE
+    options.progress.projected = lambda: projected_seconds(pairs, rounds, losses, tolerance, options.direction)
+    settings = {"repeats": rounds, "tolerance": options.tolerance, "direction": options.direction}
+    answers = [getattr(Accountant().add(one), quantity)(given, **settings) for one in reported("mechanism", pairs)]
+    found = replace(_joined(answers), question=question)
     sheet = found.sheet
     notes = *sheet.notes, *_how_to_read(found, options, quantity, lower=pairs[0].attained_by_some)
     print_sheet(replace(sheet, notes=notes), options.form)
     return FAILED if found.unknown.any() else 0
 
 
-def _projected(options: Options, cells: "list[Cell]", epsilon: list[float]) -> float:
-    """Return how many seconds a study of the same bounds would take; for bounds on ε, δ at one ε stands."""
-    from pbdist.arguments import DEFAULT_TOLERANCE
-    from pbdist.study import StudySpec
-    from pbdist.study.plan import cell_cost
-
-    rounds, losses = (tuple(sorted(set(values))) for values in (options.compositions, epsilon))
-    tolerance = options.tolerance or DEFAULT_TOLERANCE
-    study = StudySpec("", cells, "tight", tolerance, None, rounds, losses, direction=options.direction)
-    return sum(cell_cost(study, cell).seconds for cell in cells)
-
-
-def _joined(parts: list[Any]) -> Any:
+def _joined(answers: list[Any]) -> Any:
     """Return answers for several mechanisms, about the same neighbours, as one."""
     import numpy as np
 
-    first, *others = parts
+    first, *others = answers
     arrays = {name: one for name, one in vars(first).items() if isinstance(one, np.ndarray)}
     joined = {
         name: np.concatenate([one, *(getattr(each, name) for each in others)], axis=-1) for name, one in arrays.items()
@@ -126,7 +110,7 @@ def _how_to_read(found: Any, options: Options, name: str, *, lower: bool) -> Ite
 
 epsilon = _command(
     "epsilon",
-    Option("--delta D..", "delta, from 0 to below 1", click.FLOAT, required=True),
+    Option("--delta D..", "delta, from 0 to below 1", NUMBER, required=True),
     example="--family SubsampledGaussian --scale 1.1 --rate 0.01 --compositions 1000 --delta 1e-5",
 )
 delta = _command(

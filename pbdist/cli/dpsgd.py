@@ -6,7 +6,7 @@ import click
 
 from pbdist.cli.options import FORMAT, direction
 from pbdist.cli.output import FAILED, print_sheet
-from pbdist.cli.parser import PATH, Option, Options, command
+from pbdist.cli.parser import NUMBER, PATH, WHOLE, Option, Options, command
 from pbdist.cli.plot import check_drawing, write_drawing
 
 _EXAMPLE = "epochs=10,noise-multiplier=1.2,batch=256"
@@ -26,16 +26,16 @@ def _phase(text: str) -> dict[str, Any]:
 
 @command(
     "dpsgd",
-    Option("--examples N", "records of the data set", click.INT, required=True),
-    Option("--batch B", "records of a batch, on average", click.INT),
-    Option("--sample-rate Q", "in place of --batch: probability of a record to be in a batch", click.FLOAT),
-    Option("--noise-multiplier X", "deviation of the noise / norm to which gradients are clipped", click.FLOAT),
-    Option("--epsilon E..", "the promised epsilon, in nats", click.FLOAT),
-    Option("--epochs T..", "numbers of epochs: each is N / B steps, rounded up", click.FLOAT),
-    Option("--steps R..", "numbers of steps, in place of epochs", click.INT),
+    Option("--examples N", "records of the data set", WHOLE, required=True),
+    Option("--batch B", "records of a batch, on average", WHOLE),
+    Option("--sample-rate Q", "in place of --batch: probability of a record to be in a batch", NUMBER),
+    Option("--noise-multiplier X", "deviation of the noise / norm to which gradients are clipped", NUMBER),
+    Option("--epsilon E..", "the promised epsilon, in nats", NUMBER),
+    Option("--epochs T..", "numbers of epochs: each is N / B steps, rounded up", NUMBER),
+    Option("--steps R..", "numbers of steps, in place of epochs", WHOLE),
     Option("--phase PHASE..", f"in place of epochs, where noise or batch changes: {_EXAMPLE}", _phase, name="phases"),
-    Option("--delta D..", "delta (1 / N)", click.FLOAT),
-    Option("--tolerance T", "upper / lower - 1 of epsilon or of the noise multiplier (0.001)", click.FLOAT),
+    Option("--delta D..", "delta (1 / N)", NUMBER),
+    Option("--tolerance T", "upper / lower - 1 of epsilon or of the noise multiplier (0.001)", NUMBER),
     direction("epsilon for removal and addition together, or each: A||B is the removal"),
     Option("--plot FILE", "draw epsilon over epochs: an .svg, .png or .pdf file", PATH),
     *FORMAT,

@@ -9,7 +9,7 @@ import click
 
 from pbdist.cli import bounds, dpsgd, plot, query, report, size, store, study
 from pbdist.cli.output import EXIT_CODES, FAILED, SPELLING, WRONG
-from pbdist.cli.parser import SETTINGS
+from pbdist.cli.parser import SETTINGS, field_of
 from pbdist.errors import BatchError, PbdistError, StoreDamagedError, StoreIncompleteError
 
 #: Errors that are no wrong input.
@@ -40,6 +40,8 @@ def run_command(arguments: Sequence[str] | None) -> int:
     except click.UsageError as error:
         path = "pbdist" if error.ctx is None else error.ctx.command_path
         text = " ".join(error.format_message().split())
+        if isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter) and error.param:
+            text = f"{field_of(error.param)}: {error.message}"
         problems, code = [f"pbdist: error: {PbdistError(text)} (see {path} --help)"], WRONG
     except PbdistError as error:
         # The notes are the other errors of the same file.

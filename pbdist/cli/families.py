@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from pbdist.cli.parser import FILE, PREFIX, Choice, Option, Options, flag, refuse
+from pbdist.cli.parser import FILE, PREFIX, Choice, Option, Options, flag, refuse, separated
 from pbdist.errors import StudyFileError
 from pbdist.mechanisms import MECHANISMS, Form, Histogram, HistogramFiles, Pair, Parameter, described, parameters_of
 from pbdist.study.document import Document, read_text
@@ -54,6 +54,9 @@ def value_of(name: str, texts: Sequence[str]) -> JsonValue:
     """Return the value of a parameter, or a list of values."""
     if name in parameters_of(HistogramFiles):
         return list(texts)
+    for text in texts:
+        if remedy := separated(text):
+            _refuse(name, f"expected a number, got {text!r}{remedy}")
     try:
         values = [read_text(text, lambda document: document.data, _SOURCE, name) for text in texts]
     except StudyFileError as error:

@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-import click
-
 from pbdist.cli.output import FORMATS
-from pbdist.cli.parser import FILE, Argument, Choice, Option, completed, refuse
+from pbdist.cli.parser import FILE, NUMBER, WHOLE, Argument, Choice, Number, Option, completed, refuse
 from pbdist.input_files import check_outside
 
 #: Complete the names of the systems and of the studies that come with pbdist.
@@ -15,10 +13,10 @@ STORE = Argument("STORE", "a store: a path or s3://BUCKET/PREFIX")
 
 def _target(many: str) -> tuple[Option, ...]:
     return (
-        Option(f"--compositions R{many}", "number of compositions", click.INT),
-        Option(f"--epsilon E{many}", "epsilon, in nats", click.FLOAT),
-        Option(f"--exp-epsilon Y{many}", "e to the power of epsilon", click.FloatRange(1)),
-        Option(f"--delta D{many}", "delta", click.FLOAT),
+        Option(f"--compositions R{many}", "number of compositions", WHOLE),
+        Option(f"--epsilon E{many}", "epsilon, in nats", NUMBER),
+        Option(f"--exp-epsilon Y{many}", "e to the power of epsilon", Number(1)),
+        Option(f"--delta D{many}", "delta", NUMBER),
     )
 
 

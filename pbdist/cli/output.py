@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from threading import Event, Thread
 from typing import Any
 
@@ -76,8 +77,9 @@ def printed_warnings() -> Iterator[list[str]]:
         yield printed
 
 
-#: Seconds until the first sign, and between two of them; without a terminal the second one is the first sign.
-_FIRST, _NEXT, _WITHOUT_TERMINAL = 2.0, 1.0, 10.0
+#: Seconds until the first sign; between two of them on a terminal; and, without one, until the first sign where no step
+#: is reported.
+_FIRST, _NEXT, _SILENT = 2.0, 1.0, 10.0
 #: Clears the line of a terminal from the cursor on.
 _CLEAR = "\x1b[K"
 
@@ -93,7 +95,7 @@ def warn(text: str) -> None:
 
 
 class Steps:
-    """How far a computation is: parts that the command counts, and steps that are reported within the present part.
+    """How far a computation is: parts that take about the same time, one within another, and the last step of a part.
 
     The time that is left is estimated from the parts that are done, or else from the projected time of all.
     """
@@ -102,26 +104,34 @@ class Steps:
         self.began = time.monotonic()
         #: Returns how many seconds all of it will take, where that is known before any step is done.
         self.projected: Callable[[], float] | None = None
-        self._part = self._step = ""
-        self._left: float | None = None
+        #: How many parts are done, and how many there are, by their names; the outermost first.
+        self._parts: dict[str, tuple[int, int]] = {}
+        self._step: list[str] = []
 
-    def count(self, what: str, reached: int, of: int) -> None:
-        """Note how many parts are done, where there are several."""
-        if of > 1:
-            self._part, self._step = f": {what} {reached + 1} of {of}", ""
-            self._left = (time.monotonic() - self.began) / reached * (of - reached) if reached else None
+    @property
+    def begun(self) -> bool:
+        """Whether a step was reported, or the time is projected."""
+        return bool(self._step or self._parts or self.projected)
+
+    def part(self, what: str, done: int, of: int) -> None:
+        """Note how many parts are done; those within them begin anew."""
+        outer = {name: self._parts[name] for name in takewhile(lambda name: name != what, self._parts)}
+        self._parts, self._step = {**outer, what: (done, of)} if done < of else outer, []
 
     def hear(self, what: str, reached: int, of: int) -> None:
         """Note a step that the computation reports."""
-        self._step = f": {what} {reached} of {of}"
+        self._step = [f"{what} {reached} of {of}"]
 
     def __str__(self) -> str:
         """Return one line."""
-        seconds, left = time.monotonic() - self.began, self._left
-        if left is None and self.projected is not None:
-            left = self.projected() - seconds
-        about = f", about {max(left, 1.0):.0f} s left" if left is not None and left > 0.0 else ""
-        return f"computing for {seconds:.0f} s{self._part}{self._step}{about}"
+        seconds, parts, share = time.monotonic() - self.began, self._parts, 0.0
+        for done, of in reversed(parts.values()):
+            share = (done + share) / of
+        whole = self.projected() if self.projected else 0.0
+        whole = seconds / share if share and whole < seconds else whole
+        about = f", about {max(whole - seconds, 1.0):.0f} s left" if whole > seconds else ""
+        counts = [f"{what} {done + 1} of {of}" for what, (done, of) in parts.items() if of > 1]
+        return ": ".join([f"computing for {seconds:.0f} s", *counts, *self._step]) + about
 
 
 @contextmanager
@@ -133,16 +143,19 @@ def sign_of_life() -> Iterator[Steps]:
     steps, done, terminal = Steps(), Event(), sys.stderr.isatty()
 
     def print_on() -> None:
-        wait = _FIRST if terminal else _WITHOUT_TERMINAL
+        wait = _FIRST
         while not done.wait(wait):
-            # On a terminal, the next output begins on the same line.
-            print(steps, end=f"{_CLEAR}\r" if terminal else "\n", file=sys.stderr, flush=True)
-            wait = _NEXT if terminal else time.monotonic() - steps.began
+            seconds, wait = time.monotonic() - steps.began, _NEXT
+            # While modules are imported, the input may still be refused, which is one line.
+            if terminal or steps.begun or seconds > _SILENT:
+                # On a terminal, the next output begins on the same line.
+                print(steps, end=f"{_CLEAR}\r" if terminal else "\n", file=sys.stderr, flush=True)
+                wait = _NEXT if terminal else seconds
 
     printer = Thread(target=print_on, daemon=True)
     printer.start()
     try:
-        with heard_by(steps.hear):
+        with heard_by(steps.hear, steps.part):
             yield steps
     finally:
         done.set()

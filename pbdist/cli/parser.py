@@ -1,8 +1,9 @@
 """Commands and options of click, with several values after an option, a help in sections, and errors of one line."""
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from itertools import product, takewhile
 from pathlib import Path
@@ -14,8 +15,8 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from pbdist.cli import GOES_ON
-from pbdist.cli.output import EXIT_CODES, MISSED, printed_warnings, sign_of_life
-from pbdist.errors import InvalidInputError, OffGridError, PbdistError
+from pbdist.cli.output import EXIT_CODES, MISSED, printed_warnings, sign_of_life, spelt
+from pbdist.errors import InvalidInputError, OffGridError, PbdistError, shown
 from pbdist.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "sh
 PREFIX = "parameter_"
 #: Options that exclude each other in every command.
 _EXCLUSIVE = (("epsilon", "exp_epsilon"), ("format", "json"))
-_FIELD = re.compile(r"(?:[A-Z]\w+\.)?(?P<name>[a-z]\w*): ")
+#: The parameter that an error names, as in ``scale``, ``Laplace.scale`` or ``phases[0].batch``, and what is wrong.
+_FIELD = re.compile(r"(?:[A-Z]\w+\.)?(?P<name>[a-z]\w*)(?:\[(?P<index>\d+)\])?(?:\.(?P<inner>\w+))?: (?P<problem>.*)")
 #: An option, and not the value of one, such as a negative number.
 _OPTION = re.compile(r"--?(?!inf|nan)[A-Za-z]")
 
@@ -86,11 +88,42 @@ class Options(SimpleNamespace):
 
 
 class Choice(click.Choice[str]):
-    """One of some names; of a wrong one the error says which is likely meant."""
+    """One of some names; of a wrong one the error says which is likely meant, or else which there are."""
 
-    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:  # noqa: ARG002
         """Return the error."""
-        return super().get_invalid_choice_message(value, ctx).rstrip(".") + did_you_mean(value, self.choices)
+        near = did_you_mean(value, self.choices)
+        known = "a known name" if near else f"one of {', '.join(self.choices)}"
+        return f"expected {known}, got {shown(value)}{near}"
+
+
+class Number(click.ParamType):  # type: ignore[type-arg]
+    """A number from `least` to `most`, or a whole one; NaN is none."""
+
+    name = "number"
+
+    def __init__(self, least: float = -math.inf, most: float = math.inf, *, whole: bool = False) -> None:
+        self._least, self._most, self._whole = least, most, whole
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number that a text stands for."""
+        with suppress(ValueError):
+            number: float = int(value) if self._whole else float(value)
+            if self._least <= number <= self._most:
+                return number
+        ends = {"from": self._least, "to": self._most}
+        known = "".join(f" {word} {end}" for word, end in ends.items() if math.isfinite(end))
+        what = "a whole number" if self._whole else "a number"
+        self.fail(f"expected {what}{known}, got {shown(value)}{separated(value)}", param, ctx)
+
+
+NUMBER, WHOLE = Number(), Number(whole=True)
+
+
+def separated(text: object) -> str:
+    """Return the end of an error where values were joined by commas: how to separate them."""
+    joined = isinstance(text, str) and re.fullmatch(r"[-+.\deE]+(,[-+.\deE]+)+", text)
+    return f": separate values by spaces, as in {text.replace(',', ' ')}" if joined else ""  # type: ignore[attr-defined]
 
 
 def completed(names: str) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
@@ -191,7 +224,9 @@ class Command(click.Command):
     def _spread(self, ctx: click.Context, words: Sequence[str]) -> list[str]:
         """Repeat an option before each of its values, as click expects it; one without a value is refused."""
         options = {name: one for one in self.get_params(ctx) if isinstance(one, click.Option) for name in one.opts}
+        needed = sum(isinstance(one, click.Argument) for one in self.get_params(ctx))
         found: list[str] = []
+        places: list[str] = []
         rest, seen = list(words), set[str]()
         while rest:
             word = rest.pop(0)
@@ -199,13 +234,17 @@ class Command(click.Command):
             option = options.get(name)
             if option is None or option.is_flag:
                 found.append(word)
+                places += [] if word.startswith("-") else [word]
                 continue
             if name in seen and not option.multiple:
-                refuse(name, "expected it once, got it again")
+                refuse(name, "expected it once, got it again: choose one value")
             seen.add(name)
             values = [] if equals else list(takewhile(lambda one: not _OPTION.match(one), rest))
             if not values and not equals:
                 refuse(name, "expected a value, got none")
+            if not option.multiple and len(values) > 1 and len(places) >= needed:
+                known = f"choose {' or '.join(values)} ({option.help})"
+                refuse(name, f"expected one value, got {len(values)}: {known}")
             if option.multiple and values:
                 found += [each for one in values for each in (name, one)]
                 del rest[: len(values)]
@@ -235,7 +274,16 @@ class Command(click.Command):
         found = _FIELD.match(str(error))
         if found is None or found["name"] not in fields or type(error) not in (InvalidInputError, OffGridError):
             return error
-        return type(error)(f"{fields[found['name']]}: {str(error)[found.end() :]}")
+        number = None if found["index"] is None else f"value {int(found['index']) + 1}"
+        text = ": ".join(filter(None, (number, found["inner"], found["problem"])))
+        # Names of parameters, as users type them.
+        for name in fields:
+            text = re.sub(rf"\b{name}\b", name.replace("_", "-"), text) if "_" in name else text
+        return type(error)(f"{fields[found['name']]}: {text}")
+
+    def get_help(self, ctx: click.Context) -> str:
+        """Return the help in the letters that there are."""
+        return spelt(super().get_help(ctx))
 
     def sections(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
         """Return the usage of each parameter and its description, under their headings."""

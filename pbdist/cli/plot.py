@@ -6,10 +6,8 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-import click
-
 from pbdist.cli.options import QUESTION, TARGET, check_output, direction
-from pbdist.cli.parser import PATH, Argument, Choice, Option, Options, command, flag, refuse
+from pbdist.cli.parser import NUMBER, PATH, Argument, Choice, Option, Options, command, flag, refuse
 from pbdist.cli.query import given_noise, noise_options
 from pbdist.errors import printable
 
@@ -38,12 +36,12 @@ kind that needs a number takes one of the store if none is given, and names it i
     Argument("KIND", "what to draw", Choice(KINDS), name="plot"),
     Argument("STORE..", "stores: paths or s3://BUCKET/PREFIX", name="stores"),
     Option("-o --output FILE", "an .svg, .png or .pdf file; it is replaced", PATH, required=True),
-    Option("--mechanism LABEL", "the label of the mechanism in the study (all)"),
+    Option("--mechanism LABEL", "the label of the one mechanism that is drawn (all)"),
     QUESTION[0],
     *TARGET[1:],
     Option("--over", "the axis of compare: ratios of δ over epsilon, or noise needed", Choice(["epsilon", "noise"])),
     Option("--reference LABEL", "the setting that compare divides by (the first one)"),
-    Option("--lowest D", "where the axis ends; 0: at the smallest δ (1e-40)", click.FLOAT),
+    Option("--lowest D", "where the axis ends; 0: at the smallest δ (1e-40)", NUMBER),
     direction("both directions together, or each (both)"),
     help=_ABOUT,
     example="plot epsilon-delta data/quickstart.zarr --mechanism Laplace --compositions 512 -o plot.svg",

@@ -3,11 +3,9 @@
 from itertools import product
 from typing import Any
 
-import click
-
 from pbdist.cli.options import FORMAT, QUESTION, STORE, direction
 from pbdist.cli.output import print_json, print_sheet
-from pbdist.cli.parser import PREFIX, Option, Options, command, flag, refuse
+from pbdist.cli.parser import NUMBER, PREFIX, Option, Options, command, flag, refuse
 from pbdist.tables import Sheet
 
 _NOISE = "Noise settings, the columns of a store (pbdist query STORE lists those that it has)"
@@ -23,7 +21,7 @@ def noise_options(taken: frozenset[str]) -> list[Option]:
             continue
         # A mechanism of others may have a parameter that is called like another option.
         usage = flag(name) if flag(name) not in taken else flag(f"pair_{name}")
-        value, kind = ("NAME", click.STRING) if column.text else ("X..", click.FLOAT)
+        value, kind = ("NAME", None) if column.text else ("X..", NUMBER)
         what = f"{column.what}: a list such as 0,1" if column.listed else column.what
         found.append(Option(f"{usage} {value}", what, kind, name=PREFIX + name, section=_NOISE))
     return found
@@ -66,8 +64,8 @@ def query(options: Options) -> int:
         print_sheet(_bounds(options, noise, question), options.form)
         return 0
     if len(question) == 1 or (noise and not question):
-        got = ", ".join(map(flag, question)) or "none"
-        refuse("--delta", f"expected two of --compositions, --epsilon (or --exp-epsilon) and --delta, got {got}")
+        problem = "cannot be alone: give two of --compositions, --epsilon (or --exp-epsilon) and --delta"
+        refuse(flag(next(iter(question | noise))), problem)
     options.refuse("refine", "direction", "strict", problem="needs two of --compositions, --epsilon and --delta")
     if question:
         for name in noise:

@@ -3,11 +3,9 @@
 import sys
 from typing import TYPE_CHECKING
 
-import click
-
 from pbdist.cli.options import STORE, STUDY, SYSTEM, SYSTEMS, TARGET, check_output
-from pbdist.cli.output import FAILED, sign_of_life, tell, warn
-from pbdist.cli.parser import FILE, PATH, Argument, Option, Options, command, refuse
+from pbdist.cli.output import FAILED, sign_of_life, warn
+from pbdist.cli.parser import FILE, NUMBER, PATH, Argument, Number, Option, Options, command, refuse
 from pbdist.errors import printable
 
 if TYPE_CHECKING:
@@ -21,9 +19,9 @@ if TYPE_CHECKING:
     Option("-o --output FILE", "an .html, .md or .pdf file; it is replaced", PATH, required=True),
     Option("--study FILE", "the targets of a study file, or of a study by name", shell_complete=STUDY),
     *TARGET,
-    Option("--verify K", "recompute K points of the store in exact integers", click.IntRange(0, 10_000)),
+    Option("--verify K", "recompute K points of the store in exact integers", Number(0, 10_000, whole=True)),
     SYSTEMS,
-    Option("--tolerance T", "of --system: how much smaller the refuted noise is (0.01)", click.FLOAT),
+    Option("--tolerance T", "of --system: how much smaller the refuted noise is (0.01)", NUMBER),
     Option("--size-store STORE", "of --system: a study's store, which answers first and saves new bounds", FILE),
     example="report data/quickstart.zarr -o report.html",
     exclusive=[
@@ -46,7 +44,6 @@ def report(options: Options) -> int:
     kind = format_of(options.output)
     check_output("--output", options.output, *filter(None, (options.store, options.size_store)))
     made = _of_store(options) if options.system is None else _of_system(options)
-    _step("writing")
     # The page first.
     for path, content in reversed(report_files(made, options.output, kind)):
         write_whole(path, content)
@@ -60,10 +57,6 @@ def _exit_code(*, whole: bool) -> int:
     return 0 if whole else FAILED
 
 
-def _step(text: str) -> None:
-    tell(f"report: {printable(text)}")
-
-
 def _of_store(options: Options) -> "Document":
     from pbdist.report.pages.store_report import store_report
     from pbdist.study import load_study
@@ -71,7 +64,7 @@ def _of_store(options: Options) -> "Document":
 
     spec = None if options.study is None else load_study(find_study(options.study))
     targets = tuple(dict.fromkeys([*(spec.targets if spec else ()), *options.targets()]))
-    return store_report(options.store, targets=targets, study_file=spec, verify=options.verify or 0, progress=_step)
+    return store_report(options.store, targets=targets, study_file=spec, verify=options.verify or 0)
 
 
 def _of_system(options: Options) -> "Document":
@@ -81,13 +74,13 @@ def _of_system(options: Options) -> "Document":
     system = find_system(load_systems(options.systems), options.system)
     targets = tuple(SystemTarget(**vars(one), origin="asked for") for one in options.targets()) or system.targets
     settings = options.given("tolerance")
-    return system_report(system, targets, store=options.size_store, file=options.systems, progress=_step, **settings)
+    return system_report(system, targets, store=options.size_store, file=options.systems, **settings)
 
 
 @command(
     "explore",
     STORE,
-    Option("--port P", "the port to serve at; 0: a free one", click.IntRange(0, 65535), default=0),
+    Option("--port P", "the port to serve at; 0: a free one", Number(0, 65535, whole=True), default=0),
     Option("--export FILE.html", "write one HTML file instead of serving", PATH),
     Option("--mechanism LABEL..", "with --export: only the mechanisms with these labels"),
     example="explore data/quickstart.zarr --export page.html",

@@ -2,11 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from pbdist.cli.options import FORMAT, QUESTION, SYSTEM, SYSTEMS
 from pbdist.cli.output import print_sheet
-from pbdist.cli.parser import FILE, Option, Options, command, flag, refuse
+from pbdist.cli.parser import FILE, NUMBER, Option, Options, command, flag, refuse
+from pbdist.progress import reported
 
 if TYPE_CHECKING:
     from pbdist.sizing.sized import Answer
@@ -26,10 +25,10 @@ def _late_options(_: frozenset[str]) -> list[Option]:
     Option("--system NAME", "a system of data/systems.yaml; its own targets if none is given", shell_complete=SYSTEM),
     SYSTEMS,
     *QUESTION,
-    Option("--tolerance T", "how much smaller the refuted noise is", click.FLOAT, default=0.01),
+    Option("--tolerance T", "how much smaller the refuted noise is", NUMBER, default=0.01),
     Option("--adjacency NAME", "the neighbours, as add-or-remove, where the mechanism does not state its own"),
     Option("--store STORE", "a study's store, which answers first and saves new bounds: a path or s3://..", FILE),
-    Option("--message-bytes N", "the size of a message, to compare families in bytes", click.FLOAT),
+    Option("--message-bytes N", "the size of a message, to compare families in bytes", NUMBER),
     *FORMAT,
     Option("--strict", "exit with code 3 if the refuted noise is smaller by more than the tolerance", section="Output"),
     example="size --family Gaussian --compositions 100 --epsilon 1 --delta 1e-6",
@@ -78,10 +77,8 @@ def _compared(options: Options) -> "tuple[list[Answer], list[Sheet]]":
     from pbdist.sizing.comparison import size_families
 
     settings = options.given("tolerance", "adjacency", "message_bytes") | given_values(options)
-    found = []
-    for index, target in enumerate(targets := options.targets()):
-        options.progress.count("target", index, len(targets))
-        found.append(size_families(options.family, **vars(target), **settings))
+    targets = reported("target", options.targets())
+    found = [size_families(options.family, **vars(target), **settings) for target in targets]
     return [answer for one in found for answer in one.answers], [one.sheet for one in found]
 
 
@@ -109,10 +106,7 @@ def _sized(options: Options) -> "tuple[list[Answer], list[Sheet]]":
         targets = targets or [*system.targets]
         name = system.name
     settings = options.given("tolerance", "store", "adjacency")
-    answers = []
-    for index, target in enumerate(targets):
-        options.progress.count("target", index, len(targets))
-        answers.append(answer_of(name, family, target, **settings, **parameters))
+    answers = [answer_of(name, family, target, **settings, **parameters) for target in reported("target", targets)]
     if options.form in ("csv", "json"):
         return answers, []
     if len(answers) == 1 and isinstance(alone := answers[0].sized, SizedNoise):

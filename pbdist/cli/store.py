@@ -3,11 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-import click
-
 from pbdist.cli.options import STORE
 from pbdist.cli.output import FAILED, print_json
-from pbdist.cli.parser import Argument, Option, Options, command
+from pbdist.cli.parser import WHOLE, Argument, Option, Options, command
 from pbdist.errors import printable
 
 if TYPE_CHECKING:
@@ -50,7 +48,7 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
     from pbdist.store import STORE_FORMAT
 
     first = found.parts[0].stored
-    yield f"store: {found.store}, format {STORE_FORMAT}, {size(found.size)} in {found.files:,} files"
+    yield f"store: {found.store}, format {STORE_FORMAT}, {size(found.size)} in {counted(found.files, 'file')}"
     yield f"study: {first.study.name}, digest {first.head.digest[:16]}"
     for name in found.parts_missing:
         yield f"missing: {name}, a part of the store: put it back, or run the study again"
@@ -68,7 +66,7 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
 
         yield f"tolerance: {precision_line(first.study.required_tolerance, found.precision)}"
         if found.precision.unreadable:
-            yield f"tolerance: not known of {found.precision.unreadable:,} cells, whose bounds cannot be read"
+            yield f"tolerance: not known of {counted(found.precision.unreadable, 'cell')}, whose bounds cannot be read"
     yield f"driver: {found.driver or 'none at work'}"
     yield from _first(f"failed: {one.setting}{_of(one.part)}: {one.cause}" for one in found.failed())
     yield from _first(
@@ -104,7 +102,7 @@ def _first(lines: Iterable[str]) -> Iterator[str]:
 @command(
     "verify",
     STORE,
-    Option("--sample K", "points to recompute", click.INT, default=20),
+    Option("--sample K", "points to recompute", WHOLE, default=20),
     Option("--json", "print JSON, unrounded"),
     example="verify data/quickstart.zarr --sample 5",
 )
@@ -136,7 +134,7 @@ def export(options: Options) -> int:
     from pbdist.quantities import counted
 
     found = export_study(options.store, options.out, allow_incomplete=options.allow_incomplete)
-    print(printable(f"{found.path}: {found.cells:,} cells, {found.points:,} points (cell, r, ε)"))
+    print(printable(f"{found.path}: {counted(found.cells, 'cell')}, {counted(found.points, 'point')} (cell, r, ε)"))
     if found.lacking:
         print(f"incomplete: {found.lacking} points are without bounds")
     if found.refinements:

@@ -5,11 +5,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from pbdist.cli.options import STUDY
 from pbdist.cli.output import MISSED, print_json, print_sheet, warn
-from pbdist.cli.parser import FILE, PATH, Argument, Option, Options, command, completed, refuse
+from pbdist.cli.parser import FILE, PATH, Argument, Number, Option, Options, command, completed, refuse
 from pbdist.errors import InvalidInputError, printable
 from pbdist.input_files import check_outside
 from pbdist.tables import Column, Sheet
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
 #: Workers take about so long to start, in seconds.
 _SERIAL_SECONDS = 3.0
-_WORKERS = click.IntRange(1, 4096)
+_WORKERS = Number(1, 4096, whole=True)
 _WHAT = "a study file, or the name of a study that comes with pbdist, such as quickstart"
 _STUDY = Argument("FILE", _WHAT, name="study", shell_complete=STUDY)
 
@@ -51,7 +49,7 @@ def _study_and_store(options: Options) -> "tuple[StudySpec | Addition, str]":
 )
 def plan(options: Options) -> int:
     """Project the time, memory and disk space of a study."""
-    from pbdist.quantities import duration
+    from pbdist.quantities import counted, duration
     from pbdist.run.run import request_for
     from pbdist.store import is_there, open_parts, place_at
     from pbdist.study import StudySpec, plan_study
@@ -76,7 +74,7 @@ def plan(options: Options) -> int:
         if workers > 1:
             print(f"projected time on {workers:,} workers: {duration(elapsed(one.batch_seconds, workers))}")
     if extends:
-        print(printable(f"{store}: {points:,} points would be added"))
+        print(printable(f"{store}: {counted(points, 'point')} would be added"))
     return 0
 
 
@@ -116,7 +114,7 @@ def _facts(plan: "Plan") -> dict[str, Any]:
     Option(
         "--patience SECONDS",
         "how long to wait for an object store that cannot be reached any more (900)",
-        click.FloatRange(1, 1_000_000),
+        Number(1, 1_000_000),
     ),
     Option("--check", "first compare every file of the store with its checksum, and not only its size"),
     Option("--log PATH", "append events, one JSON object a line", PATH),

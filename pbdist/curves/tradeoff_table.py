@@ -24,6 +24,7 @@ from pbdist.mechanisms import ElementaryPair, Pair, factor_counts
 from pbdist.pld import LARGEST_READ, compute_states
 from pbdist.pld.closed_form import gaussian_ratio
 from pbdist.pld.loss_profile import loss_profile
+from pbdist.quantities import counted
 from pbdist.rounding import rounded_up
 from pbdist.table import bounds_table
 from pbdist.types import Direction, FloatArray, IntArray
@@ -168,7 +169,7 @@ class _Search:
                 wanted.append(_cuts(curve.y, np.unique(nodes[:, gap > self._tolerance])))
             self._look(np.concatenate(wanted))
         raise PrecisionError(
-            f"tolerance: the trade-off curve after {self._compositions} compositions is known to"
+            f"tolerance: the trade-off curve after {counted(self._compositions, 'composition')} is known to"
             f" {rounded_up(worst, 3)} at worst, which misses the tolerance {self._tolerance:.3g}"
             + (f"; allow {1.1 * worst:.2g}" if 1.1 * worst <= 1.0 else ", because losses above 600 nats matter")
         )

@@ -13,6 +13,7 @@ from typing import Any
 from pbdist.mechanisms.composite import Alternatives
 from pbdist.mechanisms.declaration import MECHANISMS, Form, Parameter, described, parameters_of
 from pbdist.mechanisms.pair import Pair
+from pbdist.rounding import brief
 from pbdist.types import JsonValue
 
 #: The first columns, which every cell has.
@@ -299,4 +300,4 @@ def _shown(value: JsonValue) -> str:
         return f"[{', '.join(map(_shown, value))}]" if len(value) <= _LONG_LIST else f"[{len(value)} values]"
     if isinstance(value, int) and abs(value) >= _LONG_NUMBER:
         return f"{Decimal(value):.6e}"
-    return f"{value:.10g}" if isinstance(value, float) else str(value)
+    return brief(value, 10) if isinstance(value, float) else str(value)

@@ -20,7 +20,7 @@ from pbdist.pld.question import Question
 from pbdist.pld.state import LARGEST_READ
 from pbdist.pld.transform_bounds import TransformRows, has_transforms
 from pbdist.progress import report
-from pbdist.rounding import rounded_down, rounded_up
+from pbdist.rounding import brief, rounded_down, rounded_up
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 _U = UNIT_ROUNDOFF
@@ -383,9 +383,9 @@ class _Table:
         question, at = self.question, (axis, row, column)
         width = min(self.widths, default=TRIVIAL_WIDTH)
         raise PrecisionError(
-            f"tolerance: expected upper / lower - 1 <= {question.tolerance:g} for every r and ε, got"
+            f"tolerance: expected upper / lower - 1 <= {brief(question.tolerance)} for every r and ε, got"
             f" {self._brackets()[at]:.3g} at r = {int(question.rounds[row])},"
-            f" ε = {float(question.epsilon[column]):g} (ln δ between"
+            f" ε = {brief(question.epsilon[column])} (ln δ between"
             f" {rounded_down(self._judged_lower()[at])} and {rounded_up(self.log_upper[at])})"
             f" with loss buckets of {width:.3g} nats; allow a larger tolerance, or pass"
             " `factor` instead of a tolerance"

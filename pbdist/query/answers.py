@@ -20,7 +20,7 @@ from pbdist.query.convex_delta import Curve, log_above, log_below
 from pbdist.query.settings import Setting
 from pbdist.query.stored import PairPoints
 from pbdist.results import DeltaBounds, log_relative_width
-from pbdist.rounding import rounded_down, rounded_up
+from pbdist.rounding import brief, rounded_down, rounded_up
 from pbdist.store.layout import BOUNDS
 from pbdist.study import Cell, StudySpec
 from pbdist.study.spec import log_floor
@@ -267,4 +267,5 @@ def widest_answer(
     index = tuple(int(at) for at in np.unravel_index(int(np.argmax(np.where(wide, width, -1.0))), wide.shape))
     count = f"{np.count_nonzero(wide):,} of {wide.size:,} answers, most"
     by = "the answer" if wide.size == 1 else count
-    return f"tolerance: expected {ratio} <= {study.required_tolerance:g}, missed by {by} at {describe(index)}"
+    tolerance = brief(study.required_tolerance or 0.0)
+    return f"tolerance: expected {ratio} <= {tolerance}, missed by {by} at {describe(index)}"

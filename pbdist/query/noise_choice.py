@@ -18,7 +18,7 @@ from pbdist.mechanisms.columns import factors_of, is_composite, is_text, known_c
 from pbdist.query.settings import is_set, neighbours_words, single_number
 from pbdist.query.study import Study, checked_losses, given_epsilon
 from pbdist.results import Verdict, verdict_of
-from pbdist.rounding import exact, exponential, rounded_down, rounded_up
+from pbdist.rounding import brief, exact, exponential, rounded_down, rounded_up
 from pbdist.study import Cell
 from pbdist.study.columns import cell_columns
 from pbdist.tables import Column, Sheet, Shown
@@ -302,8 +302,8 @@ def target_sheet(study: Study, *, cells: Collection[Cell] | None = None, **targe
     power = exponential(loss)
     # One of both is exact.
     short = float(f"{power:.6g}") == power and math.log(power) == loss
-    at = f"r = {r}, ε = {f'{loss:.6g}' if short else exact(loss)}, e^ε = {power:.6g}"
-    caption = [f"target: δ <= {delta!r} at {at}"]
+    at = f"r = {r}, ε = {brief(loss) if short else exact(loss)}, e^ε = {brief(power)}"
+    caption = [f"target: δ <= {exact(delta)} at {at}"]
     caption += [neighbours_words([(one.label, one.adjacency) for one in choices])] if choices else []
     amounts = dict.fromkeys(one.what for one in choices if one.what)
     notes = ["with the least noise that meets the target, and the most that is refuted"]

@@ -12,6 +12,7 @@ import numpy as np
 
 from pbdist.arguments import MAX_COMPOSITIONS, SMALLEST_TOLERANCE
 from pbdist.errors import InvalidInputError, PbdistError, PrecisionError
+from pbdist.progress import reported
 from pbdist.quantities import size
 from pbdist.query.answers import Losses, Questions, bound_compositions, bound_delta, bound_epsilon
 from pbdist.store import Refinement, StoredStudy, add_refinement, hold, read_refinements
@@ -60,7 +61,7 @@ def refine(
     # Before anything is computed: a run that is at work holds the store for long.
     with hold(stored.place, _PATIENCE_SECONDS):
         pass
-    for cell, compositions, epsilon in groups:
+    for cell, compositions, epsilon in reported("setting", groups):
         table = _computed(study, cell, compositions, epsilon)
         with hold(stored.place, _PATIENCE_SECONDS):
             add_refinement(stored, study, cell, table)

@@ -34,7 +34,7 @@ from pbdist.mechanisms.columns import as_list_text, is_composite, is_text, known
 from pbdist.mechanisms.pair import noise_order
 from pbdist.pld import PairState
 from pbdist.query.stored import PairPoints, PointReader
-from pbdist.rounding import exponential
+from pbdist.rounding import brief, exponential
 from pbdist.study import Cell, StudySpec
 from pbdist.study.columns import CellTable, cell_columns
 from pbdist.study.fields import nearest_exponential, nearest_match, same_float
@@ -195,12 +195,13 @@ def _grid_index(study: StudySpec, name: str, value: Any) -> int:
     """Return the index of an r, or of an ε, or of the logarithm of an e^ε, in the study's grid; the latter to 4 ulp."""
     number = single_number(name, value)
     stored: Sequence[float] = study.compositions if name == COMPOSITIONS else study.epsilon
+    form: Callable[[Any], str] = _text
     if name == COMPOSITIONS:
-        index, form = (stored.index(number) if number in stored else None), "{}"
+        index, form = (stored.index(number) if number in stored else None), str
     elif not math.isfinite(number):
         raise InvalidInputError(f"{name}: expected a finite number, got {number!r}")
     else:
-        index, form = (nearest_match if name == EPSILON else nearest_exponential)(study.epsilon, number), "{:.10g}"
+        index = (nearest_match if name == EPSILON else nearest_exponential)(study.epsilon, number)
     if index is None:
         stored = stored if name != "exp_epsilon" else [exponential(each) for each in stored]
         what = "number of compositions" if name == COMPOSITIONS else "value"
@@ -248,17 +249,17 @@ def _nearest_text(name: str, stored: Sequence[float | str], wanted: float | str 
     """Return the values of a column nearest to one that it does not have, or all its values."""
     values = sorted({value for value in stored if isinstance(value, float) and not math.isnan(value)})
     if values and isinstance(wanted, int | float):
-        return f"a stored value, {_neighbours(values, float(wanted), '{:.10g}')}"
+        return f"a stored value, {_neighbours(values, float(wanted), _text)}"
     texts = sorted({_text(value, name) for value in stored})
     if len(texts) == 1:
-        return "no value" if texts[0] == "none" else texts[0]
+        return "no value, as no such setting has one" if texts[0] == "none" else texts[0]
     return f"one of {_listed(texts)}"
 
 
-def _neighbours(stored: Sequence[float], wanted: float, form: str) -> str:
+def _neighbours(stored: Sequence[float], wanted: float, form: Callable[[Any], str]) -> str:
     """Return the neighbours of `wanted` in the increasing `stored` as text."""
     index = bisect_left(stored, wanted)
-    near = [form.format(value) for value in stored[max(0, index - 1) : index + 1]]
+    near = [form(value) for value in stored[max(0, index - 1) : index + 1]]
     return f"the neighbours being {' and '.join(near)}" if len(near) == 2 else f"the nearest being {near[0]}"
 
 
@@ -271,7 +272,7 @@ def _text(value: float | str | None, name: str = "") -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         # No factor means the automatic one.
         return "auto" if name == "factor" else "none"
-    return f"{value:.10g}" if isinstance(value, int | float) else value or "none"
+    return brief(value, 10) if isinstance(value, int | float) else value or "none"
 
 
 def is_set(value: Any) -> bool:

@@ -4,19 +4,20 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError, StoreDamagedError, shown
-from pbdist.mechanisms.columns import known_columns
-from pbdist.query.settings import is_set, neighbours_by_label
+from pbdist.mechanisms.columns import is_text, known_columns
+from pbdist.quantities import counted
+from pbdist.query.settings import cells_with, column_array, is_set, neighbours_by_label
 from pbdist.query.stored import Block, Parts, PointState
 from pbdist.query.study import Study
 from pbdist.results import Bracket, log_relative_width
-from pbdist.rounding import exponential, rounded_down, rounded_up
+from pbdist.rounding import brief, exponential, rounded_down, rounded_up
 from pbdist.store import Progress, StoreCheck, StoredStudy, check_store, holder, open_parts, place_at, read_refinements
 from pbdist.store.layout import BOUNDS, STORE_FORMAT, WITHIN
 from pbdist.study import Cell, StudySpec
@@ -137,16 +138,16 @@ def _of_block(study: StudySpec, block: Block, wanted: StudySpec) -> Precision:
 def precision_line(tolerance: float, precision: Precision) -> str:
     """Return in one sentence at how many of the points judged the tolerance is missed, and where most."""
     if not precision.points and not precision.missed:
-        return f"upper / lower - 1 <= {tolerance:g} is not judged yet: no point that it applies to is computed"
-    worst, where = precision.widest, f"{precision.points:,} points (noise setting, r, ε) judged"
-    missed = f"upper / lower - 1 > {tolerance:g} at {precision.missed:,} of {where}"
+        return f"upper / lower - 1 <= {brief(tolerance)} is not judged yet: no point that it applies to is computed"
+    worst, where = precision.widest, f"{counted(precision.points, 'point')} (noise setting, r, ε) judged"
+    missed = f"upper / lower - 1 > {brief(tolerance)} at {precision.missed:,} of {where}"
     if worst is None:
         # The details of a batch may count points whose bounds cannot be read.
-        return missed if precision.missed else f"upper / lower - 1 <= {tolerance:g} at all {where}"
+        return missed if precision.missed else f"upper / lower - 1 <= {brief(tolerance)} at all {where}"
     ratio = "infinite" if math.isinf(worst.bracket.relative_width) else f"{worst.bracket.relative_width:.3g}"
     low, high = rounded_down(worst.bracket.lower, 3), rounded_up(worst.bracket.upper, 3)
     direction = "" if worst.direction == "both" else f", {worst.direction}"
-    at = f"r = {worst.compositions}, ε = {worst.epsilon:.6g}{direction}"
+    at = f"r = {worst.compositions}, ε = {brief(worst.epsilon)}{direction}"
     return f"{missed}, at worst {ratio}: {worst.cell.describe()}, {at}, δ from {low} to {high}"
 
 
@@ -529,6 +530,9 @@ def only_mechanism(study: Study, noise: Mapping[str, Sequence[Any]]) -> str:
         its = held.setdefault(one.label, {})
         for name, values in {"kind": (one.kind,), **one.parameters}.items():
             its[name] = (*its.get(name, ()), *values)
+    # Between texts there is no order: one that no setting has is refused, and so is a parameter that none has.
+    owned = {name for its in held.values() for name in its if not is_text(name)}
+    cells_with(partial(column_array, study.spec), {name: noise[name] for name in noise if name not in owned})
     named = [label for label, its in held.items() if noise.keys() <= its.keys()]
     stored = [label for label in named if all({*noise[name]} <= {*held[label][name]} for name in noise)]
     able = stored or named or [*held]

@@ -16,6 +16,7 @@ from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.mechanisms import Pair
 from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.mechanisms.pair import noise_order
+from pbdist.quantities import counted
 from pbdist.query import answers, settings
 from pbdist.query.answers import Losses, Questions
 from pbdist.query.refine import Failures, Point, narrow_compositions, narrow_epsilon, next_compositions
@@ -23,7 +24,7 @@ from pbdist.query.refine import refine as compute_points
 from pbdist.query.settings import Selection, Setting, Settings
 from pbdist.query.stored import ABOUT, BOTH, DAMAGED, NOT_COMPUTED, STATUS, Block, Parts, PointReader, attained_of
 from pbdist.results import ENCLOSED, NO_LOWER, CompositionBounds, CurveBounds, DeltaBounds, EpsilonBounds
-from pbdist.rounding import exponential
+from pbdist.rounding import brief, exponential
 from pbdist.store import Place, open_parts, read_refinements
 from pbdist.store.layout import BOUNDS, COMPUTED, WITHIN
 from pbdist.study.columns import cell_columns, column_descriptions
@@ -113,8 +114,7 @@ class _Arguments:
         """Return the arguments of a question beside the noise, in words."""
         values = {name: array[index] for name, array in self.points.items()}
         return ", ".join(
-            f"{HEADS[name]} = {int(value) if name == COMPOSITIONS else f'{float(value):.6g}'}"
-            for name, value in values.items()
+            f"{HEADS[name]} = {int(value) if name == COMPOSITIONS else brief(value)}" for name, value in values.items()
         )
 
 
@@ -164,8 +164,8 @@ class Study(Parts, Printed):
         """Return the name, the size and where it is."""
         spec = self.spec
         return (
-            f"<Study {spec.name!r}: {len(spec.cells)} cells, {len(spec.compositions)} compositions, "
-            f"{len(spec.epsilon)} epsilon, at {self.where}>"
+            f"<Study {spec.name!r}: {counted(len(spec.cells), 'cell')},"
+            f" {counted(len(spec.compositions), 'composition')}, {len(spec.epsilon)} epsilon, at {self.where}>"
         )
 
     @property

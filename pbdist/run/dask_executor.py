@@ -92,6 +92,13 @@ class DaskExecutor(Executor):
         return f"{counted(count, 'worker')} on {self._source.where}"
 
     @property
+    def _field(self) -> str:
+        """The option that chooses the workers."""
+        if isinstance(self._source, RunningScheduler):
+            return "scheduler"
+        return "workers" if self._source.where == "this machine" else "cluster"
+
+    @property
     def parallelism(self) -> int:
         """How many tasks the present workers compute at the same time, as counted a moment ago."""
         if time.monotonic() - self._counted >= _COUNT_SECONDS:
@@ -127,7 +134,7 @@ class DaskExecutor(Executor):
             self._client = stack.enter_context(self._source.connected(_CONNECT_SECONDS))
             self._wait_for_worker()
             for worker, problem in unfit_workers(self._client).items():
-                raise InvalidInputError(f"workers: {problem} on {worker}")
+                raise InvalidInputError(f"{self._field}: {problem} on {worker}: install the same there")
             close_unfit(self._client, lambda text: self._send(Notice(text)))
             self._client.subscribe_topic(TOPIC, self._take_report)
             self._stack = stack.pop_all()
@@ -183,7 +190,7 @@ class DaskExecutor(Executor):
             if hopeless or time.monotonic() > deadline:
                 within = "" if hopeless else f" within {timeout:g} s"
                 why = f": {' | '.join(causes[:_MAX_NAMED])}" if causes else ""
-                raise InvalidInputError(f"workers: no worker came from {self._source.where}{within}{why}")
+                raise InvalidInputError(f"{self._field}: no worker came from {self._source.where}{within}{why}")
             time.sleep(0.2)
 
 

@@ -18,6 +18,7 @@ from pbdist.mechanisms import (
 )
 from pbdist.query.study import Study, open_study
 from pbdist.results import NOTHING_KNOWN, Bracket, warn_or_raise
+from pbdist.rounding import brief, exact
 from pbdist.sizing.counts import smallest_count
 from pbdist.sizing.families import CountFamily, ScaleFamily, family_of, made
 from pbdist.sizing.scale import smallest_scale
@@ -26,6 +27,9 @@ from pbdist.sizing.target import Certificate, Computed, Judge, Source, checked_t
 from pbdist.store import Place
 from pbdist.study import Target
 from pbdist.types import Adjacency
+
+#: About how many bounds a search takes: where smaller noise is scanned, where an order is proved, and for counts.
+_BOUNDS, _BOUNDS_COUNTED = (40, 5), 100
 
 
 class _StoredSource:
@@ -194,8 +198,8 @@ def size(
     part = checked_part(tolerance)
     study = store if store is None or isinstance(store, Study) else open_study(store)
     source = Computed(target) if study is None else _StoredSource(study, target, Computed(target))
-    judge = Judge(target, source)
     sized_family = family_of(family, parameters)
+    judge = Judge(target, source, _BOUNDS_COUNTED if sized_family.joint else _BOUNDS[sized_family.ordered])
     if given.definite:
         _checked_neighbours(made(sized_family.pair, 1.0, 1.0 if sized_family.joint else 0.5), given)
     known, stored = _stored_amounts(study, sized_family)
@@ -219,7 +223,7 @@ def size(
     if not sized.within_tolerance:
         less = 1.0 - sized.refuted_scale / sized.scale
         missed = (
-            f"tolerance: the refuted noise is smaller by {less:.3g}, not by {part:g}: δ <= {sized.delta!r} is"
+            f"tolerance: the refuted noise is smaller by {less:.3g}, not by {brief(part)}: δ <= {exact(sized.delta)} is"
             f" met with scale {sized.scale!r} and missed with {sized.refuted_scale!r}; bounds on δ do not decide the"
             " scales between"
         )

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from pbdist.arguments import checked_number
 from pbdist.errors import InvalidInputError, PrecisionError, shown
 from pbdist.mechanisms import MECHANISMS, NoisyCount, Pair, Poisson, checked_adjacency, noise_parameter, parameters_of
-from pbdist.progress import report
-from pbdist.rounding import exponential
+from pbdist.progress import reported
+from pbdist.quantities import counted
+from pbdist.rounding import brief, exact, exponential
 from pbdist.sizing.api import checked_part, size
 from pbdist.sizing.families import COUNT_NOISES, CountFamily, noise_class
 from pbdist.sizing.sized import Answer, SizedNoise, answers_sheet, noise_deviation
@@ -62,9 +63,9 @@ class SizedFamilies(Printed):
     def sheet(self) -> Sheet:
         """The printed table: the families with an answer as rows, and below them those without, with the reason."""
         caption = (
-            f"The smallest noise of each family for δ <= {self.target.delta!r} at e^ε ="
-            f" {exponential(self.target.epsilon):.6g} (ε = {self.target.epsilon:.6g}) after {self.target.compositions}"
-            " compositions"
+            f"The smallest noise of each family for δ <= {exact(self.target.delta)} at e^ε ="
+            f" {brief(exponential(self.target.epsilon))} (ε = {brief(self.target.epsilon)}) after"
+            f" {counted(self.target.compositions, 'composition')}"
         )
         found = [one for one in self.answers if isinstance(one.sized, SizedNoise)]
         sheet = answers_sheet(caption, found, compared=True)
@@ -134,8 +135,7 @@ def size_families(
         if not any(name in _taken(family) for _, family, _ in chosen):
             raise InvalidInputError(f"{name}: is no parameter of any of the families")
     answers = []
-    for index, (name, family, extra) in enumerate(chosen):
-        report(f"{name}: family", index + 1, len(chosen))
+    for name, family, extra in reported("family", chosen):
         problem = _not_applying(family, {**extra, **parameters})
         if problem is None:
             found = answer_of(name, family, target, **settings, **{**parameters, **extra})
@@ -183,10 +183,12 @@ def _chosen(
         return
     known = sized_kinds()
     names = [one.strip() for one in families.split(",")] if isinstance(families, str) else list(families)
-    for name in [*known] if names == ["all"] else names:
+    for index, name in enumerate(names := [*known] if names == ["all"] else names):
         if name not in known:
-            expected = f"all, or some of {', '.join(known)}"
+            expected = f"all by itself, or some of {', '.join(known)}"
             raise InvalidInputError(f"family: expected {expected}, got {shown(name)}{did_you_mean(name, known)}")
+        if name in names[:index]:
+            raise InvalidInputError(f"family: expected each family once, got {name} again")
         if known[name] is not NoisyCount:
             yield name, known[name], {}
             continue

@@ -91,7 +91,7 @@ class _CountSearch:
     def __init__(self, family: CountFamily, judge: Judge, tolerance: float) -> None:
         self.family, self.judge, self.tolerance = family, judge, tolerance
         self.step = family.mean_step
-        self.surrogate = Surrogate(family, judge.target)
+        self.surrogate = Surrogate(family, judge.target, judge.count)
         self.log_target = math.log(judge.target.delta)
 
     def best_of(self, stored: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
@@ -257,9 +257,8 @@ class Surrogate:
     that certified bounds show, interpolated along the scale.
     """
 
-    def __init__(self, family: CountFamily, target: Target) -> None:
-        self._family = family
-        self._target = target
+    def __init__(self, family: CountFamily, target: Target, count: Callable[[], None] = lambda: None) -> None:
+        self._family, self._target, self._count = family, target, count
         self._alone: dict[float, float] = {}
         self._errors: dict[float, float] = {}
 
@@ -304,6 +303,7 @@ class Surrogate:
         """Return ln δ of the noise alone at a node of the grid of scales."""
         if node not in self._alone:
             scale = math.exp(_STEP * node)
+            self._count()
             try:
                 pair = self._family.pair(mean_below(8.0 * scale, self._family.mean_step), scale)
                 table = bounds_table(

@@ -39,7 +39,7 @@ def constructed(kind: type, **parameters: Any) -> Any:
     known = parameters_of(kind)
     for name in parameters:
         if name not in known:
-            raise InvalidInputError(f"{kind.__name__}: expected one of {', '.join(known)}; got {name}")
+            raise InvalidInputError(f"{name}: is no parameter of {kind.__name__}, which has {', '.join(known)}")
     for name, one in known.items():
         if one.required and name not in parameters:
             raise InvalidInputError(f"{name}: expected a value for {kind.__name__}, got none")
@@ -246,7 +246,7 @@ def _of_class(kind: type, parameters: Mapping[str, Any]) -> ScaleFamily | CountF
         known = ", ".join(sorted(name for name, other in MECHANISMS.items() if noise_parameter(other)))
         raise InvalidInputError(f"family: expected one of {known} or a callable, got {kind.__name__}")
     if sized.name in parameters:
-        raise InvalidInputError(f"{sized.name}: size() solves for it; do not pass it")
+        raise InvalidInputError(f"{sized.name}: cannot be given: it is the noise that is sized")
 
     def make(scale: float) -> Pair:
         pair: Pair = constructed(kind, **{**parameters, sized.name: scale})
@@ -268,7 +268,7 @@ def _counts(parameters: Mapping[str, Any]) -> ScaleFamily | CountFamily:
     mean = others.pop("mean", None)
     if noise is Poisson:
         if mean is not None:
-            raise InvalidInputError("mean: size() solves for it with Poisson noise; do not pass it")
+            raise InvalidInputError("mean: cannot be given with Poisson noise: it is what is sized")
         # With noise of any other kind: the parameters are those of a count. Poisson noise is whole and never negative:
         # all readings of it are one.
         constructed(NoisyCount, noise=Laplace(1.0), mean=1.0, **others)

@@ -9,7 +9,8 @@ from typing import Any
 from pbdist.errors import PbdistError, PrecisionError
 from pbdist.mechanisms import Pair, at_least_as_noisy
 from pbdist.mechanisms.columns import row_of
-from pbdist.rounding import exact, exponential, rounded_down, rounded_up
+from pbdist.quantities import counted
+from pbdist.rounding import brief, exact, exponential, rounded_down, rounded_up
 from pbdist.sizing.counts import mean_below
 from pbdist.sizing.families import CountFamily, ScaleFamily, family_of, made
 from pbdist.sizing.target import Certificate, Computed, Judge
@@ -120,8 +121,8 @@ class SizedNoise(Certificate, Printed):
         )
         if not proved:
             raise PrecisionError(
-                f"delta: expected a size whose bounds prove δ <= {self.delta!r}, and the opposite of one smaller by"
-                f" {self.tolerance:g}, got scale {self.scale!r} with δ from {self.delta_lower!r} to"
+                f"delta: expected a size whose bounds prove δ <= {exact(self.delta)}, and the opposite of one smaller"
+                f" by {brief(self.tolerance)}, got scale {self.scale!r} with δ from {self.delta_lower!r} to"
                 f" {self.delta_upper!r} and {self.refuted_scale!r} with δ from {self.refuted_delta_lower!r}: ask for"
                 " another tolerance of the size"
             )
@@ -197,8 +198,8 @@ class SizedNoise(Certificate, Printed):
             Column("delta_upper", "δ upper"),
         )
         target = (
-            f"δ <= {exact(self.delta)} at e^ε = {exponential(self.epsilon):.6g} (ε = {self.epsilon!r}) after"
-            f" {self.compositions} compositions"
+            f"δ <= {exact(self.delta)} at e^ε = {brief(exponential(self.epsilon))} (ε = {exact(self.epsilon)}) after"
+            f" {counted(self.compositions, 'composition')}"
         )
         rows: tuple[tuple[Cell, ...], ...] = (
             ("meets", meets.scale, meets.mean, Shown(_up(messages), messages), None, rounded_up(meets.bound)),

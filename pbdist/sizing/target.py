@@ -11,8 +11,9 @@ from scipy import special
 from pbdist.arguments import check_either, checked_compositions, checked_delta, checked_epsilon, checked_numbers
 from pbdist.errors import InvalidInputError, PrecisionError, shown
 from pbdist.mechanisms import Pair
+from pbdist.progress import report_part
 from pbdist.results import NOTHING_KNOWN, Bracket
-from pbdist.rounding import rounded_down, rounded_up
+from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.study import Target
 from pbdist.table import bounds_table
 
@@ -98,10 +99,14 @@ class Computed:
 
 
 class Judge:
-    """Takes bounds from a source, remembers them, and decides which mechanisms meet the target."""
+    """Takes bounds from a source, remembers them, and decides which mechanisms meet the target.
 
-    def __init__(self, target: Target, source: Source) -> None:
+    It reports each of them, of about `expected`.
+    """
+
+    def __init__(self, target: Target, source: Source, expected: int = 1) -> None:
         self.target = target
+        self._begun, self._expected = 0, expected
         self._source = source
         self._known: dict[Pair, tuple[float, Bracket]] = {}
 
@@ -122,9 +127,17 @@ class Judge:
         known_tolerance, known = self._known.get(pair, (math.inf, NOTHING_KNOWN))
         if known_tolerance <= tolerance or self.decides(known):
             return known
+        self.count()
         found = known.narrowed(self._source(pair, tolerance))
         self._known[pair] = (tolerance, found)
         return found
+
+    def count(self) -> None:
+        """Report that the computation of another bound begins."""
+        self._begun += 1
+        if self._begun > self._expected:
+            self._expected *= 2
+        report_part("bound", self._begun - 1, self._expected)
 
     def decided(self, pair: Pair, gap: float = math.inf) -> Bracket:
         """Bound δ narrowly enough to decide, if bounds can; `gap` estimates |ln δ - ln target|."""
@@ -149,8 +162,8 @@ class Judge:
     def undecided(self, pair: Pair, found: Bracket) -> PrecisionError:
         """Return the error of a mechanism whose bounds on δ lie on both sides of the target's."""
         return PrecisionError(
-            f"delta: bounds on δ do not decide the target {self.target.delta!r}: δ of {shown(pair)} is only known to"
-            f" lie between {rounded_down(found.lower)} and {rounded_up(found.upper)}: allow a larger tolerance"
+            f"delta: bounds on δ do not decide the target {exact(self.target.delta)}: δ of {shown(pair)} is only known"
+            f" to lie between {rounded_down(found.lower)} and {rounded_up(found.upper)}: allow a larger tolerance"
         )
 
 

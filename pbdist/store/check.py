@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from pbdist.errors import StoreDamagedError
+from pbdist.progress import reported
 from pbdist.store.layout import (
     BOUNDS_ARRAY,
     DETAILS,
@@ -111,7 +112,7 @@ def damaged_batches(stored: StoredStudy) -> dict[int, dict[str, str]]:
             if cell.isdecimal() and not hidden:
                 states.setdefault(int(cell), []).append(name)
     found = stored.place.at_once(lambda index: _damage(stored, index, states), committed)
-    return {index: files for index, files in zip(committed, found, strict=True) if files}
+    return {index: files for index, files in zip(reported("batch", committed), found, strict=True) if files}
 
 
 def _damage(stored: StoredStudy, index: int, states: Mapping[int, Sequence[str]]) -> dict[str, str]:

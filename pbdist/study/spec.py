@@ -16,6 +16,8 @@ import numpy as np
 
 from pbdist.arguments import DEFAULT_FLOOR
 from pbdist.errors import StoreMismatchError
+from pbdist.quantities import counted
+from pbdist.rounding import brief, exact
 from pbdist.study.columns import Cell, CellTable
 from pbdist.types import Adjacency, JsonValue
 
@@ -42,7 +44,8 @@ class Target:
 
     def __str__(self) -> str:
         """Return the target as text."""
-        return f"δ <= {self.delta!r} at ε = {self.epsilon:.6g} after {self.compositions} compositions"
+        after = counted(self.compositions, "composition")
+        return f"δ <= {exact(self.delta)} at ε = {brief(self.epsilon)} after {after}"
 
 
 @dataclass(frozen=True)
@@ -108,13 +111,13 @@ class StudySpec:
     def summary(self) -> dict[str, str]:
         """Return what the study computes in a few words, by the names of its keys."""
         r, epsilon = self.compositions, self.epsilon
-        precision = f"buckets {self.buckets:,}" if self.buckets is not None else f"tolerance {self.tolerance:g}"
+        precision = f"tolerance {brief(self.tolerance or 0.0)}" if self.buckets is None else f"buckets {self.buckets:,}"
         neighbours = "; ".join(f"{label}: {relation.in_words}" for label, relation in self.adjacency)
         return {
             "method": f"{self.method}, {precision}",
             "cells": f"{len(self.cells):,}",
             "compositions": f"{len(r):,}, from {r[0]:,} to {r[-1]:,}",
-            "epsilon": f"{len(epsilon):,}, from {epsilon[0]:g} to {epsilon[-1]:g}",
+            "epsilon": f"{len(epsilon):,}, from {brief(epsilon[0])} to {brief(epsilon[-1])}",
             **({"neighbours": neighbours} if neighbours else {}),
         }
 
@@ -273,7 +276,7 @@ def _check_contained(studies: Sequence[StudySpec], wanted: StudySpec) -> None:
         missing: dict[str, list[Any]] = {
             "noise setting": np.flatnonzero(absent).tolist(),
             "compositions": [r for r in study.compositions if r not in wanted.compositions],
-            "epsilon": [f"{epsilon:.10g}" for epsilon in study.epsilon if epsilon not in wanted.epsilon],
+            "epsilon": [brief(epsilon, 10) for epsilon in study.epsilon if epsilon not in wanted.epsilon],
         }
         for name, (first, *others) in ((name, found) for name, found in missing.items() if found):
             text = study.cells[first].describe() if name == "noise setting" else first

@@ -20,6 +20,7 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError, StoreDamagedError
 from pbdist.mechanisms import Pair
+from pbdist.progress import reported
 from pbdist.store import Place, Refinement, StoredStudy, check_skeleton, open_parts, read_refinements
 from pbdist.store.layout import BOUNDS, COMPUTED
 from pbdist.study import Cell
@@ -103,7 +104,7 @@ def verify_store(
         points=counts[-1],
         seed=seed,
         max_cells=max_cells,
-        samples=tuple(_sample(points[index], number - counts[index], max_cells) for index, number in found),
+        samples=tuple(_sample(points[i], number - counts[i], max_cells) for i, number in reported("point", found)),
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from pbdist.quantities import counted
 from pbdist.rounding import rounded_up
 from pbdist.store.layout import BOUNDS
 from pbdist.types import Direction, JsonValue
@@ -101,7 +102,7 @@ class Verification:
             if found:
                 yield f"{what}: batches {', '.join(map(str, found[:10]))}{', ..' if len(found) > 10 else ''}"
         if self.failed:
-            yield f"could not be computed: {self.failed:,} cells"
+            yield f"could not be computed: {counted(self.failed, 'cell')}"
         for name in self.damaged[:10]:
             yield f"changed: {name}"
         yield (

@@ -239,7 +239,7 @@ def test_sized_noise_is_printed_rounded_outwards() -> None:
         ({"delta": 1.0}, "delta: expected numbers above 0 and below 1"),
         ({"examples": 1, "batch": 1}, "delta: expected a number above 0 and below 1 for one record"),
         ({"noise_multiplier": -1}, "noise_multiplier: expected a number above 0"),
-        ({"noise_multiplier": None}, "noise_multiplier: expected a number, got None"),
+        ({"noise_multiplier": None}, "noise_multiplier: expected a number above 0, got none"),
         ({"sample_rate": 0.1}, "batch: expected exactly one of batch and sample_rate, got both"),
         ({"batch": None}, "batch: expected exactly one of batch and sample_rate, got neither"),
         ({"batch": None, "sample_rate": 1.5}, "sample_rate: expected a probability"),

@@ -218,7 +218,7 @@ def test_a_run_that_misses_the_tolerance_says_so(tmp_path: Path, called: Called)
     damage_batch(tmp_path / "strict.zarr", 0)
     status = called("status", "strict.zarr", cwd=tmp_path)
     assert status.returncode == 0, status.stderr
-    assert "tolerance: not known of 1 cells, whose bounds cannot be read" in status.stdout.splitlines()
+    assert "tolerance: not known of 1 cell, whose bounds cannot be read" in status.stdout.splitlines()
     asked = "upper / lower - 1 > 0.001 at 1 of 3 points (noise setting, r, ε) judged"
     assert f"tolerance: {asked}" in status.stdout.splitlines()
     # A run that has nothing to do says which files have changed, and what repairs them.
@@ -406,6 +406,22 @@ def test_without_greek_letters_their_names_are_printed(encoding: str) -> None:
         place for place, letter in enumerate(row) if letter == "|"
     ]
     assert "delta lower" in head
+
+
+@pytest.mark.parametrize("name", ["", "plot", "delta", "size", "query", "dpsgd"])
+def test_help_without_greek_letters(name: str) -> None:
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for environment in ({"PYTHONIOENCODING": "ascii"}, plain):
+        done = subprocess.run(
+            [sys.executable, "-m", "pbdist", *filter(None, [name]), "--help"],
+            capture_output=True,
+            check=True,
+            env={**{one: value for one, value in os.environ.items() if one != "PYTHONIOENCODING"}, **environment},
+        )
+        text = done.stdout.decode("ascii")
+        assert "\\" not in text
+        if name == "plot":
+            assert "the ratio of their delta, or the noise that each needs for the same delta" in text
 
 
 def test_too_little_address_space(tmp_path: Path) -> None:

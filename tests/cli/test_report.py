@@ -28,7 +28,7 @@ def test_a_page_with_the_targets_of_a_study_file(tiny_store, tmp_path, capsys):
     assert report(tiny_store, "--study", tiny_store.parent / "study.yaml", "-o", out) == 0
     printed = capsys.readouterr()
     assert printed.out == f"{out}\n"
-    assert "report: reading every file" in printed.err
+    assert printed.err == ""
     page = read_page(out.read_text(encoding="utf-8"))
     assert "meet (ε ln 2, δ 0.2) after 4 rounds" in page.text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html"]
@@ -66,7 +66,9 @@ def test_an_incomplete_store_is_reported_with_exit_code_1(store_copy, tmp_path, 
 
 def test_what_is_no_store_is_told(tmp_path, capsys):
     assert report("no-such.zarr", "-o", tmp_path / "page.html") == 2
-    assert "no-such.zarr: expected a pbdist store" in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert "no-such.zarr: expected a pbdist store" in printed
+    assert printed.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 
@@ -74,7 +76,7 @@ def test_a_system_is_sized_for_its_page(tmp_path, capsys):
     out = tmp_path / "page.html"
     goal = ("--compositions", 4, "--epsilon", 1, "--delta", 1e-3, "--tolerance", 0.2)
     assert report("--system", "counting-laplace", *goal, "-o", out) == 0
-    assert "report: sizing 1 of 1: Laplace, 4 rounds" in capsys.readouterr().err
+    assert capsys.readouterr().err == ""
     tables = read_page(out.read_text(encoding="utf-8")).tables
     (rows,) = [rows for caption, rows in tables.items() if caption.startswith("Noise that meets the target")]
     scale, _, upper, less, lower = map(float, rows[1][1:])

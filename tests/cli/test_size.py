@@ -128,7 +128,7 @@ def test_exp_epsilon_is_shown_as_it_was_given(capsys: pytest.CaptureFixture[str]
     lines = _called(capsys, "--family", "Gaussian", *several, "--format", "markdown")[1].splitlines()
     assert lines[2] == "neighbours: as assumed by the given parameters"
     assert lines[4].startswith("| r | e^ε | δ \\<= | scale that meets |")
-    assert lines[6].startswith("| 16 | 2 | 1e-05 | ")
+    assert lines[6].startswith("| 16 | 2 | 1e-5 | ")
 
 
 def test_a_goal_that_no_noise_meets_is_a_row_that_says_so(capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,4 +94,4 @@ def test_a_plan_projects_the_time_on_some_workers(folder: Path, capsys: pytest.C
     assert main(["plan", path, "--workers", "4", "--store", str(folder / "s.zarr")]) == 0
     assert "s.zarr: 144 points would be added" in capsys.readouterr().out
     assert main(["plan", path, "--workers", "0"]) == 2
-    assert "'--workers': 0 is not in the range 1<=x<=4096" in capsys.readouterr().err
+    assert "--workers: expected a whole number from 1 to 4096, got '0'" in capsys.readouterr().err

@@ -270,7 +270,7 @@ def test_pairs_are_frozen():
         (lambda: Poisson(5, 10**9), "Poisson.sensitivity", "1000000000"),
         (lambda: DiscreteLaplace(0), "DiscreteLaplace.scale", "0"),
         (lambda: DiscreteLaplace(1e-11), "DiscreteLaplace.scale", "1e-11"),
-        (lambda: DiscreteGaussian(1e-6), "DiscreteGaussian.scale", "1e-06"),
+        (lambda: DiscreteGaussian(1e-6), "DiscreteGaussian.scale", "1e-6"),
         (lambda: DiscreteLaplace(2, True), "DiscreteLaplace.sensitivity", "True"),
         (lambda: DiscreteGaussian(-1), "DiscreteGaussian.scale", "-1"),
         (lambda: DiscreteGaussian(1e6), "DiscreteGaussian.scale", "1000000.0"),

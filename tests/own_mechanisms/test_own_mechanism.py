@@ -162,7 +162,7 @@ def test_a_worker_with_another_version_of_the_module_is_refused(folder: Path, tm
         client.run(exec, f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import delays")
         command = ("run", "study.yaml", "--scheduler", cluster.scheduler_address, "--store=other.zarr")
         told = pbdist(folder, "--import", "delays", *command, code=2)
-    assert "error: --workers: expected the module delays of SHA-256 " in told
+    assert "error: --scheduler: expected the module delays of SHA-256 " in told
     assert not (folder / "other.zarr").exists()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pbdist.cli import main
-from pbdist.errors import InvalidInputError
+from pbdist.errors import InvalidInputError, OffGridError
 from pbdist.query import Study, open_study
 from pbdist.query.status import only_mechanism
 from tests.studies import Finished
@@ -46,9 +46,8 @@ def test_one_label_alone_can_answer(study: Study, noise: dict[str, list[object]]
         ({"scale": [2.0]}, ["Laplace", "clipped"]),
         ({"scale": [4.0, 2.0]}, ["Laplace", "clipped"]),
         ({"noise": ["Laplace"]}, ["Laplace", "clipped"]),
-        # None has that scale, or any rate.
+        # None has that scale.
         ({"scale": [1.0]}, ["Laplace", "clipped"]),
-        ({"rate": [0.1]}, ["Laplace", "RandomizedResponse", "clipped"]),
     ],
 )
 def test_a_choice_is_left_to_the_user(study: Study, noise: dict[str, list[object]], named: list[str]) -> None:
@@ -58,6 +57,20 @@ def test_a_choice_is_left_to_the_user(study: Study, noise: dict[str, list[object
     assert [label for label in ("Laplace", "RandomizedResponse", "clipped") if f"{label!r} (" in text] == named
     if "Laplace" in named:
         assert "'Laplace' (kind Laplace; noise Laplace; scale 2, 3, 5; sensitivity 1)" in text
+
+
+@pytest.mark.parametrize(
+    ("noise", "words"),
+    [
+        ({"rate": [0.1]}, "rate: expected no value, as no such setting has one, got 0.1"),
+        ({"reading": ["foo"]}, "reading: expected one of clamp-and-ceil, none, got foo"),
+        ({"noise": ["Laplce"]}, "noise: expected .*, got Laplce: did you mean Laplace"),
+        ({"kind": ["RandomizedResponse"], "noise": ["Laplace"]}, "noise: expected no value, .*, got Laplace"),
+    ],
+)
+def test_what_no_setting_has_is_refused_by_its_name(study: Study, noise: dict[str, list[object]], words: str) -> None:
+    with pytest.raises(OffGridError, match=f"^{words}"):
+        only_mechanism(study, noise)
 
 
 @pytest.mark.slow

@@ -182,7 +182,7 @@ def test_what_the_command_prints(store: Path, capsys: pytest.CaptureFixture[str]
         return told.out
 
     point = printed("unattained", "--compositions", "2", "--epsilon", "1")
-    assert "unattained (4 x ApproximateDP(epsilon=0.5, delta=1e-05))" in point
+    assert "unattained (4 x ApproximateDP(epsilon=0.5, delta=1e-5))" in point
     assert point.count("not known") == 2
     assert NOT_KNOWN in point
     assert "wide" not in point

@@ -100,7 +100,7 @@ def test_an_answer_at_a_stored_point_is_what_is_stored(finished: Path) -> None:
         ({"mechanism": "Noise"}, OffGridError, "clipped, got Noise"),
         ({"noise_multiplier": 2}, InvalidInputError, "got an unknown parameter: did you mean scale?"),
         ({"senstivity": 2}, InvalidInputError, "got an unknown parameter: did you mean sensitivity?"),
-        ({"scale": 2, "reading": "x"}, OffGridError, "reading: expected no value, got x"),
+        ({"scale": 2, "reading": "x"}, OffGridError, "reading: expected no value, as no such setting has one, got x"),
         ({"compositions": 3, "scale": 2}, OffGridError, "the neighbours being 2 and 4, got 3"),
         ({"epsilon": 0.5, "scale": 2}, OffGridError, "being 0.4054651081 and 0.6931471806, got 0.5"),
         (

@@ -62,8 +62,8 @@ def no_pbdist(folder: Path) -> str:
 @pytest.mark.parametrize(
     ("look", "words"),
     [
-        (other_scipy, r"^workers: expected scipy [1-9]\S*, got scipy 0\.0\.7 on tcp://\S+$"),
-        (no_pbdist, r"^workers: expected pbdist [0-9]\S*, got no pbdist on tcp://\S+$"),
+        (other_scipy, r"^scheduler: expected scipy [1-9]\S*, got scipy 0\.0\.7 on tcp://\S+: install the same there$"),
+        (no_pbdist, r"^scheduler: expected pbdist [0-9]\S*, got no pbdist on tcp://\S+: install the same there$"),
     ],
 )
 def test_a_worker_that_is_there_at_the_start_is_an_error(

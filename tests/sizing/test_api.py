@@ -217,9 +217,9 @@ def test_order_refutes_without_computing() -> None:
         ({"compositions": 1.5}, "compositions: expected whole numbers of at least 1"),
         ({"tolerance": 0.0}, "tolerance: expected a number from 1e-6 to 0.5"),
         ({"tolerance": 0.9}, "tolerance: expected a number from 1e-6 to 0.5"),
-        ({"scale": 3.0}, r"scale: size\(\) solves for it; do not pass it"),
+        ({"scale": 3.0}, "scale: cannot be given: it is the noise that is sized"),
         ({"sensitivity": -1.0}, "sensitivity"),
-        ({"rate": 0.1}, "Gaussian: expected one of scale, sensitivity, truncate; got rate"),
+        ({"rate": 0.1}, "rate: is no parameter of Gaussian, which has scale, sensitivity, truncate"),
     ],
 )
 def test_what_is_wrong_is_named(changes: dict[str, object], problem: str) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pbdist.errors import InvalidInputError, NotAStoreError, StoreRefusedError
+from pbdist.errors import InvalidInputError, NotAStoreError, StoreRefusedError, StoreUnreachableError
 from pbdist.query import open_study
 from pbdist.store import LocalPlace, Place, check_store, create_or_open, hold, open_store, place_at, restore
+from pbdist.store.place import _as_os_errors
 from pbdist.study import StudySpec, load_study, plan_study
 from tests.s3_server import Bucket, fresh_bucket, started_server
 from tests.store.test_store import SMALL, created, write_batch
@@ -128,7 +129,7 @@ def test_a_store_in_an_object_store_has_the_bytes_of_one_in_a_folder(
 
 
 def test_an_object_store_that_refuses_is_reported_on_one_line(bucket: Bucket, small: StudySpec) -> None:
-    with pytest.raises(StoreRefusedError, match="NoSuchBucket: The specified bucket does not exist") as caught:
+    with pytest.raises(StoreRefusedError, match="bucket does not exist: correct the name of the bucket") as caught:
         create_or_open(place_at("s3://nowhere/s.zarr"), plan_study(small))
     assert "\n" not in str(caught.value)
     place = place_at(f"{bucket.url}/something/else")
@@ -137,6 +138,25 @@ def test_an_object_store_that_refuses_is_reported_on_one_line(bucket: Bucket, sm
         create_or_open(place, plan_study(small))
     with pytest.raises(NotAStoreError, match="got nothing there"):
         open_store(f"{bucket.url}/nothing/here")
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        (
+            "Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token",
+            "set AWS_ACCESS_KEY_ID",
+        ),
+        (
+            "<Code>AccessDenied</Code>",
+            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        ),
+        ("HTTP error: error sending request", "look at AWS_ENDPOINT_URL, AWS_REGION and the network"),
+    ],
+)
+def test_what_to_do_is_said_where_an_object_store_does_not_answer(text: str, remedy: str) -> None:
+    with pytest.raises((StoreRefusedError, StoreUnreachableError), match=f": {remedy}"), _as_os_errors("s3://b/x", "n"):
+        raise ValueError(text)
 
 
 def test_a_full_disk_leaves_the_store_as_it_was(small: StudySpec, tmp_path: Path) -> None:

@@ -343,13 +343,13 @@ def test_the_digest_is_of_what_is_computed(tmp_path: Path) -> None:
         ),
         (f"{HEAD}mechanisms:\n{M}{TAIL}method: fast\n", 7, "method: expected one of tight, buckets, got 'fast'"),
         (f"{HEAD}mechanisms:\n{M}{TAIL}method: [tight]\n", 7, "method: expected one of tight, buckets, got ['tight']"),
-        (f"{HEAD}mechanisms:\n{M}{TAIL}tolerance: 0\n", 7, "tolerance: expected a number from 1e-09 to 1, got 0"),
-        (f"{HEAD}mechanisms:\n{M}{TAIL}tolerance: 1.5\n", 7, "tolerance: expected a number from 1e-09 to 1, got 1.5"),
-        (f"{HEAD}mechanisms:\n{M}{TAIL}tolerance: .nan\n", 7, "tolerance: expected a number from 1e-09 to 1, got nan"),
+        (f"{HEAD}mechanisms:\n{M}{TAIL}tolerance: 0\n", 7, "tolerance: expected a number from 1e-9 to 1, got 0"),
+        (f"{HEAD}mechanisms:\n{M}{TAIL}tolerance: 1.5\n", 7, "tolerance: expected a number from 1e-9 to 1, got 1.5"),
+        (f"{HEAD}mechanisms:\n{M}{TAIL}tolerance: .nan\n", 7, "tolerance: expected a number from 1e-9 to 1, got nan"),
         (
             f"{HEAD}mechanisms:\n{M}{TAIL}tolerance: fine\n",
             7,
-            "tolerance: expected a number from 1e-09 to 1, got 'fine'",
+            "tolerance: expected a number from 1e-9 to 1, got 'fine'",
         ),
         (
             f"{HEAD}mechanisms:\n{M}{TAIL}method: buckets\ntolerance: 0.01\n",

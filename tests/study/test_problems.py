@@ -69,7 +69,7 @@ targets:
   - {eps: 1, delta: 0.1, compositions: 1} # targets[0].eps: did you mean epsilon?
   - {epsilon: 1, delta: 2, steps: 3} # targets[1].steps: did you mean compositions? # targets[1].delta: below 1
   - {epsilon: 1, exp_epsilon: 1, delta: 0.1, compositions: 3} # targets[2]: exactly one of
-tolerance: 0 # tolerance: expected a number from 1e-09 to 1
+tolerance: 0 # tolerance: expected a number from 1e-9 to 1
 description: one
 description: two # description: expected each key once, got it on line 49 too
 """

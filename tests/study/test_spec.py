@@ -45,7 +45,7 @@ def test_what_is_not_said_is_the_default(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tail", "words"),
     [
-        ("floor: -1e-9", "floor: expected a number from 0 to below 1, got -1e-09"),
+        ("floor: -1e-9", "floor: expected a number from 0 to below 1, got -1e-9"),
         ("floor: 1", "floor: expected a number from 0 to below 1, got 1"),
         ("floor: .nan", "floor: expected a finite number, got nan"),
         ("floor: low", "floor: expected a number, got 'low'"),

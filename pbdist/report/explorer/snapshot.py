@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pbdist.mechanisms.columns import is_text, known_columns
+from pbdist.quantities import counted
 from pbdist.query import open_study
 from pbdist.query.noise_choice import NoiseGroup, noise_groups
 from pbdist.query.settings import column_array, neighbours_by_label
@@ -189,7 +190,7 @@ class Snapshot:
         notes = [neighbours_sentence(neighbours_by_label(self.study.spec))]
         if self.status.refined_points:
             notes.append(
-                f"Queries have added {self.status.refined_points:,} points to this store, and they are not shown here:"
+                f"Queries have added {counted(self.status.refined_points, 'point')} that this page does not show:"
                 " pbdist query answers from them too."
             )
         if self.unattained.any():

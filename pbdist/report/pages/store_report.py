@@ -1,12 +1,13 @@
 """The report of a store: its condition first, then answers, bounds, assumptions and provenance."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from pbdist.errors import StoreDamagedError
+from pbdist.progress import reported
 from pbdist.provenance import provenance
-from pbdist.quantities import size
+from pbdist.quantities import counted, size
 from pbdist.query.noise_choice import NoiseChoice, noise_choices, target_sheet
 from pbdist.query.settings import neighbours_by_label
 from pbdist.query.status import StoreStatus, precision_line, store_status
@@ -29,6 +30,7 @@ from pbdist.report.pages.document import (
     text_table,
 )
 from pbdist.report.pages.words import assumed, explained, meaning, software, target_in_words
+from pbdist.rounding import brief
 from pbdist.store import STORE_FORMAT, check_skeleton, open_parts
 from pbdist.study import StudySpec, Target
 from pbdist.study.spec import missing_parts
@@ -50,17 +52,14 @@ def store_report(
     study_file: StudySpec | None = None,
     verify: int = 0,
     drawn: bool = True,
-    progress: Callable[[str], None] = lambda _: None,
 ) -> Document:
     """Return the report of a store; nothing is written into it.
 
     `targets` are what the noise should meet, and `study_file` is where they are from, if any: the page has its
-    description, and says if the store lacks some of it. `verify` points are recomputed in exact integers. `progress` is
-    called with a few words before each step.
+    description, and says if the store lacks some of it. `verify` points are recomputed in exact integers.
     """
     name = Path(str(where).rstrip("/")).name
     try:
-        progress("reading every file of the store")
         status = store_status(where, check=True)
         parts = open_parts(where)
         for stored in parts:
@@ -71,17 +70,11 @@ def store_report(
         items = (str(error), "This page shows no number. Do not decide anything by it.")
         alarm = Notice(ALARM, "This store is damaged, and nothing in it can be read", items)
         return Document(f"Report on {name}", "A store of pbdist that cannot be read.", (alarm,), whole=False)
-    if verify:
-        progress(f"recomputing {verify:,} points in exact integers")
     verification = verify_store(where, sample=verify) if verify else None
     incomplete = study_file is not None and bool(missing_parts([stored.study for stored in parts], study_file))
     notices = [*condition(status, study, incomplete=incomplete, verification=verification)]
     whole = status.passed and all(notice.kind != ALARM for notice in notices)
-    choices: dict[Target, tuple[NoiseChoice, ...]] = {}
-    for target in targets:
-        progress(f"judging the noise settings: {target_in_words(target)}")
-        choices[target] = noise_choices(study, **asdict(target))
-    progress("drawing")
+    choices = {target: noise_choices(study, **asdict(target)) for target in reported("target", targets)}
     first, *others = _pictures(study, choices) if drawn else [()]
     forms = [cell.pair.canonical() for cell in study.spec.cells]
     blocks: list[Block] = [*notices, *([] if choices else [Paragraph(_NO_TARGET)])]
@@ -143,7 +136,7 @@ def condition(
         yield Notice(ALARM, "This store is not complete", (text,))
     damaged = () if status.check is None else status.check.damaged
     if damaged:
-        many = "1 file of this store is" if len(damaged) == 1 else f"{len(damaged):,} files of this store are"
+        many = f"{counted(len(damaged), 'file')} of this store {'is' if len(damaged) == 1 else 'are'}"
         text = "No number on this page comes from them. The same pbdist run computes anew what they held."
         items = _some(f"damaged: {name}: {what}" for name, what in damaged)
         yield Notice(ALARM, f"{many} damaged: changed since it was written, or missing", (text, *items))
@@ -176,14 +169,14 @@ def _provenance(status: StoreStatus) -> Table:
     tolerance = "none"
     if study.required_tolerance is not None:
         judged = "the larger of the two directions" if study.direction == "both" else "each of the two directions"
-        bound = f"upper / lower - 1 at most {study.required_tolerance:g}"
-        tolerance = f"{bound} where δ > {study.floor:g}, for {judged}"
-    added = f"{status.refined_points:,} points in {status.refinements:,} refinements"
+        bound = f"upper / lower - 1 at most {brief(study.required_tolerance)}"
+        tolerance = f"{bound} where δ > {brief(study.floor)}, for {judged}"
+    added = f"{counted(status.refined_points, 'point')} in {counted(status.refinements, 'refinement')}"
     computed, made = software(first.attributes.get("provenance") or {}), software(provenance())
     rows = (
         ("study", f"{study.name}, SHA-256 {first.head.digest}"),
         *((f"part {part.stored.part}", f"SHA-256 {part.stored.head.digest}") for part in status.parts[1:]),
-        ("store", f"format {STORE_FORMAT}, {status.files:,} files, {size(status.size)}"),
+        ("store", f"format {STORE_FORMAT}, {counted(status.files, 'file')}, {size(status.size)}"),
         *([("added by queries", added)] if status.refinements else []),
         ("method", method),
         ("tolerance", tolerance),

@@ -14,6 +14,7 @@ from pbdist.bounds.delta import privacy_bounds
 from pbdist.errors import PbdistError, PrecisionWarning
 from pbdist.mechanisms import Gaussian, Laplace, Pair
 from pbdist.mechanisms.counts import SHIFT_INSIDE
+from pbdist.progress import reported
 from pbdist.provenance import provenance
 from pbdist.query import open_study
 from pbdist.report.pages.answers import messages_in_words
@@ -81,8 +82,8 @@ def _amounts(scale: str, mean: str | None, kind: str = "") -> str:
 class _Answers:
     """Sizes the noise of a system and judges published noise; `problems` are the questions without an answer."""
 
-    def __init__(self, system: System, options: dict[str, Any], progress: Callable[[str], None]) -> None:
-        self.system, self.options, self.progress = system, options, progress
+    def __init__(self, system: System, options: dict[str, Any]) -> None:
+        self.system, self.options = system, options
         self.problems: list[str] = []
         observation = system.observation
         self.readings: Sequence[str] = observation.readings if isinstance(observation, NoisyCounts) else ("",)
@@ -106,10 +107,8 @@ class _Answers:
         kinds: Sequence[Any] = _NOISES if isinstance(observation, NoisyCounts) else (observation.kind,)
         if not self.sized_readings:
             self.problems.append(f"{where}: no size follows from the reading {SHIFT_INSIDE}")
-        for number, (reading, kind) in enumerate(product(self.sized_readings, kinds), 1):
+        for reading, kind in reported("size", [*product(self.sized_readings, kinds)]):
             name = f"{kind.__name__}{f', reading {reading}' if reading else ''}"
-            total = len(self.sized_readings) * len(kinds)
-            self.progress(f"sizing {number} of {total}: {name}, {target.compositions:,} rounds")
             options = {**self.options, **({"noise": kind, "reading": reading} if reading else {})}
             found = self.try_to(f"{name}, {where}", lambda: size_system(self.system, target, **options))  # noqa: B023
             if found is not None:
@@ -129,10 +128,7 @@ class _Answers:
     def published(self, target: SystemTarget) -> Iterator[str]:
         """Yield the verdicts on published noise, under each reading."""
         found: dict[str, dict[Verdict, list[tuple[str, Bracket]]]] = {}
-        settings = [*self.published_settings(target)]
-        if settings:
-            self.progress(f"judging published noise: {len(settings)} settings, {target.compositions:,} rounds")
-        for name, origin, reading, pair in settings:
+        for name, origin, reading, pair in reported("published noise", [*self.published_settings(target)]):
             bracket = self.try_to(f"{name}, {target_in_words(target)}", lambda: judge(pair, target))  # noqa: B023
             if bracket is not None:
                 found.setdefault(f"{name}, {origin}", {}).setdefault(bracket.verdict(target.delta), []).append(
@@ -155,8 +151,7 @@ class _Answers:
         grid = np.linspace(0.0, 2.0 * target.epsilon or 1.0, _POINTS)
         options: Any = {"compositions": target.compositions, "epsilon": grid, "tolerance": _WIDTH}
         drawn: dict[str, Dataset] = {}
-        for number, (name, pair) in enumerate(pairs[:_MAX_CURVES], 1):
-            self.progress(f"drawing {number} of {len(pairs[:_MAX_CURVES])}, {target.compositions:,} rounds")
+        for name, pair in reported("curve", pairs[:_MAX_CURVES]):
             source = self.try_to(f"{name}, not drawn", lambda: privacy_bounds(pair, **options))  # noqa: B023
             if source is not None:
                 drawn[name] = source
@@ -171,24 +166,21 @@ def system_report(
     store: str | Path | None = None,
     file: str | Path | None = None,
     drawn: bool = True,
-    progress: Callable[[str], None] = lambda _: None,
 ) -> Document:
     """Return the report of a system; its noise is sized now, which may take minutes.
 
     The refuted noise is smaller by `tolerance`, relatively. `store` is the store of any study, as of `pbdist.size`: its
     bounds are used, and missing ones are added. `file` describes the system, if it is not one of pbdist's own.
-    `progress` is called with a few words before each step.
     """
     study = None if store is None else open_study(store)
-    found = _Answers(system, {"tolerance": checked_part(tolerance), "store": study}, progress)
+    found = _Answers(system, {"tolerance": checked_part(tolerance), "store": study})
     blocks: list[Block] = []
     graphs: list[Block] = []
     pairs: list[Pair] = []
     with warnings.catch_warnings():
         # The page says how wide bounds are.
         warnings.simplefilter("ignore", PrecisionWarning)
-        for number, target in enumerate(targets, 1):
-            progress(f"target {number} of {len(targets)}: {target_in_words(target)}")
+        for target in reported("target", targets):
             sizes = [*found.sizes(target)]
             pairs += [one.found.printed.meets.mechanism for one in sizes]
             blocks += [*_answers(found.own, target, sizes), Bullets(tuple(found.published(target)))]

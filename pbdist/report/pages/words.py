@@ -6,22 +6,22 @@ from typing import Any
 
 from pbdist.mechanisms import MECHANISMS, Form, described, parameters_of
 from pbdist.mechanisms.columns import composite_text, is_composite
+from pbdist.quantities import counted
 from pbdist.report.pages.document import Block, Bullets, Heading, Paragraph, epsilon_text, text_table
-from pbdist.rounding import exact, exponential
+from pbdist.rounding import brief, exact, exponential
 from pbdist.study import Target
 from pbdist.types import JsonValue
 
 
 def target_in_words(target: Target) -> str:
     """Return a target in one phrase, with its numbers as they are."""
-    rounds = "1 round" if target.compositions == 1 else f"{target.compositions:,} rounds"
-    delta = repr(target.delta).replace("e-0", "e-")
-    return f"(ε {epsilon_text(target.epsilon)}, δ {delta}) after {rounds}"
+    point = f"(ε {epsilon_text(target.epsilon)}, δ {exact(target.delta)})"
+    return f"{point} after {counted(target.compositions, 'round')}"
 
 
 def meaning(targets: Sequence[Target]) -> str:
     """Return what a target promises, and what the verdicts mean, in sentences."""
-    powers = " or ".join(dict.fromkeys(f"{exponential(target.epsilon):.6g}" for target in targets))
+    powers = " or ".join(dict.fromkeys(brief(exponential(target.epsilon)) for target in targets))
     return (
         f"The target: whatever an observer of all rounds looks for, its probability under one of two neighbouring"
         f" inputs is at most e^ε = {powers} times that under the other one, plus δ. Meets: the proved upper bound on δ"

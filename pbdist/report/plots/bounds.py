@@ -13,6 +13,7 @@ from pbdist.query.convex_delta import Curve as ConvexDelta
 from pbdist.report.plots import frame
 from pbdist.report.plots.frame import LOWEST, equal_to
 from pbdist.report.plots.selection import MAX_CURVES, Curve, Sources, StoredSetting, chosen, named, row_of
+from pbdist.rounding import brief
 from pbdist.study.fields import nearest_exponential, nearest_match
 from pbdist.types import COMPOSITIONS, DELTA, DIRECTION, FloatArray
 
@@ -243,7 +244,7 @@ def _over_rounds(setting: StoredSetting, name: str, value: float) -> Curve:
             lower, upper = (values.max(axis=0)[:, index] for values in (setting.log_lower, setting.log_upper))
             return setting.curve(places, lower, upper)
     if study is None:
-        known = "" if name == "delta" else f" one of {', '.join(f'{each:.10g}' for each in stored[:12])}, or"
+        known = "" if name == "delta" else f" one of {', '.join(brief(each, 10) for each in stored[:12])}, or"
         raise InvalidInputError(f"{name}: expected{known} an opened study, which answers any {name}, got {value!r}")
     lower, upper = (np.full(places.shape, np.nan) for _ in range(2))
     there = ~np.isnan(setting.log_upper).all(axis=(0, 2))

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pbdist.errors import InvalidInputError, OffGridError, shown
+from pbdist.quantities import counted
 from pbdist.query import noise_choices
 from pbdist.report.plots import frame
 from pbdist.report.plots.bounds import bounds_at, curves_of
-from pbdist.report.plots.frame import LOWEST, counted
+from pbdist.report.plots.frame import LOWEST
 from pbdist.report.plots.noise import over_amounts, picked
 from pbdist.report.plots.selection import MAX_CURVES, Curve, Sources, StoredSetting, chosen, named, opened
+from pbdist.rounding import brief
 from pbdist.types import FloatArray
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ def compare(
         raise InvalidInputError(f"over: expected 'epsilon' or 'noise', got {shown(over)}")
     name, value, other = ("epsilon", epsilon, "noise") if over == "epsilon" else ("reference", reference, "epsilon")
     if value is not None:
-        raise InvalidInputError(f"{name}: belongs to over={other!r}; do not pass it with over={over!r}")
+        raise InvalidInputError(f"{name}: belongs to over {other}, and not to over {over}: leave it out")
     end = math.log(lowest) if lowest else -np.inf
     if over == "noise":
         point = {"compositions": compositions, "epsilon": epsilon, "mechanism": mechanism}
@@ -114,7 +116,7 @@ def _ratios(
     if unknown:
         notes.append(f"{counted(unknown, 'ratio')} not drawn, of which no bound is known")
     if faint:
-        notes.append(f"{counted(faint, 'ratio')} not drawn, of δ below {math.exp(end):.3g}")
+        notes.append(f"{counted(faint, 'ratio')} not drawn, of δ below {brief(math.exp(end), 3)}")
     if any(np.isposinf(one).any() for one in ratios):
         notes.append("arrows start at the least ratio: the lower bound of the reference is 0 there, or not known")
     notes += [*frame.setting_notes(labels, curves), frame.GUIDE]
@@ -135,7 +137,7 @@ def _noise_needed(
         # Its δ decides nothing here: all bounds are drawn.
         found = noise_choices(study, compositions=r, epsilon=epsilon, delta=0.5, mechanism=point["mechanism"])
         groups += [(name, choice) for choice in picked(found, noise, MAX_CURVES)]
-    frame.one_amount([choice.what for _, choice in groups])
+    frame.one_amount([choice for _, choice in groups])
     if len(groups) > MAX_CURVES:
         raise InvalidInputError(f"mechanism: expected at most {MAX_CURVES} curves in one plot, got {len(groups)}")
     curves = [over_amounts(choice, **({"study": name} if name else {})) for name, choice in groups]
@@ -154,7 +156,7 @@ def _noise_needed(
     frame.wide_axis(axes, np.concatenate([one.places for one in curves]), "y")
     faint = int(sum((one.upper < ends[0]).sum() for one in curves))
     if faint:
-        notes.append(f"of {faint:,} setting{'s' * (faint > 1)} δ is smaller than what is drawn")
+        notes.append(f"of {counted(faint, 'setting')} δ is smaller than what is drawn")
     notes += frame.setting_notes(labels, curves)
     notes.append("thick: the least tabulated noise proved to meet a δ; thin: the most below it that is refuted")
     at = f"r = {r:,}", frame.equal_to("ε", epsilon)

@@ -13,11 +13,13 @@ from pbdist.query.settings import neighbours_words
 from pbdist.report.plots.selection import Curve
 from pbdist.report.sheet import COLOURS, LINES, MARKERS, new_sheet, plain, styled
 from pbdist.results import log_relative_width
-from pbdist.rounding import rounded_up
+from pbdist.rounding import brief, rounded_up
 from pbdist.types import COMPOSITIONS, DIRECTION, BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from pbdist.query.noise_choice import NoiseChoice
 
 #: A δ below which nothing is drawn, unless `lowest` says so.
 LOWEST = 1e-40
@@ -247,7 +249,7 @@ def delta_axis(
     ends = [bottom / 1.4, min(1.4 * float(highs.max()), 1.1), *earlier]
     axes.set_ylim(min(ends), max(ends))
     if highs.min() < min(ends):
-        notes.append(f"what lies below δ = {lowest:g} is not drawn")
+        notes.append(f"what lies below δ = {brief(lowest)} is not drawn")
     return notes
 
 
@@ -258,11 +260,6 @@ _REASONS = {
     "failed": "missing: they could not be computed",
     "damaged": "missing: damaged files",
 }
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number of things as the subject of a sentence: ``1 curve is``, ``2 curves are``."""
-    return f"{count:,} {noun} is" if count == 1 else f"{count:,} {noun}s are"
 
 
 def gap_notes(missing: Iterable[tuple[BoolArray, str]]) -> list[str]:
@@ -288,12 +285,11 @@ def setting_notes(labels: Sequence[str], curves: Sequence[Curve]) -> list[str]:
     return [*notes, neighbours_words(relations)] if any(one.adjacency.definite for one in curves) else notes
 
 
-def one_amount(amounts: Sequence[str]) -> None:
+def one_amount(choices: "Sequence[NoiseChoice]") -> None:
     """Refuse settings whose amounts of noise are not of one kind."""
-    kinds = list(dict.fromkeys(amounts))
-    if len(kinds) != 1:
-        found = "; ".join(kinds) or "none"
-        raise InvalidInputError(f"mechanism: expected settings with one kind of amount, got {found}: choose one")
+    if len({one.what for one in choices}) != 1:
+        found = "; ".join(dict.fromkeys(f"{one.label} ({one.what})" for one in choices)) or "none"
+        raise InvalidInputError(f"mechanism: expected settings with one kind of amount, got {found}: choose one label")
 
 
 def width_note(log_lower: Sequence[FloatArray], log_upper: Sequence[FloatArray], lowest: float = -np.inf) -> list[str]:

@@ -125,7 +125,7 @@ def draw_choices(
 
     `at` is the rest of the title, and `gaps` says why cells are missing.
     """
-    frame.one_amount([choice.what for choice in choices])
+    frame.one_amount(choices)
     tried = [one for choice in choices for one in choice.tried]
     curves = [over_amounts(choice) for choice in choices]
     axes, title, labels, _ = frame.begin(curves, axes)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pbdist.quantities import counted
 from pbdist.report.plots import frame
 from pbdist.results import relative_width
 from pbdist.rounding import exact, rounded_up
@@ -58,7 +59,7 @@ def training(run: "DpsgdEpsilon", *, moments: int = 24, axes: "Axes | None" = No
     missing = int(np.isinf(found.epsilon.upper).sum())
     notes = [
         f"band: between the lower and the upper bound{width}",
-        f"no upper bound was found at {missing:,} points" if missing else "",
+        f"no upper bound was found at {counted(missing, 'point')}" if missing else "",
         "dotted lines: a phase ends" if len(ends) else "",
         "Poisson sampling; neighbours: one record added or removed",
         frame.GUIDE,
@@ -69,6 +70,6 @@ def training(run: "DpsgdEpsilon", *, moments: int = 24, axes: "Axes | None" = No
         for phase in plan.phases
     ]
     deltas = f"δ = {exact(plan.delta[0])}" if len(plan.delta) == 1 else ""
-    title = f"DP-SGD on {plan.examples:,} records", deltas, ", then ".join(phases)
+    title = f"DP-SGD on {counted(plan.examples, 'record')}", deltas, ", then ".join(phases)
     frame.finish(axes, *title, x="epochs", y="ε, in nats", notes=notes)
     return axes

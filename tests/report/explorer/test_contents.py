@@ -133,7 +133,7 @@ def test_a_store_has_the_targets_of_the_runs_that_made_it(tmp_path):
 def test_refinements_are_told_as_not_shown(tight):
     open_study(tight).delta("Laplace", scale=2.5, compositions=3, epsilon=0.1, refine=True)
     snapshot = Snapshot(str(tight))
-    assert any("are not shown here" in text for text in texts(snapshot.notices()))
+    assert any("does not show: pbdist query" in text for text in texts(snapshot.notices()))
 
 
 def test_a_missed_tolerance_is_counted_as_status_does(finished_store):

@@ -55,7 +55,7 @@ def test_different_grids_are_compared_at_what_is_proved_between_their_points():
 def test_an_unknown_reference_and_options_of_the_other_axis_are_refused(study):
     with pytest.raises(InvalidInputError, match=r"reference: expected one of Gaussian, scale 2; .*, got 'Laplace'"):
         compare(study, reference="Laplace")
-    with pytest.raises(InvalidInputError, match="epsilon: belongs to over='noise'; do not pass it with over='epsilon'"):
+    with pytest.raises(InvalidInputError, match="epsilon: belongs to over noise, and not to over epsilon"):
         compare(study, epsilon=0.5)
     with pytest.raises(InvalidInputError, match="expected at least two settings to compare, got one"):
         compare(study, mechanism="RandomizedResponse")

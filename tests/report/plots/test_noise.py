@@ -95,7 +95,10 @@ def test_no_lower_bound_and_nothing_that_does(finished_store):
 
 
 def test_what_cannot_be_compared_is_refused(study):
-    with pytest.raises(InvalidInputError, match="one kind of amount, got scale of the noise, in counts; probability"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"one kind of amount, got .*counts\); .* \(probability of a lie\): choose one label",
+    ):
         noise(study, **TARGET)
     with pytest.raises(InvalidInputError, match="delta: expected a number between 0 and 1, got 0"):
         noise(study, mechanism="Gaussian", delta=0)

@@ -136,7 +136,7 @@ def test_jobs_that_give_no_worker(slurm: Slurm, tmp_path: Path, changes: dict[st
     done = run(path, tmp_path / "s.zarr", "--cluster", cluster, env=slurm.environment, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     (line,) = done.stderr.splitlines()
-    assert line.startswith("pbdist: error: workers: no worker came from SLURMCluster")
+    assert line.startswith("pbdist: error: --cluster: no worker came from SLURMCluster")
     assert words in line
     assert not (tmp_path / "s.zarr").exists()
     slurm.wait_until_empty()
