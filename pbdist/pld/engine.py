@@ -201,7 +201,7 @@ class _Table:
             before = _seconds(transforms)
             self._rows_by_transforms(transforms, [rows.pop()], parts=False)
             each = _seconds(transforms) - before
-            if may_climb and each > _SLOW_ROW:
+            if rows and may_climb and each > _SLOW_ROW:
                 relaxed = self.question.beside(float(self._judged_lower().min()))
                 if _not_too_long(relaxed, self._missed_rows(), each * len(rows)):
                     self._ladder(relaxed, self._missed_rows(), climbs=1)

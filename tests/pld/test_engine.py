@@ -541,3 +541,11 @@ def test_losses_are_pictured_once_for_all_engines(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(question, "loss_profile", profile)
     tight_bounds({Laplace(10.0): 1}, np.array([1, 50]), np.array([0.05]), Request(tolerance=1e-2, floor=1e-40))
     assert len(seen) == 1
+
+
+def test_a_last_row_that_transforms_bound_leaves_nothing_to_a_ladder() -> None:
+    """A slow row makes a ladder worth a thought, of which there is none when every row is bounded."""
+    rounds, asked = 64 << np.arange(6), np.geomspace(0.05, 20.0, 61)
+    request = Request(tolerance=1e-3, floor=1e-20)
+    found = tight_bounds({SubsampledGaussian(0.5065144398, 0.001): 1}, rounds, asked, request)
+    assert np.all(found.log_lower <= found.log_upper)
