@@ -56,7 +56,8 @@ def _bounds(options: Options, quantity: str) -> int:
     asked = ("delta",) if quantity == "epsilon" else ("epsilon", "exp_epsilon")
     ((field, values),) = options.given(*asked).items()
     checked_compositions(options.compositions)
-    checked_delta(values, zero=True) if field == "delta" else checked_epsilon(values)
+    given = [math.log(one) for one in values] if field == "exp_epsilon" else values
+    checked_delta(given, zero=True) if field == "delta" else checked_epsilon(given)
     pairs = pairs_of_family(options.family, given_values(options))
     points = list(product(options.compositions, values))
     cells = [Cell(options.family, pair, None) for pair in pairs]
@@ -70,8 +71,7 @@ def _bounds(options: Options, quantity: str) -> int:
         each = [row.get(name, "") for row in rows for _ in points]
         question[name] = each if len({*each}) > 1 else each[0]
     question |= dict(zip(("compositions", field), zip(*(points * len(pairs)), strict=True), strict=True))
-    rounds, given = map(list, zip(*points, strict=True))
-    given = [math.log(one) for one in given] if field == "exp_epsilon" else given
+    rounds, given = map(list, zip(*product(options.compositions, given), strict=True))
     # Those of bounds on δ; for bounds on ε, δ at one ε stands.
     losses, tolerance = given if quantity == "delta" else [1.0], options.tolerance or DEFAULT_TOLERANCE
     options.progress.projected = lambda: projected_seconds(pairs, rounds, losses, tolerance, options.direction)

@@ -112,7 +112,7 @@ class Number(click.ParamType):  # type: ignore[type-arg]
             if self._least <= number <= self._most:
                 return number
         ends = {"from": self._least, "to": self._most}
-        known = "".join(f" {word} {end}" for word, end in ends.items() if math.isfinite(end))
+        known = "".join(f" {word} {shown(end)}" for word, end in ends.items() if math.isfinite(end))
         what = "a whole number" if self._whole else "a number"
         self.fail(f"expected {what}{known}, got {shown(value)}{separated(value)}", param, ctx)
 

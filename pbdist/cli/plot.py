@@ -34,7 +34,7 @@ kind that needs a number takes one of the store if none is given, and names it i
 @command(
     "plot",
     Argument("KIND", "what to draw", Choice(KINDS), name="plot"),
-    Argument("STORE..", "stores: paths or s3://BUCKET/PREFIX", name="stores"),
+    Argument("STORE..", "stores: paths or s3://BUCKET/PREFIX", name="bounds"),
     Option("-o --output FILE", "an .svg, .png or .pdf file; it is replaced", PATH, required=True),
     Option("--mechanism LABEL", "the label of the one mechanism that is drawn (all)"),
     QUESTION[0],
@@ -49,9 +49,9 @@ kind that needs a number takes one of the store if none is given, and names it i
 )
 def plot(options: Options) -> int:
     """Draw the bounds of a store."""
-    check_drawing("--output", options.output, *options.stores)
-    if options.plot == "noise" and len(options.stores) > 1:
-        refuse("STORE", f"expected one store for {options.plot}, got {len(options.stores)}")
+    check_drawing("--output", options.output, *options.bounds)
+    if options.plot == "noise" and len(options.bounds) > 1:
+        refuse("STORE", f"expected one store for {options.plot}, got {len(options.bounds)}")
     given = options.given("mechanism", "compositions", "epsilon", "delta", "over", "reference", "lowest", "direction")
     if options.exp_epsilon is not None:
         given["epsilon"] = math.log(options.exp_epsilon)
@@ -70,7 +70,7 @@ def plot(options: Options) -> int:
     for name in given:
         if name not in signature(draw).parameters:
             refuse(flag(name), f"is no option of {options.plot}")
-    found = [open_study(store) for store in dict.fromkeys(options.stores)]
+    found = [open_study(store) for store in dict.fromkeys(options.bounds)]
     names = [study.spec.name for study in found]
     labels = names if len(set(names)) == len(names) else [study.where for study in found]
     sources = found[0] if len(found) == 1 else dict(zip(labels, found, strict=True))

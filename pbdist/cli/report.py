@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from pbdist.cli.options import STORE, STUDY, SYSTEM, SYSTEMS, TARGET, check_output
 from pbdist.cli.output import FAILED, sign_of_life, warn
-from pbdist.cli.parser import FILE, NUMBER, PATH, Argument, Number, Option, Options, command, refuse
+from pbdist.cli.parser import FILE, PATH, Argument, Number, Option, Options, command, refuse
 from pbdist.errors import printable
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     *TARGET,
     Option("--verify K", "recompute K points of the store in exact integers", Number(0, 10_000, whole=True)),
     SYSTEMS,
-    Option("--tolerance T", "of --system: how much smaller the refuted noise is (0.01)", NUMBER),
+    Option("--tolerance T", "of --system: how much smaller the refuted noise is (0.01)", Number(1e-6, 0.5)),
     Option("--size-store STORE", "of --system: a store that answers first, and saves new bounds", FILE),
     example="report data/quickstart.zarr -o report.html",
     exclusive=[

@@ -31,7 +31,7 @@ def _study_and_store(options: Options) -> "tuple[StudySpec | Addition, str]":
     from pbdist.study.starter import find_study
 
     file = load_asked(find_study(options.study))
-    return file, options.store or f"data/{file.name}.zarr"
+    return file, f"data/{file.name}.zarr" if options.store is None else options.store
 
 
 @command(
@@ -252,6 +252,6 @@ def new(options: Options) -> int:
     if options.study is not None:
         write_copy(options.file, options.study)
     else:
-        write_starter(options.file, options.kind or "Gaussian")
+        write_starter(options.file, "Gaussian" if options.kind is None else options.kind)
     print(printable(f"{options.file} is written. Its projected time: pbdist plan {options.file}"))
     return 0

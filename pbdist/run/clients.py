@@ -287,7 +287,8 @@ def _imported(document: Document) -> Any:
         if error.name is None or error.name.partition(".")[0] != package:
             raise document.error((), f"cannot import {module}: {_cause(error)}") from error
         install = f"'pbdist[{_EXTRAS[package]}]'" if package in _EXTRAS else package.replace("_", "-")
-        raise MissingDependencyError(f"class: there is no module {module} here: pip install {install}") from error
+        problem = document.error((), f"there is no module {module} here: pip install {install}")
+        raise MissingDependencyError(str(problem)) from error
     except SystemExit:
         raise KeyboardInterrupt from None
     except Exception as error:  # whatever the module does

@@ -321,7 +321,7 @@ def system_family(
     if not isinstance(observation, NoisyCounts):
         for name, value in (("noise", noise), ("reading", reading)):
             if value is not None:
-                raise InvalidInputError(f"{name}: {system.name} has no noisy counts, got {shown(value)}")
+                raise InvalidInputError(f"{name}: applies to noisy counts, of which {system.name} has none")
         return observation.kind, dict(observation.parameters)
     chosen = reading or observation.readings[0]
     if chosen not in observation.readings:
