@@ -19,8 +19,6 @@ KINDS = {
     "compare": "settings at one r: the ratio of their δ, or the noise that each needs for the same δ",
     "tradeoff": "type II error over type I error (f-DP)",
 }
-#: Width and height of a drawing.
-_INCHES = 8.2, 4.4
 _ABOUT = """\
 Draw the bounds of a store.
 
@@ -92,7 +90,7 @@ def write_drawing(path: Path, draw: Callable[[Any], object]) -> None:
     from pbdist.report.pages.files import write_whole
     from pbdist.report.sheet import new_sheet, saved, styled
 
-    sheet = new_sheet(*_INCHES)
+    sheet = new_sheet(8.2, 4.4)
     with styled():
         draw(sheet.subplots())
     write_whole(path, saved(sheet, path.suffix[1:].lower()))

@@ -295,12 +295,7 @@ def judge(mechanism: Pair, target: Target) -> Bracket:
 
 
 def size_system(
-    system: System,
-    target: Target,
-    *,
-    noise: CountNoise | None = None,
-    reading: str | None = None,
-    **options: Any,
+    system: System, target: Target, *, noise: CountNoise | None = None, reading: str | None = None, **options: Any
 ) -> SizedNoise:
     """Return the smallest noise of a system that provably meets a target, one of the system's or any other.
 
