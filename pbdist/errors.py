@@ -3,23 +3,17 @@
 Each is also a builtin's subclass, so that code which does not know pbdist still catches it sensibly.
 """
 
-import re
 import reprlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
+from pbdist.rounding import short_exponent
+
 #: At most so many problems of a file are listed in a traceback, beside the first.
 _MAX_NOTES = 19
-
-
-class _Short(reprlib.Repr):
-    def repr_float(self, value: float, _: int) -> str:
-        """Return 1e-5, as bounds are printed."""
-        return re.sub(r"e([-+])0", r"e\1", repr(value))
-
-
-_short = _Short()
+_short = reprlib.Repr()
+_short.repr_float = lambda value, _: short_exponent(repr(value))  # type: ignore[attr-defined]
 _short.maxstring, _short.maxlong, _short.maxother = 80, 60, 160
 
 

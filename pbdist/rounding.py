@@ -22,15 +22,15 @@ def rounded_up(value: float, digits: int = _DIGITS) -> str:
 def exact(value: float) -> str:
     """Return a number that is no bound: the shortest decimal that is this float and no other, 200 for 200.0."""
     value = float(value)
-    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else _short_exponent(repr(value))
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else short_exponent(repr(value))
 
 
 def brief(value: float, digits: int = 6) -> str:
     """Return a number that is no bound in few digits: 0.001, 1e-5."""
-    return _short_exponent(f"{value:.{digits}g}")
+    return short_exponent(f"{value:.{digits}g}")
 
 
-def _short_exponent(text: str) -> str:
+def short_exponent(text: str) -> str:
     """Return 1e-5 for 1e-05, as bounds are printed."""
     return re.sub(r"e([-+])0", r"e\1", text)
 

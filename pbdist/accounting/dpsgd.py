@@ -458,9 +458,7 @@ def _lengths(examples: int, given: Mapping[str, Any], *, sized: bool = False) ->
     lengths = checked_numbers("epochs", epochs, "finite numbers above 0", lambda one: 0.0 < one < math.inf).tolist()
     for one in lengths:
         if steps_of_epochs(one, rate) > MAX_COMPOSITIONS:
-            raise InvalidInputError(
-                f"epochs: expected at most 2^62 steps, got {steps_of_epochs(one, rate)} in {one!r} epochs"
-            )
+            raise InvalidInputError(f"epochs: expected at most 2^62 steps in all, got {shown(one)} epochs")
     return [TrainingPhase(rate, steps_of_epochs(one, rate), one, noise) for one in lengths]
 
 

@@ -85,11 +85,7 @@ def tradeoff_bounds(
 
 
 def total_variation_bounds(
-    mechanism: Pair | Iterable[tuple[Pair, int]],
-    *,
-    compositions: Any,
-    tolerance: float = 1e-3,
-    direction: str = "both",
+    mechanism: Pair | Iterable[tuple[Pair, int]], *, compositions: Any, tolerance: float = 1e-3, direction: str = "both"
 ) -> xr.Dataset:
     """Bound the total variation distance after r compositions: δ at ε = 0.
 

@@ -237,11 +237,7 @@ def epsilon_bounds(
     components = components_of(mechanism)
     neighbours = checked_neighbours(components, adjacency)
     found = epsilon_table_of(
-        components,
-        compositions=compositions,
-        delta=delta,
-        tolerance=tolerance,
-        joint_directions=direction == "both",
+        components, compositions=compositions, delta=delta, tolerance=tolerance, joint_directions=direction == "both"
     )
     aimed = DEFAULT_TOLERANCE if tolerance is None else float(tolerance)
     within, why, missed = epsilon_within(found, aimed, [pair for pair, _ in components])

@@ -53,30 +53,27 @@ def _bounds(options: Options, quantity: str) -> int:
     from pbdist.study import Cell
     from pbdist.study.plan import projected_seconds
 
-    asked = ("delta",) if quantity == "epsilon" else ("epsilon", "exp_epsilon")
-    ((field, values),) = options.given(*asked).items()
+    names = ("delta",) if quantity == "epsilon" else ("epsilon", "exp_epsilon")
+    ((field, values),) = options.given(*names).items()
     checked_compositions(options.compositions)
-    checked_delta(values, zero=True) if field == "delta" else checked_epsilon(values)
+    given = [math.log(one) for one in values] if field == "exp_epsilon" else values
+    checked_delta(given, zero=True) if field == "delta" else checked_epsilon(given)
     pairs = pairs_of_family(options.family, given_values(options))
     points = list(product(options.compositions, values))
-    cells = [Cell(options.family, pair, None) for pair in pairs]
-    question: dict[str, Any] = {
-        "mechanism": options.family,
-        "setting": [one.describe() for one in cells for _ in points],
-    }
+    settings = [Cell(options.family, pair, None).describe() for pair in pairs for _ in points]
+    question: dict[str, Any] = {"mechanism": options.family, "setting": settings}
     # The columns that a store has of the parameters.
     rows = [row_of(one.canonical()) for one in pairs]
     for name in dict.fromkeys(name for row in rows for name in row if name != "kind"):
         each = [row.get(name, "") for row in rows for _ in points]
         question[name] = each if len({*each}) > 1 else each[0]
     question |= dict(zip(("compositions", field), zip(*(points * len(pairs)), strict=True), strict=True))
-    rounds, given = map(list, zip(*points, strict=True))
-    given = [math.log(one) for one in given] if field == "exp_epsilon" else given
+    rounds, given = map(list, zip(*product(options.compositions, given), strict=True))
     # Those of bounds on δ; for bounds on ε, δ at one ε stands.
     losses, tolerance = given if quantity == "delta" else [1.0], options.tolerance or DEFAULT_TOLERANCE
     options.progress.projected = lambda: projected_seconds(pairs, rounds, losses, tolerance, options.direction)
-    settings = {"repeats": rounds, "tolerance": options.tolerance, "direction": options.direction}
-    answers = [getattr(Accountant().add(one), quantity)(given, **settings) for one in reported("mechanism", pairs)]
+    details = {"repeats": rounds, "tolerance": options.tolerance, "direction": options.direction}
+    answers = [getattr(Accountant().add(one), quantity)(given, **details) for one in reported("mechanism", pairs)]
     found = replace(_joined(answers), question=question)
     sheet = found.sheet
     notes = *sheet.notes, *_how_to_read(found, options, quantity, lower=pairs[0].attained_by_some)

@@ -1,5 +1,6 @@
 """``pbdist dpsgd``: ε of a training run, or the noise multiplier that meets a target."""
 
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -15,10 +16,9 @@ _EXAMPLE = "epochs=10,noise-multiplier=1.2,batch=256"
 def _phase(text: str) -> dict[str, Any]:
     """Return the values of a phase: ``epochs=10,noise-multiplier=1.2,batch=256``."""
     parts = [part.partition("=") for part in text.split(",")]
-    try:
+    found: dict[str, float] = {}
+    with suppress(ValueError):
         found = {name.strip().replace("-", "_"): float(value) for name, _, value in parts}
-    except ValueError:
-        found = {}
     if len(found) < len(parts):
         raise click.BadParameter(f"expected NAME=NUMBER once each, with commas, as in {_EXAMPLE}, got {text!r}")
     return {name: int(value) if value.is_integer() else value for name, value in found.items()}

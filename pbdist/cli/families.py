@@ -55,8 +55,8 @@ def value_of(name: str, texts: Sequence[str]) -> JsonValue:
     if name in parameters_of(HistogramFiles):
         return list(texts)
     for text in texts:
-        if remedy := separated(text):
-            _refuse(name, f"expected a number, got {text!r}{remedy}")
+        if (remedy := separated(text)) or not text.strip():
+            _refuse(name, f"expected a value, got {text!r}{remedy}")
     try:
         values = [read_text(text, lambda document: document.data, _SOURCE, name) for text in texts]
     except StudyFileError as error:

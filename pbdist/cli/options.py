@@ -15,7 +15,7 @@ def _target(many: str) -> tuple[Option, ...]:
     return (
         Option(f"--compositions R{many}", "number of compositions", WHOLE),
         Option(f"--epsilon E{many}", "epsilon, in nats", NUMBER),
-        Option(f"--exp-epsilon Y{many}", "e to the power of epsilon", Number(1)),
+        Option(f"--exp-epsilon Y{many}", "e to the power of epsilon", Number(1, 1e300)),
         Option(f"--delta D{many}", "delta", NUMBER),
     )
 

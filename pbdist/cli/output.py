@@ -77,21 +77,15 @@ def printed_warnings() -> Iterator[list[str]]:
         yield printed
 
 
-#: Seconds until the first sign; between two of them on a terminal; and, without one, until the first sign where no step
-#: is reported.
+#: Seconds until the first sign, between two on a terminal, and, without one, until the first where no step is reported.
 _FIRST, _NEXT, _SILENT = 2.0, 1.0, 10.0
 #: Clears the line of a terminal from the cursor on.
 _CLEAR = "\x1b[K"
 
 
-def tell(text: str) -> None:
-    """Print a line on stderr, over a sign of life if one stands there."""
-    print(f"{_CLEAR if sys.stderr.isatty() else ''}{text}", file=sys.stderr, flush=True)
-
-
 def warn(text: str) -> None:
-    """Print a warning on stderr, in one line."""
-    tell(f"pbdist: warning: {printable(text)}")
+    """Print a warning on stderr, in one line, over a sign of life if one stands there."""
+    print(f"{_CLEAR if sys.stderr.isatty() else ''}pbdist: warning: {printable(text)}", file=sys.stderr, flush=True)
 
 
 class Steps:
@@ -102,25 +96,23 @@ class Steps:
 
     def __init__(self) -> None:
         self.began = time.monotonic()
+        #: Whether anything was reported.
+        self.begun = False
         #: Returns how many seconds all of it will take, where that is known before any step is done.
         self.projected: Callable[[], float] | None = None
         #: How many parts are done, and how many there are, by their names; the outermost first.
         self._parts: dict[str, tuple[int, int]] = {}
         self._step: list[str] = []
 
-    @property
-    def begun(self) -> bool:
-        """Whether a step was reported, or the time is projected."""
-        return bool(self._step or self._parts or self.projected)
-
     def part(self, what: str, done: int, of: int) -> None:
         """Note how many parts are done; those within them begin anew."""
+        self.begun = True
         outer = {name: self._parts[name] for name in takewhile(lambda name: name != what, self._parts)}
         self._parts, self._step = {**outer, what: (done, of)} if done < of else outer, []
 
     def hear(self, what: str, reached: int, of: int) -> None:
         """Note a step that the computation reports."""
-        self._step = [f"{what} {reached} of {of}"]
+        self.begun, self._step = True, [f"{what} {reached} of {of}"]
 
     def __str__(self) -> str:
         """Return one line."""

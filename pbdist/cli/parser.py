@@ -100,10 +100,10 @@ class Choice(click.Choice[str]):
 class Number(click.ParamType):  # type: ignore[type-arg]
     """A number from `least` to `most`, or a whole one; NaN is none."""
 
-    name = "number"
-
     def __init__(self, least: float = -math.inf, most: float = math.inf, *, whole: bool = False) -> None:
         self._least, self._most, self._whole = least, most, whole
+        ends = f" from {shown(least)} to {shown(most)}" if math.isfinite(least) else ""
+        self.name = f"{'whole ' * whole}number{ends}"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number that a text stands for."""
@@ -111,19 +111,15 @@ class Number(click.ParamType):  # type: ignore[type-arg]
             number: float = int(value) if self._whole else float(value)
             if self._least <= number <= self._most:
                 return number
-        ends = {"from": self._least, "to": self._most}
-        known = "".join(f" {word} {end}" for word, end in ends.items() if math.isfinite(end))
-        what = "a whole number" if self._whole else "a number"
-        self.fail(f"expected {what}{known}, got {shown(value)}{separated(value)}", param, ctx)
+        self.fail(f"expected a {self.name}, got {shown(value)}{separated(value)}", param, ctx)
 
 
 NUMBER, WHOLE = Number(), Number(whole=True)
 
 
 def separated(text: object) -> str:
-    """Return the end of an error where values were joined by commas: how to separate them."""
-    joined = isinstance(text, str) and re.fullmatch(r"[-+.\deE]+(,[-+.\deE]+)+", text)
-    return f": separate values by spaces, as in {text.replace(',', ' ')}" if joined else ""  # type: ignore[attr-defined]
+    """Return the end of an error: what to do if the text is numbers joined by commas."""
+    return ": separate values by spaces" if re.fullmatch(r"[-+.\deE]+(,[-+.\deE]+)+", str(text)) else ""
 
 
 def completed(names: str) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
@@ -138,10 +134,9 @@ def completed(names: str) -> Callable[[click.Context, click.Parameter, str], lis
 
 
 class Option(click.Option):
-    """An option, declared as its usage is printed, under a heading of the help.
+    """An option, declared as its usage is printed, under a heading of the help; `name` is its name in functions.
 
-    ``--delta D..`` takes as many values as follow it, ``--limits LOW HIGH`` two, and ``--json`` is a flag. `name` is
-    its name in functions, if another one.
+    ``--delta D..`` takes as many values as follow it, ``--port P`` takes one, and ``--json`` is a flag.
     """
 
     def __init__(
@@ -149,9 +144,8 @@ class Option(click.Option):
     ) -> None:
         self.section = section
         names = [word for word in usage.split() if word.startswith("-")]
-        values = usage.split()[len(names) :]
-        if values:
-            settings |= {"metavar": " ".join(values), "nargs": len(values), "multiple": values[-1].endswith("..")}
+        if value := " ".join(usage.split()[len(names) :]):
+            settings |= {"metavar": value, "multiple": value.endswith("..")}
         elif kind is None:
             settings["is_flag"] = True
         super().__init__([*names, *([name] if name else [])], help=what, type=kind, **settings)
@@ -224,9 +218,9 @@ class Command(click.Command):
     def _spread(self, ctx: click.Context, words: Sequence[str]) -> list[str]:
         """Repeat an option before each of its values, as click expects it; one without a value is refused."""
         options = {name: one for one in self.get_params(ctx) if isinstance(one, click.Option) for name in one.opts}
-        needed = sum(isinstance(one, click.Argument) for one in self.get_params(ctx))
+        # Words that follow the value of an option may be arguments of the command, as long as some are to come.
+        to_come = sum(isinstance(one, click.Argument) for one in self.get_params(ctx))
         found: list[str] = []
-        places: list[str] = []
         rest, seen = list(words), set[str]()
         while rest:
             word = rest.pop(0)
@@ -234,17 +228,14 @@ class Command(click.Command):
             option = options.get(name)
             if option is None or option.is_flag:
                 found.append(word)
-                places += [] if word.startswith("-") else [word]
+                to_come -= not word.startswith("-")
                 continue
-            if name in seen and not option.multiple:
-                refuse(name, "is given more than once: give it once")
-            seen.add(name)
             values = [] if equals else list(takewhile(lambda one: not _OPTION.match(one), rest))
             if not values and not equals:
                 refuse(name, "expected a value, got none")
-            if not option.multiple and len(values) > 1 and len(places) >= needed:
-                known = f"choose {' or '.join(values)} ({option.help})"
-                refuse(name, f"expected one value, got {len(values)}: {known}")
+            if not option.multiple and (name in seen or (len(values) > 1 and to_come <= 0)):
+                refuse(name, f"expected one value, got several: choose one ({option.help})")
+            seen.add(name)
             if option.multiple and values:
                 found += [each for one in values for each in (name, one)]
                 del rest[: len(values)]

@@ -19,8 +19,6 @@ KINDS = {
     "compare": "settings at one r: the ratio of their δ, or the noise that each needs for the same δ",
     "tradeoff": "type II error over type I error (f-DP)",
 }
-#: Width and height of a drawing.
-_INCHES = 8.2, 4.4
 _ABOUT = """\
 Draw the bounds of a store.
 
@@ -34,7 +32,7 @@ kind that needs a number takes one of the store if none is given, and names it i
 @command(
     "plot",
     Argument("KIND", "what to draw", Choice(KINDS), name="plot"),
-    Argument("STORE..", "stores: paths or s3://BUCKET/PREFIX", name="stores"),
+    Argument("STORE..", "stores: paths or s3://BUCKET/PREFIX", name="bounds"),
     Option("-o --output FILE", "an .svg, .png or .pdf file; it is replaced", PATH, required=True),
     Option("--mechanism LABEL", "the label of the one mechanism that is drawn (all)"),
     QUESTION[0],
@@ -49,9 +47,9 @@ kind that needs a number takes one of the store if none is given, and names it i
 )
 def plot(options: Options) -> int:
     """Draw the bounds of a store."""
-    check_drawing("--output", options.output, *options.stores)
-    if options.plot == "noise" and len(options.stores) > 1:
-        refuse("STORE", f"expected one store for {options.plot}, got {len(options.stores)}")
+    check_drawing("--output", options.output, *options.bounds)
+    if options.plot == "noise" and len(options.bounds) > 1:
+        refuse("STORE", f"expected one store for {options.plot}, got {len(options.bounds)}")
     given = options.given("mechanism", "compositions", "epsilon", "delta", "over", "reference", "lowest", "direction")
     if options.exp_epsilon is not None:
         given["epsilon"] = math.log(options.exp_epsilon)
@@ -70,7 +68,7 @@ def plot(options: Options) -> int:
     for name in given:
         if name not in signature(draw).parameters:
             refuse(flag(name), f"does not apply to {options.plot}: leave it out")
-    found = [open_study(store) for store in dict.fromkeys(options.stores)]
+    found = [open_study(store) for store in dict.fromkeys(options.bounds)]
     names = [study.spec.name for study in found]
     labels = names if len(set(names)) == len(names) else [study.where for study in found]
     sources = found[0] if len(found) == 1 else dict(zip(labels, found, strict=True))
@@ -92,7 +90,7 @@ def write_drawing(path: Path, draw: Callable[[Any], object]) -> None:
     from pbdist.report.pages.files import write_whole
     from pbdist.report.sheet import new_sheet, saved, styled
 
-    sheet = new_sheet(*_INCHES)
+    sheet = new_sheet(8.2, 4.4)
     with styled():
         draw(sheet.subplots())
     write_whole(path, saved(sheet, path.suffix[1:].lower()))

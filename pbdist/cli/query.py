@@ -64,8 +64,7 @@ def query(options: Options) -> int:
         print_sheet(_bounds(options, noise, question), options.form)
         return 0
     if len(question) == 1 or (noise and not question):
-        problem = "cannot be alone: give two of --compositions, --epsilon (or --exp-epsilon) and --delta"
-        refuse(flag(next(iter(question | noise))), problem)
+        refuse(flag(next(iter(question | noise))), "needs two of --compositions, --epsilon and --delta")
     options.refuse("refine", "direction", "strict", problem="needs two of --compositions, --epsilon and --delta")
     if question:
         for name in noise:

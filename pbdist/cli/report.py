@@ -1,15 +1,12 @@
 """``pbdist report`` and ``pbdist explore``: pages on a store or a system."""
 
 import sys
-from typing import TYPE_CHECKING
+from typing import Any
 
 from pbdist.cli.options import STORE, STUDY, SYSTEM, SYSTEMS, TARGET, check_output
 from pbdist.cli.output import FAILED, sign_of_life, warn
-from pbdist.cli.parser import FILE, NUMBER, PATH, Argument, Number, Option, Options, command, refuse
+from pbdist.cli.parser import FILE, PATH, Argument, Number, Option, Options, command, refuse
 from pbdist.errors import printable
-
-if TYPE_CHECKING:
-    from pbdist.report.pages.document import Document
 
 
 @command(
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
     *TARGET,
     Option("--verify K", "recompute K points of the store in exact integers", Number(0, 10_000, whole=True)),
     SYSTEMS,
-    Option("--tolerance T", "of --system: how much smaller the refuted noise is (0.01)", NUMBER),
+    Option("--tolerance T", "of --system: how much smaller the refuted noise is (0.01)", Number(1e-6, 0.5)),
     Option("--size-store STORE", "of --system: a study's store, which answers first and saves new bounds", FILE),
     example="report data/quickstart.zarr -o report.html",
     exclusive=[
@@ -57,7 +54,7 @@ def _exit_code(*, whole: bool) -> int:
     return 0 if whole else FAILED
 
 
-def _of_store(options: Options) -> "Document":
+def _of_store(options: Options) -> Any:
     from pbdist.report.pages.store_report import store_report
     from pbdist.study import load_study
     from pbdist.study.starter import find_study
@@ -67,7 +64,7 @@ def _of_store(options: Options) -> "Document":
     return store_report(options.store, targets=targets, study_file=spec, verify=options.verify or 0)
 
 
-def _of_system(options: Options) -> "Document":
+def _of_system(options: Options) -> Any:
     from pbdist.report.pages.system_report import system_report
     from pbdist.sizing.systems import SystemTarget, find_system, load_systems
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pbdist.study import Plan, StudySpec
     from pbdist.study.load import Addition
 
-#: Workers take about so long to start, in seconds.
-_SERIAL_SECONDS = 3.0
 _WORKERS = Number(1, 4096, whole=True)
 _WHAT = "a study file, or the name of a study that comes with pbdist, such as quickstart"
 _STUDY = Argument("FILE", _WHAT, name="study", shell_complete=STUDY)
@@ -31,7 +29,7 @@ def _study_and_store(options: Options) -> "tuple[StudySpec | Addition, str]":
     from pbdist.study.starter import find_study
 
     file = load_asked(find_study(options.study))
-    return file, options.store or f"data/{file.name}.zarr"
+    return file, f"data/{file.name}.zarr" if options.store is None else options.store
 
 
 @command(
@@ -167,7 +165,8 @@ def run(options: Options) -> int:
             notify,
             patience=options.patience or OUTAGE_SECONDS,
             check=options.check,
-            serial_seconds=0.0 if options.given("workers", "cluster", "scheduler") else _SERIAL_SECONDS,
+            # Workers take longer to start.
+            serial_seconds=0.0 if options.given("workers", "cluster", "scheduler") else 3.0,
         )
     missed = _print_results(study, stored.place)
     print(printable(f"store: {store}"))
@@ -252,6 +251,6 @@ def new(options: Options) -> int:
     if options.study is not None:
         write_copy(options.file, options.study)
     else:
-        write_starter(options.file, options.kind or "Gaussian")
+        write_starter(options.file, "Gaussian" if options.kind is None else options.kind)
     print(printable(f"{options.file} is written. Its projected time: pbdist plan {options.file}"))
     return 0

@@ -11,13 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.arguments import (
-    check_totals,
-    checked_components,
-    checked_compositions,
-    checked_numbers,
-    checked_tolerance,
-)
+from pbdist.arguments import check_totals, checked_components, checked_compositions, checked_numbers, checked_tolerance
 from pbdist.curves.tradeoff import SupportCurve, Wholes, state_tradeoff, wholes_of
 from pbdist.errors import PrecisionError
 from pbdist.mechanisms import ElementaryPair, Pair, factor_counts

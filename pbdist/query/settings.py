@@ -126,10 +126,7 @@ def selected(study: StudySpec, labels: Mapping[str, Any]) -> Selection:
     check_names(labels, (*known_columns(), *_GRIDS))
     if EPSILON in labels and "exp_epsilon" in labels:
         check_either(epsilon=labels[EPSILON], exp_epsilon=labels["exp_epsilon"])
-    grids: dict[str, Iterable[int]] = {
-        COMPOSITIONS: range(len(study.compositions)),
-        EPSILON: range(len(study.epsilon)),
-    }
+    grids: dict[str, Iterable[int]] = {COMPOSITIONS: range(len(study.compositions)), EPSILON: range(len(study.epsilon))}
     for name in {*_GRIDS} & set(labels):
         axis = COMPOSITIONS if name == COMPOSITIONS else EPSILON
         grids[axis] = dict.fromkeys(_grid_index(study, name, value) for value in _each(labels, name))
@@ -195,9 +192,8 @@ def _grid_index(study: StudySpec, name: str, value: Any) -> int:
     """Return the index of an r, or of an ε, or of the logarithm of an e^ε, in the study's grid; the latter to 4 ulp."""
     number = single_number(name, value)
     stored: Sequence[float] = study.compositions if name == COMPOSITIONS else study.epsilon
-    form: Callable[[Any], str] = _text
     if name == COMPOSITIONS:
-        index, form = (stored.index(number) if number in stored else None), str
+        index = stored.index(number) if number in stored else None
     elif not math.isfinite(number):
         raise InvalidInputError(f"{name}: expected a finite number, got {number!r}")
     else:
@@ -205,7 +201,7 @@ def _grid_index(study: StudySpec, name: str, value: Any) -> int:
     if index is None:
         stored = stored if name != "exp_epsilon" else [exponential(each) for each in stored]
         what = "number of compositions" if name == COMPOSITIONS else "value"
-        raise OffGridError(f"{name}: expected a stored {what}, {_neighbours(stored, number, form)}, got {number!r}")
+        raise OffGridError(f"{name}: expected a stored {what}, {_neighbours(stored, number)}, got {number!r}")
     return index
 
 
@@ -249,17 +245,17 @@ def _nearest_text(name: str, stored: Sequence[float | str], wanted: float | str 
     """Return the values of a column nearest to one that it does not have, or all its values."""
     values = sorted({value for value in stored if isinstance(value, float) and not math.isnan(value)})
     if values and isinstance(wanted, int | float):
-        return f"a stored value, {_neighbours(values, float(wanted), _text)}"
+        return f"a stored value, {_neighbours(values, float(wanted))}"
     texts = sorted({_text(value, name) for value in stored})
     if len(texts) == 1:
         return "no value, as no such setting has one" if texts[0] == "none" else texts[0]
     return f"one of {_listed(texts)}"
 
 
-def _neighbours(stored: Sequence[float], wanted: float, form: Callable[[Any], str]) -> str:
+def _neighbours(stored: Sequence[float], wanted: float) -> str:
     """Return the neighbours of `wanted` in the increasing `stored` as text."""
     index = bisect_left(stored, wanted)
-    near = [form(value) for value in stored[max(0, index - 1) : index + 1]]
+    near = [_text(value) for value in stored[max(0, index - 1) : index + 1]]
     return f"the neighbours being {' and '.join(near)}" if len(near) == 2 else f"the nearest being {near[0]}"
 
 
@@ -272,7 +268,7 @@ def _text(value: float | str | None, name: str = "") -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         # No factor means the automatic one.
         return "auto" if name == "factor" else "none"
-    return brief(value, 10) if isinstance(value, int | float) else value or "none"
+    return brief(value, 10) if isinstance(value, float) else str(value or "none")
 
 
 def is_set(value: Any) -> bool:

@@ -336,10 +336,7 @@ class PointReader:
             rows = [(stored, row) for stored, row in every if self._parts.is_sound(stored, row)]
             sources = [*_sources(rows)]
             self._known[key] = PairPoints(
-                pair,
-                [*sources, *self._refined.get(pair, ())],
-                gridded=bool(sources),
-                states=self._states.at(rows),
+                pair, [*sources, *self._refined.get(pair, ())], gridded=bool(sources), states=self._states.at(rows)
             )
         return self._known[key]
 

@@ -52,8 +52,8 @@ class RunningScheduler:
     Certificates for ``tls://`` come from Dask's configuration (``distributed.comm.tls``).
     """
 
-    #: Seconds until the first worker must be there.
-    start_timeout = 60.0
+    #: The option that chooses these workers; seconds until the first of them must be there.
+    field, start_timeout = "scheduler", 60.0
     #: The memory of a worker thread is not known before there is a client.
     expected_worker_bytes: int | None = None
 
@@ -120,7 +120,7 @@ class Cluster:
         self._is_local = make is LocalCluster
         self._cluster: Any = None
         self.start_timeout = start_timeout
-        self.where = "this machine" if self._is_local else make.__name__
+        self.where, self.field = ("this machine", "workers") if self._is_local else (make.__name__, "cluster")
 
     @property
     def expected_worker_bytes(self) -> int | None:
@@ -287,7 +287,8 @@ def _imported(document: Document) -> Any:
         if error.name is None or error.name.partition(".")[0] != package:
             raise document.error((), f"cannot import {module}: {_cause(error)}") from error
         install = f"'pbdist[{_EXTRAS[package]}]'" if package in _EXTRAS else package.replace("_", "-")
-        raise MissingDependencyError(f"class: there is no module {module} here: pip install {install}") from error
+        problem = document.error((), f"there is no module {module} here: pip install {install}")
+        raise MissingDependencyError(str(problem)) from error
     except SystemExit:
         raise KeyboardInterrupt from None
     except Exception as error:  # whatever the module does

@@ -21,18 +21,7 @@ from distributed.scheduler import KilledWorker
 from pbdist.errors import InvalidInputError, WorkersLostError
 from pbdist.quantities import counted
 from pbdist.run.clients import Cluster, RunningScheduler, local_cluster
-from pbdist.run.events import (
-    Done,
-    Executor,
-    Failure,
-    Notice,
-    Report,
-    Send,
-    attempt,
-    ignore,
-    one_line,
-    reported_by,
-)
+from pbdist.run.events import Done, Executor, Failure, Notice, Report, Send, attempt, ignore, one_line, reported_by
 from pbdist.run.versions import close_unfit, unfit_workers
 
 Item = TypeVar("Item")
@@ -73,10 +62,7 @@ class DaskExecutor(Executor):
     """
 
     def __init__(
-        self,
-        cluster: Cluster | None = None,
-        scheduler: str | Path | None = None,
-        lost_seconds: float = _LOST_SECONDS,
+        self, cluster: Cluster | None = None, scheduler: str | Path | None = None, lost_seconds: float = _LOST_SECONDS
     ) -> None:
         self._source = RunningScheduler(scheduler) if scheduler is not None else cluster or local_cluster()
         self._lost_seconds = lost_seconds
@@ -90,13 +76,6 @@ class DaskExecutor(Executor):
         """The number of workers, and where they run."""
         count = len(_workers_of(self._client))
         return f"{counted(count, 'worker')} on {self._source.where}"
-
-    @property
-    def _field(self) -> str:
-        """The option that chooses the workers."""
-        if isinstance(self._source, RunningScheduler):
-            return "scheduler"
-        return "workers" if self._source.where == "this machine" else "cluster"
 
     @property
     def parallelism(self) -> int:
@@ -134,7 +113,7 @@ class DaskExecutor(Executor):
             self._client = stack.enter_context(self._source.connected(_CONNECT_SECONDS))
             self._wait_for_worker()
             for worker, problem in unfit_workers(self._client).items():
-                raise InvalidInputError(f"{self._field}: {problem} on {worker}: install the same there")
+                raise InvalidInputError(f"{self._source.field}: {problem} on {worker}: install the same there")
             close_unfit(self._client, lambda text: self._send(Notice(text)))
             self._client.subscribe_topic(TOPIC, self._take_report)
             self._stack = stack.pop_all()
@@ -190,7 +169,7 @@ class DaskExecutor(Executor):
             if hopeless or time.monotonic() > deadline:
                 within = "" if hopeless else f" within {timeout:g} s"
                 why = f": {' | '.join(causes[:_MAX_NAMED])}" if causes else ""
-                raise InvalidInputError(f"{self._field}: no worker came from {self._source.where}{within}{why}")
+                raise InvalidInputError(f"{self._source.field}: no worker came from {self._source.where}{within}{why}")
             time.sleep(0.2)
 
 

@@ -134,9 +134,13 @@ def size_families(
     for name in parameters:
         if not any(name in _taken(family) for _, family, _ in chosen):
             raise InvalidInputError(f"{name}: is no parameter of any of the families")
+    problems = {name: _not_applying(family, {**extra, **parameters}) for name, family, extra in chosen}
+    if None not in problems.values():
+        first = " ".join(map(str, next(iter(problems.items()))))
+        raise InvalidInputError(f"family: expected one to which all parameters apply, got none: {first}")
     answers = []
     for name, family, extra in reported("family", chosen):
-        problem = _not_applying(family, {**extra, **parameters})
+        problem = problems[name]
         if problem is None:
             found = answer_of(name, family, target, **settings, **{**parameters, **extra})
         else:

@@ -51,10 +51,7 @@ _LOWEST = -1e4
 
 
 def smallest_count(
-    family: CountFamily,
-    judge: Judge,
-    tolerance: float,
-    stored: Sequence[tuple[float, float]] = (),
+    family: CountFamily, judge: Judge, tolerance: float, stored: Sequence[tuple[float, float]] = ()
 ) -> Certificate:
     """Return the mean and the scale with the fewest messages on average, with a certificate.
 

@@ -68,8 +68,8 @@ def noise_class(noise: Any, *others: type[Any]) -> type[Any]:
     if kind not in (*COUNT_NOISES, *others):
         names = [each.__name__ for each in (*COUNT_NOISES, *others)]
         expected = f"{', '.join(names[:-1])} or {names[-1]}"
-        near = did_you_mean(noise, names)
-        raise InvalidInputError(f"noise: expected the class {expected}, or its name, got {shown(noise)}{near}")
+        got, near = "none" if noise is None else shown(noise), did_you_mean(noise, names)
+        raise InvalidInputError(f"noise: expected the class {expected}, or its name, got {got}{near}")
     return kind  # type: ignore[no-any-return]
 
 

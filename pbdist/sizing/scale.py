@@ -55,12 +55,7 @@ _MAX_UNKNOWN, _FROM_BELOW = 8, 3
 _NEAR_TARGET = 10.0
 
 
-def smallest_scale(
-    family: ScaleFamily,
-    judge: Judge,
-    tolerance: float,
-    stored: Sequence[float] = (),
-) -> Certificate:
+def smallest_scale(family: ScaleFamily, judge: Judge, tolerance: float, stored: Sequence[float] = ()) -> Certificate:
     """Return the smallest scale of a family that meets the target, with its certificate.
 
     `stored` has increasing scales whose bounds take no time: the search begins with them.

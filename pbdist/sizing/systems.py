@@ -295,12 +295,7 @@ def judge(mechanism: Pair, target: Target) -> Bracket:
 
 
 def size_system(
-    system: System,
-    target: Target,
-    *,
-    noise: CountNoise | None = None,
-    reading: str | None = None,
-    **options: Any,
+    system: System, target: Target, *, noise: CountNoise | None = None, reading: str | None = None, **options: Any
 ) -> SizedNoise:
     """Return the smallest noise of a system that provably meets a target, one of the system's or any other.
 
@@ -321,7 +316,7 @@ def system_family(
     if not isinstance(observation, NoisyCounts):
         for name, value in (("noise", noise), ("reading", reading)):
             if value is not None:
-                raise InvalidInputError(f"{name}: {system.name} has no noisy counts, got {shown(value)}")
+                raise InvalidInputError(f"{name}: applies to noisy counts, of which {system.name} has none")
         return observation.kind, dict(observation.parameters)
     chosen = reading or observation.readings[0]
     if chosen not in observation.readings:

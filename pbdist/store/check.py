@@ -23,13 +23,7 @@ from pbdist.store.layout import (
     is_extension,
     is_refined,
 )
-from pbdist.store.open import (
-    StoredStudy,
-    changed_files,
-    files_checksum,
-    open_parts,
-    read_refinements,
-)
+from pbdist.store.open import StoredStudy, changed_files, files_checksum, open_parts, read_refinements
 from pbdist.store.place import Place, place_at
 from pbdist.store.skeleton import digest_of
 

@@ -19,15 +19,7 @@ from pbdist.store.layout import (
     is_refined,
     refined_name,
 )
-from pbdist.store.open import (
-    StoredStudy,
-    changed_files,
-    check_skeleton,
-    extensions_of,
-    is_there,
-    open_part,
-    open_parts,
-)
+from pbdist.store.open import StoredStudy, changed_files, check_skeleton, extensions_of, is_there, open_part, open_parts
 from pbdist.store.place import Place, place_at, read_or_none
 from pbdist.store.skeleton import (
     array_files,
@@ -197,10 +189,7 @@ def _cells_of(stored: StoredStudy, wanted: StudySpec) -> tuple[Cell, ...]:
 
 
 def _recognised(
-    place: Place,
-    name: str,
-    candidates: Iterable[StudySpec],
-    plan: Callable[[StudySpec], Plan],
+    place: Place, name: str, candidates: Iterable[StudySpec], plan: Callable[[StudySpec], Plan]
 ) -> StoredStudy | None:
     """Write the attributes of a part that lost them, if the results in it are those of a study."""
     for study in candidates:

@@ -12,13 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.errors import (
-    NotAStoreError,
-    PbdistError,
-    StoreDamagedError,
-    StoreFormatError,
-    shown,
-)
+from pbdist.errors import NotAStoreError, PbdistError, StoreDamagedError, StoreFormatError, shown
 from pbdist.store.cells import StoredCells
 from pbdist.store.layout import (
     BOUNDS,

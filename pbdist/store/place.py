@@ -35,14 +35,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE, _REQUEST_SECONDS = 0.25, 15.0, 300.0
 _MAX_RETRIES = 10_000
 #: Errors of obstore that mean no answer, or a request that may succeed later.
 _PASSING_TEXT = re.compile(r"HTTP error: (?!builder)|status code: (5\d\d|408|409|429)\b")
-#: What to do, by what the text of an error has; 169.254.169.254 is where a machine in a cloud has its keys.
-_REMEDIES = {
-    "NoSuchBucket": "correct the name of the bucket, or create it",
-    r"169\.254\.169\.254|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|\b40[13]\b": (
-        "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to keys that may use this bucket"
-    ),
-    "": "look at AWS_ENDPOINT_URL, AWS_REGION and the network",
-}
+_REMEDY = "check the name of the bucket, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_ENDPOINT_URL"
 #: Requests to an object store at the same time.
 _MAX_AT_ONCE = 32
 #: How long a process that only looks may have the lock, in seconds.
@@ -374,8 +367,7 @@ def _as_os_errors(url: str, name: str) -> Iterator[None]:
             raise FileExistsError(f"{where}: an object is there already") from error
         if isinstance(error, FileNotFoundError | exceptions.NotFoundError) and "NoSuchBucket" not in text:
             raise FileNotFoundError(f"{where}: no such object") from error
-        remedy = next(remedy for sign, remedy in _REMEDIES.items() if re.search(sign, text))
-        message = f"{where}: the object store does not answer as it should: {_cause(text)}: {remedy}"
+        message = f"{where}: the object store does not answer as it should: {_cause(text)}: {_REMEDY}"
         if _PASSING_TEXT.search(text):
             raise StoreUnreachableError(message) from error
         raise StoreRefusedError(message) from error

@@ -36,9 +36,9 @@ def shipped_study(name: str) -> Path:
 def find_study(given: str) -> Path:
     """Return the study file that is meant: a file, or by its name one that comes with pbdist. A file wins."""
     path, names = Path(given), shipped_names()
-    if path.is_file() or not given:
+    if path.is_file():
         return path
-    if given in names or (path.name == given and path.suffix not in _SUFFIXES and not path.exists()):
+    if not given or given in names or (path.name == given and path.suffix not in _SUFFIXES and not path.exists()):
         return shipped_study(given)
     if not path.exists() and (name := likely(path.stem, names)) is not None:
         problem = f"expected a readable study file, got: No such file or directory: did you mean {name}?"

@@ -88,10 +88,7 @@ def enclosed_log(value: Fraction) -> tuple[float, float]:
     flint = flint_module()
     with ball_precision(128):
         logarithm = flint.arb(flint.fmpq(value.numerator, value.denominator)).log()
-        return (
-            math.nextafter(float(logarithm.lower()), -math.inf),
-            math.nextafter(float(logarithm.upper()), math.inf),
-        )
+        return (math.nextafter(float(logarithm.lower()), -math.inf), math.nextafter(float(logarithm.upper()), math.inf))
 
 
 def exact_bounds(

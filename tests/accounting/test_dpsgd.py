@@ -230,7 +230,7 @@ def test_sized_noise_is_printed_rounded_outwards() -> None:
         ({"epochs": 0}, "epochs: expected finite numbers above 0"),
         ({"epochs": math.inf}, "epochs: expected finite numbers above 0"),
         ({"epochs": []}, "epochs: expected finite numbers above 0"),
-        ({"epochs": 1e300}, "epochs: expected at most 2^62 steps"),
+        ({"epochs": 1e300}, "epochs: expected at most 2^62 steps in all"),
         ({"epochs": None}, "epochs: expected exactly one of epochs and steps, got neither"),
         ({"steps": 3}, "epochs: expected exactly one of epochs and steps, got both"),
         ({"epochs": None, "steps": []}, "steps: expected at least one number, got none"),

@@ -125,7 +125,7 @@ def test_counts_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     [
         ("Gaussian", {}, "scale: expected a value, got nothing"),
         ("Gaussian", {"scale": ["x"]}, "scale: expected a number, got 'x'"),
-        ("Gaussian", {"scale": [""]}, "scale: expected a number, got None"),
+        ("Gaussian", {"scale": [""]}, "scale: expected a value, got ''"),
         ("Gaussian", {"scale": ["-1"]}, "scale: expected a number above 0, got -1"),
         ("Gaussian", {"scale": ["e^2"]}, "scale: expected a number, got 'e^2': write out the number"),
         ("Gaussian", {"scale": ["1e400"]}, "scale: expected a finite number"),

@@ -20,9 +20,9 @@ REFUSED = [
     # plan, run, query and verify
     (f"query {CLIPPED} 8 --epsilon 0", "compositions: expected at most 7, the largest stored number"),
     (f"query {CLIPPED} 4 --epsilon -0.1", "--epsilon: expected finite numbers of at least 0"),
-    (f"query {CLIPPED} 4 --exp-epsilon 0.5", "--exp-epsilon: expected a number from 1, got '0.5'"),
+    (f"query {CLIPPED} 4 --exp-epsilon 0.5", "--exp-epsilon: expected a number from 1 to 1e+300, got '0.5'"),
     (f"query {CLIPPED} 4 --delta 1", "delta: expected numbers above 0 and below 1, got 1.0"),
-    (f"query {CLIPPED} 4", "--compositions: cannot be alone: give two of --compositions,"),
+    (f"query {CLIPPED} 4", "--compositions: needs two of --compositions,"),
     (
         f"query {CLIPPED} 4 --epsilon 0 --scale 7",
         "no order is known between noise settings of its kind: add it to the study's mechanisms",
@@ -60,7 +60,10 @@ REFUSED = [
     (f"epsilon {DPSGD} --compositions 0 --delta 1e-5", "error: --compositions: expected whole numbers"),
     (f"epsilon {DPSGD} --compositions 1 --delta 1", "error: --delta: expected numbers from 0 to below 1"),
     (f"delta {DPSGD} --compositions 1 --epsilon -1", "error: --epsilon: expected finite numbers of at least 0"),
-    (f"delta {DPSGD} --compositions 1 --exp-epsilon 0.5", "--exp-epsilon: expected a number from 1, got '0.5'"),
+    (
+        f"delta {DPSGD} --compositions 1 --exp-epsilon 0.5",
+        "--exp-epsilon: expected a number from 1 to 1e+300, got '0.5'",
+    ),
     (f"delta {DPSGD} --compositions 1 --epsilon 1 --tolerance 7", "error: --tolerance: expected a number"),
     ("delta --family Gaussian --compositions 1 --epsilon 1", "error: --scale: expected a value"),
     (
@@ -128,7 +131,10 @@ REFUSED = [
     (f"plot epsilon-delta {STORE} -o a.jpg", "--output: expected a file that ends in .svg, .png or .pdf"),
     (f"plot epsilon-delta {STORE} --epsilon 1 -o plot.svg", "--epsilon: needs --delta"),
     (f"plot epsilon-delta {STORE} --over noise -o plot.svg", "--over: does not apply to epsilon-delta"),
-    (f"plot compare {STORE} --exp-epsilon 0.5 -o plot.svg", "--exp-epsilon: expected a number from 1, got '0.5'"),
+    (
+        f"plot compare {STORE} --exp-epsilon 0.5 -o plot.svg",
+        "--exp-epsilon: expected a number from 1 to 1e+300, got '0.5'",
+    ),
     (f"plot compare {STORE} --compositions 1 4 -o plot.svg", "--compositions: expected one number for compare"),
     (f"plot compare {STORE} --delta 0.1 -o plot.svg", "--delta: does not apply to compare"),
     (f"plot noise {STORE} {STORE} -o plot.svg", "STORE: expected one store for noise, got 2"),
@@ -175,11 +181,11 @@ REFUSED = [
     ("size", "--family or --system: expected a value, got none"),
     (
         "delta --family Gaussian --family Laplace --scale 4 --compositions 1 --epsilon 1",
-        "--family: is given more than once",
+        "--family: expected one value, got several",
     ),
     (
         "delta --family Gaussian --family=Laplace --scale 4 --compositions 1 --epsilon 1",
-        "--family: is given more than once",
+        "--family: expected one value, got several",
     ),
     (
         "delta --family Gaussian --scale 4 --compositions 1 --epsilon 0 --exp-epsilon 2",
@@ -201,17 +207,23 @@ REFUSED = [
     # What follows is named as it was typed, with what to do.
     (
         f"plot noise {STORE} --mechanism Laplace clipped -o plot.svg",
-        "error: --mechanism: expected one value, got 2: choose Laplace or clipped (the label of the one mechanism that",
+        "error: --mechanism: expected one value, got several: choose one (the label of the one mechanism that is drawn",
     ),
     (
         f"plot compare {STORE} --over noise --mechanism Laplace clipped -o plot.svg",
-        "error: --mechanism: expected one value, got 2: choose Laplace or clipped",
+        "error: --mechanism: expected one value, got several: choose one",
     ),
-    (f"plot noise {STORE} --mechanism=Laplace --mechanism=clipped -o plot.svg", "again: choose one value"),
+    (
+        f"plot noise {STORE} --mechanism=Laplace --mechanism=clipped -o plot.svg",
+        "--mechanism: expected one value, got several: choose one",
+    ),
     (f"plot compare {STORE} --over noise -o plot.svg", "RandomizedResponse (probability of a lie)"),
-    (f"delta {DPSGD} --compositions 1 --epsilon 1 --tolerance 0.1 0.2", "--tolerance: expected one value, got 2"),
-    (f"query {STORE} --reading foo", "error: --reading: cannot be alone: give two of --compositions, --epsilon"),
-    (f"query {STORE} --epsilon 1", "error: --epsilon: cannot be alone: give two of"),
+    (
+        f"delta {DPSGD} --compositions 1 --epsilon 1 --tolerance 0.1 0.2",
+        "--tolerance: expected one value, got several: choose one",
+    ),
+    (f"query {STORE} --reading foo", "error: --reading: needs two of --compositions, --epsilon"),
+    (f"query {STORE} --epsilon 1", "error: --epsilon: needs two of"),
     (f"query {STORE} --rate 0.1 --compositions 4 --epsilon 0", "error: --rate: expected no value"),
     (f"query {STORE} --noise Laplce --compositions 4 --epsilon 0", "error: --noise: expected .*did you mean Laplace?"),
     (f"size --family all Gaussian {GOAL}", "error: --family: expected all by itself, or some of"),
@@ -224,7 +236,7 @@ REFUSED = [
     ),
     (
         "delta --family Histogram --p 0.5,0.5 --q 0.4 0.6 --compositions 1 --epsilon 1",
-        "error: --p: expected a number, got '0.5,0.5': separate values by spaces, as in 0.5 0.5",
+        "error: --p: expected a value, got '0.5,0.5': separate values by spaces",
     ),
     (
         f"delta {DPSGD} --compositions 1 --epsilon 1,2",
@@ -236,6 +248,24 @@ REFUSED = [
         "report absent.zarr -o page.html",
         "absent.zarr: expected a pbdist store, got nothing there: correct the path, or",
     ),
+    # Found with wrong inputs of all kinds.
+    ("delta --family Laplace --scale '' --compositions 1 --epsilon 1", "error: --scale: expected a value, got ''"),
+    (f"delta {DPSGD} --compositions 1 --exp-epsilon inf", "error: --exp-epsilon: expected a number from 1 to 1e+300"),
+    (f"size --family all --rate 0.1 --shift 3 {GOAL}", "error: --family: expected one to which all parameters apply"),
+    (f"size --family NoisyCount {GOAL}", "or its name, got none"),
+    ("size --system counting-laplace --noise Laplace", "error: --noise: applies to noisy counts, of which counting-"),
+    ("report --system dp-sgd -o page.html --tolerance 3", "error: --tolerance: expected a number from 1e-6 to 0.5"),
+    (f"plot noise {STORE} -o a.svg --mechanism Laplace --compositions 5000", "error: STORE: expected bounds to draw"),
+    (
+        f"plot epsilon-delta {STORE} --mechanism Laplace -o /proc/a.svg",
+        "/proc/a.svg: cannot be written: No such file or",
+    ),
+    ("run study.yaml --store '' --serial", "error: --store: expected a path or a URL"),
+    ("run ''", "error: FILE: expected the name of a study"),
+    ("new a.yaml --family ''", "error: --family: expected one of"),
+    ("run study.yaml --cluster cluster.yaml", "cluster.yaml:1: class: there is no module no.such here: pip install no"),
+    (f"dpsgd {MNIST} --epochs 1e300 --noise-multiplier 1", "error: --epochs: expected at most 2^62 steps in all"),
+    (f"verify {STORE} --sample nan", "error: --sample: expected a whole number, got 'nan'"),
 ]
 
 
@@ -245,6 +275,7 @@ def folder(tiny_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("refusals")
     shutil.copytree(tiny_store, folder / STORE)
     write_study(folder)
+    write_study(folder, "class: no.such.Class\n", "cluster.yaml")
     return folder
 
 
@@ -260,8 +291,8 @@ def test_what_is_wrong_is_one_line_and_exit_code_2(
     assert (out, err.count("\n")) == ("", 1)
     # The field, what was expected, and what came or what to do.
     assert re.match(
-        r"pbdist: error: [^ ].*?: .*(expected|cannot|is no|none of the|No such|order is known|applies|needs"
-        r"|missing|does not apply|more than once)"
+        r"pbdist: error: [^ ].*?: .*(expected|cannot|is no|none of the|No such|order is known|applies|needs|"
+        r"missing|no module|does not apply|more than once)"
         r"|pbdist: error: (Missing \w+ '|No such option ').*\(see pbdist \w+ --help\)",
         err,
     )

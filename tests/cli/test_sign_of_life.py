@@ -11,7 +11,7 @@ import pytest
 from pbdist import Accountant, size
 from pbdist.cli import main
 from pbdist.cli import output as module
-from pbdist.cli.output import sign_of_life, tell
+from pbdist.cli.output import sign_of_life, warn
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import DiscreteGaussian, Gaussian
 from pbdist.progress import heard_by, report
@@ -88,6 +88,11 @@ def test_without_a_terminal_lines_come_early_and_then_seldom(
     """Early where a step was reported: before that, modules are imported, and the input may be refused in one line."""
     now, stderr = [0.0], io.StringIO()
 
+    class BegunSteps(module.Steps):
+        def __init__(self) -> None:
+            super().__init__()
+            self.begun = begun
+
     class Clock:
         def wait(self, seconds: float) -> bool:
             now[0] += seconds
@@ -98,7 +103,7 @@ def test_without_a_terminal_lines_come_early_and_then_seldom(
 
     monkeypatch.setattr(sys, "stderr", stderr)
     monkeypatch.setattr(module, "_FIRST", 2.0)
-    monkeypatch.setattr(module.Steps, "begun", begun)
+    monkeypatch.setattr(module, "Steps", BegunSteps)
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(module, "Event", Clock)
     with sign_of_life():
@@ -119,8 +124,8 @@ def test_a_search_counts_its_bounds() -> None:
 def test_other_lines_are_written_over_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for stderr, begin in ((Terminal(), "\x1b[K"), (io.StringIO(), "")):
         monkeypatch.setattr(sys, "stderr", stderr)
-        tell("report: writing")
-        assert stderr.getvalue() == f"{begin}report: writing\n"
+        warn("wide")
+        assert stderr.getvalue() == f"{begin}pbdist: warning: wide\n"
 
 
 @pytest.mark.parametrize(

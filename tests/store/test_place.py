@@ -129,7 +129,7 @@ def test_a_store_in_an_object_store_has_the_bytes_of_one_in_a_folder(
 
 
 def test_an_object_store_that_refuses_is_reported_on_one_line(bucket: Bucket, small: StudySpec) -> None:
-    with pytest.raises(StoreRefusedError, match="bucket does not exist: correct the name of the bucket") as caught:
+    with pytest.raises(StoreRefusedError, match="bucket does not exist: check the name of the bucket") as caught:
         create_or_open(place_at("s3://nowhere/s.zarr"), plan_study(small))
     assert "\n" not in str(caught.value)
     place = place_at(f"{bucket.url}/something/else")
@@ -140,22 +140,10 @@ def test_an_object_store_that_refuses_is_reported_on_one_line(bucket: Bucket, sm
         open_store(f"{bucket.url}/nothing/here")
 
 
-@pytest.mark.parametrize(
-    ("text", "remedy"),
-    [
-        (
-            "Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token",
-            "set AWS_ACCESS_KEY_ID",
-        ),
-        (
-            "<Code>AccessDenied</Code>",
-            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
-        ),
-        ("HTTP error: error sending request", "look at AWS_ENDPOINT_URL, AWS_REGION and the network"),
-    ],
-)
-def test_what_to_do_is_said_where_an_object_store_does_not_answer(text: str, remedy: str) -> None:
-    with pytest.raises((StoreRefusedError, StoreUnreachableError), match=f": {remedy}"), _as_os_errors("s3://b/x", "n"):
+@pytest.mark.parametrize("text", ["<Code>AccessDenied</Code>", "HTTP error: error sending request"])
+def test_what_to_do_is_said_where_an_object_store_does_not_answer(text: str) -> None:
+    words = ": check the name of the bucket, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_ENDPOINT_URL$"
+    with pytest.raises((StoreRefusedError, StoreUnreachableError), match=words), _as_os_errors("s3://b/x", "n"):
         raise ValueError(text)
 
 

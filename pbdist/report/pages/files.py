@@ -44,5 +44,7 @@ def write_whole(path: Path, content: bytes) -> None:
     try:
         unfinished.write_bytes(content)
         unfinished.replace(path)
+    except OSError as error:
+        raise InvalidInputError(f"{path}: cannot be written: {error.strerror or error}: choose another path") from error
     finally:
         unfinished.unlink(missing_ok=True)

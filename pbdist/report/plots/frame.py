@@ -114,7 +114,9 @@ def begin(curves: Sequence[Curve], axes: "Axes | None") -> tuple["Axes", str, li
     """Return axes, what curves have in common, their labels, and notes on gaps; refuse nothing but gaps."""
     notes = gap_notes([(np.asarray(np.isnan(np.atleast_2d(one.upper)).any(axis=0)), one.gap) for one in curves])
     if all(np.isnan(one.upper).all() for one in curves):
-        raise OffGridError(f"bounds: expected bounds to draw, got none: {'; '.join(notes) or 'no points'}")
+        raise OffGridError(
+            f"bounds: expected bounds to draw, got none: {'; '.join(notes) or 'no points'}: choose stored ones"
+        )
     return axes_for(axes), *labelled([one.columns for one in curves]), notes
 
 

@@ -86,11 +86,7 @@ class StoredSetting:
 
 
 def chosen(
-    bounds: Sources,
-    *,
-    mechanism: str | None = None,
-    noise: Mapping[str, Any] | None = None,
-    direction: str = "both",
+    bounds: Sources, *, mechanism: str | None = None, noise: Mapping[str, Any] | None = None, direction: str = "both"
 ) -> list[StoredSetting]:
     """Return the settings of sources that have a label and parameters, with their bounds: 1 to `MAX_CURVES`."""
     if direction not in ("both", "each"):
