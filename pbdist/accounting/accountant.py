@@ -132,6 +132,20 @@ def _checked(field: str, given: Any, check: Callable[[Any], Any]) -> Any:
         raise InvalidInputError(f"{field}: {str(error).partition(': ')[2]}") from None
 
 
+def projected_seconds(
+    pairs: Sequence[Pair], compositions: Sequence[int], epsilon: Sequence[float], tolerance: float, direction: str
+) -> float:
+    """Return about how many seconds bounds on δ of some pairs take by themselves."""
+    # Nothing else of this room needs them.
+    from pbdist.study import Cell, StudySpec  # noqa: PLC0415
+    from pbdist.study.plan import cell_cost  # noqa: PLC0415
+
+    rounds, losses = (tuple(sorted({*one})) for one in (compositions, epsilon))
+    cells = [Cell("", pair, None) for pair in pairs]
+    study = StudySpec("", cells, "tight", tolerance, None, rounds, losses, direction=direction)
+    return sum(cell_cost(study, cell).seconds for cell in cells)
+
+
 @dataclass(frozen=True, eq=False)
 class _Question:
     """A checked question about a history: a round of pairs, and each number of rounds and δ or ε once."""

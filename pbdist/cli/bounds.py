@@ -46,12 +46,11 @@ def _command(name: str, *options: Option, example: str, needs: Sequence[Sequence
 
 
 def _bounds(options: Options, quantity: str) -> int:
-    from pbdist import Accountant
+    from pbdist.accounting.accountant import Accountant, projected_seconds
     from pbdist.arguments import DEFAULT_TOLERANCE, checked_compositions, checked_delta, checked_epsilon
     from pbdist.cli.families import given_values, pairs_of_family
     from pbdist.mechanisms.columns import row_of
     from pbdist.study import Cell
-    from pbdist.study.plan import projected_seconds
 
     names = ("delta",) if quantity == "epsilon" else ("epsilon", "exp_epsilon")
     ((field, values),) = options.given(*names).items()

@@ -117,16 +117,6 @@ def cell_cost(study: StudySpec, cell: Cell) -> Cost:
         return Cost(1.0, 1 << 28)
 
 
-def projected_seconds(
-    pairs: Sequence[Pair], compositions: Sequence[int], epsilon: Sequence[float], tolerance: float, direction: str
-) -> float:
-    """Return about how many seconds bounds on δ of some pairs take by themselves."""
-    rounds, losses = (tuple(sorted({*one})) for one in (compositions, epsilon))
-    cells = [Cell("", pair, None) for pair in pairs]
-    study = StudySpec("", cells, "tight", tolerance, None, rounds, losses, direction=direction)
-    return sum(cell_cost(study, cell).seconds for cell in cells)
-
-
 # Seconds, measured on one core of a 2-core machine for 2,000 to 2^22 buckets; right within a factor of 2.
 #: Choosing the factor between buckets; a leaf of one direction; each of its buckets.
 _SECONDS_PER_CHOICE, _SECONDS_PER_LEAF, _SECONDS_PER_LEAF_BUCKET = 0.07, 0.005, 1.0e-7
@@ -241,10 +231,7 @@ _STORE_BYTES, _BATCH_BYTES, _CELL_BYTES, _STATE_BYTES = 60_000, 8_000, 300, 6_00
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Consecutive cells that are computed and stored together: one chunk of the store.
-
-    Its cells are those from ``start`` to before ``stop``.
-    """
+    """Cells from ``start`` to before ``stop``, computed and stored together: one chunk of the store."""
 
     index: int
     start: int

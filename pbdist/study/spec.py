@@ -44,8 +44,9 @@ class Target:
 
     def __str__(self) -> str:
         """Return the target as text."""
-        after = counted(self.compositions, "composition")
-        return f"δ <= {exact(self.delta)} at ε = {brief(self.epsilon)} after {after}"
+        return (
+            f"δ <= {exact(self.delta)} at ε = {brief(self.epsilon)} after {counted(self.compositions, 'composition')}"
+        )
 
 
 @dataclass(frozen=True)

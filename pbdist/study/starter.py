@@ -27,8 +27,7 @@ def shipped_names() -> tuple[str, ...]:
 def shipped_study(name: str) -> Path:
     """Return the file of a study that comes with pbdist, by its name."""
     if name not in _files():
-        names = shipped_names()
-        near = did_you_mean(name, names) or ": pbdist studies lists the names"
+        near = did_you_mean(name, shipped_names()) or ": pbdist studies lists the names"
         raise InvalidInputError(f"study: expected the name of a study that comes with pbdist, got {shown(name)}{near}")
     return _files()[name]
 

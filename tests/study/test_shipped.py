@@ -135,7 +135,8 @@ def test_paths_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     # Nothing is like these: reading them says what is wrong.
     for given in ("absent.yaml", "some/where/absent", "../absent"):
         assert find_study(given) == Path(given)
-    assert find_study("") == Path()
+    with pytest.raises(InvalidInputError, match="study: expected the name of a study that comes with pbdist, got ''"):
+        find_study("")
 
 
 def test_only_names_are_shown() -> None:
