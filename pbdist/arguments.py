@@ -142,7 +142,7 @@ def checked_components(components: Any, *, worst_of: bool = False) -> list[tuple
         )
     if len(parts) > 1 and any(pair.enclosing_pairs is None for pair, _ in parts):
         raise InvalidInputError(
-            "mechanism: expected the worst of several pairs alone; it cannot be composed with other mechanisms"
+            "mechanism: the worst of several pairs cannot be composed with other mechanisms: pass it alone"
         )
     if len(parts) > 1:
         adjacency_together([pair for pair, _ in parts], "mechanism")

@@ -271,8 +271,8 @@ class Accountant:
             # The worst of several is the only phase, so that it is enough to look at the last one.
             if last is not None and (last.enclosing_pairs is None or pair.enclosing_pairs is None):
                 raise InvalidInputError(
-                    f"{field}: expected the worst of several pairs alone, got {type(pair).__name__} after"
-                    f" {type(last).__name__}: which pair is followed in the one says nothing of the other"
+                    f"{field}: the worst of several pairs cannot be composed with other mechanisms: pass it alone, not"
+                    f" {type(pair).__name__} after {type(last).__name__}"
                 )
             self._stating.setdefault(_neighbours_of(pair), pair)
             self._phases.append(Phase(pair, count))
@@ -387,12 +387,12 @@ class Accountant:
             given, times = np.broadcast_arrays(given, times)
         except ValueError:
             raise InvalidInputError(
-                f"repeats: expected a shape that goes with the shape {given.shape} of {field}, got {times.shape}"
+                f"repeats: expected a shape that broadcasts with shape {given.shape} of {field}, got {times.shape}"
             ) from None
         components, once = round_of(self._phases)
-        most = int(times.max(initial=1)) * once
-        if most * sum(count for _, count in components) > MAX_COMPOSITIONS:
-            raise InvalidInputError(f"repeats: expected at most 2^62 steps in all, got {most} times a round of several")
+        most = int(times.max(initial=1)) * once * sum(count for _, count in components)
+        if most > MAX_COMPOSITIONS:
+            raise InvalidInputError(f"repeats: expected at most 2^62 steps in all, got {most}")
         numbers, row = np.unique(times, return_inverse=True)
         known, column = np.unique(given, return_inverse=True)
         settings = {

@@ -404,7 +404,7 @@ def checked_training(
         parts = _checked_phases(records, given, phases)
         runs = [tuple(parts[: index + 1]) for index in range(len(parts))]
     if delta is None and records == 1:
-        raise InvalidInputError("delta: expected a number above 0 and below 1 for one record, got none")
+        raise InvalidInputError("delta: give a number above 0 and below 1: 1 / examples, the default, is 1 here")
     wanted = (1.0 / records,) if delta is None else tuple(checked_delta(delta).tolist())
     return Training(records, tuple(runs), wanted, delta is not None)
 

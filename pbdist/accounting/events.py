@@ -95,7 +95,7 @@ class EventPairs:
         """Return the pairs of several runs of the event; more than 2^62 are refused."""
         upper, lower = (tuple((pair, one * count) for pair, one in side if count) for side in (self.upper, self.lower))
         if any(one > MAX_COMPOSITIONS for _, one in (*upper, *lower)):
-            raise InvalidInputError(f"count: expected at most 2^62 runs of an event in all, got {count} times")
+            raise InvalidInputError(f"count: expected a number of repeats with at most 2^62 runs in all, got {count}")
         return type(self)(upper, lower, self.adjacency)
 
     def epsilon(
@@ -219,7 +219,7 @@ class Reading:
     def check_adjacency(self, known: tuple[Adjacency, ...], why: str) -> None:
         """Refuse the event for other neighbours."""
         if self.adjacency not in known:
-            raise self.refused(f"it for {self.adjacency.value} neighbours: {why}")
+            raise self.refused(f"one for {self.adjacency.value} neighbours: {why}")
 
     def exactly(self, make: Callable[[], Pair], count: int = 1) -> EventPairs:
         """Return a pair, which is the worst case; what the pair refuses is refused under the event's name."""
@@ -336,7 +336,7 @@ def _only(reading: Reading, inner: EventPairs, kinds: tuple[type, ...]) -> Any:
         if count == 1 and type(pair) in kinds:
             return pair
     names = " or ".join(f"{kind.__name__}DpEvent" for kind in kinds)
-    raise reading.refused(f"a sample of {shown(reading.event.event)}, and not of one {names} with noise")
+    raise reading.refused(f"a sample of {shown(reading.event.event)}, which is not a single {names} with noise")
 
 
 #: By how many norms of a value a sum moves: by one for a record that comes, goes, or is left out; by two for another.

@@ -104,7 +104,7 @@ class OpacusAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
             batches = optimizer.accumulated_iterations
             if batches != 1:
                 raise InvalidInputError(
-                    f"{_OWNER}: expected one batch for each step, got {batches}, whose records are no Poisson sample"
+                    f"{_OWNER}: expected a step for each batch, got one for {batches}, together no Poisson sample"
                 )
             self.step(noise_multiplier=optimizer.noise_multiplier, sample_rate=rate)
 

@@ -70,7 +70,7 @@ class Options(SimpleNamespace):
         given = self.given("compositions", "epsilon", "exp_epsilon", "delta")
         for name in ("compositions", "epsilon", "delta") if given else ():
             if name not in given and not (name == "epsilon" and "exp_epsilon" in given):
-                refuse(flag(name), "missing beside the rest of a target")
+                refuse(flag(name), "expected a value, got none: a target needs --compositions, --epsilon and --delta")
         if not given:
             return []
         from pbdist.sizing.target import checked_target
@@ -201,7 +201,7 @@ class Command(click.Command):
                 found.append(word)
                 continue
             if name in seen and not option.multiple:
-                refuse(name, "expected it once, got it again")
+                refuse(name, "is given more than once: give it once")
             seen.add(name)
             values = [] if equals else list(takewhile(lambda one: not _OPTION.match(one), rest))
             if not values and not equals:

@@ -71,7 +71,7 @@ def plot(options: Options) -> int:
     draw: Any = getattr(plots, options.plot.replace("-", "_"))
     for name in given:
         if name not in signature(draw).parameters:
-            refuse(flag(name), f"is no option of {options.plot}")
+            refuse(flag(name), f"does not apply to {options.plot}: leave it out")
     found = [open_study(store) for store in dict.fromkeys(options.stores)]
     names = [study.spec.name for study in found]
     labels = names if len(set(names)) == len(names) else [study.where for study in found]

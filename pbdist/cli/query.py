@@ -94,7 +94,7 @@ def _bounds(options: Options, noise: dict[str, Any], question: dict[str, Any]) -
     from pbdist.query.status import only_mechanism
 
     if options.direction == "each" and "compositions" not in question:
-        refuse("--direction", "cannot be each for bounds on rounds, which are for both directions together")
+        refuse("--direction", "expected both, as bounds on the number of rounds are for the larger direction, got each")
     study = open_study(options.store)
     check_strict(study.spec, options.strict)
     if options.mechanism is None:

@@ -134,7 +134,7 @@ def run(options: Options) -> int:
     # Before anything large is imported.
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if 0 <= limit < 2**30:
-        has = f"this process may use {limit / 2**20:.0f} MiB of addresses, and a run needs 1024 MiB"
+        has = f"this process may use {limit / 2**20:.0f} MiB of address space, and a run needs 1024 MiB"
         refuse("memory", f"{has}: raise the limit (ulimit -v unlimited)")
     from pbdist.run.run import request_for
 

@@ -167,10 +167,10 @@ class _Search:
                 nodes = np.concatenate((node, node - 1, interval, interval + 1, interval - 1)).reshape(5, -1)
                 wanted.append(_cuts(curve.y, np.unique(nodes[:, gap > self._tolerance])))
             self._look(np.concatenate(wanted))
+        allow = f"allow {1.1 * worst:.2g}" if 1.1 * worst <= 1.0 else "losses above 600 nats matter"
         raise PrecisionError(
-            f"tolerance: the trade-off curve after {self._compositions} compositions is known to"
-            f" {rounded_up(worst, 3)} at worst, which misses the tolerance {self._tolerance:.3g}"
-            + (f"; allow {1.1 * worst:.2g}" if 1.1 * worst <= 1.0 else ", because losses above 600 nats matter")
+            f"tolerance: expected upper - lower <= {self._tolerance:.3g} for the trade-off curve after"
+            f" {self._compositions} compositions, got {rounded_up(worst, 3)}: {allow}"
         )
 
     def _reach(self) -> float:

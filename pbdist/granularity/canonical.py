@@ -43,7 +43,7 @@ def _steps_within(granularity: Granularity, domain: DatabaseClass) -> Callable[[
     def distance(first: Database, second: Database) -> float:
         for one in (first, second):
             if one not in places:
-                raise InvalidInputError(f"database: expected one of the class, got {shown(one)}")
+                raise InvalidInputError(f"database: expected a database of the class, got {shown(one)}")
         found = float(steps[places[first], places[second]])
         return found if found == math.inf else int(found)
 
@@ -92,8 +92,8 @@ class CanonicalMetric(Metric):
             raise InvalidInputError(f"{name}: the distance is known; do not declare one")
         if declared is not None and (not isinstance(given, str) or not given):
             raise InvalidInputError(
-                f"{name}: it cannot be checked that the declared distance counts steps between neighbours: give the"
-                f" reason why it does, got {shown(reason)}"
+                f"{name}: expected the reason why the declared distance counts steps between neighbours, which cannot"
+                f" be checked here, got {shown(reason)}"
             )
         if known is None and declared is None:
             raise InvalidInputError(

@@ -146,8 +146,8 @@ def group_pair(pair: Pair, removed: int, added: int) -> Pair:
         return moved
     if removed + added > _MAX_CHANGES:
         raise InvalidInputError(
-            f"changes: expected at most {_MAX_CHANGES} records of one input removed or added, got {removed + added},"
-            f" for a pair whose shifts do not add up, {shown(pair)}"
+            f"changes: expected at most {_MAX_CHANGES} records removed from or added to one input, as no pair is known"
+            f" for more of {shown(pair)}, got {removed + added}"
         )
     return _chained(pair, removed, added)
 

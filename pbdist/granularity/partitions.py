@@ -252,7 +252,7 @@ def metrics_of_parts(maps: Sequence[DatabaseMap], metric: Metric) -> tuple[Metri
     if isinstance(metric, CanonicalMetric):
         return tuple(canonical_metric(metric.granularity, reads.codomain) for reads in maps)
     if type(metric) is not Metric:
-        raise InvalidInputError(f"block_metrics: expected a metric on each part, for {metric.name} does not tell them")
+        raise InvalidInputError(f"block_metrics: give a metric on each part: none follows from {metric.name}")
     return tuple(Metric(reads.codomain, metric.function, metric.name, metric.squared) for reads in maps)
 
 
@@ -491,8 +491,8 @@ class PartedClass:
         if known.most_touched > most:
             what = "that is compatible with the granularity" if most == 1 else "whose changes touch at most two parts"
             raise InvalidInputError(
-                f"expected a partition {what}, got one of which neighbours may differ in {known.most_touched} parts:"
-                f" {known.reason}"
+                f"parted: expected a partition {what}, got one whose neighbours may differ in"
+                f" {known.most_touched} parts: {known.reason}"
             )
 
     def require_best_bound(self) -> None:

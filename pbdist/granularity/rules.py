@@ -402,17 +402,17 @@ def parameters(privacy: Statement, metric: Metric | None = None) -> tuple[Amount
     kind = RootScaledMetric if isinstance(privacy, ZeroConcentratedPrivacy) else ScaledMetric
     if not isinstance(distance, kind):
         raise InvalidInputError(
-            f"expected privacy that is a parameter times a metric, as Accounting.privacy makes it, got {distance.name}"
+            f"privacy: expected a parameter times a metric, as Accounting.privacy makes it, got {distance.name}"
         )
     if metric is not None and distance.base != metric:
-        raise InvalidInputError(f"expected privacy stated for {metric.name}, got privacy for {distance.base.name}")
+        raise InvalidInputError(f"privacy: expected a statement for {metric.name}, got one for {distance.base.name}")
     if isinstance(distance, RootScaledMetric):
         return (distance.rho,)
     if not isinstance(privacy, ApproximatePrivacy):
         return (distance.factor,)
     delta = privacy.delta
     if not isinstance(delta, GroupDelta) or delta.base != distance.base or delta.epsilon != distance.factor:
-        raise InvalidInputError(f"expected privacy made by APPROXIMATE.privacy, got the δ of {delta.name}")
+        raise InvalidInputError(f"privacy: expected a statement made by APPROXIMATE.privacy, got the δ of {delta.name}")
     return distance.factor, delta.delta
 
 

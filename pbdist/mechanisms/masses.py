@@ -76,9 +76,7 @@ class MassBounds:
             return cls(computed * keep, computed / keep)
         tiny = ~(computed >= SMALLEST_MASS)
         if not resolved and np.any(~tiny & ~(slack < _LARGEST_ERROR)):
-            raise InvalidInputError(
-                "mechanism: expected parameters whose masses float64 resolves, got more extreme ones"
-            )
+            raise InvalidInputError("mechanism: expected less extreme parameters: float64 does not resolve its masses")
         keep = 1.0 - np.minimum(slack, _LARGEST_ERROR)
         lower, upper = computed * keep, computed / keep
         lower[tiny] = 0.0

@@ -482,7 +482,7 @@ class GaussianMixture(ScaledPair):
         """Refuse shifts that do not increase, and weights that are no probabilities of them."""
         name, shifts, weights = type(self).__name__, self.shifts, self.weights
         if len(shifts) != len(weights):
-            raise InvalidInputError(f"{name}.weights: expected one a shift, {len(shifts)}, got {len(weights)}")
+            raise InvalidInputError(f"{name}.weights: expected {len(shifts)}, one for each shift, got {len(weights)}")
         for index, shift in enumerate(shifts):
             if shift != 0.0 or len(shifts) == 1:
                 checked_size(name, f"shifts[{index}]", shift)
@@ -1281,8 +1281,8 @@ class RandomAllocation(ElementaryPair):
         """Refuse noise that is too small or too large beside the sensitivity."""
         if not _SMALLEST_RATIO * self.scale <= self.sensitivity <= _LARGEST_RATIO * self.scale:
             raise InvalidInputError(
-                f"{type(self).__name__}.scale: expected from a tenth of the sensitivity {self.sensitivity!r} to 10,000"
-                f" times as much, got {self.scale!r}"
+                f"{type(self).__name__}.scale: expected from 0.1 to 10,000 times the sensitivity {self.sensitivity!r},"
+                f" got {self.scale!r}"
             )
 
     @classmethod

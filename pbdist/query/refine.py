@@ -106,7 +106,7 @@ def _check_memory(study: StudySpec, cell: Cell) -> None:
     allowed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     if needed > allowed:
         raise UncomputableError(
-            f"refine: expected points that take at most {size(allowed)}, got {size(needed)} for {cell.describe()}:"
+            f"refine: expected points that need at most {size(allowed)}, got {size(needed)} for {cell.describe()}:"
             " add them to the study and run it on more machines"
         )
 

@@ -178,7 +178,7 @@ def _uncommitted(part: StoredStudy, planner: Planner, *, check: bool) -> tuple[S
     problem = difference(part.attributes.get("provenance", {}), provenance())
     if problem is not None:
         raise StoreMismatchError(
-            f"{part.place.url}: other versions have begun the store: {problem}: go on with the versions of the store,"
+            f"{part.place.url}: other versions began the store: {problem}: continue with the versions of the store,"
             " or run the study into a new store"
         )
     plan = planner.plan(part.study, part.cells_per_batch)

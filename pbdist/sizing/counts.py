@@ -75,8 +75,8 @@ def smallest_count(
         # A point of the scan meets the target: it is the next answer, unless the search finds a better one.
         best = search.answer(found)
     raise PrecisionError(
-        f"family: expected counts whose messages have a minimum, but fewer and fewer meet {judge.target}, at last with"
-        f" mean {best[0]:.6g} and scale {best[1]:.6g}"
+        f"family: expected counts with a least number of messages, but ever fewer meet {judge.target}, the last"
+        f" with mean {best[0]:.6g} and scale {best[1]:.6g}: check the family"
     )
 
 
@@ -115,8 +115,8 @@ class _CountSearch:
             if found.vacuous:
                 raise self.judge.undecided(self.family.pair(mean, scale), found)
         raise PrecisionError(
-            f"delta: the search does not meet {self.judge.target} in {_MAX_STEPS} steps, with mean {mean:.6g} and scale"
-            f" {scale:.6g} at last"
+            f"delta: no noise that meets {self.judge.target} was found in {_MAX_STEPS} steps, the last with mean"
+            f" {mean:.6g} and scale {scale:.6g}: give a mean, or a larger delta"
         )
 
     def look(self, mean: float, scale: float) -> Bracket:

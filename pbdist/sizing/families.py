@@ -197,7 +197,7 @@ class CountFamily:
             if made(self.pair, float(step), scale) and made(self.pair, 3.0 * step, scale):
                 return step
         raise InvalidInputError(
-            f"CountFamily.make: expected discrete noise for every multiple of some mean up to {_MAX_STEP}, got none"
+            f"CountFamily.make: expected pairs at all multiples of some mean from 1 to {_MAX_STEP}, got none"
         )
 
     def messages(self, mean: float, scale: float) -> float:

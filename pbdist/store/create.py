@@ -69,7 +69,7 @@ def create_or_open(where: str | Path | Place, plan: Plan) -> StoredStudy:
     if stored.study.digest != plan.study.digest:
         raise StoreMismatchError(
             f"{place.url}: the store has study {stored.study.name!r} (digest {stored.study.digest[:12]}), not"
-            f" {plan.study.name!r} (digest {plan.study.digest[:12]})"
+            f" {plan.study.name!r} (digest {plan.study.digest[:12]}): give another store"
         )
     return stored
 

@@ -185,7 +185,7 @@ def test_the_worst_of_several_is_alone() -> None:
     alone = Accountant().add(RandomizedResponse(0.7), 3)
     assert values(run.epsilon(1e-3)) == values(alone.epsilon(1e-3))
     for first, second in ((worst, QUICK[0]), (QUICK[0], worst)):
-        with pytest.raises(InvalidInputError, match="expected the worst of several pairs alone"):
+        with pytest.raises(InvalidInputError, match="the worst of several pairs cannot be composed"):
             Accountant().add(first).add(second)
 
 
@@ -230,7 +230,7 @@ def test_missed_tolerances_are_told() -> None:
         (lambda run: run.delta(1.0, repeats=2**62), "repeats: expected at most 2^62 steps in all"),
         (
             lambda run: run.delta([1.0, 2.0], repeats=[1, 2, 3]),
-            "repeats: expected a shape that goes with the shape (2,)",
+            "repeats: expected a shape that broadcasts with shape (2,)",
         ),
         (lambda run: run.delta(1.0, direction="A"), "direction: expected one of both, each"),
         (lambda run: run.delta(1.0, strict=1), "strict: expected True or False"),
@@ -315,7 +315,7 @@ def test_what_is_refused_is_not_counted() -> None:
         run.add(KaryRandomizedResponse(0.7, 4))
     with pytest.raises(InvalidInputError, match="2\\^62"):
         run.step(**STEP, steps=2**62 - 1)
-    with pytest.raises(InvalidInputError, match="worst of several pairs alone"):
+    with pytest.raises(InvalidInputError, match="worst of several pairs cannot be composed"):
         run.add(WorstOf(Gaussian(1.0), Laplace(1.0)))
     assert (run.phases, run.steps, str(run.adjacency)) == (before, 2, "add-or-remove")
 

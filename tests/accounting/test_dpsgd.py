@@ -237,7 +237,7 @@ def test_sized_noise_is_printed_rounded_outwards() -> None:
         ({"epochs": None, "steps": 0}, "steps: expected a whole number from 1"),
         ({"epochs": None, "steps": [[1]]}, "steps: expected a whole number from 1"),
         ({"delta": 1.0}, "delta: expected numbers above 0 and below 1"),
-        ({"examples": 1, "batch": 1}, "delta: expected a number above 0 and below 1 for one record"),
+        ({"examples": 1, "batch": 1}, "delta: give a number above 0 and below 1: 1 / examples"),
         ({"noise_multiplier": -1}, "noise_multiplier: expected a number above 0"),
         ({"noise_multiplier": None}, "noise_multiplier: expected a number, got None"),
         ({"sample_rate": 0.1}, "batch: expected exactly one of batch and sample_rate, got both"),

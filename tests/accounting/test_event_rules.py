@@ -147,7 +147,11 @@ def test_pairs(event: dp_event.DpEvent, adjacency: str, pairs: list[Any]) -> Non
         (dp_event.MixtureOfGaussiansDpEvent(1.0, [1.0], [0.9]), ADD, "GaussianMixture.weights: "),
         (dp_event.MixtureOfGaussiansDpEvent(1.0, [], []), ADD, "MixtureOfGaussiansDpEvent: .* no shift"),
         (dp_event.MixtureOfGaussiansDpEvent(1.0, [1.0, 2.0], [0.0, 0.0]), ADD, r"GaussianMixture.weights\[0\]: "),
-        (dp_event.MixtureOfGaussiansDpEvent(1.0, [2.0, 1.0], [1.0]), ADD, "GaussianMixture.weights: expected one a"),
+        (
+            dp_event.MixtureOfGaussiansDpEvent(1.0, [2.0, 1.0], [1.0]),
+            ADD,
+            "GaussianMixture.weights: expected 2, one for each shift",
+        ),
         (dp_event.MixtureOfGaussiansDpEvent(1.0, [1.0, 1.0], [0.5, 0.5]), ADD, r"GaussianMixture.shifts\[1\]: "),
         (dp_event.MixtureOfGaussiansDpEvent(1.0, [math.nan, 1.0], [0.5, 0.5]), ADD, r"GaussianMixture.shifts\[0\]: "),
         (dp_event.MixtureOfGaussiansDpEvent(1.0, 1.0, [1.0]), ADD, "sensitivities 1.0, which is no sequence"),

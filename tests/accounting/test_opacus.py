@@ -211,7 +211,7 @@ def test_several_batches_in_one_step_are_refused() -> None:
     hook = accountant.get_optimizer_hook_fn(RATE)
     for parameter in optimizer.params:
         parameter.grad_sample = [parameter.data[None], parameter.data[None]]
-    with pytest.raises(InvalidInputError, match="expected one batch for each step, got 2"):
+    with pytest.raises(InvalidInputError, match="expected a step for each batch, got one for 2"):
         hook(optimizer)
     assert accountant.history == []
 

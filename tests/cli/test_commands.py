@@ -413,7 +413,7 @@ def test_too_little_address_space(tmp_path: Path) -> None:
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (
         2,
-        "pbdist: error: memory: this process may use 300 MiB of addresses, and a run needs 1024 MiB: raise the limit"
-        " (ulimit -v unlimited)\n",
+        "pbdist: error: memory: this process may use 300 MiB of address space, and a run needs 1024 MiB: raise the"
+        " limit (ulimit -v unlimited)\n",
     )
     assert {path.name for path in tmp_path.iterdir()} == {"study.yaml"}

@@ -76,8 +76,14 @@ REFUSED = [
         "error: --json: cannot be combined with --format",
     ),
     # size
-    ("size --family Gaussian --compositions 4 --delta 1e-5", "--epsilon: missing beside the rest of a target"),
-    ("size --family Gaussian --epsilon 1 --delta 1e-5", "--compositions: missing beside the rest of a target"),
+    (
+        "size --family Gaussian --compositions 4 --delta 1e-5",
+        "--epsilon: expected a value, got none: a target needs --compositions",
+    ),
+    (
+        "size --family Gaussian --epsilon 1 --delta 1e-5",
+        "--compositions: expected a value, got none: a target needs --compositions",
+    ),
     ("size --family Gaussian", "--compositions: expected a value"),
     (f"size --family Gaussian {GOAL} --delta 2", "delta: expected numbers above 0 and below 1"),
     (f"size --family Gaussian {GOAL} --rate 0.1", "Gaussian: expected one of scale, sensitivity, truncate; got rate"),
@@ -106,8 +112,14 @@ REFUSED = [
     ("report s.zarr --tolerance 0.1 -o page.html", "--tolerance: cannot be combined with STORE"),
     ("report --system dp-sgd --verify 3 -o page.html", "--verify: cannot be combined with --system"),
     ("report s.zarr --verify -1 -o page.html", "'--verify': -1 is not in the range 0<=x<=10000"),
-    ("report s.zarr --delta 0.1 -o page.html", "--compositions: missing beside the rest of a target"),
-    ("report s.zarr --delta 0.1 --compositions 3 -o page.html", "--epsilon: missing beside the rest"),
+    (
+        "report s.zarr --delta 0.1 -o page.html",
+        "--compositions: expected a value, got none: a target needs --compositions",
+    ),
+    (
+        "report s.zarr --delta 0.1 --compositions 3 -o page.html",
+        "--epsilon: expected a value, got none: a target needs",
+    ),
     ("report --system unknown -o page.html", "system: expected one of vuvuzela-dialing,"),
     (f"report {STORE} -o {STORE}/page.html", "--output: expected a path outside the store"),
     (f"report {STORE} -o none/page.html", "expected a file in a folder that exists"),
@@ -115,10 +127,10 @@ REFUSED = [
     # plot
     (f"plot epsilon-delta {STORE} -o a.jpg", "--output: expected a file that ends in .svg, .png or .pdf"),
     (f"plot epsilon-delta {STORE} --epsilon 1 -o plot.svg", "--epsilon: needs --delta"),
-    (f"plot epsilon-delta {STORE} --over noise -o plot.svg", "--over: is no option of epsilon-delta"),
+    (f"plot epsilon-delta {STORE} --over noise -o plot.svg", "--over: does not apply to epsilon-delta"),
     (f"plot compare {STORE} --exp-epsilon 0.5 -o plot.svg", "'--exp-epsilon': 0.5 is not in the range x>=1"),
     (f"plot compare {STORE} --compositions 1 4 -o plot.svg", "--compositions: expected one number for compare"),
-    (f"plot compare {STORE} --delta 0.1 -o plot.svg", "--delta: is no option of compare"),
+    (f"plot compare {STORE} --delta 0.1 -o plot.svg", "--delta: does not apply to compare"),
     (f"plot noise {STORE} {STORE} -o plot.svg", "STORE: expected one store for noise, got 2"),
     (f"plot noise {STORE} -o plot.svg", "mechanism: expected settings with one kind of amount"),
     (
@@ -158,8 +170,14 @@ REFUSED = [
     ("plot epsilon-delt s.zarr -o a.svg", "'KIND': 'epsilon-delt' is not one of 'epsilon-delta',"),
     ("plot epsilon-delta -o a.svg", "Missing argument 'STORE..'"),
     ("size", "--family or --system: expected a value, got none"),
-    ("delta --family Gaussian --family Laplace --scale 4 --compositions 1 --epsilon 1", "--family: expected it once"),
-    ("delta --family Gaussian --family=Laplace --scale 4 --compositions 1 --epsilon 1", "--family: expected it once"),
+    (
+        "delta --family Gaussian --family Laplace --scale 4 --compositions 1 --epsilon 1",
+        "--family: is given more than once",
+    ),
+    (
+        "delta --family Gaussian --family=Laplace --scale 4 --compositions 1 --epsilon 1",
+        "--family: is given more than once",
+    ),
     (
         "delta --family Gaussian --scale 4 --compositions 1 --epsilon 0 --exp-epsilon 2",
         "--exp-epsilon: cannot be combined with",
@@ -201,7 +219,8 @@ def test_what_is_wrong_is_one_line_and_exit_code_2(
     assert (out, err.count("\n")) == ("", 1)
     # The field, what was expected, and what came or what to do.
     assert re.match(
-        r"pbdist: error: [^ ].*?: .*(expected|cannot|is no|none of the|No such|order is known|applies|needs|missing)"
+        r"pbdist: error: [^ ].*?: .*(expected|cannot|is no|none of the|No such|order is known|applies|needs"
+        r"|missing|does not apply|more than once)"
         r"|pbdist: error: (Invalid value for '|Missing \w+ '|No such option ').*\(see pbdist \w+ --help\)",
         err,
     )

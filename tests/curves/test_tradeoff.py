@@ -142,5 +142,5 @@ def test_what_reveals_the_input_is_missed_by_no_test() -> None:
 def test_a_tolerance_out_of_reach_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pbdist.curves.tradeoff_table._STATE_FRACTIONS", ())
     monkeypatch.setattr("pbdist.curves.tradeoff_table._CUTS", 1)
-    with pytest.raises(PrecisionError, match="tolerance: the trade-off curve after 8 compositions is known to "):
+    with pytest.raises(PrecisionError, match="for the trade-off curve after 8 compositions, got "):
         tradeoff_table([(Laplace(2.0), 1)], compositions=8, type_one_error=[0.1, 0.5], tolerance=1e-6)

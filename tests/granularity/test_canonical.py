@@ -101,7 +101,7 @@ def test_universes_are_connected_as_listed_ones_are(
 def test_what_is_not_known_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="expected a class whose databases are listed"):
         privacy_metric(GivenRelation("sizes", sizes_differ), Multisets("all"))
-    with pytest.raises(InvalidInputError, match="expected one of the class"):
+    with pytest.raises(InvalidInputError, match="expected a database of the class"):
         canonical_metric(Unbounded(), OF_THREE)(("a",), ("a", "a", "a"))
 
 

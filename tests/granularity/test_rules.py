@@ -116,14 +116,14 @@ def test_pure_partitions(world: World, seed: int) -> None:
         checked += 1
     else:
         with pytest.raises(
-            InvalidInputError, match=r"Theorem IV\.12 \(V\.6\): expected a partition that is compatible"
+            InvalidInputError, match=r"Theorem IV\.12 \(V\.6\): parted: expected a partition that is compatible"
         ):
             PURE.best_bound_common_domain(common, partition)
     if most <= 2:
         assert violations(rows, PURE.bounded_partition(common, partition).distance) == 0
         checked += 1
     else:
-        with pytest.raises(InvalidInputError, match=r"Corollary IV\.13: expected a partition .* at most two"):
+        with pytest.raises(InvalidInputError, match=r"Corollary IV\.13: parted: expected a partition .* at most two"):
             PURE.bounded_partition(common, partition)
     if len(blocks) == len(world.maps):
         own = [

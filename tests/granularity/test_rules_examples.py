@@ -62,7 +62,7 @@ def test_example_ii_9_is_infinite_on_own_domains_and_refused_as_a_partition() ->
     ]
     zero = [OnItsOwnDomain(PURE.privacy(blocks, 0), f) for f in maps]
     assert PURE.composition(zero).distance(("x",), ("y",)) == math.inf  # 0 · ∞: nothing is known.
-    with pytest.raises(InvalidInputError, match=r"IV\.6 \(V\.4\): expected a partition that is compatible"):
+    with pytest.raises(InvalidInputError, match=r"IV\.6 \(V\.4\): parted: expected a partition that is compatible"):
         PURE.best_bound(zero, PartedClass(maps, metric))
     with pytest.raises(InvalidInputError, match=r"expected OnTheCommonDomain, .*Example II\.9"):
         PURE.bounded_partition(zero, PartedClass(maps, metric))  # type: ignore[arg-type]
@@ -280,10 +280,10 @@ def test_theorems_a_13_and_a_15_without_a_compatible_partition_are_false() -> No
     identity = DatabaseMap(domain, domain, lambda d: d, "id")
     partition = PartedClass([identity, identity], metric)
     approximate = OnTheCommonDomain(APPROXIMATE.privacy(metric, math.log(t), 0), identity)
-    with pytest.raises(InvalidInputError, match=r"A\.13: expected a partition that is compatible"):
+    with pytest.raises(InvalidInputError, match=r"A\.13: parted: expected a partition that is compatible"):
         APPROXIMATE.best_bound_common_domain([approximate, approximate], partition)
     zero = OnTheCommonDomain(CONCENTRATED.privacy(metric, 1), identity)
-    with pytest.raises(InvalidInputError, match=r"A\.15: expected a partition that is compatible"):
+    with pytest.raises(InvalidInputError, match=r"A\.15: parted: expected a partition that is compatible"):
         CONCENTRATED.best_bound_common_domain([zero, zero], partition)
 
 

@@ -136,7 +136,9 @@ def test_partition_rules_refuse_what_is_missing(accounting: Any, given: Any) -> 
     with pytest.raises(InvalidInputError, match="canonical metric of a granularity"):
         two(mechanisms, PartedClass(maps, Metric(fixed, metric.function)))
     foreign = [OnTheCommonDomain(accounting.privacy(canonical(fixed, bounded, "another"), *given), f) for f in maps]
-    with pytest.raises(InvalidInputError, match=r"stated for d of .*bounded.*, got privacy for d of .*another"):
+    with pytest.raises(
+        InvalidInputError, match=r"privacy: expected a statement for d of .*bounded.*, got one for d of .*another"
+    ):
         two(foreign, partition)
 
 
@@ -180,7 +182,11 @@ def test_reasons_where_a_class_is_not_listed(accounting: Any, given: Any) -> Non
     def steps(a: Any, b: Any) -> int:
         return len(set(a) ^ set(b))
 
-    for arguments, text in (((), "or a declared distance"), ((steps,), "give the reason"), ((steps, 1), "give the re")):
+    for arguments, text in (
+        ((), "or a declared distance"),
+        ((steps,), "expected the reason"),
+        ((steps, 1), "expected the re"),
+    ):
         with pytest.raises(InvalidInputError, match=text):
             CanonicalMetric(GIVEN, everything, *arguments)  # type: ignore[arg-type]
     metric = CanonicalMetric(GIVEN, everything, steps, "|D △ D'| counts records added and removed")

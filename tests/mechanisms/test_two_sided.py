@@ -174,7 +174,7 @@ def test_what_needs_one_pair_refuses_products_of_two_sides() -> None:
         pbdist.group(whole, 2)
     with pytest.raises(InvalidInputError, match="pair: expected a worst-case pair"):
         pbdist.granularity.Analysis("counts", whole)
-    with pytest.raises(InvalidInputError, match="the worst of several pairs alone"):
+    with pytest.raises(InvalidInputError, match="the worst of several pairs cannot be composed"):
         privacy_bounds([(whole, 1), (WorstOf(Gaussian(1.0), Gaussian(2.0)), 1)], compositions=1, epsilon=0.0)
 
 

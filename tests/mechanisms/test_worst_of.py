@@ -129,9 +129,9 @@ def test_it_is_no_part_of_products_reversals_and_sequences() -> None:
         Product(LOADED, worst)
     with pytest.raises(InvalidInputError, match=r"Reversed.pair: expected a mechanism that is no product"):
         Reversed(worst)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="the worst of several pairs alone"):
+    with pytest.raises(InvalidInputError, match="the worst of several pairs cannot be composed"):
         privacy_bounds([(worst, 1), (LOADED, 1)], compositions=1, epsilon=0.0)
-    with pytest.raises(InvalidInputError, match="the worst of several pairs alone"):
+    with pytest.raises(InvalidInputError, match="the worst of several pairs cannot be composed"):
         epsilon_bounds([(worst, 1), (worst, 1)], compositions=1, delta=0.1)
 
 

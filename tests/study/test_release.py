@@ -215,7 +215,7 @@ def refused(folder: Path, entries: str, line: int, problem: str, tail: str = TAI
         ("unbounded", "{user-level: 3}", 6, "user-level: expected a mapping with records, got 3"),
         ("unbounded", "{given: [x]}", 6, "given: expected the name of a relation"),
         ("unbounded", "{given: x}", 4, "profiles: give every way in which neighbours"),
-        ("unbounded", "{node-level: {presence: public}}", 6, "granularity: expected a declared maximal degree"),
+        ("unbounded", "{node-level: {presence: public}}", 6, "granularity: expected NodeLevel with a maximal degree"),
         ("granularity: unbounded\n    ", "", 4, "granularity: expected a value, got nothing"),
         ("granularity", "graininess", 6, "graininess: expected one of kind, granularity, analyses, blocks, profiles"),
         ("at_most: 3", "at_most: 0", 7, "blocks.at_most: expected a whole number of at least 1"),

@@ -106,8 +106,8 @@ class ReleasePlan:
             )
         if not own and not self.profiles:
             raise InvalidInputError(
-                f"ReleasePlan.profiles: give every way in which neighbours of {self.granularity.title} may differ: a"
-                " relation that is given as a function does not say it"
+                f"ReleasePlan.profiles: give every way in which neighbours of {self.granularity.title} may differ:"
+                " pbdist cannot derive them from a relation that is given as a function"
             )
         known = {one.name for one in self.analyses}
         for profile in self.profiles:

@@ -64,8 +64,8 @@ def profiles_of(granularity: Granularity, blocks: Blocks | None, analyses: Seque
 def _check_number(count: int) -> None:
     if count > MAX_PROFILES:
         raise InvalidInputError(
-            f"analyses: expected at most {MAX_PROFILES} profiles of changes, got more: fewer kinds of blocks, or fewer"
-            " blocks of a record, have fewer"
+            f"analyses: expected at most {MAX_PROFILES} profiles of changes, got more: declare fewer kinds of"
+            " blocks, or fewer blocks for each record"
         )
 
 
@@ -83,8 +83,8 @@ def records_of_change(granularity: Granularity, analyses: Sequence[Analysis]) ->
     if isinstance(granularity, NodeLevel):
         if granularity.degree is None:
             raise InvalidInputError(
-                "granularity: expected a declared maximal degree, got NodeLevel() without one: nothing bounds how many"
-                " edges a node has, and not every pair is declared for nodes"
+                "granularity: expected NodeLevel with a maximal degree, got none: without it a node may have any number"
+                " of edges: give the degree, or declare every pair for nodes"
             )
         if granularity.presence != "public" and not _of_whole_steps(granularity, analyses):
             raise InvalidInputError(
@@ -141,7 +141,7 @@ def _of_kinds(granularity: Granularity, blocks: Blocks | None, analyses: Sequenc
     if in_place and not isinstance(granularity, Bounded):
         raise InvalidInputError(
             f"blocks: expected blocks by value with {granularity!r}, got blocks by position: one record more or less"
-            " moves all that follow"
+            " changes the positions of all records after it"
         )
     if in_place:
         counts = _changed_in_place(sizes, exhaustive=exhaustive)

@@ -140,7 +140,10 @@ def test_strange_values_are_refused_by_name(strange: Any) -> None:
             "ReleasePlan.profiles: expected analyses among",
             lambda: ReleasePlan(ANY, [ONE], None, [Profile([Touch("b", 1)])]),
         ),
-        ("granularity: expected a declared maximal degree", lambda: ReleasePlan(NodeLevel(presence="public"), [ONE])),
+        (
+            "granularity: expected NodeLevel with a maximal degree",
+            lambda: ReleasePlan(NodeLevel(presence="public"), [ONE]),
+        ),
         ("granularity: expected NodeLevel(presence='public')", lambda: ReleasePlan(NodeLevel(3), [ONE])),
         ("a.declared: expected a pair for", lambda: ReleasePlan(EdgeLevel(), [ONE])),
         ("a.declared: expected a pair for", lambda: ReleasePlan(NodeLevel(2, "public"), [ONE])),
