@@ -201,7 +201,7 @@ class _Workers:
     def start(self, plans: Sequence[Plan], place: Place, seconds: float) -> int | None:
         """Start the workers for what takes so long, and return the memory in bytes that one may use, None for any."""
         if self.to_start is not None and seconds <= self.serial_seconds:
-            self.executor = SerialExecutor(f"this process, as {duration(seconds)} of work are projected")
+            self.executor = SerialExecutor(f"this process, as only {duration(seconds)} of work is projected")
         elif self.to_start is not None:
             _check_room(plans, place, self.to_start.worker_bytes)
             began = time.monotonic()
