@@ -44,11 +44,6 @@ class DpsgdNoise(Answered):
         return self.training.columns(epsilon=self.epsilon, delta=self.training.delta)
 
     @property
-    def noise_multipliers(self) -> tuple[float, ...]:
-        """Those that meet the promise, in the order of `sized`."""
-        return tuple(one.scale for one in self.sized)
-
-    @property
     def sentence(self) -> str:
         """What a paper can say of the longest run, for the last ε and δ, its noise multiplier rounded up."""
         steps, promises = self.training.steps, len(self.epsilon) * len(self.training.delta)

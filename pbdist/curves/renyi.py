@@ -54,4 +54,6 @@ def renyi_table(components: Sequence[tuple[Pair, int]], *, compositions: Any, or
     lower, upper = (
         np.where(total[side] * sign > 0.0, 1.0 + terms, 1.0 - terms) * total[side] for side, sign in ((0, -1), (1, 1))
     )
+    if not all(pair.attained_by_some for pair, _ in parts):
+        lower = np.zeros_like(lower)
     return CurveTable(rounds, orders, lower, upper)

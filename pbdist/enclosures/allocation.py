@@ -230,7 +230,8 @@ _LABEL_ERROR = 1e-12
 
 def dominating_pair(total: Dominating, unit: float) -> FinitePair:
     """Return the pair that dominates: atoms at the logarithms of the mean ratios, and infinite losses."""
-    sums, b = _points_of_levels(total.levels, unit), np.concatenate([level.masses for level in total.levels])
+    sums = np.concatenate([unit * 2.0**level.exponent * level.points for level in total.levels])
+    b = np.concatenate([level.masses for level in total.levels])
     # P_A of an event may be larger by the shift, which its loss then is off by.
     b = b * (1.0 + 2.0 * total.shift + 4.0 * _U)
     a = b * (sums / total.count)
@@ -277,10 +278,6 @@ def dominated_pair(total: Dominated) -> FinitePair:
             loss_error=_LABEL_ERROR,
         )
     )
-
-
-def _points_of_levels(levels: Sequence[Level], unit: float) -> FloatArray:
-    return np.concatenate([unit * 2.0**level.exponent * level.points for level in levels])
 
 
 def _sum_above(masses: FloatArray, chosen: BoolArray) -> float:

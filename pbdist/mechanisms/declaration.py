@@ -78,7 +78,8 @@ def checked_integer(owner: str, field: str, value: Any, *, minimum: int, maximum
     """Return `value` as an int from `minimum` to `maximum`, or raise `InvalidInputError`."""
     if type(value) is int and minimum <= value <= maximum:
         return value
-    whole = isinstance(value, Integral) or (isinstance(value, Real) and float(value).is_integer())
+    # Not by its float: a fraction next to a whole number is none.
+    whole = isinstance(value, Integral) or (isinstance(value, Real) and value % 1 == 0)
     if isinstance(value, bool) or not whole or not minimum <= int(value) <= maximum:
         raise InvalidInputError(
             f"{owner}.{field}: expected a whole number from {minimum} to {maximum}, got {shown(value)}"

@@ -356,7 +356,8 @@ def _distribution(field: str, values: Any) -> tuple[int, ...] | tuple[float, ...
             raise InvalidInputError(
                 f"Histogram.{field}[{position}]: expected counts (whole numbers) or probabilities, got {shown(item)}"
             )
-    probabilities = tuple(float(item) for item in items)
+    # A zero has one sign.
+    probabilities = tuple(float(item) + 0.0 for item in items)
     total = math.fsum(probabilities)
     if abs(total - 1.0) > _SUM_TOLERANCE:
         raise InvalidInputError(
@@ -459,8 +460,9 @@ class KaryRandomizedResponse(ElementaryPair):
 
     @classmethod
     def noise_amount(cls, form: Mapping[str, Any]) -> tuple[float, str]:
-        """Return the probability of a lie; of a truth that is rarer than each lie that of the mechanism as noisy."""
-        return min(1.0 - form["p"], form["p"] * (form["k"] - 1.0)), "probability of a lie"
+        """Return the probability of a lie, or of a truth that is rarer than each lie."""
+        rare = form["p"] * form["k"] < 1.0
+        return (form["p"], "probability of the rare truth") if rare else (1.0 - form["p"], "probability of a lie")
 
     @property
     def order(self) -> NoiseOrder | None:

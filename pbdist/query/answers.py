@@ -156,13 +156,15 @@ def bound_errors(
 ) -> tuple[FloatArray, FloatArray]:
     """Bound the type II errors of both tests, shape (2, n), by `known` bounds on δ at some ε, and by a saved state."""
     wholes, epsilon = wholes_of([(pair, 1)], compositions), known.question["epsilon"]
-    curves = [SupportCurve.from_deltas(epsilon, test, known.lower, known.upper, wholes) for test in Direction]
+    deltas = np.nan_to_num(known.lower), known.upper
+    curves = [SupportCurve.from_deltas(epsilon, test, *deltas, wholes) for test in Direction]
     lower = np.stack([curve.lower_bound(alpha)[0] for curve in curves])
     upper = np.stack([curve.upper_bound(alpha)[0] for curve in curves])
     if state is not None:
         below, above = zip(*(state_tradeoff(state, test, alpha, wholes) for test in Direction), strict=True)
         lower, upper = np.maximum(lower, np.stack(below)), np.minimum(upper, np.stack(above))
-    return lower, upper
+    # Without a change that is declared to attain the pair, errors are at most those of a blind test.
+    return lower, upper if pair.attained_by_some else np.full_like(upper, np.nextafter(1.0 - alpha, 1.0))
 
 
 def _tighten(

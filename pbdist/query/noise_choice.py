@@ -153,14 +153,17 @@ def _noise(form: Mapping[str, Any]) -> _Noise | None:
         return None
     amount, what = kind.noise_amount(form)
     one = parameters_of(kind)[names[0]]
-    order, columns, rest = [-amount if one.falls_with_noise else amount], [*one.columns], {**form, names[0]: None}
+    # Of several numbers the first is the amount.
+    more = form[names[0]][1:] if isinstance(form[names[0]], list) else []
+    order, columns = [-amount if one.falls_with_noise else amount, *more], [*one.columns]
+    rest, own = {**form, names[0]: None}, len(columns) - len(more)
     for name in names[1:]:
         # Noise within it, or a number.
         inner = _noise(form[name]) if isinstance(form[name], Mapping) else None
         order += [float(form[name])] if inner is None else inner.order
         columns += parameters_of(kind)[name].columns if inner is None else inner.columns
         rest[name] = None if inner is None else inner.rest
-    return _Noise(amount, what, tuple(order), tuple(columns), len(one.columns), json.dumps(rest, sort_keys=True))
+    return _Noise(amount, what, tuple(order), tuple(columns), own, json.dumps([what, rest], sort_keys=True))
 
 
 def _noise_of_factors(form: Mapping[str, Any]) -> _Noise | None:

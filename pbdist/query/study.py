@@ -600,7 +600,7 @@ class Study(Parts, Printed):
             sentence = answers.widest_answer(~within & questions.judged, width, self.spec, ratio, describe)
             results.warn_or_raise(sentence, strict=strict, depth=4)
         for field, values in fields.items():
-            if field.endswith("lower") and values.dtype.kind == "f":
+            if field.endswith("lower") and values.dtype.kind == "f" and kind is not CurveBounds:
                 values[..., ~questions.attained] = np.nan
         shape = (2, *given.shape) if direction == "each" else given.shape
         arrays = {**fields, "within_tolerance": within, "why_wide": why}

@@ -81,6 +81,7 @@ def accepted_grid(kind: str, grids: Grids, make: Make) -> Block:
     Guaranteed: the constructor accepts all of them. It raises what it raises for those that it refuses.
     """
     varying = [name for name, values in grids.items() if len(values) > 1]
+    given = {name for name, values in grids.items() if None not in values}  # A default may follow from others.
 
     def pair(**chosen: Any) -> Pair:
         return make([chosen.get(name, values[0]) for name, values in grids.items()])
@@ -90,7 +91,7 @@ def accepted_grid(kind: str, grids: Grids, make: Make) -> Block:
         for value in grids[name]:
             one = fields_of(pair(**{name: value}))
             # Where a field follows from what varies, as the split of a staircase from its ε, no grid has the pairs.
-            follows = any(one[other] != held[other] for other in held.keys() - grids.keys())
+            follows = any(one[other] != held[other] for other in held.keys() - given)
             if follows or (name not in held and not issubclass(MECHANISMS[kind], Product)):
                 return Block.listed([make(values) for values in itertools.product(*grids.values())])
             axes.setdefault(name, []).append(one[name])

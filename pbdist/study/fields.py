@@ -159,7 +159,6 @@ _OTHER_SPACES = {"logspace": "geomspace", "range": "linspace", "arange": "linspa
 _LONGEST_SPACE = 1_000_000
 #: So many that a million products leave more than twice the 15 digits kept.
 _GEOMSPACE_DIGITS = 40
-_SAME = 4 * 2.0**-52
 
 
 def checked(check: Callable[[Any], _T]) -> Callable[[Document], _T]:
@@ -262,8 +261,8 @@ def listed(document: Document, read: Callable[[Document], _T]) -> tuple[_T, ...]
 
 
 def same_float(left: float, right: float) -> bool:
-    """Whether two floats differ by rounding of a few operations at most."""
-    return math.isclose(left, right, rel_tol=_SAME)
+    """Whether two floats differ by rounding of a few operations at most: 4 ulp."""
+    return left == right or abs(left - right) <= 4.0 * math.ulp(max(abs(left), abs(right))) < math.inf
 
 
 def nearest_match(stored: Sequence[float], wanted: float) -> int | None:

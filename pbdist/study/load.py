@@ -317,7 +317,7 @@ def _stated_by_label(document: Document, given: str | None, entries: Sequence[Me
     known: dict[str, set[Adjacency]] = {}
     for index, entry in enumerate(entries):
         values, label = entry.document, entry.label
-        own = "adjacency" in values.data
+        own = values.data.get("adjacency") is not None
         with problems.collected():
             try:
                 mine = checked_adjacency(values.data["adjacency"] if own else given, "")

@@ -20,6 +20,8 @@ from pbdist import (
     exponential_mechanism,
     permute_and_flip,
     privacy_bounds,
+    renyi_bounds,
+    tradeoff_bounds,
 )
 from pbdist.mechanisms import pair_from_canonical
 from pbdist.types import Direction
@@ -187,6 +189,15 @@ def test_no_lower_bound_is_told_of_what_nobody_attains() -> None:
     assert WorstOf(BoundedRange(0.5)).attained == (False,)
     buckets = privacy_bounds(BoundedRange(0.5), compositions=4, epsilon=0.3, method="buckets", buckets=2000)
     assert buckets.delta_lower.item() == 0.0 < buckets.delta_upper.item()
+
+
+def test_curves_are_bounded_on_the_side_that_holds_for_every_mechanism() -> None:
+    found = renyi_bounds(BoundedRange(0.3), compositions=2, order=[1.0, 2.0])
+    assert found.renyi_lower.values.tolist() == [[0.0, 0.0]]
+    assert found.renyi_upper.values[0, 1] > 2 * 0.02242
+    errors = tradeoff_bounds(BoundedRange(0.3), compositions=4, type_one_error=[0.0, 0.1])
+    assert np.all(errors.type_two_error_upper.values >= 1.0 - errors.type_one_error.values)
+    assert 0.8 < errors.type_two_error_lower.sel(type_one_error=0.1).item() < 0.83
 
 
 def test_the_exponential_mechanism_has_both_bounds() -> None:

@@ -7,6 +7,7 @@ import io
 import json
 import math
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from pbdist.cli import main
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import (
     MECHANISMS,
+    DiscreteLaplace,
     ElementaryPair,
     Form,
     Pair,
@@ -243,3 +245,10 @@ def entry(value: Any) -> Any:
     """A mechanism as a study file has it."""
     form = {name: one for name, one in value.canonical().items() if one is not None}
     return {"kind": form.pop("mechanism"), **form}
+
+
+def test_numbers_next_to_a_whole_one_are_refused() -> None:
+    for value in (Fraction(2) - Fraction(1, 10**20), np.longdouble(2) - np.longdouble(2) ** -60, math.nan, math.inf):
+        with pytest.raises(InvalidInputError, match=r"DiscreteLaplace\.sensitivity: expected a whole number"):
+            DiscreteLaplace(1.0, value)
+    assert DiscreteLaplace(1.0, 2.0) == DiscreteLaplace(1.0, Fraction(2)) == DiscreteLaplace(1.0, 2)

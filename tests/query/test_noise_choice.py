@@ -118,6 +118,18 @@ def test_counts_of_different_means_are_ordered_by_them():
     assert group.what == "mean of the noise, in counts"
 
 
+def test_sums_of_one_larger_scale_are_told_apart_by_the_smaller_one():
+    sums = [pbdist.LaplaceSum(scales) for scales in ((20.0, 20.0), (20.0, 0.1), (30.0, 0.1))]
+    assert [(group.cells, group.amounts) for group in _grouped(*sums)] == [((0,), (20.0,)), ((1, 2), (20.0, 30.0))]
+
+
+def test_rare_truths_are_not_compared_with_lies():
+    answers = [pbdist.KaryRandomizedResponse(p, 4) for p in (0.7, 0.1, 0.5, 0.2)]
+    lies, truths = _grouped(*answers)
+    assert (lies.cells, lies.what) == ((0, 2), "probability of a lie")
+    assert (truths.cells, truths.amounts, truths.what) == ((1, 3), (0.1, 0.2), "probability of the rare truth")
+
+
 def test_less_epsilon_is_more_noise():
     (group,) = _grouped(*(pbdist.ApproximateDP(epsilon, 0.0) for epsilon in (0.1, 0.3, 0.2)))
     assert group.cells == (1, 2, 0)

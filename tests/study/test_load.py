@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pbdist.errors import StudyFileError
 from pbdist.mechanisms import (
+    Adjacency,
     ApproximateDP,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -21,10 +22,11 @@ from pbdist.mechanisms import (
     Product,
     RandomizedResponse,
     Reversed,
+    Staircase,
 )
 from pbdist.study import StudySpec, load_study
 from pbdist.study.document import Document
-from pbdist.study.fields import numbers
+from pbdist.study.fields import numbers, same_float
 from tests.strategies import examples
 from tests.studies import TINY, write_study
 
@@ -498,3 +500,25 @@ def test_a_combination_of_a_grid_that_a_mechanism_refuses_is_named(tmp_path: Pat
     with pytest.raises(StudyFileError) as caught:
         load_study(write_study(tmp_path, f"{HEAD}mechanisms:\n{entry}{TAIL}"))
     assert "study.yaml:7: mechanisms[0].batch: expected a whole number from 1 to 10, got 20" in str(caught.value)
+
+
+def test_a_null_in_a_grid_is_the_default_of_each_setting(tmp_path: Path) -> None:
+    entry = "mechanisms: [{kind: Staircase, epsilon: [0.1, 1.0], split: [null, 0.3]}]"
+    file = tmp_path / "study.yaml"
+    file.write_text(f"format: 1\nname: splits\ncompositions: 1\nepsilon: 1\n{entry}\n")
+    found = [cell.pair for cell in load_study(file).cells]
+    assert found == [Staircase(0.1), Staircase(0.1, split=0.3), Staircase(1.0), Staircase(1.0, split=0.3)]
+
+
+def test_a_null_adjacency_states_nothing(tmp_path: Path) -> None:
+    entry = "adjacency: replace-one\nmechanisms: [{kind: Gaussian, scale: 2, adjacency: null}]"
+    file = tmp_path / "study.yaml"
+    file.write_text(f"format: 1\nname: neighbours\ncompositions: 1\nepsilon: 1\n{entry}\n")
+    assert dict(load_study(file).adjacency) == {"Gaussian": Adjacency.REPLACE_ONE}
+
+
+def test_floats_are_the_same_to_four_ulp() -> None:
+    assert same_float(0.75, 0.75 + 4 * math.ulp(0.75))
+    assert not same_float(0.75, 0.75 + 5 * math.ulp(0.75))
+    assert same_float(math.inf, math.inf)
+    assert not same_float(math.inf, 1.0)

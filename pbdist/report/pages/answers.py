@@ -73,16 +73,15 @@ def answers(study: Study, target: Target, choices: Sequence[NoiseChoice]) -> Ite
 
 def order_sentence(study: Study, choices: Sequence[NoiseChoice]) -> str:
     """Return what follows of noise that is not tabulated."""
-    order = {
-        choice.label: noise_order(study.spec.cells[choice.tried[0].cell].pair) for choice in choices if choice.tried
-    }
-    ordered = [label for label, found in order.items() if found is not None]
+    found = [(one.label, noise_order(study.spec.cells[one.tried[0].cell].pair)) for one in choices if one.tried]
+    order = {label: (label, None) not in found for label, _ in found}
+    ordered = [label for label, known in order.items() if known]
     if not ordered:
         return "The verdicts are about the tabulated settings alone: more noise is not proved to be better."
     which = "More" if len(ordered) == len(order) else f"For {', '.join(ordered)}, more"
     return (
-        f"{which} noise of the same kind provably hides at least as much, so that noise above one that meets the"
-        " target meets it, and noise below one that is refuted is refuted."
+        f"{which} noise, with all else the same, provably hides at least as much, so that noise above one that meets"
+        " the target meets it, and noise below one that is refuted is refuted."
     )
 
 
