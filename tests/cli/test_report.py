@@ -90,15 +90,15 @@ def test_a_system_is_sized_for_its_page(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("option", "value", "problem"),
     [
-        ("--size-store", "no-such.zarr", "no-such.zarr: expected a pbdist store, got nothing there"),
-        ("--tolerance", "5", "--tolerance: expected a number from 1e-6 to 0.5, got 5.0"),
+        ("--size-store", "no-such.zarr", "no-such.zarr: expected a pbdist store, got nothing there: correct the path"),
+        ("--tolerance", "5", "--tolerance: expected a number from 1e-6 to 0.5, got '5'"),
     ],
 )
 def test_wrong_input_of_a_system_writes_no_page(tmp_path, capsys, option, value, problem):
     code = report("--system", "counting-laplace", option, value, "-o", tmp_path / "page.html")
     printed = capsys.readouterr()
     assert (code, printed.out, printed.err.count("\n")) == (2, "", 1)
-    assert printed.err.endswith(f"{problem}\n")
+    assert problem in printed.err
     assert list(tmp_path.iterdir()) == []
 
 

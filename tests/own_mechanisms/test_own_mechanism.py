@@ -107,7 +107,7 @@ def test_every_command(folder: Path) -> None:
     told = pbdist(
         folder, *own, "size", "--family", "ExponentialDelay", "--shift", "2", *point, "--delta", "0.05", "--json"
     )
-    assert json.loads(told)["scale"] >= -20.0 / math.log1p(-0.05)
+    assert json.loads(told)["answers"][0]["scale"] >= -20.0 / math.log1p(-0.05)
     pbdist(folder, *own, "report", store, "-o", "report.html")
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert ExponentialDelay.does in page

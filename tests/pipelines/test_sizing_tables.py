@@ -104,7 +104,7 @@ def test_what_a_system_does_not_take(systems) -> None:
     counts, answers = systems
     with pytest.raises(InvalidInputError, match="reading: expected one of redraw-and-floor for counts, got 'clamp"):
         size_system(counts, counts.targets[0], reading="clamp-and-ceil")
-    with pytest.raises(InvalidInputError, match="noise: answers has no noisy counts"):
+    with pytest.raises(InvalidInputError, match="noise: applies to noisy counts, of which answers has none"):
         size_system(answers, answers.targets[0], noise=Laplace)
 
 
