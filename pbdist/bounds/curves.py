@@ -54,7 +54,8 @@ def tradeoff_bounds(
     -------
     xarray.Dataset
         ``type_two_error_lower <= β(α) <= type_two_error_upper`` over (``compositions``, ``type_one_error``), rounded
-        outwards. The lower bound is the promise: no test of the two inputs does better.
+        outwards. The lower bound is the promise: no test of the two inputs does better. Without a declared worst
+        change, as for `BoundedRange`, the upper bound is that of a test that ignores the outcome, 1 - α.
 
     Raises
     ------
@@ -65,10 +66,9 @@ def tradeoff_bounds(
 
     Notes
     -----
-    β(α) = sup_{y>=0} 1 - δ_{B||A}(ln y) - y α (Dong, Roth & Su 2022, Proposition 6), from certified bounds
-    on δ at finitely many ε of both directions, and between them by convexity: see `pbdist.curves.tradeoff`. δ is
-    bounded where the curve needs it until the tolerance is reached. For a histogram whose probabilities do not sum to
-    1, errors are masses, and so is δ.
+    β(α) = sup_{y>=0} 1 - δ_{B||A}(ln y) - y α (Dong, Roth & Su 2022, Proposition 6), from bounds on δ at finitely many
+    ε of both directions, and between them by convexity: see `pbdist.curves.tradeoff`. δ is bounded where the curve
+    needs it. If the probabilities of a histogram do not sum to 1, errors and δ are masses.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def renyi_bounds(
     -------
     xarray.Dataset
         ``renyi_lower <= D_α <= renyi_upper``, nats, over (``compositions``, ``order``), rounded outwards; both
-        infinite where one input has outputs that the other cannot have.
+        infinite where one input has outputs that the other cannot have. Without a declared worst change the lower is 0.
 
     Raises
     ------

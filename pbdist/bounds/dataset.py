@@ -1,4 +1,4 @@
-"""Datasets of bounds that print as a table: xarray alone would round to the nearest of four digits."""
+"""Datasets of bounds that print as tables; xarray itself prints four digits, rounded to nearest."""
 
 import math
 
@@ -8,7 +8,7 @@ import xarray as xr
 from pbdist.results import bound_cell
 from pbdist.tables import Cell, Column, Printed, Sheet, text_of
 
-#: So many rows are printed, without coordinates of more letters than these.
+#: The most rows that are printed, and the most letters of a coordinate in them.
 _ROWS, _LETTERS = 40, 40
 
 
@@ -19,7 +19,7 @@ class Bounds(Printed, xr.Dataset):  # type: ignore[no-untyped-call]
 
     @property
     def sheet(self) -> Sheet:
-        """The first points, with the coordinates in which they differ; the others are in the caption."""
+        """The first points, with the coordinates in which they differ; those that all share are in the caption."""
         size = math.prod(self.sizes.values())
         rows = min(size, _ROWS)
         places = np.unravel_index(np.arange(rows), tuple(self.sizes.values())) if self.sizes else ()

@@ -77,7 +77,7 @@ def printed_warnings() -> Iterator[list[str]]:
         yield printed
 
 
-#: Seconds until the first sign, between two on a terminal, and, without one, until the first where no step is reported.
+#: Seconds to the first sign of life; between two on a terminal; and to the first one on a pipe before any step.
 _FIRST, _NEXT, _SILENT = 2.0, 1.0, 10.0
 #: Clears the line of a terminal from the cursor on.
 _CLEAR = "\x1b[K"

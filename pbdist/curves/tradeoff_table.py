@@ -69,7 +69,7 @@ def tradeoff_table(
     for row, r in enumerate(rounds.tolist()):
         lower[:, row], upper[:, row] = known[r] if r in known else _Search(parts, r, gap).bounds(alpha)
     if not all(pair.attained_by_some for pair, _ in parts):
-        # A test that ignores the outcome has this error.
+        # No change is declared to attain the pair: errors are at most those of a test that ignores the outcome.
         upper[:] = np.nextafter(1.0 - alpha, 1.0)
     return CurveTable(rounds, alpha, lower, upper)
 

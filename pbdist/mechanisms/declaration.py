@@ -78,7 +78,7 @@ def checked_integer(owner: str, field: str, value: Any, *, minimum: int, maximum
     """Return `value` as an int from `minimum` to `maximum`, or raise `InvalidInputError`."""
     if type(value) is int and minimum <= value <= maximum:
         return value
-    # Not by its float: a fraction next to a whole number is none.
+    # A fraction may round to a whole float and not be whole.
     whole = isinstance(value, Integral) or (isinstance(value, Real) and value % 1 == 0)
     if isinstance(value, bool) or not whole or not minimum <= int(value) <= maximum:
         raise InvalidInputError(

@@ -356,7 +356,7 @@ def _distribution(field: str, values: Any) -> tuple[int, ...] | tuple[float, ...
             raise InvalidInputError(
                 f"Histogram.{field}[{position}]: expected counts (whole numbers) or probabilities, got {shown(item)}"
             )
-    # A zero has one sign.
+    # -0.0 becomes 0.0: equal histograms have one form.
     probabilities = tuple(float(item) + 0.0 for item in items)
     total = math.fsum(probabilities)
     if abs(total - 1.0) > _SUM_TOLERANCE:
@@ -460,9 +460,9 @@ class KaryRandomizedResponse(ElementaryPair):
 
     @classmethod
     def noise_amount(cls, form: Mapping[str, Any]) -> tuple[float, str]:
-        """Return the probability of a lie, or of a truth that is rarer than each lie."""
+        """Return the probability of a lie, or of the true answer where that is rarer than each false one."""
         rare = form["p"] * form["k"] < 1.0
-        return (form["p"], "probability of the rare truth") if rare else (1.0 - form["p"], "probability of a lie")
+        return (form["p"], "probability of the true answer") if rare else (1.0 - form["p"], "probability of a lie")
 
     @property
     def order(self) -> NoiseOrder | None:

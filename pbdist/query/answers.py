@@ -163,7 +163,7 @@ def bound_errors(
     if state is not None:
         below, above = zip(*(state_tradeoff(state, test, alpha, wholes) for test in Direction), strict=True)
         lower, upper = np.maximum(lower, np.stack(below)), np.minimum(upper, np.stack(above))
-    # Without a change that is declared to attain the pair, errors are at most those of a blind test.
+    # If no change is declared to attain the pair, errors are at most those of a test that ignores the outcome.
     return lower, upper if pair.attained_by_some else np.full_like(upper, np.nextafter(1.0 - alpha, 1.0))
 
 

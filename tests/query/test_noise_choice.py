@@ -127,7 +127,7 @@ def test_rare_truths_are_not_compared_with_lies():
     answers = [pbdist.KaryRandomizedResponse(p, 4) for p in (0.7, 0.1, 0.5, 0.2)]
     lies, truths = _grouped(*answers)
     assert (lies.cells, lies.what) == ((0, 2), "probability of a lie")
-    assert (truths.cells, truths.amounts, truths.what) == ((1, 3), (0.1, 0.2), "probability of the rare truth")
+    assert (truths.cells, truths.amounts, truths.what) == ((1, 3), (0.1, 0.2), "probability of the true answer")
 
 
 def test_less_epsilon_is_more_noise():
