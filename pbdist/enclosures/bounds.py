@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -295,8 +295,17 @@ def enclosed_epsilon_table(
     joint_directions: bool,
 ) -> EpsilonTable:
     """Bound ε for every r and δ, as `epsilon_table` does."""
+    table = partial(epsilon_table, tolerance=tolerance, joint_directions=joint_directions)
     if not delta.all():
-        return _with_pure(counts, rounds, delta, tolerance=tolerance, joint_directions=joint_directions)
+        # Gaussian losses, and those around enclosed pairs are such, have no bound: no ε meets a δ of 0.
+        below = table(gaussian_counts(counts, above=False), rounds, delta)
+        lower, upper, positive = below.lower, np.full_like(below.upper, np.inf), delta > 0.0
+        if positive.any():
+            known = enclosed_epsilon_table(
+                counts, rounds, delta[positive], tolerance=tolerance, joint_directions=joint_directions
+            )
+            lower[..., positive], upper[..., positive] = known.lower, known.upper
+        return EpsilonTable(rounds, delta, lower, upper)
     question = _question_of(counts, rounds, tolerance, float(np.min(delta)))
 
     def solve(enclosures: Mapping[ElementaryPair, int], aim: Aim, before: Found | None) -> Found:
@@ -311,40 +320,9 @@ def enclosed_epsilon_table(
 
     _, best = refined(counts, question, solve)
     if (best.width > _WIDE_BRACKET).any():
-        above, below = (
-            epsilon_table(
-                gaussian_counts(counts, above=side),
-                rounds,
-                delta,
-                tolerance=tolerance,
-                joint_directions=joint_directions,
-            )
-            for side in (True, False)
-        )
+        above, below = (table(gaussian_counts(counts, above=side), rounds, delta) for side in (True, False))
         return EpsilonTable(rounds, delta, np.maximum(best.lower, below.lower), np.minimum(best.upper, above.upper))
     return EpsilonTable(rounds, delta, best.lower, best.upper)
-
-
-def _with_pure(
-    counts: Mapping[ElementaryPair, int],
-    rounds: IntArray,
-    delta: FloatArray,
-    *,
-    tolerance: float,
-    joint_directions: bool,
-) -> EpsilonTable:
-    """Bound ε where some δ is 0: Gaussian losses, and those around enclosed pairs are such, have no bound."""
-    below = epsilon_table(
-        gaussian_counts(counts, above=False), rounds, delta, tolerance=tolerance, joint_directions=joint_directions
-    )
-    lower, upper = below.lower, np.full_like(below.upper, np.inf)
-    positive = delta > 0.0
-    if positive.any():
-        found = enclosed_epsilon_table(
-            counts, rounds, delta[positive], tolerance=tolerance, joint_directions=joint_directions
-        )
-        lower[..., positive], upper[..., positive] = found.lower, found.upper
-    return EpsilonTable(rounds, delta, lower, upper)
 
 
 def compute_enclosed_states(

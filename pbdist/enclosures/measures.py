@@ -24,8 +24,8 @@ _U = UNIT_ROUNDOFF
 _BLOCKS = 600
 #: Doublings of the spacing that masses are merged over at once, at most.
 _AT_ONCE = 6
-#: Up to so many products are summed directly.
-_DIRECT_PRODUCTS = 1 << 20
+#: Up to so many products are summed directly, with and without a quick way.
+_DIRECT_PRODUCTS, _MAX_DIRECT_PRODUCTS = 1 << 20, 1 << 26
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,20 +199,21 @@ def _convolved(x: Level | None, y: Level | None, budget: float) -> Level | None:
 
 
 def _convolution(x: FloatArray, y: FloatArray, budget: float) -> tuple[FloatArray, FloatArray]:
-    """Convolve masses: short vectors by plain sums, others as quickly as the budget allows.
+    """Convolve masses: long vectors as quickly as the budget allows, others by plain sums.
 
     Sums of k products that are not negative err by at most (k + 2) u of themselves, in whatever order they are taken,
     and by half of the smallest number for each product that underflows.
     """
-    if x.size * y.size <= _DIRECT_PRODUCTS:
-        terms = min(x.size, y.size) + 2.0
-        values = np.convolve(x, y)
-        return values, values * (1.01 * terms * _U) + math.ldexp(terms, -1074)
-    size = x.size + y.size - 1
-    error = plain_error(x, y)
-    if error * size <= budget:
-        return convolve_plainly(x, y), np.full(size, error)
-    return convolve(x, y)
+    products, size = x.size * y.size, x.size + y.size - 1
+    if products > _DIRECT_PRODUCTS:
+        error = plain_error(x, y)
+        if error * size <= budget:
+            return convolve_plainly(x, y), np.full(size, error)
+        if products > _MAX_DIRECT_PRODUCTS:
+            return convolve(x, y)
+    terms = min(x.size, y.size) + 2.0
+    values = np.convolve(x, y)
+    return values, values * (1.01 * terms * _U) + math.ldexp(terms, -1074)
 
 
 def _errors_of_product(x: Level, y: Level) -> FloatArray:

@@ -118,9 +118,13 @@ class Plan:
         reach += math.sqrt(math.expm1(self.ratio * self.ratio) * count) * ends
         beyond = np.geomspace(deviation, reach, _LOOKS)
         usual, single = beyond / deviation, np.log(beyond) / self.ratio + 0.5 * self.ratio
-        of_usual = ndtr(-usual) * (self.steps / count)
+        tilt, mean, rate = _tail(self.ratio, 1.0)
+        at = self.mean + beyond / count
+        skewed = np.exp(-count * np.interp(at, mean, rate, right=math.inf)) / (2.0 + usual)
+        of_usual = np.maximum(ndtr(-usual), skewed) * (self.steps / count)
         of_single = ndtr(-single) * self.steps + ndtr(self.ratio - single)
-        fall = np.where(of_usual > of_single, deviation / usual, beyond / (1.0 + np.maximum(single / self.ratio, 0.0)))
+        fall_of_usual = 1.0 / np.interp(at, mean, tilt)
+        fall = np.where(of_usual > of_single, fall_of_usual, beyond / (1.0 + np.maximum(single / self.ratio, 0.0)))
         rare = np.sqrt(np.maximum(self.matters / (of_usual + of_single + 1e-300), 1.0))
         fine = np.minimum(self.step * fall * rare, _WIDEST * beyond)
         return beyond, np.asarray(np.minimum.accumulate(fine[::-1])[::-1])
@@ -136,7 +140,7 @@ def chosen_plan(ratio: float, steps: int, resolution: float, lost: float, matter
     usual, deviation = _usual(ratio, steps)
     # Points up to usual sums are to have exact numbers, and sums of them.
     spacing = _rounded(max(deviation * math.sqrt(steps) / resolution, steps * usual * _SMALLEST))
-    tilt, mean, rate = _lower_tail(ratio)
+    tilt, mean, rate = _tail(ratio, -1.0)
     least = []
     for doubling in range(steps.bit_length()):
         at = int(np.searchsorted(rate, depth / 2.0**doubling))
@@ -164,16 +168,24 @@ def _usual(ratio: float, steps: int) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=8)
-def _lower_tail(ratio: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return tilts, the means of a ratio under them, and the rate at which such means become rare with more steps."""
+def _tail(ratio: float, sign: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return tilts, the means of a ratio under them, and the rate at which such means become rare with more steps.
+
+    The sign is that of the tilts. With 1, ratios so large that sums have them one at a time are left aside.
+    """
     values = np.exp(ratio * _DEVIATIONS - 0.5 * ratio * ratio)
     log_mass = -0.5 * _DEVIATIONS**2 - math.log(float(np.exp(-0.5 * _DEVIATIONS**2).sum()))
-    exponent = log_mass - np.multiply.outer(_TILTS, values)
+    exponent = log_mass + sign * np.multiply.outer(_TILTS, values)
+    # A tilted density falls up to where single ratios are more likely than usual sums.
+    falls = sign * np.multiply.outer(_TILTS, ratio * values) < _DEVIATIONS
+    falls = np.maximum.accumulate(falls[:, ::-1], axis=1)[:, ::-1]
+    tilts, exponent = _TILTS[falls.any(axis=1)], np.where(falls, exponent, -np.inf)[falls.any(axis=1)]
     largest = exponent.max(axis=1)
     weight = np.exp(exponent - largest[:, None])
     total = weight.sum(axis=1)
     mean = weight @ values / total
-    return _TILTS, mean, -(_TILTS * mean + largest + np.log(total))
+    rate = sign * tilts * mean - largest - np.log(total)
+    return tilts, np.maximum.accumulate(mean) if sign > 0.0 else mean, rate
 
 
 def _rounded(spacing: float) -> float:

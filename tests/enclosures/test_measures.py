@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbdist.enclosures.measures import Coarsening, Level, merged_in_halves, product, split_to_both
+from pbdist.enclosures.measures import Coarsening, Level, _convolution, merged_in_halves, product, split_to_both
 from tests.strategies import examples
 
 #: A measure: the mass at each multiple of the unit.
@@ -108,3 +108,18 @@ def test_errors_of_long_products_hold() -> None:
     (found,) = product((Level(0, 0, x, np.ones(x.size)),), (Level(0, 0, y, np.ones(y.size)),), split_to_both, 0.0)
     assert (np.abs(found.masses - truth) <= found.errors).all()
     assert (found.errors <= 20.0 * np.abs(found.masses - np.convolve(x + 1.0, y + 1.0)).max()).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [900, 2_000, 8_300])
+@pytest.mark.parametrize("budget", [0.0, 1.0])
+def test_errors_of_convolutions_are_bounded(size: int, budget: float) -> None:
+    """By plain sums, by one transform, and with care: against exact sums of elements from all over the result."""
+    draw = np.random.default_rng(size)
+    x, y = (np.exp(-draw.uniform(0.0, 300.0, size) * draw.random(size)) for _ in range(2))
+    values, error = _convolution(x, y, budget)
+    exact_x, exact_y = ([Fraction(mass) for mass in row] for row in (x.tolist(), y.tolist()))
+    for k in draw.integers(0, 2 * size - 1, 6).tolist():
+        first, last = max(0, k - size + 1), min(k, size - 1)
+        true = sum((exact_x[i] * exact_y[k - i] for i in range(first, last + 1)), Fraction(0))
+        assert abs(true - Fraction(values[k])) <= Fraction(error[k])
