@@ -265,7 +265,7 @@ class DpsgdEpsilon(Answered):
         tight = " and ".join(rounded_down(epsilon, 4) for epsilon in lower.tolist())
         # At a δ that is rounded up ε may be below the lower bound.
         whole = all(_short(delta) == exact(delta) for delta in self.training.delta)
-        return self.training.sentence(promises, more=f" (lower bound on ε for as many steps: {tight})" if whole else "")
+        return self.training.sentence(promises, more=f" (lower bound on ε for these steps: {tight})" if whole else "")
 
     @property
     def sheet(self) -> Sheet:
@@ -443,8 +443,9 @@ def _lengths(examples: int, given: Mapping[str, Any], *, sized: bool = False) ->
     check_either(epochs=epochs, steps=steps)
     check_either(batch=batch, sample_rate=given["sample_rate"])
     if batch is None:
-        # The decimal fraction that is meant, as of epochs.
-        rate = Fraction(repr(step_of(1.0, given["sample_rate"]).rate))
+        # One over a whole number if it is its float, else the decimal fraction that is meant, as of epochs.
+        near = step_of(1.0, given["sample_rate"]).rate
+        rate = Fraction(1, round(1 / near)) if near == 1 / round(1 / near) else Fraction(repr(near))
     else:
         rate = Fraction(_whole("batch", batch, examples), examples)
     if not sized and given["noise_multiplier"] is None:

@@ -13,7 +13,7 @@ import pytest
 import pbdist
 from pbdist import Accountant, InvalidInputError
 from pbdist.accounting import dpsgd, dpsgd_noise
-from pbdist.accounting.dpsgd import steps_of_epochs
+from pbdist.accounting.dpsgd import checked_training, steps_of_epochs
 from pbdist.rounding import rounded_down, rounded_up
 
 MNIST = {"examples": 60_000, "batch": 256}
@@ -69,11 +69,11 @@ def test_steps_are_never_fewer_than_are_trained(examples: int, batch: int, epoch
     assert steps >= Fraction(str(epochs)) * examples / batch
 
 
-@pytest.mark.parametrize(("rate", "epochs", "steps"), [(0.01, 2, 200), (0.3, 1, 4), (1.0, 3, 3), (1 / 235, 1, 235)])
+@pytest.mark.parametrize(("rate", "epochs", "steps"), [(0.01, 2, 200), (0.3, 1, 4), (1.0, 3, 3), (0.123456, 1, 9)])
 def test_rates_are_rounded_outwards(rate: float, epochs: int, steps: int) -> None:
-    """The decimal fraction is meant: 1/235 as it is written takes a step more where it is below 1/235."""
+    """The decimal fraction is meant."""
     found = dpsgd(examples=1000, sample_rate=rate, noise_multiplier=50.0, epochs=epochs).training
-    assert steps <= found.steps[0] <= steps + 1
+    assert found.steps == (steps,)
     low, high = found.phases[0].rates
     assert Fraction(low) <= Fraction(repr(rate)) <= Fraction(high)
     assert high <= math.nextafter(low, 1.0)
@@ -85,6 +85,16 @@ PHASES: list[dict[str, Any]] = [
     {"epochs": 0.5, "batch": 40},
     {"steps": 7, "sample_rate": 0.01, "noise_multiplier": 0.9},
 ]
+
+
+def test_one_over_the_batches_of_a_loader_is_that_many_steps() -> None:
+    for batches in range(1, 1000):
+        given = {"epochs": 2, "steps": None, "batch": None, "sample_rate": 1 / batches, "noise_multiplier": 1.0}
+        found = checked_training(10**6, 1e-7, given)
+        assert found.steps == (2 * batches,)
+        low, high = found.phases[0].rates
+        assert Fraction(low) <= Fraction(1, batches) <= Fraction(high)
+        assert low <= 1 / batches <= high
 
 
 def test_phases_are_the_accountant_after_each() -> None:
@@ -144,7 +154,7 @@ def test_the_sentence_for_a_paper_rounds_outwards() -> None:
     # The lower bound need not hold at a δ that is rounded up.
     assert "lower bound" not in found.sentence
     found = dpsgd(examples=1000, batch=30, phases=PHASES, noise_multiplier=1.5, delta=[1e-3, 1e-4])
-    (tight,) = re.findall(r"lower bound on ε for as many steps: (.*)\)", found.sentence)
+    (tight,) = re.findall(r"lower bound on ε for these steps: (.*)\)", found.sentence)
     for word, lower in zip(tight.split(" and "), found.epsilon.lower[-1], strict=True):
         assert 0.999 * lower <= Decimal(word) <= lower
 
