@@ -39,7 +39,7 @@ _FIFTH, _THIRD, _HALF = Fraction(1, 5), Fraction(3, 10), Fraction(1, 2)
 _HEAD = """\
 # Ambulances and their hospitals
 
-A record that an analysis does not read costs nothing there. For the worked examples of Guerra-Balboa et al. 2024
+An analysis costs nothing for records that it does not read. For the worked examples of Guerra-Balboa et al. 2024
 ("Composition in differential privacy for general granularity notions"), [release plans](studies.md#release-plans) reach
 the [rules of composition](granularity-rules.md) or improve on them, and need as little as a third of the ε of
 sequential composition, in which every change touches every analysis.
@@ -50,7 +50,7 @@ writes it. Upper bounds are rounded upwards, and numbers in brackets are proved 
 ## The paper's numbers
 
 Each mechanism is taken as the worst one with its (ε, δ). Releases without a δ are evaluated at δ = 1e-9. No lower bound
-of these plans is known, since no change is declared to attain them.
+of these plans is known, since no change is declared to attain their pairs.
 
 | example | touched by one change | paper | rule | plan | sequential |
 |---|---|---|---|---|---|
@@ -58,13 +58,13 @@ of these plans is known, since no change is declared to attain them.
 _TAIL = """
 - *IV.2*: the paper adds up both districts' places, 1 + 2 L with L = 5. One record moves the place of its own district
   alone: 1 + L.
-- *IV.14*: a changed record touches two districts, or its own twice. In the second case a mechanism that is bounded
-  ε-private costs its own ε, and a count nothing.
+- *IV.14*: a changed record touches two districts, or its own twice. In the second case a mechanism that is ε-DP for
+  bounded neighbours costs its own ε, and a count costs nothing.
 - *VI.8*: a changed record leaves at most 3 hospitals and enters at most 3, so it touches 6, or all if there are fewer.
 
 ## With noise
 
-The same releases with noisy counts, repeated r times: ε at δ = 1e-6. Here every change attains the plan, so that no
+The same releases with noisy counts, repeated r times: ε at δ = 1e-6. Here every change attains its pairs, so that no
 better bound is possible. For Laplace noise the rule adds up ε; for Gaussian noise it is Gaussian differential privacy,
 which is exact. The data are in [hospitals-noise.csv](hospitals-noise.csv).
 

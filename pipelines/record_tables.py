@@ -56,13 +56,13 @@ PUBLISHED = (
 )
 
 _HEAD = """\
-# Published records, remade
+# Published best values, recomputed
 
-The published noise for random allocation is the smallest with 6 decimals: each σ meets its target, and noise smaller by
-1e-6 is refuted. In each of E epochs every record is used in one of M steps, drawn at random
+The published noise for random allocation is the smallest possible to 6 decimals: each σ meets its target, and 1e-6 less
+is refuted. In each of E epochs every record is used in one of M steps, drawn at random
 ([`RandomAllocation`](studies.md)). Ertan & van Dijk looked for the smallest noise σ (at sensitivity 1) with a total
 variation (δ at ε = 0) of at most 0.1, and certified an upper bound in 36 to 598 s for each. The bounds on δ come from
-`pbdist run random-allocation`, in three minutes of one core. `pbdist size` finds the same in a few seconds each:
+`pbdist run random-allocation`, in three minutes of one core. `pbdist size` finds the same σ in a few seconds each:
 
 ```sh
 pbdist size --family RandomAllocation --steps 100 --compositions 10 --epsilon 0 --delta 0.1 --tolerance 1e-6

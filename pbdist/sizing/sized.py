@@ -270,8 +270,8 @@ def answers_sheet(caption: str, answers: Sequence[Answer], *, compared: bool = F
     )
     claims = tuple(dict.fromkeys(map(_proved, found)))
     several_claims = (
-        "Where no order is proved, smaller noise is refuted one by one, and nothing is claimed of noise between:"
-        " --format json has all of it.",
+        "Where no order of the noise is proved, smaller noise is refuted one by one, and nothing is claimed between:"
+        " --format json lists all of it.",
     )
     neighbours = dict.fromkeys(f"neighbours: {sized.adjacency.in_words}" for sized in found)
     rows = tuple((answer.family, *fixed.values(), *_answer_row(answer, exactly=exactly)) for answer in answers)
@@ -375,7 +375,7 @@ def _proved(sized: SizedNoise) -> str:
     if sized.mean is not None:
         least = "at most " if sized.mean_step else ""
         return (
-            f"Refuted too, at {where}: the mean that takes {least}{1.0 - sized.tolerance:g} times the messages. Nothing"
-            " is claimed between them."
+            f"At {where}, the mean that takes {least}{1.0 - sized.tolerance:g} times the messages is refuted too."
+            " Nothing is claimed between these scales."
         )
     return f"Refuted too: {where}. No order is proved, and nothing is claimed between them."

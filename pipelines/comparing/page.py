@@ -44,8 +44,8 @@ _FAULTS = """\
 - dp-accounting's `PLDAccountant` ignores the count of a randomized response event.
 - Its `RdpAccountant` accepts `REPLACE_ONE` for Gaussian and Laplace noise, and computes as if a record were added.
 - Its `RdpAccountant` sets to 0 the divergences that rounding made negative, as if nothing were lost.
-- Its loss distributions do not bound the rounding of their Fourier transforms. Where δ is 1e-12 or less and rounds are
-  many, its pessimistic ε is sometimes above, sometimes below the truth.
+- Its loss distributions do not bound the rounding of their Fourier transforms. For δ of 1e-12 or less and many rounds,
+  its pessimistic ε is sometimes above, sometimes below the truth.
 - Under composition its optimistic δ never falls below 1e-15, even where the truth does.
 - Its closed form for Gaussian noise loses digits where noise is large, eventually all of them.
 - prv-accountant's `PureDPMechanism` and `ApproximateDPMechanism` choose too small a domain: the certified interval lies
@@ -65,7 +65,7 @@ An answer is a number with a claim: an *upper bound*, a *lower bound*, or an *es
 | **refuted** 0.93× | below our lower bound: no bound | above our upper bound: no bound | |
 | **too small**, **too large** | | | outside our bracket |
 | ? | in our bracket, which is wide: undecided | same | same |
-| says nothing | ∞, or δ = 1; of a theorem also an ε above 10^6 times ours | 0 or less | |
+| says nothing | ∞, or δ = 1; for a theorem, also an ε above 10^6 times ours | 0 or less | |
 | refused, left out | no number; the table gives the reason | same | same |
 | – | no such mechanism, or no such call | same | same |
 
@@ -83,15 +83,6 @@ _RIGHT = """\
 The settings were chosen to find faults, so these counts are not error rates. In ordinary settings (δ from 1e-5 to 1e-8,
 default neighbours) dp-accounting's loss distributions are valid, and mostly as good as our bracket. prv-accountant's
 interval holds for DP-SGD, Gaussian and Laplace noise wherever it gives an ε.
-"""
-_OURS = """\
-## An error of our own
-
-From 22 to 25 November 2026, in no release, `epsilon_bounds(.., direction="each")` gave the smaller direction the ε of
-the larger one after many rounds, where δ is [summed over few frequencies](pld.md). That lower bound exceeded the truth:
-it was as high as 3.64 for an ε of 2.64. The default `direction="both"`, δ of each direction, sizes, studies, stores and
-this page were right. A comparison of ε with δ of the same direction found it; `tests/bounds/test_each_direction.py` now
-makes it for every mechanism and engine.
 """
 _AGAIN = """\
 ## Reproduce
@@ -158,7 +149,6 @@ def page(results: Sequence[Compared]) -> str:
             _LEGEND,
             _summary(),
             _fairness(results),
-            _OURS,
             _AGAIN,
         ]
     )

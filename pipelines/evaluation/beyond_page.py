@@ -26,8 +26,8 @@ pipelines.evaluate`; long tables show every fourth power of 2; `python pipelines
 _LAPLACE = """\
 ## Laplace against Gaussian noise of half the variance
 
-The paper finds that both coincide from some r on (sections 1.1, 6 and 8). For fixed scale γ they do not: the ratio of
-their ε tends to 2γ² (1/γ - 1 + e^(-1/γ)), about 1 - 1/(3γ), for every δ ([proof](evaluation-theory.md)). The gap
+The paper finds that the two coincide from some r on (sections 1.1, 6 and 8). For fixed scale γ they do not: the ratio
+of their ε tends to 2γ² (1/γ - 1 + e^(-1/γ)), about 1 - 1/(3γ), for every δ ([proof](evaluation-theory.md)). The gap
 vanishes only as γ grows; at γ = 200, which the paper draws, no plot shows it from some hundred rounds on. The numbers
 in parentheses in [beyond-laplace.csv](beyond-laplace.csv) leave out the remainder of that proof's Proposition 2, so
 they are not bounds.
@@ -36,11 +36,11 @@ they are not bounds.
 _OPTIMAL = """\
 ## Optimal noise under composition
 
-Staircase noise (Geng & Viswanath 2015) is optimal for one answer. For many answers it is not: after 256 rounds Gaussian
-or discrete Gaussian noise needs the least ε at every size. [beyond-optimal.csv](beyond-optimal.csv) compares five kinds
-of noise for a query of sensitivity 1, at the same mean size E|X| and at the same standard deviation. A value is bold if
-it is proved to be the least. "≥ x" or "≤ x" stands where only one bound is useful: ε lies beyond the study's grid, or δ
-is very small.
+Staircase noise (Geng & Viswanath 2015) is optimal for one answer. For many answers it is not: after 256 rounds,
+Gaussian or discrete Gaussian noise of every size has the smallest ε. [beyond-optimal.csv](beyond-optimal.csv) compares
+five kinds of noise for a query of sensitivity 1, at the same mean size E|X| and at the same standard deviation. A value
+is bold if it is proved to be the least. "≥ x" or "≤ x" stands where only one bound is useful: ε lies beyond the study's
+grid, or δ is very small.
 """
 
 _BUCKETS = """\

@@ -15,12 +15,12 @@ _HEAD = """\
 # The 2018 paper's evaluation, remade
 
 Meiser & Mohammadi (CCS 2018, "Tight on Budget? Tight Bounds for r-Fold Approximate Differential Privacy") compare
-privacy buckets with earlier work. This page uses certified bounds to judge each of their claims that can be computed,
-and draws every figure again:
+privacy buckets with earlier work. This page uses certified bounds to judge each of their claims that computation can
+test, and redraws every figure:
 
 - Tight bounds beat the optimal composition theorem (KOV) for every mechanism except those for which it is tight, and
   beat concentrated differential privacy and the moments accountant with the conversions of 2016.
-- The Gaussian noise proposed for Vuvuzela meets none of its targets under the protocol's own reading.
+- The Gaussian noise proposed for Vuvuzela meets none of its targets if noise is clamped as in the protocol.
 - Laplace noise and Gaussian noise of half its variance do not coincide after many rounds, except for large scales.
 - 10,000 buckets are not enough for Gaussian noise and noisy SGD.
 
@@ -36,7 +36,7 @@ and an upper bound, rounded outwards. Where the paper can be read in several way
 
 * *clamp-and-ceil*: the noise is ⌈max(0, X)⌉, as in Vuvuzela's papers;
 * *redraw-and-floor*: it is ⌊X⌋, drawn again while negative, as in the published code;
-* *shift-inside*: the difference stands inside the maximum, as in section 7.1;
+* *shift-inside*: B is ⌈max(0, X + shift)⌉, as in section 7.1;
 * *both counts*: a conversation shows how many dead drops are accessed once and how many twice;
 * *singles alone*: an observer sees only the former;
 * *one summed count*: taken literally, section 7.1 adds both noises; the sum is a real number, never cut at 0.
@@ -45,8 +45,8 @@ The paper does not define the red dots of its figures. We take them to be the pr
 conversations is (4/γ, e^((2 - μ)/γ))-private, one of dialing (2/γ, ½ e^((1 - μ)/γ))-private, composed by ε' = ε √(2 r
 ln(1/d)) + r ε (e^ε - 1) and δ' = r δ + d with d = 1e-5.
 
-The command fails if a valid bound of earlier work lies below our lower bound of the same mechanism at any point, or
-below our upper one by more than the tolerance.
+`pipelines.evaluate` fails if a valid bound of earlier work lies below our lower bound of the same mechanism at any
+point, or below our upper one by more than the tolerance.
 """
 _FIGURES = """\
 ## Figures
@@ -54,9 +54,9 @@ _FIGURES = """\
 `python -m pipelines.figures figure-16a docs/figures` (or `all docs/figures`, some 12 minutes on one core) draws a
 figure (it needs the extra `figures`) and writes its points beside it as CSV. The bounds go into the store
 `data/figure-16a.zarr`, which the next call reads; delete it after a change. A band lies between the certified bounds.
-Over e^ε it holds between the points too; over r nothing is claimed there. Dotted curves are not bounds, and a green
-region is a target. The figures are defined in [pipelines/figures/paper.py](../pipelines/figures/paper.py), their
-captions in `captions.toml`. In the CSV files `, no bound` after a `kind` marks an approximation.
+Plotted against e^ε, it also holds between the points; against r, only at the points. Dotted curves are not bounds, and
+a green region is a target. The figures are defined in [pipelines/figures/paper.py](../pipelines/figures/paper.py),
+their captions in `captions.toml`. In the CSV files `, no bound` after a `kind` marks an approximation.
 """
 #: The files of `claims_table` and `findings_table`, beside the page.
 CLAIMS, FINDINGS = "evaluation-claims.csv", "evaluation-findings.csv"

@@ -19,7 +19,7 @@ from tests.benchmarks.peers import Comparison, comparisons
 from tests.benchmarks.scaling import cost
 from tests.benchmarks.side_by_side import in_turns, seconds
 from tests.benchmarks.tables import epsilon_rows, point_times, table_rows
-from tests.benchmarks.workloads import BUCKETS, Workload, direct_ladder_seconds, ladder, same_curve, workloads
+from tests.benchmarks.workloads import BUCKETS, direct_ladder_seconds, ladder, same_curve
 
 _PACKAGES = ("numpy", "scipy", "dp-accounting", "prv-accountant", "pbdist")
 
@@ -69,19 +69,6 @@ def peer_row(case: Comparison) -> None:
     )
 
 
-def transform_row(workload: Workload) -> None:
-    """Print a computation against its transforms."""
-    recorded, times = workload.against_its_transforms(workload.repetitions)
-    _row(
-        workload.name,
-        len(recorded.calls),
-        f"{max(length for *_, length in recorded.calls):,}",
-        _milliseconds(times.fastest[0]),
-        _milliseconds(times.fastest[1]),
-        " / ".join(f"{1.0 / ratio:.1f}" for ratio in times.ratios),
-    )
-
-
 def scaling_rows(call: str, sizes: Sequence[int]) -> None:
     """Print time and memory over sizes."""
     base = cost("nothing", 0).peak_bytes
@@ -122,10 +109,6 @@ def main() -> None:
         peer_row(case)
 
     tables_beside_a_peer()
-
-    _head("computation", "transforms", "longest", "transforms, ms", "whole, ms", "ratio")
-    for workload in workloads():
-        transform_row(workload)
 
     _head("ladder r = 1, 2, .., 2^18, 100,000 buckets", "s", "times as fast as direct summation")
     runs = [
