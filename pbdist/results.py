@@ -183,14 +183,6 @@ class _Answers(Printed):
             (UNATTAINED,) if unattained else (),
         )
 
-    def __repr__(self) -> str:
-        """Return the table as `pbdist query` prints it: bounds rounded outwards, as those of arrays would not be."""
-        return str(self)
-
-    def frame(self) -> Any:
-        """Return the table as a DataFrame of pandas, unrounded: it writes Parquet, and to_xarray() netCDF and zarr."""
-        return self.sheet.frame()
-
     def _substitutes(self) -> Any:
         """Return the text printed in place of both bounds where there are none; empty text elsewhere."""
         return ""

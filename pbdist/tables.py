@@ -28,6 +28,7 @@ HEADS: Mapping[str, str] = {
     "exp_epsilon": "e^ε",
     "delta": "δ",
     "type_one_error": "α",
+    "noise_multiplier": "noise multiplier",
 }
 #: Largest width of a printed table, unless its numbers need more, and least width of a last column of text.
 _WIDTH, _MIN_TEXT = 100, 28
@@ -76,6 +77,14 @@ class Printed(ABC):
     def __str__(self) -> str:
         """Return the sheet as commands print it."""
         return str(self.sheet)
+
+    def __repr__(self) -> str:
+        """Return the same: bounds rounded outwards, as those of arrays would not be."""
+        return str(self)
+
+    def frame(self) -> Any:
+        """Return the table as a DataFrame of pandas, unrounded: it writes Parquet, and to_xarray() netCDF and zarr."""
+        return self.sheet.frame()
 
     def _repr_html_(self) -> str:
         """Return the sheet as a small table, for notebooks."""
@@ -135,7 +144,7 @@ class Sheet:
         """Return the first rows as a small table for notebooks, with the notes below it."""
         heads = [column.head for column in self.printed_columns]
         span = f'th colspan="{max(len(heads), 1)}"'
-        rows = [_html_row(["; ".join(self.caption)], span), _html_row(heads, "th")]
+        rows = [*(_html_row([line], span) for line in self.caption), _html_row(heads, "th")]
         rows += [_html_row(texts, "td") for texts in self.printed_rows[:_HTML_ROWS]]
         if len(self.rows) > _HTML_ROWS:
             rows.append(_html_row([f"and {len(self.rows) - _HTML_ROWS:,} more"], span))

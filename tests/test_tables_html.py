@@ -66,15 +66,16 @@ def test_bounds_are_shown_as_they_are_printed(finished_store: Finished) -> None:
     study = open_study(finished_store(TIGHT))
     found = study.delta("Laplace", scale=2, compositions=[1, 4], exp_epsilon=2)
     texts = read(found).texts
-    assert texts[0] == "Laplace(scale=2, sensitivity=1); neighbours: as assumed by the given parameters"
+    caption = [texts.pop(0), texts[0]]
+    assert caption == ["Laplace(scale=2, sensitivity=1)", "neighbours: as assumed by the given parameters"]
     assert texts[1:8] == ["scale", "r", "e^ε", "δ lower", "δ upper", "ln δ lower", "ln δ upper"]
     assert texts[8:12] == ["2", "1", "2", "0"]
     lines = str(found).splitlines()
-    assert lines[:2] == texts[0].split("; ")
+    assert lines[:2] == caption
     rows = [[text.strip() for text in line.strip("│").split("│")] for line in lines[-3:-1]]
     assert rows == [texts[-14:-7], texts[-7:]]
     # One point is a row too.
-    assert read(study.epsilon("Laplace", scale=2, compositions=4, delta=0.3)).texts[1:4] == ["scale", "r", "δ"]
+    assert read(study.epsilon("Laplace", scale=2, compositions=4, delta=0.3)).texts[2:5] == ["scale", "r", "δ"]
     assert "r lower" in read(study.compositions("Laplace", scale=2, exp_epsilon=2, delta=0.3)).texts
     nan = np.array(np.nan)
     told = read(DeltaBounds(nan, np.array(0.5), nan, np.array(-0.7))).texts

@@ -19,7 +19,7 @@ SMALLER = "At this sampling rate no noise multiplier at or below the refuted one
 DEFAULT_STEP = 1e-3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DpsgdNoise(Answered):
     """Noise multipliers of a run of DP-SGD, and its assumptions; ``print`` shows them as a table.
 

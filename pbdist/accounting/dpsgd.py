@@ -33,8 +33,8 @@ NOT_BOUNDED = (
     "Not bounded: shuffled records cut into batches of fixed size, and neighbours of which one record is replaced."
 )
 STEPS = (
-    "Steps: an epoch is examples / batch steps, rounded up, as with a data loader that keeps the last batch; those of"
-    " all epochs are rounded up too. Where you train fewer, give steps."
+    "Steps: an epoch is one over the sampling rate, rounded up, as with a data loader that keeps the last batch; a"
+    " fraction of an epoch is rounded up too. If you train fewer, give steps."
 )
 #: How to read both bounds.
 READ = (
@@ -145,7 +145,8 @@ class Training:
         if len(self.phases) > 1:
             return {"examples": self.examples}
         noise = self.phases[-1].noise_multiplier
-        found = {"examples": self.examples, "batch": self.batch, "rate": self.sample_rate}
+        rate = float(self.phases[-1].sample_rate)
+        found = {"examples": self.examples, "batch": self.batch, "rate": rate}
         return found if noise is None else {**found, "noise_multiplier": noise}
 
     @property
@@ -173,9 +174,11 @@ class Training:
         return {name: [row[name] for row in rows] for name in rows[0]}
 
     def over_time(self, moments: int) -> "Training":
-        """Return the same run with about so many evenly spaced moments, and the end of each phase."""
+        """Return the same run with about so many moments, closest at its start, and the end of each phase."""
         ends = np.cumsum([phase.steps for phase in self.phases], dtype=object).tolist()
-        wanted = {*ends, *(-(-ends[-1] * index // moments) for index in range(1, moments))}
+        spaced = (-(-ends[-1] * index**2 // moments**2) for index in range(1, moments))
+        # Not next to the end of a phase.
+        wanted = {*ends, *(one for one in spaced if min(abs(one - end) for end in ends) > ends[-1] // (8 * moments))}
         runs = []
         for end in sorted(wanted):
             before = [phase.cut(phase.steps) for phase, last in zip(self.phases, ends, strict=True) if last < end]
@@ -198,7 +201,7 @@ class Training:
         """
         parts = []
         for phase in self.phases:
-            steps, batch = counted(phase.steps, "step"), exact(float(phase.sample_rate * self.examples))
+            steps, batch = counted(phase.steps, "step"), f"{float(phase.sample_rate * self.examples):.10g}"
             epochs = "" if phase.epochs is None else f"{exact(phase.epochs)} epoch{'s' * (phase.epochs != 1)}"
             length = f"{epochs} ({steps})" if epochs else steps
             multiplier = noise if phase.noise_multiplier is None else exact(phase.noise_multiplier)
@@ -235,7 +238,7 @@ class Answered(Printed):
         return self.sheet.json({"notes": list(self.training.notes), "sentence": self.sentence})
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DpsgdEpsilon(Answered):
     """ε of a run of DP-SGD, and its assumptions; ``print`` shows it as a table.
 
@@ -278,10 +281,12 @@ class DpsgdEpsilon(Answered):
         sheet = replace(self.epsilon, **arrays, question=question).sheet
         read = () if self.epsilon.unknown.all() else (READ_EACH if self.epsilon.lower.ndim > 2 else READ,)
         paper = (f"For a paper: {self.sentence}",) if self.sentence else ()
-        return replace(sheet, notes=(*sheet.notes, *read, *self.training.notes, *paper))
+        so_far = ("epochs", "steps") if len(self.training.phases) > 1 else ()
+        columns = (replace(one, head=f"{one.head} so far") if one.name in so_far else one for one in sheet.columns)
+        return replace(sheet, columns=tuple(columns), notes=(*sheet.notes, *read, *self.training.notes, *paper))
 
     def over_time(self, moments: int = 24) -> "DpsgdEpsilon":
-        """Return ε at about so many moments, spaced as evenly as steps allow, and at the end of each phase."""
+        """Return ε at about so many moments, closest at the start, where ε rises fastest, and after each phase."""
         with warnings.catch_warnings():
             # `within_tolerance` has it.
             warnings.simplefilter("ignore", PrecisionWarning)
@@ -371,7 +376,7 @@ def dpsgd(
 def _bounded(training: Training, **settings: Any) -> DpsgdEpsilon:
     """Return the bounds on ε at each moment of a run."""
     delta = list(training.delta)
-    found = [_pairs_of(run).epsilon(delta, **settings) for run in reported("length", training.runs)]
+    found = [_pairs_of(run).epsilon(delta, **settings) for run in reported("moment", training.runs)]
     names = [name for name, value in vars(found[0]).items() if isinstance(value, np.ndarray)]
     arrays: Any = {name: np.stack([getattr(one, name) for one in found], axis=-2) for name in names}
     for array in arrays.values():

@@ -52,7 +52,3 @@ class Bounds(Printed, xr.Dataset):  # type: ignore[no-untyped-call]
             (f"Bounds ({sizes})" if sizes else "Bounds", *about),
             notes,
         )
-
-    def __repr__(self) -> str:
-        """Return the table."""
-        return str(self)

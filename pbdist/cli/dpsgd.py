@@ -67,14 +67,12 @@ def dpsgd(options: Options) -> int:
     names = "examples", "batch", "sample_rate", "noise_multiplier", "epochs", "steps", "phases", "delta"
     run = options.given(*names, "epsilon", "tolerance", "direction")
     found: Any = accounting.dpsgd_noise(**run) if options.epsilon else accounting.dpsgd(**run)
-    if options.form == "json":
-        print(found.json(), end="")
-    else:
-        print_sheet(found.sheet, options.form)
-    if options.epsilon:
-        return 0
     if options.plot is not None:
         from pbdist.report.plots import training
 
         write_drawing(options.plot, lambda axes: training(found, axes=axes))
-    return FAILED if found.epsilon.unknown.any() else 0
+    if options.form == "json":
+        print(found.json(), end="")
+    else:
+        print_sheet(found.sheet, options.form)
+    return FAILED if not options.epsilon and found.epsilon.unknown.any() else 0

@@ -83,6 +83,9 @@ def check_drawing(field: str, path: Path, *stores: str) -> None:
     if path.suffix[1:].lower() not in ("svg", "png", "pdf"):
         refuse(field, f"expected a file that ends in .svg, .png or .pdf, got {path}")
     check_output(field, path, *stores)
+    from pbdist.report.sheet import styled
+
+    styled()
 
 
 def write_drawing(path: Path, draw: Callable[[Any], object]) -> None:

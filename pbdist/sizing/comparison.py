@@ -3,8 +3,8 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from pbdist.arguments import checked_number
 from pbdist.errors import InvalidInputError, PrecisionError, shown
@@ -20,14 +20,11 @@ from pbdist.study import Target
 from pbdist.suggestions import did_you_mean
 from pbdist.tables import Printed, Sheet
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 #: A family as `size` takes it.
 Family = type[Pair] | CountFamily | Callable[[float], Pair]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SizedFamilies(Printed):
     """The smallest noise of several families that meets a target, the cheapest first; it prints as the command does.
 
@@ -53,11 +50,9 @@ class SizedFamilies(Printed):
         """Why the others have none, by name."""
         return {one.family: str(one.sized) for one in self.answers if not isinstance(one.sized, SizedNoise)}
 
-    @cached_property
-    def frame(self) -> "pd.DataFrame":
-        """The table of pandas: a row for each family, unrounded, with the columns of ``pbdist size --format csv``."""
-        frame: pd.DataFrame = answers_sheet("", self.answers, compared=True, exactly=True).frame()
-        return frame
+    def frame(self) -> Any:
+        """Return a DataFrame: a row for each family, unrounded, with the columns of ``pbdist size --format csv``."""
+        return answers_sheet("", self.answers, compared=True, exactly=True).frame()
 
     @property
     def sheet(self) -> Sheet:

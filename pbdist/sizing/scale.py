@@ -40,6 +40,8 @@ _SCAN_RATIO = 1.15
 #: How far above the estimated smallest scale the answer is placed, in tolerances, so that bounds decide; of bounds
 #: through enclosures so far that those of the answer and of the refuted scale can be about as far apart.
 _MARGIN = 0.25
+#: The smallest relative width of bounds on δ that decide, in tolerances.
+_FINEST_PART = 0.01
 #: How much less noise is tried, in tolerances, where bounds do not decide of the noise to be refuted.
 _LESS = (0.05, 0.2, 0.5)
 #: Steps that halve an interval in the worst case; a search takes about five.
@@ -95,6 +97,8 @@ class _Search:
 
     def __init__(self, family: ScaleFamily, judge: Judge, tolerance: float) -> None:
         self.family, self.judge, self.tolerance = family, judge, tolerance
+        # Where a narrower bound would be needed, noise a little further away is quicker to decide.
+        judge.finest = max(judge.finest, _FINEST_PART * tolerance)
         self.log_target = math.log(judge.target.delta)
         self.log_deltas: dict[float, float] = {}
         self.looked: dict[float, Bracket] = {}

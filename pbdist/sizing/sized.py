@@ -46,8 +46,8 @@ class PrintedSize:
     refuted: PrintedNoise
 
 
-@dataclass(frozen=True, kw_only=True)
-class SizedNoise(Certificate, Printed):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SizedNoise(Printed, Certificate):
     """The smallest noise of a family that meets a target, with its certificate; it prints as `pbdist size` does.
 
     The *certificate*: ``delta_upper <= delta`` for `mechanism`, and ``refuted_delta_lower > delta`` for

@@ -19,7 +19,7 @@ from pbdist.table import bounds_table
 
 #: Relative width of the coarsest bounds; coarser ones take no less time.
 _COARSEST = 0.02
-#: Relative width of the narrowest bounds.
+#: Relative width of the narrowest bounds, which may take long.
 _FINEST = 1e-7
 #: The factor by which the next bounds should be narrower.
 _NARROWER = 8.0
@@ -47,6 +47,10 @@ def gaussian_scale(target: Target) -> float:
 
 def checked_target(compositions: Any, epsilon: Any, exp_epsilon: Any, delta: Any) -> Target:
     """Return the target, its arguments checked; ε of an e^ε is its natural logarithm, rounded to the nearest float."""
+    if np.ndim(delta) == 0 and delta == 0:
+        raise InvalidInputError(
+            "delta: no noise is sized for δ = 0: pass a small δ, or bound ε of given noise at δ = 0"
+        )
     given = {"compositions": compositions, "epsilon": epsilon, "exp_epsilon": exp_epsilon, "delta": delta}
     for name, value in given.items():
         if value is not None and np.ndim(value) != 0:
@@ -101,11 +105,11 @@ class Computed:
 class Judge:
     """Takes bounds from a source, remembers them, and decides which mechanisms meet the target.
 
-    It reports each of them, of about `expected`.
+    It reports each of them, of about `expected`, and takes no bounds of a relative width below `finest`.
     """
 
     def __init__(self, target: Target, source: Source, expected: int = 1) -> None:
-        self.target = target
+        self.target, self.finest = target, _FINEST
         self._begun, self._expected = 0, expected
         self._source = source
         self._known: dict[Pair, tuple[float, Bracket]] = {}
@@ -141,11 +145,11 @@ class Judge:
 
     def decided(self, pair: Pair, gap: float = math.inf) -> Bracket:
         """Bound δ narrowly enough to decide, if bounds can; `gap` estimates |ln δ - ln target|."""
-        tolerance = min(max(0.25 * abs(gap), _FINEST), _COARSEST)
+        tolerance = min(max(0.25 * abs(gap), self.finest), _COARSEST)
         found = self.bounds(pair, tolerance)
-        while not self.decides(found) and tolerance > _FINEST:
+        while not self.decides(found) and tolerance > self.finest:
             width = found.log_upper - found.log_lower
-            tolerance = max(min(tolerance, width) / _NARROWER, _FINEST)
+            tolerance = max(min(tolerance, width) / _NARROWER, self.finest)
             found = self.bounds(pair, tolerance)
             if not found.log_upper - found.log_lower < _NO_GAIN * width:
                 break

@@ -127,7 +127,7 @@ def test_a_phase_split_in_two_is_the_same_run() -> None:
 def test_epsilon_over_time_ends_with_the_run() -> None:
     found = dpsgd(examples=1000, batch=30, phases=[{"epochs": 2, "noise_multiplier": 2.0}, {**PHASES[2]}], delta=1e-3)
     curve = found.over_time(5)
-    assert curve.training.steps == (15, 30, 45, 60, 68, 75)
+    assert curve.training.steps == (3, 12, 27, 48, 68, 75)
     assert curve.training.epochs is not None
     assert curve.training.epochs[4] == 2.0
     assert curve.epsilon.upper[-1].tolist() == found.epsilon.upper[-1].tolist()
@@ -181,7 +181,10 @@ def test_what_is_printed_has_bounds_assumptions_and_the_sentence() -> None:
         assert text in shown
         assert escape(text) in html
     assert rounded_up(float(found.epsilon.upper[-1, 0])) in shown
-    assert html.count("<tr>") == 2 + 3
+    assert html.count("<tr>") == 3 + 3
+    assert "steps so far" in shown
+    assert repr(found) == str(found)
+    assert found.frame().steps.tolist() == list(found.training.steps)
 
 
 def test_what_is_assumed_is_told() -> None:

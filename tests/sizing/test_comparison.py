@@ -38,9 +38,9 @@ def test_all_families_have_an_answer_or_a_reason() -> None:
     assert kinds == {
         name for name, kind in pbdist.mechanisms.MECHANISMS.items() if kind.in_studies and kind_is_sized(kind)
     }
-    assert list(found.frame.mechanism) == [*found.sized, *found.reasons]
-    assert all(name in str(found) for name in found.frame.mechanism)
-    assert all(name in found._repr_html_() for name in found.frame.mechanism)
+    assert list(found.frame().mechanism) == [*found.sized, *found.reasons]
+    assert all(name in str(found) for name in found.frame().mechanism)
+    assert all(name in found._repr_html_() for name in found.frame().mechanism)
     assert [done for name, done, _ in steps if name == "family"] == list(range(len(found.answers) + 1))
 
 
@@ -53,7 +53,7 @@ def test_what_messages_cost() -> None:
     noises = ("Laplace", "Gaussian", "DiscreteLaplace", "DiscreteGaussian", "Poisson")
     assert set(found.sized) == {f"NoisyCount({noise})" for noise in noises}
     assert found.reasons["Gaussian"] == "takes no shift"
-    rows = found.frame[found.frame.problem.isna()]
+    rows = (frame := found.frame())[frame.problem.isna()]
     assert list(rows.expected_messages) == sorted(rows.expected_messages)
     assert list(rows.expected_bytes) == [200 * messages for messages in rows.expected_messages]
     for row, sized in zip(rows.itertuples(), found.sized.values(), strict=True):
