@@ -67,8 +67,6 @@ class Request:
     #: Whether only the larger of the two directions must meet the tolerance; the bounds of the other one then only
     #: show that it is smaller.
     joint_directions: bool = False
-    #: Whether a lower bound of 0 meets the tolerance where no better bound is possible, as at the largest loss.
-    accept_unimprovable: bool = False
     #: Bounds that show on which side of this δ the larger direction lies need not be closer; used for enclosed pairs
     #: only.
     decision_delta: float | None = None

@@ -85,7 +85,6 @@ def bounds_table(
     strict: bool = True,
     joint_directions: bool = False,
     floor: Any = None,
-    accept_unimprovable: bool = False,
     decision_delta: float | None = None,
     work: Work | None = None,
 ) -> BoundsTable:
@@ -96,7 +95,7 @@ def bounds_table(
     - `keep_states`: whether to return the states too. With "tight" they bound δ about as closely at every ε up to the
       largest one;
     - `joint_directions`: whether only the larger of the two directions must meet the tolerance of "tight";
-    - `accept_unimprovable`, `decision_delta`: as in `Request`, with "tight";
+    - `decision_delta`: as in `Request`, with "tight";
     - `work`: with "buckets", how the states are held and computed; by default in the memory of this process. States
       are returned whole.
 
@@ -120,7 +119,6 @@ def bounds_table(
             buckets=checked_buckets(buckets, width),
             strict=strict,
             joint_directions=joint_directions,
-            accept_unimprovable=accept_unimprovable,
             decision_delta=decision_delta,
         )
         solve: _Solve = partial(_tight_table, rounds=rounds, losses=losses, request=request, keep_states=keep_states)

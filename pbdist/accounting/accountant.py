@@ -117,7 +117,7 @@ def check_keys(field: str, value: Any, keys: tuple[str, ...], *, needed: bool = 
 _REMEMBERED = 32
 
 _epsilon_table = lru_cache(maxsize=_REMEMBERED)(epsilon_table_of)
-_delta_table = lru_cache(maxsize=_REMEMBERED)(partial(bounds_table, strict=False, accept_unimprovable=True))
+_delta_table = lru_cache(maxsize=_REMEMBERED)(partial(bounds_table, strict=False))
 
 
 def _checked(field: str, given: Any, check: Callable[[Any], Any]) -> Any:

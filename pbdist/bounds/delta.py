@@ -140,7 +140,6 @@ def privacy_bounds(
         joint_directions=direction == "both",
         floor=floor,
         strict=strict,
-        accept_unimprovable=True,
     )
     variables = {name: Variable(getattr(table, name), _LONG_NAMES[name]) for name in _LONG_NAMES}
     if method == "tight" and buckets is None and factor is None:

@@ -224,7 +224,7 @@ def delta_bounds(
         return tight_bounds(
             enclosed_counts(counts, saved_state_fineness(question)), rounds, epsilon, request, known=known
         )
-    coarse = replace(request, strict=False, accept_unimprovable=False)
+    coarse = replace(request, strict=False)
     widths: list[float] = []
 
     def solve(enclosures: Mapping[ElementaryPair, int], aim: Aim, before: Found | None) -> Found:

@@ -33,13 +33,9 @@ TRIVIAL_WIDTH = 1e-6
 _MAX_PASSES, _MIN_REFINEMENT, _MAX_REFINEMENT, _TARGET_FRACTION = 3, 0.7, 1.0 / 16.0, 0.75
 #: Limits on the projected seconds and bytes of an optional ladder.
 _MAX_OPTIONAL_SECONDS, _MAX_OPTIONAL_BYTES = 30.0, 2_000_000_000
-#: After this many lower bounds of 0 that could be improved no further one is checked.
-_MAX_IMPROVABLE = 16
 #: Rows from which on, and seconds of one of them above which, transforms are compared with a ladder; and how much of
 #: these seconds fewer rounds take.
 _MIN_ROWS, _SLOW_ROW, _FEWER_ROUNDS = 6, 0.01, 0.5
-#: The check that no better bound is possible: tolerance for irregular losses and on a lattice; climbs; seconds at most.
-_CHECK_TOLERANCE, _CHECK_CLIMBS, _MAX_CHECK_SECONDS = (0.1, 1e-4), 2, 5.0
 #: Brackets beyond this are bounded again by `Fallback`.
 _WIDE_BRACKET = 0.05
 #: No ladder looks deeper.
@@ -88,8 +84,7 @@ def tight_bounds(
     table.solve()
     if request.strict:
         table.check()
-    within = table.within(look_closer=request.accept_unimprovable)
-    return TightBounds(table.log_lower, table.log_upper, min(table.widths, default=TRIVIAL_WIDTH), within)
+    return TightBounds(table.log_lower, table.log_upper, min(table.widths, default=TRIVIAL_WIDTH), table.within)
 
 
 class _Table:
@@ -101,6 +96,8 @@ class _Table:
         shape = (2, question.rounds.size, question.epsilon.size)
         # No δ of distributions exceeds 1, also where a histogram's masses sum to a little more.
         self.log_lower, self.log_upper = np.full(shape, -np.inf), np.zeros(shape)
+        #: Where the losses end, so that no better bound is possible: an ε lower by a part in 10^6 has a larger δ.
+        self.ended = np.zeros(shape, bool)
         self.widths: list[float] = []
 
     def solve(self) -> None:
@@ -130,7 +127,8 @@ class _Table:
             return
         # A δ that is little beside the known ones need not be bounded closely.
         relaxed = self.question.beside(float(self._judged_lower().min()))
-        self._take_above(bounds_near_the_largest_loss(relaxed))
+        log_upper, self.ended = bounds_near_the_largest_loss(relaxed)
+        self._take_above(log_upper)
         self._take_above(bounds_below_floor(relaxed, self.log_upper))
         rows = self._missed_rows()
         if not rows:
@@ -310,7 +308,7 @@ class _Table:
     def _brackets(self) -> FloatArray:
         """Return upper / lower - 1, 0 where nothing is aimed at and infinite where nothing is known from below."""
         lower, upper = self._judged_lower(), self.log_upper
-        met = (upper == -np.inf) | (upper <= lower) | (upper <= self._log_floor)
+        met = (upper == -np.inf) | (upper <= lower) | (upper <= self._log_floor) | self.ended
         with np.errstate(invalid="ignore"):
             gap = np.where(met, 0.0, upper - lower)
         return np.where(np.isfinite(gap), np.expm1(np.minimum(gap, 700.0)), np.inf)
@@ -323,61 +321,18 @@ class _Table:
         wide = self._brackets() > max(_WIDE_BRACKET, self.question.tolerance)
         return np.flatnonzero(wide.any(axis=(0, 2))).tolist()
 
-    def within(self, *, look_closer: bool) -> BoolArray:
+    @property
+    def within(self) -> BoolArray:
         """Where the tolerance is met, or no better bound is possible."""
-        met = np.asarray(self._brackets() <= self.question.tolerance)
-        if look_closer:
-            looks = _MAX_IMPROVABLE
-            for at in np.argwhere(~met).tolist():
-                if looks == 0:
-                    break
-                if at[0] == 1 and self.question.symmetric:
-                    met[1] = met[0]
-                    break
-                met[tuple(at)] = self._unimprovable(*at)
-                # If many can be improved, no more are checked.
-                looks -= not met[tuple(at)]
-        if self.question.joint_directions:
-            met = np.broadcast_to(met.all(axis=0), met.shape)
-        return np.array(met)
+        met = (self._brackets() <= self.question.tolerance) | (self.log_upper < _UNRESOLVED)
+        return np.array(np.broadcast_to(met.all(axis=0), met.shape) if self.question.joint_directions else met)
 
     def check(self) -> None:
         """Refuse a table if a point misses the tolerance although better bounds are possible."""
-        brackets = self._brackets()
-        missed = np.argwhere(~(brackets <= self.question.tolerance)).tolist()
-        # The first one that can be improved is the worst.
-        for at in sorted(missed, key=lambda at: float(brackets[tuple(at)]), reverse=True):
-            if not self._unimprovable(*at):
-                self._refuse(*at)
-
-    def _unimprovable(self, axis: int, row: int, column: int) -> bool:
-        """Whether no better bound is possible: an ε lower by a part in 10^6 has a δ beyond the upper bound.
-
-        So it is where ε is the largest loss, or beyond it by less than rounding: δ is 0, and the upper bound is not.
-        """
-        question, at = self.question, (axis, row, column)
-        log_upper = float(self.log_upper[at])
-        if log_upper < _UNRESOLVED or log_upper <= self._log_floor:
-            return True
-        if self._judged_lower()[at] > -math.inf:
-            return False
-        epsilon = float(question.epsilon[column])
-        if epsilon > LARGEST_READ:
-            return False
-        near = replace(
-            question,
-            rounds=question.rounds[row : row + 1],
-            epsilon=np.array([epsilon * (1.0 - 1e-6)]),
-            # On a lattice it decides only how much care rounding is computed with.
-            tolerance=_CHECK_TOLERANCE[question.lattice > 0.0],
-            floor=max(question.floor, MIN_FLOOR),
-        )
-        found = ladder_bounds(near, [0], climbs=_CHECK_CLIMBS) if _not_too_long(near, [0], _MAX_CHECK_SECONDS) else None
-        if found is None:
-            return False
-        log_lower = log_below(found.lower)
-        lowest = log_lower[:, 0, 0].max() if question.joint_directions else log_lower[axis, 0, 0]
-        return bool(lowest >= log_upper - math.log1p(question.tolerance))
+        missed = np.where(self.within, 0.0, self._brackets())
+        if missed.any():
+            axis, row, column = np.unravel_index(int(np.argmax(missed)), missed.shape)
+            self._refuse(int(axis), int(row), int(column))
 
     def _refuse(self, axis: int, row: int, column: int) -> None:
         question, at = self.question, (axis, row, column)

@@ -19,7 +19,7 @@ from pbdist.pld.loss_profile import LossProfile
 from pbdist.pld.loss_transform import rounds_of
 from pbdist.pld.question import Question
 from pbdist.renyi import finite_moment_above
-from pbdist.types import Direction, FloatArray
+from pbdist.types import BoolArray, Direction, FloatArray
 
 _U = UNIT_ROUNDOFF
 #: Steps of the search for a tilt, at most; the first one, and one that is not worth it: natural logarithms.
@@ -420,30 +420,62 @@ _NEAR_LARGEST = 0.999
 _HALVINGS = 40
 
 
-def bounds_near_the_largest_loss(question: Question) -> FloatArray:
+def bounds_near_the_largest_loss(question: Question) -> tuple[FloatArray, BoolArray]:
     """Return logarithms of upper bounds on δ, shape (2, R, E): -inf from the largest loss on, 0 where nothing is known.
 
     Where the losses of pair i are at most ℓ_i and its masses at most M_i, and d_i of each are composed, δ(ε) is at most
-    Π M_i^d_i (1 - e^(ε - Σ d_i ℓ_i)), and 0 from that sum on (Theorem 49 of docs/pld.md).
+    Π M_i^d_i (1 - e^(ε - Σ d_i ℓ_i)), and 0 from that sum on (Theorem 49 of docs/pld.md). The second array has where
+    losses end: next to their sum, where δ at an ε lower by a part in 10^6 is at least that bound.
     """
     result = np.zeros((2, question.rounds.size, question.epsilon.size))
+    ended = np.zeros(result.shape, bool)
     least = float(question.rounds.min())
     for axis, direction in enumerate(question.directions):
         about = sum(count * _about(profile, direction) for profile, count in question.profiles)
         if not question.largest >= _NEAR_LARGEST * least * about:
             continue
         parts = [
-            (largest_loss_of(pair, profile, direction), count)
+            (pair, count, largest_loss_of(pair, profile, direction))
             for (pair, count), (profile, _) in zip(question.counts.items(), question.profiles, strict=True)
         ]
-        if all(math.isfinite(loss) for loss, _ in parts):
-            size = math.fsum(count * abs(loss) for loss, count in parts)
-            largest = math.fsum(count * loss for loss, count in parts) + 8.0 * _U * size
+        if all(math.isfinite(loss) for *_, loss in parts):
+            size = math.fsum(count * abs(loss) for _, count, loss in parts)
+            largest = math.fsum(count * loss for _, count, loss in parts) + 8.0 * _U * size
             rounds = question.rounds.astype(np.float64)[:, None]
-            result[axis] = _log_bound(question, direction, rounds, rounds * largest + 4.0 * _U * rounds * size)
+            ends = rounds * largest + 4.0 * _U * rounds * size
+            result[axis] = _log_bound(question, direction, rounds, ends)
+            for row, column in np.argwhere((question.epsilon < ends) & (question.epsilon > ends * (1.0 - 1e-7))):
+                at, epsilon = (axis, row, column), float(question.epsilon[column])
+                gap = float(ends[row, 0] - epsilon)
+                top = _log_top_masses(parts, direction, int(question.rounds[row]), epsilon, gap)
+                if top is not None:
+                    result[at] += top[1]
+                    ended[at] = top[0] + math.log(-math.expm1(-0.4e-6 * epsilon)) > result[at]
     if question.symmetric:
-        result[1] = result[0]
-    return result
+        result[1], ended[1] = result[0], ended[0]
+    return result, ended
+
+
+def _log_top_masses(
+    parts: Sequence[tuple[ElementaryPair, int, float]], direction: Direction, rounds: int, epsilon: float, gap: float
+) -> tuple[float, float] | None:
+    """Bound the logarithm of the P_A mass of outcomes with only the largest losses; None where it is not known.
+
+    If a sum of losses exceeds ε, each of them exceeds its largest value less the gap from ε to the largest sum. Those
+    counted here are so close to theirs that their sum exceeds ε (1 - 5e-7).
+    """
+    distance = 0.25e-6 * epsilon / (rounds * sum(count for _, count, _ in parts))
+    lower = upper = 0.0
+    for pair, count, loss in parts:
+        masses = pair.directed_loss_masses(np.array([loss - distance]), direction)
+        far = masses.atom_loss > loss - distance
+        least = float(masses.bins_a.lower[-1] + masses.atoms_a.lower[far].sum())
+        most = float(masses.bins_a.upper[-1] + masses.atoms_a.upper[far].sum()) * (1.0 + (far.size + 4.0) * _U)
+        if least <= 0.0 or masses.loss_error + gap * (1.0 + 4.0 * _U) > 0.5 * distance:
+            return None
+        lower += rounds * count * math.log(least)
+        upper += rounds * count * (math.log(most) * (1.0 - 4.0 * _U) + 4.0 * _U)
+    return lower, min(upper * (1.0 - (len(parts) + 16.0) * _U), 0.0)
 
 
 def largest_loss_of(pair: ElementaryPair, profile: LossProfile, direction: Direction) -> float:

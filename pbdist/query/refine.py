@@ -91,7 +91,6 @@ def _computed(study: StudySpec, cell: Cell, compositions: Sequence[int], epsilon
             factor=cell.factor,
             joint_directions=study.direction == "both",
             floor=study.floor,
-            accept_unimprovable=True,
             # Bounds that miss the tolerance hold and are stored, as in a run.
             strict=False,
         )

@@ -52,7 +52,6 @@ def cell_bounds(settings: StudySpec, cell: Cell, work: Work | None = None) -> Bo
         keep_states=settings.keep_states,
         joint_directions=settings.direction == "both",
         floor=settings.floor,
-        accept_unimprovable=True,
         # Bounds that miss the tolerance still hold: they are stored, and reported at the end.
         strict=False,
         work=work,

@@ -129,7 +129,6 @@ def table_of(pair: Pair, study: StudySpec) -> BoundsTable:
         epsilon=study.epsilon,
         tolerance=0.01,
         joint_directions=True,
-        accept_unimprovable=True,
     )
 
 

@@ -34,7 +34,7 @@ from tests.effort import SEED, times
 
 Masses = list[tuple[Fraction, Fraction]]
 #: Parts of the largest loss: before it by a little, by rounding, at it, and behind.
-PARTS = (0.5, 0.9995, 1.0 - 1e-6, 1.0 - 1e-13, 1.0, 1.0 + 1e-13, 1.0 + 1e-9, 2.0)
+PARTS = (0.5, 0.9995, 1.0 - 1e-6, 1.0 - 1e-8, 1.0 - 1e-10, 1.0 - 1e-13, 1.0, 1.0 + 1e-13, 1.0 + 1e-9, 2.0)
 
 
 def question(counts: dict[ElementaryPair, int], rounds: Sequence[int], epsilon: Sequence[float]) -> Question:
@@ -77,11 +77,13 @@ def test_drawn_sequences_are_bounded_from_above() -> None:
             largest = {one: exact_largest(factors, one) for one in Direction}
             epsilon = sorted(float(one) * part for one in largest.values() for part in PARTS)
             asked = question({pair: count for pair, _, count in parts}, [rounds], epsilon)
-            found = bounds_near_the_largest_loss(asked)
+            found, ended = bounds_near_the_largest_loss(asked)
             for axis, direction in enumerate(Direction):
                 for column, at in enumerate(epsilon):
                     log_upper = float(found[axis, 0, column])
                     assert exact_delta(factors, at, direction) <= mpmath.exp(log_upper), (parts, direction, at)
+                    if ended[axis, 0, column]:
+                        assert exact_delta(factors, at * (1.0 - 1e-6), direction) >= mpmath.exp(log_upper)
                     if at > largest[direction] * (1.0 + 1e-12):
                         assert log_upper == -math.inf
                     else:
@@ -102,7 +104,7 @@ BOUNDED: list[tuple[ElementaryPair, float]] = [
 @pytest.mark.parametrize("rounds", [1, 7, 2**40, 2**60])
 def test_it_is_found_where_losses_are_bounded(pair: ElementaryPair, largest: float, rounds: int) -> None:
     asked = question({pair: 3}, [rounds], [3.0 * rounds * largest * part for part in (0.9, 1.0, 1.0 + 1e-9)])
-    found = bounds_near_the_largest_loss(asked)[0, 0]
+    found = bounds_near_the_largest_loss(asked)[0][0, 0]
     assert found[2] == -math.inf
     assert found[1] <= max(math.log(3.0 * rounds * largest * 1e-13), -745.0) or found[1] == 0.0
 
@@ -121,7 +123,7 @@ def test_none_is_told_where_some_loss_is_infinite(pair: ElementaryPair) -> None:
     asked = question({pair: 1}, [1], [0.1, 5.0, 100.0])
     for (profile, _), direction in itertools.product(asked.profiles, Direction):
         assert largest_loss_of(pair, profile, direction) == math.inf
-    assert np.all(bounds_near_the_largest_loss(asked) == 0.0)
+    assert np.all(bounds_near_the_largest_loss(asked)[0] == 0.0)
 
 
 def test_nothing_is_told_of_enclosures() -> None:
@@ -133,14 +135,14 @@ def test_nothing_is_told_of_enclosures() -> None:
         asked = question({one: 1}, [1], [30.0, 50.0, 1e4])
         for (profile, _), direction in itertools.product(asked.profiles, Direction):
             assert largest_loss_of(one, profile, direction) == math.inf
-        assert np.all(bounds_near_the_largest_loss(asked) == 0.0)
+        assert np.all(bounds_near_the_largest_loss(asked)[0] == 0.0)
 
 
 def test_each_direction_has_its_own() -> None:
     pair = Histogram((2, 8, 0), (1, 8, 1))
     count = NoisyCount(Laplace(4.0), 20.0, 2)
     for one, axis in ((pair, 0), (Reversed(pair), 1), (count, 1), (Reversed(count), 0)):
-        found = bounds_near_the_largest_loss(question({one: 2}, [3], [0.1, 6.06]))
+        found, _ = bounds_near_the_largest_loss(question({one: 2}, [3], [0.1, 6.06]))
         assert found[axis, 0, 1] == -math.inf
         assert np.all(found[1 - axis] == 0.0)
 
@@ -150,10 +152,11 @@ def test_masses_of_more_than_one_count() -> None:
     pair = Histogram((0.1 + 2**-50, 0.3, 0.6), (0.2, 0.3, 0.5))
     assert max(map(float, pair.mass_excess)) > 0.0
     asked = question({pair: 1}, [1], [0.0, math.log(2.0) * (1.0 - 1e-7), 1.0])
-    found = bounds_near_the_largest_loss(asked)
+    found, _ = bounds_near_the_largest_loss(asked)
     assert np.all(found[:, 0, 2] == -math.inf)
-    truth = max(0.0, 0.2 - (0.1 + 2**-50) * 2.0 * (1.0 - 0.7e-7))
-    assert truth <= math.exp(found[1, 0, 1]) <= 1e-6
+    with mpmath.workdps(40):
+        truth = mpmath.mpf(0.2) - mpmath.mpf(0.1 + 2**-50) * mpmath.exp(mpmath.mpf(float(asked.epsilon[1])))
+        assert truth <= mpmath.exp(float(found[1, 0, 1])) <= 1e-6
 
 
 @pytest.mark.parametrize("pair", [Staircase(0.8), RandomizedResponse(0.6), Laplace(3.0)], ids=repr)
@@ -186,3 +189,17 @@ def test_seen_from_b_no_sampled_loss_is_beyond_that_of_no_sample() -> None:
         SubsampledGaussian(1.0, rate), compositions=rounds, epsilon=[0.5 * largest], direction="each"
     )
     assert before.delta_lower.values[1] > 0.0
+
+
+@pytest.mark.parametrize("rounds", [2, 32, 1000])
+@pytest.mark.parametrize("gap", [0.0, 1e-13, 1e-11])
+def test_next_to_the_largest_loss_of_continuous_noise(rounds: int, gap: float) -> None:
+    """δ is about 2^-r (1 - e^(ε - r/b)): all rounds must have the largest loss, which half of the outcomes have."""
+    epsilon = math.nextafter(rounds / 160.0 * (1.0 - gap), 0.0)
+    found = privacy_bounds(Laplace(160.0), compositions=rounds, epsilon=epsilon, strict=True, floor=1e-310)
+    left = Fraction(rounds, 160) - Fraction(epsilon)
+    with mpmath.workdps(400):
+        least = mpmath.mpf(2) ** -rounds * -mpmath.expm1(-mpmath.mpf(left.numerator) / left.denominator)
+        upper = mpmath.exp(found.log_delta_upper.item())
+        assert least <= upper * (1 + mpmath.mpf(2) ** -40)
+        assert upper <= 1.01 * least or gap < 1e-12

@@ -48,7 +48,6 @@ def test_it_is_stored_as_it_was_computed(tmp_path: Path, direction: str) -> None
             tolerance=0.01,
             strict=False,
             joint_directions=direction == "both",
-            accept_unimprovable=True,
         )
         assert np.array_equal(plain.delta_upper.values[row], table.delta_upper)
         assert np.array_equal(plain.within_tolerance.values[row], table.within)

@@ -242,7 +242,6 @@ def largest_delta(
             tolerance=tolerance,
             strict=False,
             joint_directions=True,
-            accept_unimprovable=True,
         )
         return table.log_delta_lower.max(axis=0), table.log_delta_upper.max(axis=0)
 
