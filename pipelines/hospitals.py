@@ -74,7 +74,7 @@ which is exact. The data are in [hospitals-noise.csv](hospitals-noise.csv).
 :class: numbers
 ```
 
-## Beside the rules for parameters
+## Compared with the rules for parameters
 
 A count with noise of scale 20 is released for each hospital; an ambulance belongs to at most three of them.
 [granularity-gains.csv](granularity-gains.csv), made by `python -m pipelines.granularity_gains`, has ε at δ = 1e-6 after

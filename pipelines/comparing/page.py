@@ -43,7 +43,7 @@ _FAULTS = """\
 
 - dp-accounting's `PLDAccountant` ignores the count of a randomized response event.
 - Its `RdpAccountant` accepts `REPLACE_ONE` for Gaussian and Laplace noise, and computes as if a record were added.
-- Its `RdpAccountant` sets to 0 the divergences that rounding made negative, as if nothing were lost.
+- Its `RdpAccountant` sets to 0 the divergences that rounding made negative, as if no privacy were lost.
 - Its loss distributions do not bound the rounding of their Fourier transforms. For δ of 1e-12 or less and many rounds,
   its pessimistic ε is sometimes above, sometimes below the truth.
 - Under composition its optimistic δ never falls below 1e-15, even where the truth does.

@@ -37,7 +37,7 @@ _OPTIMAL = """\
 ## Optimal noise under composition
 
 Staircase noise (Geng & Viswanath 2015) is optimal for one answer. For many answers it is not: after 256 rounds,
-Gaussian or discrete Gaussian noise of every size has the smallest ε. [beyond-optimal.csv](beyond-optimal.csv) compares
+Gaussian or discrete Gaussian noise has the smallest ε at every size. [beyond-optimal.csv](beyond-optimal.csv) compares
 five kinds of noise for a query of sensitivity 1, at the same mean size E|X| and at the same standard deviation. A value
 is bold if it is proved to be the least. "≥ x" or "≤ x" stands where only one bound is useful: ε lies beyond the study's
 grid, or δ is very small.
