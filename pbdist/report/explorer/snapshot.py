@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pbdist.mechanisms import noise_order
 from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.quantities import counted
 from pbdist.query import open_study
@@ -97,14 +98,15 @@ class Snapshot:
         causes = {one.setting: one.cause for one in self.status.failed()}
         described: list[JsonValue] = []
         for cell, states in zip(cells, found.states, strict=True):
-            setting = self.study.spec.cells[cell].describe()
+            one = self.study.spec.cells[cell]
+            setting, ordered = one.describe(), noise_order(one.pair) is not None
             why = {
                 PointState.MISSING: "not computed yet",
                 PointState.FAILED: f"could not be computed: {causes.get(setting, 'its cause is not recorded')}",
                 PointState.DAMAGED: "damaged: its files have changed or are missing",
             }
             gaps = "; ".join(text for state, text in why.items() if (states == state).any())
-            described.append({"setting": setting, "command": self.command(cell), "gaps": gaps})
+            described.append({"setting": setting, "command": self.command(cell), "gaps": gaps, "ordered": ordered})
         return described
 
     def command(self, cell: int) -> str | None:

@@ -4,10 +4,12 @@ import csv
 import io
 import json
 import math
+import operator
 import random
 import shlex
 import shutil
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -19,7 +21,7 @@ from pbdist.cli import main
 from pbdist.query.noise_choice import noise_choices
 from pbdist.report.explorer.export import exported
 from pbdist.report.explorer.snapshot import Snapshot
-from pbdist.rounding import rounded_down, rounded_up
+from pbdist.rounding import rounded_down, rounded_up, whole_down, whole_up
 from pbdist.store.layout import bounds_file
 from tests.batches import remove_batch
 from tests.report.explorer.browser import a_page, choose, chromium, settled
@@ -145,6 +147,19 @@ def test_rounding_is_pythons_and_never_inwards(page):
     assert told == [[rounded_down(value), rounded_up(value)] for value in values]
 
 
+def test_all_digits_of_a_bound_are_a_bound_and_those_of_python(page):
+    draw = np.random.default_rng(9)
+    edges = np.array([0.0, 1.0, 0.1, 1e-3, 1e23, 5e-324, 1.7976931348623157e308])
+    values = np.concatenate([10.0 ** draw.uniform(-300, 300, 2_000), draw.random(2_000), edges, np.nextafter(edges, 0)])
+    values = np.concatenate([values, -values]).tolist()
+    written = page.evaluate("all => all.map((one) => [explorer.whole(one, false), explorer.whole(one, true)])", values)
+    for value, (lower, upper) in zip(values, written, strict=True):
+        assert float(lower) == float(upper) == value
+        assert Fraction(lower) <= Fraction(value) <= Fraction(upper)
+        assert Decimal(lower) == Decimal(whole_down(value))
+        assert Decimal(upper) == Decimal(whole_up(value))
+
+
 def test_what_float64_cannot_hold_is_rounded_outwards_by_its_logarithm(page):
     draw = np.random.default_rng(8)
     logs = [*(-np.exp(draw.uniform(np.log(700), np.log(1e8), 2_000))).tolist(), -708.4, -1e6, -math.log(10) * 400]
@@ -214,10 +229,22 @@ def test_a_value_that_is_not_tabulated_is_told_with_the_command_that_computes_it
             assert "Correct the choice" in page.inner_text("#status")
         else:
             assert page.inner_text("#refine") == f"{base}{command} --refine"
+            assert "without --refine it answers if the stored points prove bounds" in page.inner_text("#status")
         assert state_of(page) == before
     choose(page, "amount-range", "0")
     assert stale(page) == set()
     assert page.inner_text("#status") == ""
+
+
+def test_between_settings_without_an_order_no_answer_is_promised(page, capsys):
+    choose(page, "label", "counts")
+    choose(page, "amount", "15")
+    assert "without --refine there is no answer, as no order between" in page.inner_text("#status")
+    assert main(shlex.split(page.inner_text("#refine").removesuffix(" --refine"))[1:]) == 2
+    assert "no order is known between noise settings of its kind" in capsys.readouterr().err
+    choose(page, "amount-range", "0")
+    choose(page, "rounds", "17")
+    assert "without --refine it answers if" in page.inner_text("#status")
 
 
 def test_the_command_offered_off_the_grid_answers(browser, store, tmp_path, capsys):
@@ -287,7 +314,13 @@ def test_it_opens_at_the_targets_of_the_study(page):
     assert "after 16 rounds at ε = 0.6931471805599453 (e^ε = 2): refuted" in page.inner_text("#verdict")
     assert "δ ≤ 1e-4 is refuted" in page.inner_text("#verdict")
     texts = page.locator("#target option").all_inner_texts()
-    assert texts == ["r = 16, ε = 0.6931471805599453, δ ≤ 1e-4", "r = 1,024, ε = 1, δ ≤ 1e-6"]
+    assert texts == ["r = 16, ε ≈ 0.693147, δ ≤ 1e-4", "r = 1,024, ε = 1, δ ≤ 1e-6"]
+    # The rounded number in its field means the exact one.
+    assert page.input_value("#epsilon") == "0.693147"
+    assert page.inner_text("#epsilon-hint").startswith("ε = 0.6931471805599453, e^ε = 2;")
+    choose(page, "epsilon", "0.693147")
+    assert stale(page) == set()
+    assert state_of(page)["e"] == "0.6931471805599453"
     choose(page, "target", "1")
     assert {name: state_of(page)[name] for name in "red"} == {"r": "1024", "e": "1", "d": "1e-6"}
     choose(page, "delta", "1e-7")
@@ -395,6 +428,9 @@ def test_files_have_what_is_shown_with_all_digits(page, bounds):
 def compare(row, point) -> None:
     for head, name in COLUMNS.items():
         assert float(row[head]) == float(point[name])
+        if math.isfinite(point[name]):
+            rounded_inwards = operator.gt if "lower" in name else operator.lt
+            assert not rounded_inwards(Fraction(row[head]), Fraction(float(point[name])))
 
 
 def test_a_spreadsheet_takes_no_text_for_a_formula(page):

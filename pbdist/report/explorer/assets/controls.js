@@ -38,7 +38,8 @@
 
   function showTargets() {
     const {r, e, delta} = explorer.state
-    const texts = index.targets.map(([r, e, delta]) => `r = ${explorer.grouped(index.compositions[r])}, ε = ${explorer.plain(index.epsilon[e])}, δ ≤ ${explorer.plain(delta)}`)
+    const loss = (value) => `${Number(explorer.brief(value)) === value ? "=" : "≈"} ${explorer.brief(value)}`
+    const texts = index.targets.map(([r, e, delta]) => `r = ${explorer.grouped(index.compositions[r])}, ε ${loss(index.epsilon[e])}, δ ≤ ${explorer.plain(delta)}`)
     at("target-row").hidden = !texts.length
     const chosen = index.targets.findIndex((one) => one[0] === r && one[1] === e && one[2] === delta)
     options(at("target"), [...(chosen < 0 ? [[-1, "another target"]] : []), ...texts.map((text, place) => [place, text])], chosen)
@@ -61,7 +62,7 @@
     },
     epsilon: {
       values: () => Array.from(losses()), count: () => index.epsilon.length, get least() { return explorer.state.axis === "y" ? 1 : 0 }, what: () => explorer.state.axis === "y" ? "e^ε = " : "ε = ",
-      place: () => explorer.state.e, choice: (e) => ({e}), text: (e) => String(losses()[e]), spoken: (e) => `ε = ${index.epsilon[e]}`,
+      place: () => explorer.state.e, choice: (e) => ({e}), text: (e) => explorer.brief(losses()[e]), spoken: (e) => `ε = ${index.epsilon[e]}`,
       hint: (e, count) => `ε = ${explorer.plain(index.epsilon[e])}, e^ε = ${explorer.plain(index.exp_epsilon[e])}; ${count} tabulated`,
     },
   }
@@ -114,6 +115,8 @@
     const grid = GRIDS[id]
     const values = grid.values()
     let place = id === "rounds" ? index.compositions.indexOf(text) : values.indexOf(wanted)
+    // The field shows 6 digits of the ε that is chosen.
+    if (place < 0 && id === "epsilon" && text === grid.text(grid.place())) place = grid.place()
     // Ten digits of an amount suffice to find it; the field then shows all of them.
     if (place < 0 && id === "amount") place = values.findIndex((value) => value.toPrecision(10) === wanted.toPrecision(10))
     if (place >= 0) return change(grid.choice(place))
@@ -130,9 +133,9 @@
   }
   explorer.forget = () => { for (const id of Object.keys(off)) delete off[id] }
 
-  // The command that computes the points which the store lacks, from the one that names the setting; null where no
-  // command does, undefined where nothing is off the grid.
-  explorer.refining = (command) => {
+  // The command that computes the points which the store lacks, from the one that names the setting, and whether stored
+  // points can prove anything of them; null where no command does, undefined where nothing is off the grid.
+  explorer.refining = ({command, ordered}) => {
     if (!Object.keys(off).length) return undefined
     const {cell, r, e, axis} = explorer.state
     if (command === null || Object.values(off).includes(null)) return null
@@ -142,7 +145,7 @@
       command = `${command.replace(new RegExp(` ${option}=\\S+`), "")} ${option}=${off.amount}`
     }
     const epsilon = "epsilon" in off ? `--${axis === "y" ? "exp-" : ""}epsilon=${off.epsilon}` : `--epsilon=${index.epsilon[e]}`
-    return `${command} --compositions=${off.rounds ?? index.compositions[r]} ${epsilon} --refine`
+    return [`${command} --compositions=${off.rounds ?? index.compositions[r]} ${epsilon} --refine`, ordered || !("amount" in off)]
   }
 
   explorer.listenToControls = () => {

@@ -96,7 +96,7 @@
       explorer.showControls()
       const answers = await Promise.all(now.cells.map((cell) => source.cell(cell)))
       if (mine !== turn) return
-      const refining = explorer.refining(answers[0].command)
+      const refining = explorer.refining(answers[0])
       if (refining !== undefined) return showOffer(refining)
       shown = {now, answers, curves: answers.map((answer) => answer.over(now.r)), growths: answers.map((answer) => answer.along(now.e))}
       fresh("verdict")
@@ -112,11 +112,13 @@
   explorer.show = show
 
   // A point off the grid has no answer here: the command that has one.
-  function showOffer(command) {
-    const found = command === null
+  function showOffer(refining) {
+    const [command, provable] = refining ?? []
+    const without = provable ? "it answers if the stored points prove bounds" : "there is no answer, as no order between these noise settings is known"
+    const found = refining === null
       ? [element("p", {}, "Correct the choice, or take a tabulated value: no command of pbdist query has an answer to it.")]
       : [
-        element("p", {}, "This point is not tabulated. This command computes it and adds it to the store; without --refine it answers by what the stored points prove:"),
+        element("p", {}, "This point is not tabulated. This command computes it and adds it to the store; without --refine ", without, ":"),
         element("p", {}, element("code", {id: "refine"}, command), " ", copyButton(command, "Copy command", "Copy the command that computes it")),
       ]
     at("status").replaceChildren(...found, earlier())

@@ -15,11 +15,11 @@ explorer.DIGITS = 6
 // An upper bound below this is stored as this, as pbdist/pld/engine.py says; the logarithm tells more.
 explorer.SMALLEST = 2.3e-308
 
-// The digits of coefficient * 10^(exponent - 5), as Python prints them: fixed from 1e-3 on, scientific below.
+// The number d.ddd * 10^exponent of some digits, as Python prints it: fixed from 1e-3 on, scientific below.
 explorer.decimalText = (digits, exponent, exact) => {
   if (exponent < -3) return `${digits[0]}.${digits.slice(1)}e${exponent}`
-  let text = exponent >= explorer.DIGITS - 1
-    ? digits + "0".repeat(exponent - explorer.DIGITS + 1)
+  let text = exponent >= digits.length - 1
+    ? digits + "0".repeat(exponent - digits.length + 1)
     : exponent >= 0
       ? `${digits.slice(0, exponent + 1)}.${digits.slice(exponent + 1)}`
       : `0.${"0".repeat(-exponent - 1)}${digits}`
@@ -28,22 +28,31 @@ explorer.decimalText = (digits, exponent, exact) => {
 }
 
 explorer.oneMore = (digits, exponent) => {
-  const next = String(Number(digits) + 1)
-  return next.length > explorer.DIGITS ? [next.slice(0, explorer.DIGITS), exponent + 1] : [next, exponent]
+  const next = String(BigInt(digits) + 1n)
+  return next.length > digits.length ? [next.slice(0, -1), exponent + 1] : [next, exponent]
 }
 
-// A float from 0 to infinity as a decimal of 6 digits that is not below it (up), or not above it.
-// 101 digits tell whether anything is cut off: no float lies closer to a decimal of 6 digits without being one.
-explorer.rounded = (value, up) => {
+// A float from 0 to infinity as a decimal of few digits that is not below it (up), or not above it.
+// 101 digits tell whether anything is cut off: no float lies closer to a decimal of 18 digits without being one.
+explorer.rounded = (value, up, count = explorer.DIGITS) => {
   if (!Number.isFinite(value)) return String(value)
   if (value === 0) return "0"
   const [mantissa, power] = value.toExponential(100).split("e")
   const all = mantissa.replace(".", "")
-  let digits = all.slice(0, explorer.DIGITS)
+  let digits = all.slice(0, count)
   let exponent = Number(power)
-  const exact = /^0*$/.test(all.slice(explorer.DIGITS))
+  const exact = /^0*$/.test(all.slice(count))
   if (up && !exact) [digits, exponent] = explorer.oneMore(digits, exponent)
   return explorer.decimalText(digits, exponent, exact)
+}
+
+// All digits of a float: a decimal that reads back as it, and is not below it (up), or not above it.
+explorer.whole = (value, up) => {
+  if (value < 0) return `-${explorer.whole(-value, !up)}`
+  // The shortest decimal that reads back, where it lies on that side.
+  const [[short, power], [exact, place]] = [value.toExponential(), value.toExponential(100)].map((text) => text.replace(".", "").split("e"))
+  const [above, equal] = [power !== place || short > exact, power === place && short.padEnd(101, "0") === exact]
+  return equal || above === up ? String(value) : explorer.rounded(value, up, 18)
 }
 
 // The same of e^log, for what float64 cannot hold; the slack is larger than the error of log10 and of the power.
@@ -82,4 +91,6 @@ explorer.powerOfTen = (exponent) => {
 explorer.shortest = (value) => [String(value), value.toExponential().replace("e+", "e")].sort((a, b) => a.length - b.length)[0]
 // Noise, ε and δ as they are: rounded down, they would be less noise, and a smaller ε, than the bounds are proved for.
 explorer.plain = (value) => Math.abs(value) < 1e-3 ? explorer.shortest(value) : String(value)
+// The same in 6 digits, where there is no room for more.
+explorer.brief = (value) => explorer.plain(Number(value.toPrecision(explorer.DIGITS)))
 explorer.grouped = (text) => text.replace(/\B(?=(\d{3})+$)/g, ",")

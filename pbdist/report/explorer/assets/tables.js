@@ -48,7 +48,8 @@ explorer.csvCell = (value) => {
 explorer.csv = (heads, rows) => [heads, ...rows].map((row) => row.map(explorer.csvCell).join(",")).join("\r\n") + "\r\n"
 
 explorer.BOUND_HEADS = ["delta_lower [1]", "delta_upper [1]", "log_delta_lower [nats]", "log_delta_upper [nats]"]
-explorer.boundCells = (point) => [point.lower, point.upper, point.logLower, point.logUpper]
+explorer.boundCells = ({lower, upper, logLower, logUpper}) => [[lower, false], [upper, true], [logLower, false], [logUpper, true]]
+  .map(([value, up]) => Number.isFinite(value) ? explorer.whole(value, up) : value)
 
 explorer.download = (name, blob) => {
   const address = URL.createObjectURL(blob)
