@@ -98,7 +98,10 @@ def explore(options: Options) -> int:
     from pbdist.report.explorer.server import ExplorerServer, Served
 
     async def serve(served: Served) -> None:
-        server = ExplorerServer(served, "127.0.0.1", options.port)
+        try:
+            server = ExplorerServer(served, "127.0.0.1", options.port)
+        except OSError:
+            refuse("--port", f"{options.port} is in use, or not allowed: choose another, or leave it out")
         try:
             print(f"http://127.0.0.1:{server.port}/", flush=True)
             print("Ctrl-C ends it.", file=sys.stderr)

@@ -15,8 +15,10 @@ from tests.run.test_signals import until
 
 def test_a_port_that_is_taken_is_told(tiny_store, capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert main(["explore", str(tiny_store), "--port", str(taken.getsockname()[1])]) == 2
-    assert "Address already in use" in capsys.readouterr().err
+        port = taken.getsockname()[1]
+        assert main(["explore", str(tiny_store), "--port", str(port)]) == 2
+    problem = f"--port: {port} is in use, or not allowed: choose another, or leave it out"
+    assert capsys.readouterr().err == f"pbdist: error: {problem}\n"
 
 
 def test_export_writes_one_file(tiny_store, tmp_path, capsys):

@@ -64,6 +64,13 @@ def test_an_incomplete_store_is_reported_with_exit_code_1(store_copy, tmp_path, 
     assert "not complete" in read_page((tmp_path / "page.html").read_text(encoding="utf-8")).alarms[0]
 
 
+def test_a_study_file_of_another_store_is_refused_by_its_option(tiny_store, tmp_path, capsys):
+    assert report(tiny_store, "--study", "quickstart", "-o", tmp_path / "page.html") == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"pbdist: error: --study: expected the study of {tiny_store}: ")
+    assert printed.count("\n") == 1
+
+
 def test_what_is_no_store_is_told(tmp_path, capsys):
     assert report("no-such.zarr", "-o", tmp_path / "page.html") == 2
     printed = capsys.readouterr().err

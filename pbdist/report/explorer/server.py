@@ -64,9 +64,10 @@ class ExplorerServer:
 
     def __init__(self, served: Served, host: str, port: int) -> None:
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="pbdist-explorer")
-        options = {"served": served, "reader": self._reader}
-        routes = [url("/", _Page, {"served": served}), url(r"/(contents|cell|group)\.json", _Answer, options)]
-        self._server = HTTPServer(Application([*routes], log_function=lambda _: None))
+        routes = [url("/", _Page), url(r"/(contents|cell|group)\.json", _Answer)]
+        self._server = HTTPServer(
+            Application([*routes], served=served, reader=self._reader, log_function=lambda _: None)
+        )
         # One address: of a name with several, two sockets could get two free ports.
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         bound = socket.create_server((host, port), family=family)
@@ -83,29 +84,21 @@ class ExplorerServer:
 class _Page(RequestHandler):
     """The page."""
 
-    def initialize(self, served: Served) -> None:
-        """Take what all requests share."""
-        self.served = served
-
     def get(self) -> None:
         """Answer with the page."""
-        self.finish(page(self.served.snapshot.study.spec.name))
+        self.finish(page(self.settings["served"].snapshot.study.spec.name))
 
 
 class _Answer(RequestHandler):
     """Answers from the store, which another thread reads."""
-
-    def initialize(self, served: Served, reader: ThreadPoolExecutor) -> None:
-        """Take what all requests share."""
-        self.served, self.reader = served, reader
 
     async def get(self, name: str) -> None:
         """Answer as JSON; what cannot be answered is an ``error`` of one line."""
         arguments = {key: self.get_query_argument(key) for key in self.request.query_arguments}
         found: Any
         try:
-            ask = partial(getattr(self.served, name), arguments)
-            found = await IOLoop.current().run_in_executor(self.reader, ask)
+            ask = partial(getattr(self.settings["served"], name), arguments)
+            found = await IOLoop.current().run_in_executor(self.settings["reader"], ask)
         except (PbdistError, OSError) as error:
             self.set_status(400 if isinstance(error, InvalidInputError) else 409)
             found = {"error": str(error)}

@@ -197,8 +197,8 @@ class Snapshot:
             )
         if self.unattained.any():
             notes.append(
-                f"Of {_settings(int(self.unattained.sum()))} no lower bound is known, as no change is declared"
-                " to attain their pairs: nothing refutes them."
+                f"Of {counted(int(self.unattained.sum()), 'noise setting')} no lower bound is known, as no change is"
+                " declared to attain their pairs: nothing refutes them."
             )
         return [{"level": level, "text": text} for level, text in (*found, *(("note", one) for one in notes if one))]
 
@@ -207,8 +207,8 @@ class Snapshot:
         if not self.damaged:
             return []
         text = (
-            f"Part of this store is damaged: the files of {_settings(len(self.damaged))} have changed or are missing."
-            " They are left out. Run the study again with --check."
+            f"Part of this store is damaged: the files of {counted(len(self.damaged), 'noise setting')} have changed"
+            " or are missing. They are left out. Run the study again with --check."
         )
         return [{"level": "error", "text": text}]
 
@@ -231,10 +231,6 @@ def tables_as_json(found: Table) -> dict[str, JsonValue]:
 
 def _option(column: str) -> str:
     return f"--{column.replace('_', '-')}"
-
-
-def _settings(count: int) -> str:
-    return f"{count:,} noise setting{'' if count == 1 else 's'}"
 
 
 def _fixed(groups: Sequence[NoiseGroup]) -> list[str]:

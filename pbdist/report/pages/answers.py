@@ -63,7 +63,7 @@ def answers(study: Study, target: Target, choices: Sequence[NoiseChoice]) -> Ite
     """Yield the answer to a target as a sentence; of several mechanisms also one for each."""
     groups = grouped_choices(study, choices)
     words = target_in_words(target)
-    lead = _sentence(study, groups[0], words) if len(groups) == 1 else _answer(study, groups, words)
+    lead = _sentence(study, groups[0], words) if len(groups) == 1 else _answer(study, groups, words, len(choices))
     yield Paragraph(lead, lead=True)
     if len(groups) > 1:
         more = len(groups) - _MAX_SENTENCES
@@ -120,24 +120,26 @@ def _messages(study: Study, group: Sequence[NoiseChoice]) -> float | None:
     return expected_messages(study.spec.cells[(group[0].smallest or group[0].tried[0]).cell].pair)
 
 
-def _answer(study: Study, groups: Sequence[Sequence[NoiseChoice]], target: str) -> str:
-    """Return in a sentence which noise of several mechanisms meets a target; of noise messages the fewest."""
+def _answer(study: Study, groups: Sequence[Sequence[NoiseChoice]], target: str, every: int) -> str:
+    """Return in sentences which noise of `every` so many choices meets a target; of noise messages the fewest."""
+    counts = _counts([choice for group in groups for choice in group], every)
     met = [group for group in groups if group[0].smallest is not None]
     if not met:
-        return f"No tabulated noise is proved to meet {target}: {_counts(groups)}."
+        return f"No tabulated noise is proved to meet {target}. {counts}"
     messages = _messages(study, met[0])
-    noises = [_noise(study, group, group[0].smallest) for group in met[: _MAX_NAMED if messages is None else 1]]
-    takes = "" if messages is None else f", with {messages_in_words(messages)}"
-    rest = _counts(groups[len(noises) :])
-    others = f" Of the other groups of settings {rest}." if rest else ""
-    if len(noises) == 1:
-        return f"{noises[0]} meets {target}{takes}.{others}"
-    return f"{', '.join(noises[:-1])} and {noises[-1]} meet {target}.{others}"
+    if messages is not None:
+        under = f" that holds under {' and '.join(_readings(met[0]))}"
+        fewest = f" No other answer{under if _readings(met[0]) else ''} takes fewer." if len(met) > 1 else ""
+        noise, takes = _noise(study, met[0], met[0][0].smallest), messages_in_words(messages)
+        return f"{noise} meets {target}, with {takes}.{fewest} {counts}"
+    noises = [_noise(study, group, group[0].smallest) for group in met[:_MAX_NAMED]]
+    named = f"{', '.join(noises[:-1])} and {noises[-1]} meet" if len(noises) > 1 else f"{noises[0]} meets"
+    return f"{named} {target}.{f' {counts}' if len(noises) < every else ''}"
 
 
-def _counts(groups: Sequence[Sequence[NoiseChoice]]) -> str:
-    """Return how many mechanisms meet the target, and of how many the most noise is refuted, undecided or missing."""
-    found = [group[0].tried[-1].verdict if group[0].smallest is None else Verdict.MEETS for group in groups]
+def _counts(choices: Sequence[NoiseChoice], every: int) -> str:
+    """Return how many groups meet the target, and of how many the most noise is refuted, undecided or missing."""
+    found = [choice.tried[-1].verdict if choice.smallest is None else Verdict.MEETS for choice in choices]
     parts = []
     for verdict in Verdict:
         number = found.count(verdict)
@@ -145,14 +147,18 @@ def _counts(groups: Sequence[Sequence[NoiseChoice]]) -> str:
         if verdict is Verdict.MEETS:
             verb = "meets it" if number == 1 else "meet it"
         parts += [f"{number:,} {verb}"] if number else []
-    return ", ".join(parts)
+    others = f", other than those of {SHIFT_INSIDE}," if len(found) < every else ""
+    return f"Of the {len(found):,} groups of settings in the appendix{others} {', '.join(parts)}."
+
+
+def _readings(group: Sequence[NoiseChoice]) -> list[str]:
+    return [str(choice.fixed["reading"]) for choice in group if choice.fixed.get("reading")]
 
 
 def _noise(study: Study, group: Sequence[NoiseChoice], one: TabulatedNoise | None, *, more: bool = True) -> str:
     """Return a setting in words, with all readings of its group."""
     cell = study.spec.cells[(one or group[0].tried[0]).cell]
-    readings = [str(choice.fixed["reading"]) for choice in group if choice.fixed.get("reading")]
-    return noise_in_words(cell.label, shortened(cell.pair, more=more), readings)
+    return noise_in_words(cell.label, shortened(cell.pair, more=more), _readings(group))
 
 
 def _sentence(study: Study, group: Sequence[NoiseChoice], target: str) -> str:

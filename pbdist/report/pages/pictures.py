@@ -1,10 +1,10 @@
 """The pictures of a report: the (ε, δ) graph of the answers, and of a store δ over the noise and over r."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from xarray import Dataset
@@ -17,13 +17,12 @@ from pbdist.report import plots
 from pbdist.report.pages.answers import grouped_choices
 from pbdist.report.pages.document import Block, Paragraph, Picture, epsilon_text
 from pbdist.report.pages.words import target_in_words
-from pbdist.report.sheet import saved
+from pbdist.report.plots.selection import Sources
+from pbdist.report.sheet import saved, styled
 from pbdist.study import Target
 
 #: The most curves of a picture, and the fewest settings of a picture over the noise.
 _MAX_CURVES, _MIN_SETTINGS = 6, 3
-#: Bounds to draw, by their names in the legend if there are several sources.
-Sources: TypeAlias = Dataset | Mapping[str, Dataset]
 
 
 def bounds_of(study: Study, choices: Sequence[NoiseChoice]) -> Dataset:
@@ -74,7 +73,7 @@ def over_noise(study: Study, choices: Sequence[NoiseChoice], target: Target) -> 
 def _picture(draw: Callable[[], Any], title: str, about: str) -> Block:
     """Return a picture with the names of its curves; where it cannot be drawn, a sentence that says why."""
     try:
-        with warnings.catch_warnings():
+        with styled(), warnings.catch_warnings():
             # A letter that the font lacks is drawn as a box; the text after the picture has it.
             warnings.filterwarnings("ignore", message="Glyph .* missing from font")
             axes = draw()

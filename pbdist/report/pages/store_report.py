@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from pbdist.errors import StoreDamagedError
+from pbdist.errors import InvalidInputError, StoreDamagedError, StoreMismatchError
 from pbdist.progress import reported
 from pbdist.provenance import provenance
 from pbdist.quantities import counted, size
@@ -58,7 +58,7 @@ def store_report(
     `targets` are what the noise should meet, and `study_file` is where they are from, if any: the page has its
     description, and says if the store lacks some of it. `verify` points are recomputed in exact integers.
     """
-    name = Path(str(where).rstrip("/")).name
+    name = str(where)
     try:
         status = store_status(where, check=True)
         parts = open_parts(where)
@@ -66,12 +66,14 @@ def store_report(
             check_skeleton(stored)
         study = open_study(where)
         study.spec.cells[0].describe()
+        incomplete = study_file is not None and bool(missing_parts([stored.study for stored in parts], study_file))
     except StoreDamagedError as error:
         items = (str(error), "This page shows no number. Do not decide anything by it.")
         alarm = Notice(ALARM, "This store is damaged, and nothing in it can be read", items)
         return Document(f"Report on {name}", "A store of pbdist that cannot be read.", (alarm,), whole=False)
+    except StoreMismatchError as error:
+        raise InvalidInputError(f"study: expected the study of {name}: {error}") from error
     verification = verify_store(where, sample=verify) if verify else None
-    incomplete = study_file is not None and bool(missing_parts([stored.study for stored in parts], study_file))
     notices = [*condition(status, study, incomplete=incomplete, verification=verification)]
     whole = status.passed and all(notice.kind != ALARM for notice in notices)
     choices = {target: noise_choices(study, **asdict(target)) for target in reported("target", targets)}
@@ -90,7 +92,7 @@ def store_report(
         *((f"Noise settings at {target_in_words(target)}", _settings(study, target, name)) for target in choices),
         ("More pictures", tuple(block for picture in others for block in picture)),
         ("What was studied", (*explained(forms), Table("What the store holds", study.contents().sheet))),
-        ("All bounds", (Command(command("pbdist", "export", name, f"{name.removesuffix('.zarr')}.csv")),)),
+        ("All bounds", (Command(command("pbdist", "export", name, f"{Path(name).stem}.csv")),)),
     ]
     sections = tuple(section for section in appendix if section[1])
     described = (study_file.description or "").rstrip(". ") if study_file else ""
@@ -194,8 +196,11 @@ def _integrity(status: StoreStatus, verification: Verification | None, name: str
     left = f": {cells['missing']:,} are missing, {cells['failed']:,} have failed" if done < cells["all"] else ""
     items = [f"{done:,} of {cells['all']:,} noise settings are computed{left}."]
     if check is not None:
-        each = f"{len(check.damaged):,} are damaged" if check.damaged else "each is what it was when it was written"
-        items.append(f"All {status.files:,} files were read and compared with their checksums: {each}.")
+        damaged = f"{len(check.damaged):,} are missing or damaged" if check.damaged else "none is missing or damaged"
+        items.append(
+            f"All {status.files:,} files were read and compared with the checksums in the store: {damaged}. This does"
+            " not show who wrote them."
+        )
     if verification is None:
         verify = command("pbdist", "verify", name)
         items.append(f"No bound was recomputed for this page. This command does that, in exact integers: {verify}")
@@ -207,8 +212,7 @@ def _integrity(status: StoreStatus, verification: Verification | None, name: str
             f" {counts}. Confirmed: both bounds are proved once more. Consistent: nothing contradicts them. Unchecked:"
             " it would take more memory than was allowed. Contradicted: the stored bounds are wrong."
         )
-    title = "The store is complete, and every file is what it was when it was written"
-    return Notice(SOUND, title, tuple(items)) if sound else Bullets(tuple(items))
+    return Notice(SOUND, "The store is complete and undamaged", tuple(items)) if sound else Bullets(tuple(items))
 
 
 def _pictures(study: Study, choices: Mapping[Target, tuple[NoiseChoice, ...]]) -> list[tuple[Block, ...]]:

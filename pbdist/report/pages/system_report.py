@@ -56,11 +56,6 @@ class _Size:
     reading: str
     found: SizedNoise
 
-    @property
-    def messages(self) -> float | None:
-        """The messages that it takes, if any."""
-        return self.found.printed.messages
-
     def __str__(self) -> str:
         meets = self.found.printed.meets
         name = self.kind if "Response" in self.kind else f"{self.kind} noise"
@@ -190,6 +185,7 @@ def system_report(
         blocks.insert(0, Notice(NOTE, "Not every question has an answer", tuple(found.problems)))
     pairs = [setting.mechanisms[0] for setting in system.settings] + pairs
     forms = [pair.canonical() for pair in pairs[:1]]
+    origins = (f"Target {target_in_words(target)}: {target.origin}." for target in targets)
     blocks += [
         *graphs[:1],
         Heading("What it means"),
@@ -198,7 +194,7 @@ def system_report(
         Heading("Integrity"),
         *_integrity(system, targets, tolerance, store, file),
         Heading("Provenance"),
-        Bullets((f"Made with {software(provenance())}.", *_origins(system, targets))),
+        Bullets((f"Made with {software(provenance())}.", *origins, *(f"Source: {one}" for one in system.sources))),
     ]
     appendix = [("More pictures", tuple(graphs[1:])), ("What was studied", (_observed(system), *explained(forms)))]
     about = f"{system.description} Sized with certified bounds on δ(ε), by pbdist."
@@ -208,14 +204,15 @@ def system_report(
 
 def _answers(own: str, target: SystemTarget, sizes: Sequence[_Size]) -> Iterator[Block]:
     """Yield the answer to a target: the fewest messages under the protocol's own reading, then all sizes in a table."""
-    ordered = sorted(sizes, key=lambda one: (one.reading != own, one.messages or 0.0))
+    ordered = sorted(sizes, key=lambda one: (one.reading != own, one.found.printed.messages or 0.0))
     if not ordered or ordered[0].reading != own:
         yield Paragraph(f"No noise was found that meets {target_in_words(target)}.", lead=True)
     else:
         best = ordered[0]
         several = sum(one.reading == own for one in ordered) > 1
         fewest = ", the fewest of the noises that were sized under this reading" if several else ""
-        messages = "" if best.messages is None else f" It takes {messages_in_words(best.messages)}{fewest}."
+        number = best.found.printed.messages
+        messages = "" if number is None else f" It takes {messages_in_words(number)}{fewest}."
         lead = f"{best} meets {target_in_words(target)}; {best.less} noise is refuted.{messages}"
         yield Paragraph(lead, lead=True)
     if ordered:
@@ -240,11 +237,6 @@ def _integrity(
     for one in targets:
         target = ("--compositions", str(one.compositions), "--epsilon", repr(one.epsilon), "--delta", repr(one.delta))
         yield Command(command(*words, *target))
-
-
-def _origins(system: System, targets: Sequence[SystemTarget]) -> Iterator[str]:
-    yield from (f"Target {target_in_words(target)}: {target.origin}." for target in targets)
-    yield from (f"Source: {source}" for source in system.sources)
 
 
 def _observed(system: System) -> Block:

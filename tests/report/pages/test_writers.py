@@ -111,6 +111,14 @@ def test_typst_has_the_text_in_string_literals_alone(text):
     assert all(letter.isprintable() or letter in "\n\u200b" for letter in written)
 
 
+def test_no_page_break_splits_a_box():
+    written = written_typst(document_of("plain"))
+    assert re.findall(r'#notice\(rgb\("#\w+"\), (\w+)', written) == ["false", "false", "true"], "problems may be long"
+    assert "breakable: not whole" in written
+    (avoided,) = re.findall(r"^ *([^\n]*) \{ break-inside: avoid; \}", written_html(document_of("plain")), re.MULTILINE)
+    assert {"figure", ".notice", ".lead", "li"} <= set(avoided.split(", "))
+
+
 @pytest.mark.slow
 def test_typst_compiles_all_of_it_at_once_and_again_to_the_same_bytes():
     blocks = [block for text in HOSTILE for block in document_of(text).everything]
