@@ -10,8 +10,6 @@ from pbdist.errors import MissingDependencyError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: What `saved` can make.
-FORMATS = ("svg", "png", "pdf")
 #: Colours that colour-blind eyes distinguish too (Okabe & Ito 2008), dark ones first.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#7F7F7F")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -60,7 +58,7 @@ def new_sheet(width: float, height: float) -> "Figure":
 
 
 def saved(sheet: "Figure", kind: str) -> bytes:
-    """Return a sheet as a file of one of `FORMATS`."""
+    """Return a sheet as a file: ``svg``, ``png`` or ``pdf``."""
     file = io.BytesIO()
     with styled():
         sheet.savefig(file, format=kind, metadata=_METADATA[kind])

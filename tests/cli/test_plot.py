@@ -44,6 +44,15 @@ def test_several_stores_in_one_plot(store, finished_store, tmp_path):
     assert main(["plot", "compare", store, other, "--compositions", "4", "-o", str(file)]) == 0
 
 
+def test_a_store_that_lacks_a_value_is_named(store, finished_store, tmp_path, capsys):
+    other = str(finished_store(BRACKETED))
+    assert main(["plot", "epsilon-delta", store, other, "--scale", "16", "3", "-o", str(tmp_path / "one.svg")]) == 2
+    refused = capsys.readouterr().err
+    assert refused.startswith("pbdist: error: --scale: expected a stored value, ")
+    assert "got 3, in gaussian; scale: expected" in refused
+    assert refused.endswith("got 16, in bracketed\n")
+
+
 def test_without_matplotlib_the_extra_is_named(store, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["plot", "epsilon-delta", store, "-o", str(tmp_path / "plot.svg")]) == 2

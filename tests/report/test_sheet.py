@@ -7,7 +7,7 @@ import pytest
 import pbdist
 from pbdist.errors import MissingDependencyError
 from pbdist.report.plots import epsilon_delta
-from pbdist.report.sheet import FORMATS, saved
+from pbdist.report.sheet import saved
 
 pytestmark = pytest.mark.slow
 
@@ -17,7 +17,7 @@ def bounds():
     return pbdist.privacy_bounds(pbdist.Gaussian(4.0), compositions=[1, 4], epsilon=[0.0, 0.5, 1.0])
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", ["svg", "png", "pdf"])
 def test_the_same_plot_has_the_same_bytes(bounds, kind):
     first, second = (saved(epsilon_delta(bounds).figure, kind) for _ in range(2))
     assert first == second

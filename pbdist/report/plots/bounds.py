@@ -9,6 +9,7 @@ import xarray as xr
 
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import checked_adjacency
+from pbdist.quantities import counted
 from pbdist.query.convex_delta import Curve as ConvexDelta
 from pbdist.report.plots import frame
 from pbdist.report.plots.frame import LOWEST, equal_to
@@ -95,7 +96,8 @@ def epsilon_delta(
         axes.axvline(target[0], color="black", linewidth=0.8, linestyle=":")
         words = f"target: {equal_to('ε', target[0])}, {equal_to('δ', target[1])}"
         axes.axhline(target[1], color="black", linewidth=0.8, linestyle=":", label=words)
-    notes += [*frame.width_note(lowers, uppers, math.log(axes.get_ylim()[0])), *hidden]
+    where = "the stored points; between them the band is wider"
+    notes += [*frame.width_note(lowers, uppers, math.log(axes.get_ylim()[0]), where), *hidden]
     notes += frame.setting_notes(labels, curves)
     frame.finish(axes, title, x="ε, in nats", y="δ, a probability", notes=notes)
     return axes
@@ -215,7 +217,7 @@ def compositions(
     axes, title, labels, notes = frame.begin(curves, axes)
     lowers, uppers = [one.lower for one in curves], [one.upper for one in curves]
     if delta is None:
-        notes += frame.width_note(lowers, uppers)
+        notes += frame.width_note(lowers, uppers, -np.inf, "the points drawn")
         lowers, uppers = list(map(np.exp, lowers)), list(map(np.exp, uppers))
         notes += frame.delta_axis(axes, uppers, lowers, lowest)
     for one, low, high, label in zip(curves, lowers, uppers, labels, strict=True):
@@ -226,8 +228,9 @@ def compositions(
         frame.wide_axis(axes, values[values > 0.0], "y", ratio=_RATIO)
         unknown = int(np.isposinf(values).sum())
         if unknown:
-            points = f"{unknown:,} point{'s' * (unknown > 1)}"
-            notes.append(f"no upper bound on ε is known at {points} (arrows): the stored ε do not reach it")
+            notes.append(
+                f"no upper bound on ε is known at {counted(unknown, 'point')} (arrows): the stored ε do not reach it"
+            )
     notes += [*frame.setting_notes(labels, curves), frame.GUIDE]
     y = "δ, a probability" if delta is None else "ε, in nats"
     frame.finish(axes, title, at, x="r, rounds", y=y, notes=notes)

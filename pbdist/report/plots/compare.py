@@ -12,7 +12,7 @@ from pbdist.query import noise_choices
 from pbdist.report.plots import frame
 from pbdist.report.plots.bounds import bounds_at, curves_of
 from pbdist.report.plots.frame import LOWEST
-from pbdist.report.plots.noise import over_amounts, picked
+from pbdist.report.plots.noise import over_amounts, own_target, picked
 from pbdist.report.plots.selection import MAX_CURVES, Curve, Sources, StoredSetting, chosen, named, opened
 from pbdist.rounding import brief
 from pbdist.types import FloatArray
@@ -36,8 +36,8 @@ def compare(
     """Compare settings at one r: their δ over that of a reference, or the noise that each needs for the same δ.
 
     Over ε the points are the ε that are stored of either setting; a bar joins what the bounds prove the ratio of the
-    two δ to be at least and at most. Over noise a thick line is the least tabulated noise that is proved to meet a δ,
-    a thin one the most below it that is refuted, and nothing is said of noise between them.
+    two δ to be at least and at most. Over noise a thick line is the least tabulated noise that is proved to meet the δ
+    on the horizontal axis, a thin one the most below it that is refuted, and nothing is said of noise between them.
 
     Parameters
     ----------
@@ -47,19 +47,14 @@ def compare(
     over
         ``"epsilon"``, or ``"noise"``: a curve for all settings that differ in their amount of noise alone.
     compositions
-        Over ε a stored r; by default the largest one.
+        Over ε a stored r, by default the largest one; over noise any, by default as of `noise`.
     epsilon
-        Over noise: ε in nats, by default the middle one.
+        Over noise: ε in nats, by default as of `noise`.
     reference
         Over ε: the setting that the others are compared with, by its label in the legend, its mechanism or its
         source's name; by default the first one.
     lowest
         A δ below which nothing is compared; 0 for all there is.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        Over ε the vertical axis holds the ratio, over noise the horizontal one δ.
     """
     if over not in ("epsilon", "noise"):
         raise InvalidInputError(f"over: expected 'epsilon' or 'noise', got {shown(over)}")
@@ -129,9 +124,9 @@ def _noise_needed(
     bounds: Sources, point: Mapping[str, Any], noise: Mapping[str, Any], end: float, axes: "Axes | None"
 ) -> "Axes":
     sources = [(name, opened(source)) for name, source in named(bounds)]
-    first = sources[0][1].spec
-    r = max(first.compositions) if point["compositions"] is None else point["compositions"]
-    epsilon = first.epsilon[len(first.epsilon) // 2] if point["epsilon"] is None else point["epsilon"]
+    own = own_target(sources[0][1])
+    r = own.compositions if point["compositions"] is None else point["compositions"]
+    epsilon = own.epsilon if point["epsilon"] is None else point["epsilon"]
     groups = []
     for name, study in sources:
         # Its δ decides nothing here: all bounds are drawn.

@@ -147,18 +147,20 @@ def wide_axis(axes: "Axes", values: Any, which: str = "x", *, ratio: float = 8.0
     """Make an axis logarithmic where its positive values vary by more than `ratio`, with plain numbers within 10^6."""
     numbers = np.asarray(values, dtype=np.float64)
     numbers = numbers[np.isfinite(numbers)]
-    if not numbers.size or float(numbers.min()) <= 0.0 or float(numbers.max()) <= ratio * float(numbers.min()):
-        return
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415 -- an optional package
+    least, most = (float(numbers.min()), float(numbers.max())) if numbers.size else (0.0, 0.0)
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter  # noqa: PLC0415 -- an optional package
 
-    getattr(axes, f"set_{which}scale")("log", base=base)
-    span = float(numbers.max() / numbers.min())
-    if span > 1e6:
-        return
     axis: Any = getattr(axes, f"{which}axis")
-    axis.set_major_locator(LogLocator(base=base, subs=(1.0, 2.0, 5.0) if span < 100.0 and base == 10.0 else (1.0,)))
-    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}" if x >= 1e3 else f"{x:.3g}"))
-    axis.set_minor_formatter(NullFormatter())
+    if least > 0.0 and most > ratio * least:
+        getattr(axes, f"set_{which}scale")("log", base=base)
+        if most > 1e6 * least:
+            return
+        fine = most < 100.0 * least and base == 10.0
+        axis.set_major_locator(LogLocator(base=base, subs=(1.0, 2.0, 5.0) if fine else (1.0,)))
+        axis.set_minor_formatter(NullFormatter())
+    elif most < 1e3:
+        return
+    axis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
 
 
 def draw_points(axes: "Axes", places: Any, low: FloatArray, high: FloatArray, label: str) -> None:
@@ -190,18 +192,21 @@ def finish(axes: "Axes", *title: str, x: str, y: str, notes: Iterable[str], lege
     columns = 1 if place is None else place.get_gridspec().ncols
     room = sheet.get_figwidth() / columns - _MARGIN
     letters = max(_FEWEST, int(room / _LETTER))
-    axes.set_title(textwrap.fill(", ".join(filter(None, title)), letters), loc="left")
+    # Sizes of letters are those that lines are broken for, whatever the style is.
+    axes.set_title(
+        textwrap.fill(", ".join(filter(None, title)), letters, break_on_hyphens=False), loc="left", fontsize=9.0
+    )
     anchor: Any = axes.xaxis.label
     handles, labels = axes.get_legend_handles_labels()
     rows = 0
     if handles and (len(handles) > 1 if legend is None else legend):
         most = max(_FEWEST, int(room / _SMALL) - 7)
-        texts = ["\n".join(textwrap.wrap(label, most)) for label in labels]
+        texts = ["\n".join(textwrap.wrap(label, most, break_on_hyphens=False)) for label in labels]
         width = 7 + max(len(line) for text in texts for line in text.split("\n"))
         abreast = max(1, min(len(texts), int(room / _SMALL / width)))
         anchor = axes.legend(
             handles, texts, loc="upper center", bbox_to_anchor=(0.5, 0.0), borderaxespad=4.2, ncols=abreast,
-            frameon=False, handlelength=2.8, columnspacing=1.2,
+            frameon=False, handlelength=2.8, columnspacing=1.2, fontsize=8.0,
         )  # fmt: skip
         rows = math.ceil(len(texts) / abreast) + sum(text.count("\n") for text in texts)
     whole = tuple(dict.fromkeys((*take_notes(axes), *filter(None, notes))))
@@ -231,7 +236,8 @@ def delta_axis(
 ) -> list[str]:
     """Make the vertical axis one of δ for curves that are still to be drawn; return notes on what it does not show.
 
-    It shows all upper bounds from `lowest` on, or all if a whole curve lies below, and lower bounds close to them.
+    It ends at `lowest` where some upper bounds lie below, but those of no whole curve; else it shows all of them, and
+    lower bounds close to them.
     """
     if not 0.0 <= lowest < 1.0:
         raise InvalidInputError(f"lowest: expected a δ from 0 to below 1, got {shown(lowest)}")
@@ -245,23 +251,22 @@ def delta_axis(
     if not highs.size:
         return notes
     tops = [values[values > 0.0].max() for values in upper if np.any(values > 0.0)]
-    bottom = float(max(highs.min(), lowest) if min(tops) > lowest else highs.min())
+    bottom, top = float(highs.min()), float(highs.max())
+    cut = bottom < lowest < min(tops)
     if lows.size:
         bottom = min(bottom, max(float(lows.min()), bottom / 100.0))
-    ends = [bottom / 1.4, min(1.4 * float(highs.max()), 1.1), *earlier]
+    # A margin, so that the frame cuts no marker.
+    margin = max(1.4, (top / (lowest if cut else bottom)) ** 0.04)
+    ends = [lowest if cut else bottom / margin, min(margin * top, max(1.1, margin**0.5)), *earlier]
     axes.set_ylim(min(ends), max(ends))
     if highs.min() < min(ends):
-        notes.append(f"what lies below δ = {brief(lowest)} is not drawn")
+        notes.append(f"what lies below δ = {brief(min(ends))} is not drawn")
     return notes
 
 
 #: What names the curves of a store.
 _NAMES = ("study", "mechanism")
-_REASONS = {
-    "not computed": "not computed",
-    "failed": "missing: they could not be computed",
-    "damaged": "missing: damaged files",
-}
+_REASONS = {"failed": "missing: they could not be computed", "damaged": "missing: damaged files"}
 
 
 def gap_notes(missing: Iterable[tuple[BoolArray, str]]) -> list[str]:
@@ -294,8 +299,10 @@ def one_amount(choices: "Sequence[NoiseChoice]") -> None:
         raise InvalidInputError(f"mechanism: expected settings with one kind of amount, got {found}: choose one label")
 
 
-def width_note(log_lower: Sequence[FloatArray], log_upper: Sequence[FloatArray], lowest: float = -np.inf) -> list[str]:
-    """Return how wide brackets are: upper / lower - 1, rounded up; nothing where none has a lower bound.
+def width_note(
+    log_lower: Sequence[FloatArray], log_upper: Sequence[FloatArray], lowest: float, where: str
+) -> list[str]:
+    """Return how wide brackets are at some points: upper / lower - 1, rounded up; nothing where none is known.
 
     Those with an upper bound below `lowest`, a natural logarithm, do not count.
     """
@@ -307,7 +314,7 @@ def width_note(log_lower: Sequence[FloatArray], log_upper: Sequence[FloatArray],
     if finite.size:
         most = float(finite.max())
         text = rounded_up(most, 2) if most < 1e4 else f"10^{math.ceil(math.log10(most))}"
-        notes.append(f"upper / lower - 1 is at most {text} at the points drawn")
+        notes.append(f"upper / lower - 1 is at most {text} at {where}")
     if endless:
         notes.append(f"the lower bound is 0 at {endless:,} of {known.sum():,} points")
     return ["; ".join(notes)] if notes else []

@@ -64,9 +64,7 @@ def noise(
     study = opened(study)
     if delta is not None and not 0.0 < delta < 1.0:
         raise InvalidInputError(f"delta: expected a number between 0 and 1, got {shown(delta)}")
-    grid = study.spec.epsilon
-    middle = Target(compositions=max(study.spec.compositions), epsilon=grid[len(grid) // 2], delta=1e-5)
-    own = next(iter(study.spec.targets), middle)
+    own = own_target(study)
     if epsilon is None and exp_epsilon is None:
         epsilon = own.epsilon
     r = own.compositions if compositions is None else compositions
@@ -77,6 +75,12 @@ def noise(
     at = f"r = {r:,}, {equal_to('e^ε', exp_epsilon) if epsilon is None else equal_to('ε', epsilon)}"  # type: ignore[arg-type]
     gaps = study.gaps([one.cell for choice in choices for one in choice.tried if one.verdict is Verdict.MISSING])
     return draw_choices(choices, axes, delta=delta, at=at, lowest=lowest, gaps=gaps)
+
+
+def own_target(study: Study) -> Target:
+    """Return the first target of a study; without one the largest stored r, the middle stored ε, and 1e-5."""
+    r, grid = study.spec.compositions, study.spec.epsilon
+    return next(iter(study.spec.targets), Target(compositions=max(r), epsilon=grid[len(grid) // 2], delta=1e-5))
 
 
 def picked(found: Sequence[NoiseChoice], noise: Mapping[str, Any], most: int) -> list[NoiseChoice]:
@@ -174,5 +178,5 @@ def _sentence(choice: NoiseChoice, label: str) -> str:
         return f"{start}no tabulated setting is proved to meet the target"
     start += f"{exact(choice.smallest.amount)} is the least tabulated noise proved to meet the target"
     if choice.refuted is None:
-        return f"{start}; less is not refuted"
+        return f"{start}; less {'noise is not stored' if choice.smallest is choice.tried[0] else 'is not refuted'}"
     return f"{start}; {exact(choice.refuted.amount)} is refuted, and nothing is said between"

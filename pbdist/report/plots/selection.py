@@ -95,16 +95,18 @@ def chosen(
     wanted = {**({} if mechanism is None else {"mechanism": mechanism}), **(noise or {})}
     check_names(noise or {}, [name for name in known_columns() if name != "mechanism"])
     picked: list[tuple[str, Source, IntArray, dict[str, Any]]] = []
-    missing: OffGridError | None = None
+    missing: list[str] = []
     for name, source in sources:
         columns = _columns(source.bounds if isinstance(source, Study) else source)
         try:
             picked.append((name, source, cells_with(partial(_column, columns), wanted), columns))
         except OffGridError as error:
-            missing = error
+            missing.append(f"{error}, in {name}" if name else str(error))
     count = sum(rows.size for _, _, rows, _ in picked)
+    if missing and not count:
+        raise OffGridError("; ".join(missing))
     if not count:
-        raise missing or InvalidInputError("bounds: expected at least one noise setting, got none")
+        raise InvalidInputError("bounds: expected at least one noise setting, got none")
     if count > MAX_CURVES:
         cells = ({name: values[rows] for name, values in columns.items()} for *_, rows, columns in picked)
         names = {name for one in cells for name in telling(one, len(one["mechanism"]))} - {"kind"}

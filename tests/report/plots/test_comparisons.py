@@ -7,9 +7,9 @@ import pytest
 
 import pbdist
 from pbdist.errors import InvalidInputError
-from pbdist.report.plots import compare
+from pbdist.report.plots import compare, noise
 from pbdist.report.plots.compare import needed_noise
-from tests.report.plots.pictures import BRACKETED, PLAN, curves, notes
+from tests.report.plots.pictures import BRACKETED, GAUSSIAN, PLAN, curves, notes
 
 
 def test_ratios_enclose_those_of_the_true_deltas(study):
@@ -83,6 +83,13 @@ def test_the_noise_that_is_needed_is_the_least_tabulated_that_meets(study):
         meets = stored.scale.values[stored.log_delta_upper.values <= place]
         needed = y[np.searchsorted(x, np.exp(place), side="right") - 1]
         assert needed == meets.min() if meets.size else math.isnan(needed)
+
+
+def test_a_target_of_the_study_is_what_both_kinds_of_plots_over_noise_are_about(finished_store):
+    targets = "targets:\n  - {epsilon: 0.25, delta: 1.0e-3, compositions: 4}\n"
+    study = pbdist.open_study(finished_store(GAUSSIAN + targets))
+    for axes in (compare(study, over="noise", mechanism="Gaussian"), noise(study, mechanism="Gaussian")):
+        assert axes.get_title(loc="left") == "Gaussian, r = 4, ε = 0.25"
 
 
 def test_between_what_meets_and_what_is_refuted_nothing_is_said():

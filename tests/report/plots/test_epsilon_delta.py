@@ -128,6 +128,8 @@ def test_what_is_fainter_than_asked_is_not_drawn_and_told(study):
     axes = epsilon_delta(study, compositions=1, lowest=1e-20)
     assert 1e-23 < axes.get_ylim()[0] < 1e-19
     assert "what lies below δ = 1e-20 is not drawn" in notes(axes)
+    assert axes.get_ylim()[0] == 1e-20
+    assert any(one.endswith("at the stored points; between them the band is wider") for one in notes(axes))
 
 
 def test_curves_differ_without_colours(study):
@@ -197,3 +199,15 @@ def test_what_is_no_dataset_of_bounds_is_refused(study):
         epsilon_delta(pbdist.epsilon_bounds(pbdist.Gaussian(4.0), compositions=1, delta=1e-5))
     with pytest.raises(InvalidInputError, match="expected the dimensions of bounds on δ, got run"):
         epsilon_delta(study.bounds.expand_dims("run"))
+
+
+def test_a_legend_is_within_its_sheet_whatever_the_style_is(finished_store):
+    bounds = pbdist.open_study(finished_store(GAUSSIAN)).bounds.sel(compositions=4).isel(cell=0)
+    sources = {f"of the mechanism, number {number}": bounds for number in range(5)}
+    axes = epsilon_delta(sources, target=(0.5, 1e-5))
+    axes.figure.canvas.draw()
+    whole = axes.figure.bbox
+    # The frame of a legend is a little wider than its texts.
+    assert all(whole.x0 <= one.get_window_extent().x0 for one in axes.get_legend().get_texts())
+    assert all(one.get_window_extent().x1 <= whole.x1 for one in axes.get_legend().get_texts())
+    assert axes.get_position().width > 0.8, "the legend takes no room from the axes"

@@ -41,6 +41,20 @@ def test_verdicts_are_drawn_as_judged(study):
     assert axes.get_xlabel() == "scale of the noise, in counts"
 
 
+def test_nothing_is_cut_by_the_frame_and_ticks_have_one_form():
+    tried = (
+        TabulatedNoise(0, "", 8000.0, 1e-5, 1e-5, Verdict.MEETS),
+        TabulatedNoise(1, "", 20000.0, 1e-37, 1e-37, Verdict.MEETS),
+    )
+    axes = draw_choices([NoiseChoice("Laplace", "mean", {}, tried)], new_sheet(8, 4).subplots(), delta=1e-4, at="r = 1")
+    low, high = np.log10(axes.get_ylim())
+    room = 0.03 * (high - low)
+    assert low + room < -37 < -4 < high - room
+    axes.figure.canvas.draw()
+    assert "20,000" in [one.get_text() for one in axes.get_xticklabels()]
+    assert notes(axes)[0] == "8000 is the least tabulated noise proved to meet the target; less noise is not stored"
+
+
 def test_noise_is_told_exactly_and_a_shortened_target_says_so():
     # Rounded, the noise would be less than what is proved.
     amount, delta = 3.1415924, 1.2345643e-5
