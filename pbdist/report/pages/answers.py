@@ -128,8 +128,8 @@ def _answer(study: Study, groups: Sequence[Sequence[NoiseChoice]], target: str, 
         return f"No tabulated noise is proved to meet {target}. {counts}"
     messages = _messages(study, met[0])
     if messages is not None:
-        under = f" that holds under {' and '.join(_readings(met[0]))}"
-        fewest = f" No other answer{under if _readings(met[0]) else ''} takes fewer." if len(met) > 1 else ""
+        under = f" for {' and '.join(_readings(met[0]))}" if _readings(met[0]) else ""
+        fewest = f" No other answer{under} takes fewer." if len(met) > 1 else ""
         noise, takes = _noise(study, met[0], met[0][0].smallest), messages_in_words(messages)
         return f"{noise} meets {target}, with {takes}.{fewest} {counts}"
     noises = [_noise(study, group, group[0].smallest) for group in met[:_MAX_NAMED]]

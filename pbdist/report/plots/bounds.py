@@ -228,9 +228,8 @@ def compositions(
         frame.wide_axis(axes, values[values > 0.0], "y", ratio=_RATIO)
         unknown = int(np.isposinf(values).sum())
         if unknown:
-            notes.append(
-                f"no upper bound on ε is known at {counted(unknown, 'point')} (arrows): the stored ε do not reach it"
-            )
+            points = counted(unknown, "point")
+            notes.append(f"no upper bound on ε is known at {points} (arrows): the stored ε do not reach it")
     notes += [*frame.setting_notes(labels, curves), frame.GUIDE]
     y = "δ, a probability" if delta is None else "ε, in nats"
     frame.finish(axes, title, at, x="r, rounds", y=y, notes=notes)

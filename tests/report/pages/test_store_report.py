@@ -124,8 +124,8 @@ def test_of_noise_messages_the_answer_says_why_it_is_first_and_counts_the_rows_o
     both = "reading clamp-and-ceil or redraw-and-floor"
     assert lead.text == (
         f"many (Laplace noise, scale 2, mean 20, shift 1, {both}) meets (ε 1, δ 0.005) after 1 round, with about 20.5"
-        " messages a round. No other answer that holds under clamp-and-ceil and redraw-and-floor takes fewer. Of the 6"
-        " groups of settings in the appendix, other than those of shift-inside, 5 meet it, 1 is refuted."
+        " messages a round. No other answer for clamp-and-ceil and redraw-and-floor takes fewer. Of the 6 groups"
+        " of settings in the appendix, other than those of shift-inside, 5 meet it, 1 is refuted."
     )
     # Under one reading less noise meets it.
     assert any(one.startswith("few (") and "mean 9" in one and "meets" in one for one in details.items)
