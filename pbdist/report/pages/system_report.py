@@ -63,6 +63,11 @@ class _Size:
         return f"{name} of {_amounts(meets.scale, meets.mean, self.kind)}{reading}"
 
     @property
+    def messages(self) -> float | None:
+        """How many messages it takes, as printed; None for noise that is none."""
+        return self.found.printed.messages
+
+    @property
     def less(self) -> str:
         """By how much the refuted noise is smaller."""
         found = self.found
@@ -171,20 +176,23 @@ def system_report(
     found = _Answers(system, {"tolerance": checked_part(tolerance), "store": study})
     blocks: list[Block] = []
     graphs: list[Block] = []
-    pairs: list[Pair] = []
+    again: list[Block] = []
+    pairs = [setting.mechanisms[0] for setting in system.settings]
     with warnings.catch_warnings():
         # The page says how wide bounds are.
         warnings.simplefilter("ignore", PrecisionWarning)
         for target in reported("target", targets):
-            sizes = [*found.sizes(target)]
+            sizes = sorted(found.sizes(target), key=lambda one: (one.reading != found.own, one.messages or 0.0))
+            best = next((one for one in sizes if one.reading == found.own), None)
             pairs += [one.found.printed.meets.mechanism for one in sizes]
-            blocks += [*_answers(found.own, target, sizes), Bullets(tuple(found.published(target)))]
+            blocks += [*_answers(target, best, sizes), Bullets(tuple(found.published(target)))]
+            again.append(_sized_again(system, target, best, tolerance, file))
             if drawn:
                 graphs.append(epsilon_delta(found.curves(target, sizes), target.compositions, target))
     if found.problems:
         blocks.insert(0, Notice(NOTE, "Not every question has an answer", tuple(found.problems)))
-    pairs = [setting.mechanisms[0] for setting in system.settings] + pairs
-    forms = [pair.canonical() for pair in pairs[:1]]
+    source = "" if store is None else " Answers of a store were used; its files were not checked for this page."
+    forms = [pair.canonical() for pair in pairs]
     origins = (f"Target {target_in_words(target)}: {target.origin}." for target in targets)
     blocks += [
         *graphs[:1],
@@ -192,7 +200,11 @@ def system_report(
         Paragraph(meaning(targets)),
         *assumed(forms, readings=[reading for reading in found.readings if reading]),
         Heading("Integrity"),
-        *_integrity(system, targets, tolerance, store, file),
+        Paragraph(
+            "Bounds were computed with every rounding accounted for. A certificate that does not hold is not printed:"
+            f" the search would have ended with an error.{source} To size the noise again:"
+        ),
+        *again,
         Heading("Provenance"),
         Bullets((f"Made with {software(provenance())}.", *origins, *(f"Source: {one}" for one in system.sources))),
     ]
@@ -202,41 +214,30 @@ def system_report(
     return Document(f"Noise for {system.name}", about, tuple(blocks), sections, whole=not found.problems)
 
 
-def _answers(own: str, target: SystemTarget, sizes: Sequence[_Size]) -> Iterator[Block]:
+def _answers(target: SystemTarget, best: _Size | None, sizes: Sequence[_Size]) -> Iterator[Block]:
     """Yield the answer to a target: the fewest messages under the protocol's own reading, then all sizes in a table."""
-    ordered = sorted(sizes, key=lambda one: (one.reading != own, one.found.printed.messages or 0.0))
-    if not ordered or ordered[0].reading != own:
+    if best is None:
         yield Paragraph(f"No noise was found that meets {target_in_words(target)}.", lead=True)
     else:
-        best = ordered[0]
-        several = sum(one.reading == own for one in ordered) > 1
+        several = sum(one.reading == best.reading for one in sizes) > 1
         fewest = ", the fewest of the noises that were sized under this reading" if several else ""
-        number = best.found.printed.messages
-        messages = "" if number is None else f" It takes {messages_in_words(number)}{fewest}."
-        lead = f"{best} meets {target_in_words(target)}; {best.less} noise is refuted.{messages}"
+        messages = "" if best.messages is None else f" and takes {messages_in_words(best.messages)}{fewest}"
+        lead = f"{best} meets {target_in_words(target)}{messages}. {best.less} noise is refuted."
         yield Paragraph(lead, lead=True)
-    if ordered:
-        answers = [Answer(target, one.found, f"{one.kind} {one.reading}".strip()) for one in ordered]
+    if sizes:
+        answers = [Answer(target, one.found, f"{one.kind} {one.reading}".strip()) for one in sizes]
         sheet = answers_sheet("", answers, compared=True)
         yield Table(f"Noise that meets the target, and less that is refuted. {' '.join(sheet.notes)}", sheet)
 
 
-def _integrity(
-    system: System, targets: Sequence[SystemTarget], tolerance: float, store: str | Path | None, file: str | Path | None
-) -> Iterator[Block]:
-    source = "" if store is None else " Answers of a store were used; its files were not checked for this page."
-    yield Paragraph(
-        "Bounds were computed with every rounding accounted for. A certificate that does not hold is not printed: the"
-        f" search would have ended with an error.{source} This command sizes noise again:"
-    )
-    words = ["pbdist", "size", "--system", system.name, "--tolerance", repr(tolerance)]
-    words += [] if file is None else ["--systems", str(file)]
-    if tuple(targets) == system.targets:
-        yield Command(command(*words))
-        return
-    for one in targets:
-        target = ("--compositions", str(one.compositions), "--epsilon", repr(one.epsilon), "--delta", repr(one.delta))
-        yield Command(command(*words, *target))
+def _sized_again(
+    system: System, target: SystemTarget, best: _Size | None, tolerance: float, file: str | Path | None
+) -> Block:
+    """Return the command that sizes the noise of an answer."""
+    words = ["pbdist", "size", "--system", system.name, *([] if file is None else ["--systems", str(file)])]
+    words += ["--noise", best.kind, "--reading", best.reading] if best is not None and best.reading else []
+    words += ["--compositions", str(target.compositions), "--epsilon", repr(target.epsilon)]
+    return Command(command(*words, "--delta", repr(target.delta), "--tolerance", repr(tolerance)))
 
 
 def _observed(system: System) -> Block:

@@ -1,14 +1,18 @@
 """The report of a system: its answer, its certificate, and published noise."""
 
+import json
 import re
+import shlex
 from dataclasses import replace
 
 import pytest
 
 import pbdist
+from pbdist.cli import main
 from pbdist.progress import heard_by
-from pbdist.report.pages.document import Bullets, Picture
+from pbdist.report.pages.document import Bullets, Command, Picture, Table
 from pbdist.report.pages.system_report import system_report
+from pbdist.rounding import rounded_up
 from pbdist.sizing.systems import find_system, load_systems
 
 pytestmark = pytest.mark.slow
@@ -46,15 +50,20 @@ def test_the_lead_is_the_noise_with_the_fewest_messages_under_the_own_reading(ma
     assert report.whole
     lead, details = report.blocks[:2]
     assert lead.lead
-    sentence, _, messages = lead.text.partition(" It takes about ")
-    assert sentence.endswith("(reading clamp-and-ceil) meets (ε 1, δ 0.01) after 3 rounds; 20 % less noise is refuted.")
+    sentence, _, rest = lead.text.partition(" and takes about ")
+    assert sentence.endswith("(reading clamp-and-ceil) meets (ε 1, δ 0.01) after 3 rounds")
+    fewest = (
+        "messages a round, the fewest of the noises that were sized under this reading. 20 % less noise is refuted."
+    )
+    messages, _, end = rest.partition(" ")
+    assert end == fewest
     assert [row[0] for row in details.rows] == [
         *sorted((f"{kind} clamp-and-ceil" for kind in ("Laplace", "Gaussian")), key=messages_of(details)),
         *sorted((f"{kind} redraw-and-floor" for kind in ("Laplace", "Gaussian")), key=messages_of(details)),
     ]
     assert sentence.startswith(details.rows[0][0].partition(" ")[0])
     takes = [messages_of(details)(row[0]) for row in details.rows[:2]]
-    assert float(messages.split()[0]) == pytest.approx(min(takes), rel=0.01)
+    assert float(messages) == pytest.approx(min(takes), rel=0.01)
     assert [done for name, done, _ in steps if name == "size"] == [0, 1, 2, 3, 4]
 
 
@@ -90,6 +99,25 @@ def test_published_noise_is_judged_under_each_reading(made):
     words = re.search(r": refuted under (.*), δ is at least (\S+); meets under shift-inside, δ is", published[1])
     assert words is None or float(words[2]) > 0.01
     assert any(isinstance(block, Picture) for block in made[0].blocks)
+
+
+def test_the_command_sizes_the_noise_of_the_answer_again(made, tmp_path, capsys):
+    report, _ = made
+    (again,) = (block.text for block in report.blocks if isinstance(block, Command))
+    path = tmp_path / "mine.yaml"
+    path.write_text(SYSTEM, encoding="utf-8")
+    assert main([*shlex.split(again)[1:], "--systems", str(path), "--json"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)["answers"]
+    best = report.blocks[1].rows[0]
+    assert f"noise={best[0].split()[0]}(" in answer["setting"]
+    assert (rounded_up(answer["scale"]), rounded_up(answer["mean"])) == (best[1], best[2])
+
+
+def test_the_appendix_explains_all_noise(made):
+    (section,) = (blocks for title, blocks in made[0].appendix if title == "What was studied")
+    meanings = dict(next(block for block in section if isinstance(block, Table)).rows)
+    assert "e^(-|x| / b) / (2 b), in counts (Laplace)" in meanings["scale"]
+    assert "the standard deviation of the noise, in counts (Gaussian)" in meanings["scale"]
 
 
 def test_a_target_without_an_answer_is_told():

@@ -27,6 +27,7 @@ from pbdist.report.pages.document import (
 )
 from pbdist.report.pages.writers import written_html, written_markdown, written_pdf, written_typst
 from pbdist.tables import Column, Sheet
+from tests.report.explorer.browser import a_page, chromium
 from tests.report.pages.reading import OWN, read_page
 
 HOSTILE = (
@@ -138,3 +139,14 @@ def test_the_same_bytes_in_another_process():
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     written = document_of("a <b>")
     assert found.strip() == sha256(written_pdf(written) + written_html(written).encode()).hexdigest()
+
+
+@pytest.mark.browser
+def test_the_appendix_is_printed_although_it_is_closed():
+    document = Document("t", "a", (), (("closed", (Paragraph("in the appendix"),)),))
+    with chromium() as browser, a_page(browser) as page:
+        page.set_content(written_html(document))
+        hidden = page.get_by_text("in the appendix")
+        assert not hidden.is_visible()
+        page.emulate_media(media="print")
+        assert hidden.is_visible()
