@@ -136,7 +136,8 @@ def _smallest(system: System, observation: NoisyCounts, target: SystemTarget, ru
             if known is not None:
                 part = 1.0 - messages / _messages(observation, known, reading)
                 saved = f"{_percent(part)} against {_name(known)}"
-            numbers = float(found.meets.mean or 0.0), float(found.meets.scale), messages
+            # The noise is one that meets the target as it stands here: like its decimals, messages are rounded up.
+            numbers = float(found.meets.mean or 0.0), float(found.meets.scale), float(rounded_up(messages))
             yield (*start, *map(_number, numbers), *_bounds(sized), str(len(sized.scanned) + 1), saved)
 
 

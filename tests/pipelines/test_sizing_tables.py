@@ -76,7 +76,9 @@ def test_what_is_printed_meets_the_target(systems, tables) -> None:
     counts = systems[0]
     assert isinstance(counts.observation, NoisyCounts)
     row = next(row for row in tables[0]["smallest"] if row["smallest noise"] == "Laplace")
-    mean, scale = (float(row[name].replace(",", "")) for name in ("mean", "scale"))
+    mean, scale, messages = (float(row[name].replace(",", "")) for name in ("mean", "scale", "messages a round"))
+    needed = counts.observation.family(Laplace).messages(mean, scale)
+    assert needed <= messages < needed * 1.00001
     bounds = privacy_bounds(counts.observation.family(Laplace).pair(mean, scale), compositions=4, epsilon=math.log(2))
     assert float(bounds.delta_upper.values[0, 0]) <= 1e-4
 
@@ -157,7 +159,7 @@ def test_what_cannot_be_judged_or_sized_says_so(systems, monkeypatch: pytest.Mon
 
 @pytest.mark.nightly
 def test_alpenhorn_is_sized() -> None:
-    alpenhorn = find_system(load_systems(), "alpenhorn")
+    alpenhorn = find_system("alpenhorn")
     sized = size_system(alpenhorn, alpenhorn.targets[0], tolerance=0.1)
     bounds = privacy_bounds(sized.mechanism, compositions=1024, epsilon=math.log(2))
     assert bounds.delta_lower.values[0, 0] <= 1e-4
