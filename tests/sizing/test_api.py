@@ -205,7 +205,7 @@ def test_order_refutes_without_computing() -> None:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"delta": 0.0}, "delta: expected numbers above 0 and below 1"),
+        ({"delta": 0.0}, "delta: no noise is sized for δ = 0"),
         ({"delta": 1.0}, "delta: expected numbers above 0 and below 1"),
         ({"delta": [1e-4, 1e-5]}, "delta: expected a single number"),
         ({"delta": math.nan}, "delta: expected"),
