@@ -9,12 +9,12 @@ _DIGITS = 6
 _WHOLE = 18
 
 
-def rounded_down(value: float, digits: int = _DIGITS) -> str:
+def rounded_down(value: float | Decimal, digits: int = _DIGITS) -> str:
     """Return the largest decimal of so many digits that is at most `value`."""
     return _rounded(value, ROUND_FLOOR, digits)
 
 
-def rounded_up(value: float, digits: int = _DIGITS) -> str:
+def rounded_up(value: float | Decimal, digits: int = _DIGITS) -> str:
     """Return the smallest decimal of so many digits that is at least `value`."""
     return _rounded(value, ROUND_CEILING, digits)
 
@@ -47,7 +47,7 @@ def whole_up(value: float) -> str:
     return text if not math.isfinite(value) or Decimal(text) >= Decimal(value) else rounded_up(value, _WHOLE)
 
 
-def _rounded(value: float, rounding: str, digits: int) -> str:
+def _rounded(value: float | Decimal, rounding: str, digits: int) -> str:
     if not math.isfinite(value):
         return str(value)
     # Decimal(float) is exact: this is the only rounding.

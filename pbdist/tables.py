@@ -101,6 +101,8 @@ class Sheet:
     notes: tuple[str, ...] = ()
     #: So many rows are in print as text, None for all; Markdown and LaTeX have all.
     most: int | None = None
+    #: The sheet of CSV, JSON and data frames, where that is another one than in print.
+    data: "Sheet | None" = None
 
     @property
     def printed_columns(self) -> tuple[Column, ...]:
@@ -154,17 +156,18 @@ class Sheet:
     def frame(self) -> Any:
         """Return the values as a DataFrame: numbers as they are, None where there is nothing."""
         # pandas takes a third of a second to import.
-        return import_module("pandas").DataFrame(
-            [[value_of(cell) for cell in row] for row in self.rows], columns=[column.name for column in self.columns]
-        )
+        data = self.data or self
+        rows = [list(map(value_of, row)) for row in data.rows]
+        return import_module("pandas").DataFrame(rows, columns=[column.name for column in data.columns])
 
     def csv(self) -> str:
         """Return the values as CSV (RFC 4180, lines that end with a line feed).
 
         Reading the floats gives the same floats; a missing value is empty. All text is quoted.
         """
-        names = [column.name for column in self.columns]
-        lines = [names, *(map(_csv_value, self.columns, row) for row in self.rows)]
+        data = self.data or self
+        names = [column.name for column in data.columns]
+        lines = [names, *(map(_csv_value, data.columns, row) for row in data.rows)]
         return "".join(f"{','.join(line)}\n" for line in lines)
 
     def json(self, about: Mapping[str, object] | None = None) -> str:
@@ -172,9 +175,10 @@ class Sheet:
 
         A number that is not finite is null.
         """
-        texts = [list(map(_json_value, self.columns, row)) for row in self.rows]
+        data = self.data or self
+        texts = [list(map(_json_value, data.columns, row)) for row in data.rows]
         lines, own = [], []
-        for index, column in enumerate(self.columns):
+        for index, column in enumerate(data.columns):
             if column.shared and texts:
                 known = next((row[index] for row in texts if row[index] != "null"), "null")
                 lines.append(f"  {_dumped(column.name)}: {known}")

@@ -66,10 +66,12 @@ def _of_store(options: Options) -> Any:
 
 def _of_system(options: Options) -> Any:
     from pbdist.report.pages.system_report import system_report
-    from pbdist.sizing.systems import SystemTarget, find_system, load_systems
+    from pbdist.sizing.systems import SystemTarget, find_system
 
-    system = find_system(load_systems(options.systems), options.system)
-    targets = tuple(SystemTarget(**vars(one), origin="asked for") for one in options.targets()) or system.targets
+    system = find_system(options.system, options.systems)
+    targets = (
+        tuple(SystemTarget(**vars(one), origin="given for this page") for one in options.targets()) or system.targets
+    )
     settings = options.given("tolerance")
     return system_report(system, targets, store=options.size_store, file=options.systems, **settings)
 

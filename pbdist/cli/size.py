@@ -47,9 +47,10 @@ def size(options: Options) -> int:
     rounded up, and refuted noise down, and the bounds hold for the printed numbers; csv and json are unrounded.
     """
     from pbdist.errors import BatchError, PbdistError
+    from pbdist.mechanisms import MECHANISMS
     from pbdist.sizing.sized import answers_sheet
 
-    several = options.family is not None and (len(options.family) > 1 or options.family == ["all"])
+    several = options.family is not None and (len(options.family) > 1 or options.family[0] not in MECHANISMS)
     if several:
         options.refuse("store", problem="cannot be combined with several families")
     else:
@@ -87,30 +88,28 @@ def _sized(options: Options) -> "tuple[list[Answer], list[Sheet]]":
     from pbdist.cli.families import given_values
     from pbdist.mechanisms import MECHANISMS
     from pbdist.sizing.comparison import answer_of
-    from pbdist.sizing.families import noise_class
     from pbdist.sizing.sized import SizedNoise, answers_sheet
-    from pbdist.sizing.systems import find_system, load_systems, system_family
+    from pbdist.sizing.systems import find_system, system_family
 
     targets = options.targets()
     given: dict[str, Any] = given_values(options)
-    parameters = given
     if options.system is None:
         (name,) = options.family
         family: Any = MECHANISMS[name]
+        noise = f"{given['noise']} noise found" if "noise" in given else "noise found"
+        words = ", ".join([noise, *(f"{one} {value}" for one, value in given.items() if one != "noise")])
+        title, parameters = name, given
     else:
         for one in given.keys() - {"noise", "reading"}:
             refuse(flag(one), "cannot be combined with --system")
-        system = find_system(load_systems(options.systems), options.system)
-        noise: Any = noise_class(given["noise"]) if "noise" in given else None
-        family, parameters = system_family(system, noise, given.get("reading"))
+        system = find_system(options.system, options.systems)
+        family, parameters, words = system_family(system, **given)
         targets = targets or [*system.targets]
-        name = system.name
+        name, title = system.name, f"system {system.name}"
     settings = options.given("tolerance", "store", "adjacency")
     answers = [answer_of(name, family, target, **settings, **parameters) for target in reported("target", targets)]
     if options.form in ("csv", "json"):
         return answers, []
     if len(answers) == 1 and isinstance(alone := answers[0].sized, SizedNoise):
         return answers, [alone.sheet]
-    what = name if options.system is None else f"system {name}"
-    caption = " ".join([f"{what}: the smallest noise found", *(f"{one}={value}" for one, value in given.items())])
-    return answers, [answers_sheet(caption, answers)]
+    return answers, [answers_sheet(f"{title}: the smallest {words}", answers)]

@@ -50,10 +50,6 @@ class SizedFamilies(Printed):
         """Why the others have none, by name."""
         return {one.family: str(one.sized) for one in self.answers if not isinstance(one.sized, SizedNoise)}
 
-    def frame(self) -> Any:
-        """Return a DataFrame: a row for each family, unrounded, with the columns of ``pbdist size --format csv``."""
-        return answers_sheet("", self.answers, compared=True, exactly=True).frame()
-
     @property
     def sheet(self) -> Sheet:
         """The printed table: the families with an answer as rows, and below them those without, with the reason."""
@@ -68,7 +64,8 @@ class SizedFamilies(Printed):
         for name, reason in self.reasons.items():
             names.setdefault(reason, []).append(name)
         without = [f"{'; '.join(names[reason])}: {reason}" for reason in sorted(names)]
-        return replace(sheet, notes=(*sheet.notes, *(("Without an answer:", *without) if without else ())))
+        notes = (*sheet.notes, *(("Without an answer:", *without) if without else ()))
+        return replace(sheet, notes=notes, data=answers_sheet("", self.answers, compared=True, exactly=True))
 
 
 def size_families(
@@ -130,16 +127,17 @@ def size_families(
         if not any(name in _taken(family) for _, family, _ in chosen):
             raise InvalidInputError(f"{name}: is no parameter of any of the families")
     problems = {name: _not_applying(family, {**extra, **parameters}) for name, family, extra in chosen}
-    if None not in problems.values():
-        first = " ".join(map(str, next(iter(problems.items()))))
-        raise InvalidInputError(f"family: expected one to which all parameters apply, got none: {first}")
+    if all(problems.values()):
+        first = " ".join(next(iter(problems.items())))
+        both = {"shift", "sensitivity"} <= parameters.keys()
+        remedy = ": leave out shift, which noisy counts take, or sensitivity, which others do" if both else ""
+        raise InvalidInputError(f"family: expected one to which all parameters apply, got none: {first}{remedy}")
     answers = []
     for name, family, extra in reported("family", chosen):
-        problem = problems[name]
-        if problem is None:
-            found = answer_of(name, family, target, **settings, **{**parameters, **extra})
+        if problems[name]:
+            found = Answer(target, InvalidInputError(problems[name]), name)
         else:
-            found = Answer(target, InvalidInputError(problem), name)
+            found = answer_of(name, family, target, **settings, **{**parameters, **extra})
         answers.append(replace(found, message_bytes=message_bytes))
     sizes = [one.sized for one in answers if isinstance(one.sized, SizedNoise)]
     cost = partial(_cost, by_messages=all(sized.expected_messages is not None for sized in sizes))
@@ -162,7 +160,13 @@ def sized_kinds() -> dict[str, type[Pair]]:
 
 def family_names() -> list[str]:
     """Return the names that ``pbdist size --family`` takes."""
-    return [*sized_kinds(), "all"]
+    return [*sized_kinds(), *_counts(), "all"]
+
+
+def _counts(noise: Any = None) -> dict[str, type[Any]]:
+    """Return the noise of the families of noisy counts, by their names; with a noise given, that one alone."""
+    noises = (*COUNT_NOISES, Poisson) if noise is None else (noise_class(noise, Poisson),)
+    return {f"NoisyCount({one.__name__})": one for one in noises}
 
 
 def _cost(answer: Answer, *, by_messages: bool) -> tuple[float, float]:
@@ -180,39 +184,32 @@ def _chosen(
     if isinstance(families, Mapping):
         yield from ((name, family, {}) for name, family in families.items())
         return
-    known = sized_kinds()
+    kinds, counts = sized_kinds(), _counts(parameters.get("noise"))
+    known = [*kinds, *counts]
     names = [one.strip() for one in families.split(",")] if isinstance(families, str) else list(families)
-    for index, name in enumerate(names := [*known] if names == ["all"] else names):
+    names = [*kinds] if names == ["all"] else names
+    names = [one for name in names for one in (counts if name == "NoisyCount" else [name])]
+    for index, name in enumerate(names):
         if name not in known:
             expected = f"all by itself, or some of {', '.join(known)}"
             raise InvalidInputError(f"family: expected {expected}, got {shown(name)}{did_you_mean(name, known)}")
         if name in names[:index]:
             raise InvalidInputError(f"family: expected each family once, got {name} again")
-        if known[name] is not NoisyCount:
-            yield name, known[name], {}
-            continue
-        given = parameters.get("noise")
-        for noise in (*COUNT_NOISES, Poisson) if given is None else (noise_class(given, Poisson),):
-            yield f"NoisyCount({noise.__name__})", NoisyCount, {"noise": noise}
+        yield (name, NoisyCount, {"noise": counts[name]}) if name in counts else (name, kinds[name], {})
 
 
-def _taken(family: Family) -> set[str]:
+def _taken(family: Family) -> dict[str, Any]:
     """Return the parameters that a family takes beside the sized one; other families than classes take none."""
     if not isinstance(family, type):
-        return set()
-    return {
-        name for name, one in parameters_of(family).items() if one is not noise_parameter(family) or name == "noise"
-    }
+        return {}
+    return {name: one for name, one in parameters_of(family).items() if name == "noise" or not one.sized}
 
 
-def _not_applying(family: Family, parameters: Mapping[str, Any]) -> str | None:
-    """Return the reason why a family does not apply to these parameters; None if it does."""
-    if not isinstance(family, type):
-        return None
+def _not_applying(family: Family, parameters: Mapping[str, Any]) -> str:
+    """Return the reason why a family does not apply to these parameters; empty if it does."""
     taken = _taken(family)
     for name in parameters:
         if name not in taken:
             return f"takes no {name}"
-    needed = {name for name, one in parameters_of(family).items() if one.required and name in taken} - {"mean"}
-    missing = sorted(needed - {*parameters})
-    return f"needs {' and '.join(missing)}" if missing else None
+    missing = sorted(name for name, one in taken.items() if one.required and name not in {*parameters, "mean"})
+    return f"needs {' and '.join(missing)}" if missing else ""

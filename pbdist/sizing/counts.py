@@ -60,8 +60,7 @@ def smallest_count(
     Notes
     -----
     The certificate is that of `pbdist.size`. The search uses an estimate of δ that certified bounds correct where they
-    are known. A point of the scan that meets the target becomes the answer, and the search goes on. Scales at which a
-    mean of 0 takes more messages than allowed are left out of the scan.
+    are known. Scales at which a mean of 0 takes more messages than allowed are left out of the scan.
     """
     search = _CountSearch(family, judge, tolerance)
     best = search.answer(search.best_of(stored))

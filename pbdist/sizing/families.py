@@ -25,6 +25,7 @@ from pbdist.mechanisms import (
     parameters_of,
 )
 from pbdist.mechanisms.additive import AdditiveNoise
+from pbdist.rounding import brief
 from pbdist.sizing.target import gaussian_scale
 from pbdist.study import Target
 from pbdist.suggestions import did_you_mean
@@ -65,6 +66,9 @@ def _typical(make: Callable[..., Pair], known: Sequence[tuple[float, ...]]) -> t
 def noise_class(noise: Any, *others: type[Any]) -> type[Any]:
     """Return the class of a count's noise of that name, or the class itself; `others` are allowed too."""
     kind: Any = MECHANISMS.get(noise) if isinstance(noise, str) else noise
+    if isinstance(kind, list):
+        families = " and ".join(f"'NoisyCount({one})'" for one in kind)
+        raise InvalidInputError(f"noise: expected one, got {len(kind)}: to compare them, name the families {families}")
     if kind not in (*COUNT_NOISES, *others):
         names = [each.__name__ for each in (*COUNT_NOISES, *others)]
         expected = f"{', '.join(names[:-1])} or {names[-1]}"
@@ -101,6 +105,8 @@ class ScaleFamily:
     #: where scales end at a finite one.
     scale_of: Callable[[float], float] = float
     amount_of: Callable[[float], float] = float
+    #: The likely reason, and the remedy, where no scale meets a target.
+    remedy: str = ""
 
     #: Only a scale is sized, and no mean.
     joint: ClassVar[bool] = False
@@ -282,7 +288,8 @@ def _counts(parameters: Mapping[str, Any]) -> ScaleFamily | CountFamily:
     if mean is None:
         return CountFamily(make)
     shift = float(others["shift"])
-    return ScaleFamily("NoisyCount", partial(make, mean), False, lambda deviation: shift * deviation)
+    remedy = f"; the mean of {brief(mean)} may be too small: leave it out, and mean and scale are sized together"
+    return ScaleFamily("NoisyCount", partial(make, mean), False, lambda deviation: shift * deviation, remedy=remedy)
 
 
 def _responses(kind: type, parameters: Mapping[str, Any]) -> ScaleFamily:

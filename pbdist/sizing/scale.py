@@ -61,11 +61,6 @@ def smallest_scale(family: ScaleFamily, judge: Judge, tolerance: float, stored: 
     """Return the smallest scale of a family that meets the target, with its certificate.
 
     `stored` has increasing scales whose bounds take no time: the search begins with them.
-
-    Notes
-    -----
-    The certificate is that of `SizedNoise`: where the family's order is proved, no scale up to the refuted one meets
-    the target; else the scales of the scan are refuted, and nothing is claimed of those between them.
     """
     search = _Search(family, judge, tolerance)
     start = search.start(stored)
@@ -451,6 +446,7 @@ class _Search:
             f"delta: no scale of {self.family.name} is found to meet {self.judge.target}: none of the"
             f" {len(self.looked)} scales tried, from {first:.6g} to {last:.6g}, provably does; the smallest δ found is"
             f" between {rounded_down(bracket.lower)} and {rounded_up(bracket.upper)}, at scale {scale:.6g}"
+            f"{self.family.remedy}"
         )
 
     def _all_meet(self, amount: float) -> InvalidInputError:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property, partial
 from typing import Any
 
@@ -145,6 +146,11 @@ class SizedNoise(Printed, Certificate):
         """The target that it meets."""
         return Target(compositions=self.compositions, epsilon=self.epsilon, delta=self.delta)
 
+    @property
+    def less(self) -> str:
+        """By how much the refuted noise is smaller, in percent."""
+        return f"{rounded_up(Decimal(f'{100.0 * (1.0 - self.refuted_scale / self.scale):.12g}'), 3)} %"
+
     @cached_property
     def printed(self) -> PrintedSize:
         """The noise in 6 digits, or as many as the tolerance takes, with bounds that hold for these decimals.
@@ -157,10 +163,8 @@ class SizedNoise(Printed, Certificate):
         family = None if self.family is None else family_of(*self.family)
         judge = Judge(self.target, Computed(self.target))
         meets, refuted = (self._decimals(family, judge, meets=one) for one in (True, False))
-        messages = self.expected_messages
-        if family is not None:
-            messages = family.messages(float(meets.mean or 0.0), float(meets.scale))
-        return PrintedSize(meets, messages, refuted)
+        amounts = float(meets.mean or 0.0), float(meets.scale)
+        return PrintedSize(meets, self.expected_messages if family is None else family.messages(*amounts), refuted)
 
     def _decimals(self, family: ScaleFamily | CountFamily | None, judge: Judge, *, meets: bool) -> PrintedNoise:
         """Return the noise that meets the target, or the refuted one, rounded as far as that is proved."""
@@ -172,9 +176,8 @@ class SizedNoise(Printed, Certificate):
         unrounded = PrintedNoise(mechanism, exact(scale), None if mean is None else exact(mean), bound)
         digits = max(_DIGITS, 2 - math.floor(math.log10(self.tolerance)))
         rounded = rounded_up if meets else rounded_down
-        short_scale, short_mean = rounded(scale, digits), unrounded.mean
-        if mean is not None and not self.mean_step:
-            short_mean = rounded(mean, digits)
+        short_scale = rounded(scale, digits)
+        short_mean = unrounded.mean if mean is None or self.mean_step else rounded(mean, digits)
         short = None if family is None else made(family.pair, float(short_mean or 0.0), float(short_scale))
         if short is None:
             return unrounded
@@ -206,7 +209,10 @@ class SizedNoise(Printed, Certificate):
             ("refuted", refuted.scale, refuted.mean, None, rounded_down(refuted.bound), None),
         )
         about = target, str(meets.mechanism), f"neighbours: {self.adjacency.in_words}"
-        return Sheet(columns, rows, about, (_proved(self) + _wide(self),))
+        family = None if self.family is None else self.family[0]
+        kind = family if isinstance(family, type) else type(self.mechanism)
+        data = answers_sheet("", [Answer(self.target, self, kind.__name__)], exactly=True)
+        return Sheet(columns, rows, about, (_proved(self) + _wide(self),), data=data)
 
 
 @dataclass(frozen=True)
@@ -251,15 +257,15 @@ def answers_sheet(caption: str, answers: Sequence[Answer], *, compared: bool = F
         Column("delta", "δ <=", printed=several),
         hidden("tolerance", shared=True),
         Column("scale", "scale that meets", side="upper"),
-        Column("mean", "its mean", printed=means, side="upper"),
+        Column("mean", "mean that meets", printed=means, side="upper"),
         Column("expected_messages", "its messages", printed=any(messages), side="upper"),
-        Column("expected_bytes", "its bytes", printed=sizes, side="upper"),
+        Column("expected_bytes", "its bytes", printed=sizes and any(messages), side="upper"),
         Column("deviation", "its deviation", printed=compared and not all(messages)),
         hidden("delta_lower"),
         Column("delta_upper", head_of("delta_upper")),
         hidden("refuted_setting"),
         Column("refuted_scale", "refuted scale", side="lower"),
-        Column("refuted_mean", "its mean", printed=means, side="lower"),
+        Column("refuted_mean", "refuted mean", printed=means, side="lower"),
         Column("refuted_delta_lower", head_of("delta_lower")),
         hidden("within_tolerance"),
         hidden("ordered"),
@@ -269,13 +275,13 @@ def answers_sheet(caption: str, answers: Sequence[Answer], *, compared: bool = F
         hidden("adjacency", shared=not compared),
     )
     claims = tuple(dict.fromkeys(map(_proved, found)))
-    several_claims = (
-        "Where no order of the noise is proved, smaller noise is refuted one by one, and nothing is claimed between:"
-        " --format json lists all of it.",
-    )
+    if len(claims) > 1:
+        claims = (_one_by_one(answers),)
+    if sizes and not any(messages):
+        claims = (*claims, "No bytes: the noise of none of these families consists of messages.")
     neighbours = dict.fromkeys(f"neighbours: {sized.adjacency.in_words}" for sized in found)
     rows = tuple((answer.family, *fixed.values(), *_answer_row(answer, exactly=exactly)) for answer in answers)
-    return Sheet(columns, rows, (caption, *neighbours), claims if len(claims) < 2 else several_claims)
+    return Sheet(columns, rows, (caption, *neighbours), claims)
 
 
 def _answer_row(answer: Answer, *, exactly: bool) -> tuple[Cell, ...]:
@@ -308,13 +314,14 @@ def _answer_row(answer: Answer, *, exactly: bool) -> tuple[Cell, ...]:
         sized.ordered,
         *(tuple(getattr(one, name) for one in sized.scanned) for name in _SCANNED),
         sized.evaluations,
-        Shown("" if sized.within_tolerance else f"wide: {_less(sized)} less is refuted", None),
+        Shown("" if sized.within_tolerance else f"wide: {sized.less} less is refuted", None),
         sized.adjacency.value,
     )
 
 
 def _up(value: float | None) -> str:
-    return "" if value is None else rounded_up(value)
+    """Round up messages, bytes or a deviation of printed noise, which have about 12 digits."""
+    return "" if value is None else rounded_up(Decimal(f"{value:.12g}"))
 
 
 def _product(size: float | None, messages: float | None) -> float | None:
@@ -355,13 +362,17 @@ def _wide(sized: SizedNoise) -> str:
     if sized.within_tolerance:
         return ""
     return (
-        f" Wide: the refuted scale is smaller by {_less(sized)}, not by {100.0 * sized.tolerance:g} %; of those between"
+        f" Wide: the refuted scale is smaller by {sized.less}, not by {100.0 * sized.tolerance:g} %; of those between"
         " them nothing is known."
     )
 
 
-def _less(sized: SizedNoise) -> str:
-    return f"{rounded_up(100.0 * (1.0 - sized.refuted_scale / sized.scale), 3)} %"
+def _one_by_one(answers: Sequence[Answer]) -> str:
+    """Return in a sentence for which answers nothing is claimed of the noise between what was refuted."""
+    found = [(one.family, one.sized.ordered) for one in answers if isinstance(one.sized, SizedNoise)]
+    names = ", ".join(dict.fromkeys(name for name, ordered in found if not ordered))
+    which = f" for {names}" if any(ordered for _, ordered in found) else ""
+    return f"No order is proved{which}: smaller noise is refuted one by one, and nothing is claimed between."
 
 
 def _proved(sized: SizedNoise) -> str:

@@ -33,8 +33,9 @@ from pbdist.mechanisms import (
 )
 from pbdist.mechanisms.pair import Pair
 from pbdist.results import NOTHING_KNOWN, Bracket, Verdict
+from pbdist.rounding import exact
 from pbdist.sizing.api import size
-from pbdist.sizing.families import COUNT_NOISES, CountFamily, CountNoise
+from pbdist.sizing.families import COUNT_NOISES, CountFamily, CountNoise, noise_class
 from pbdist.sizing.sized import SizedNoise
 from pbdist.sizing.target import computed_bracket
 from pbdist.study import Target
@@ -140,6 +141,10 @@ class ObservedCount:
     #: Whether the count falls where the first one rises.
     reversed: bool = key(flag, False)
 
+    def __str__(self) -> str:
+        share = "" if self.share == 1 else f" with {exact(self.share)} times the noise"
+        return f"{'the opposite shift' if self.reversed else 'shift'} {self.shift}{share}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class SettingKeys(OriginKeys):
@@ -190,7 +195,6 @@ class NoisyCounts:
     difference whether the request moves one way in some rounds and the other way in others.
     """
 
-    #: The counts.
     counts: tuple[ObservedCount, ...]
     #: The readings of "noise on a count" to size and judge, the protocol's own first.
     readings: tuple[str, ...]
@@ -247,7 +251,6 @@ class NoiseObservation:
 class PublishedSetting:
     """Noise that was published."""
 
-    #: Its name and its source.
     name: str
     origin: str
     #: The noise on counts; None for another observation.
@@ -271,17 +274,21 @@ class SystemTarget(Target):
 class System:
     """A system, its published noise and its targets."""
 
-    #: Text.
     name: str
     description: str
-    #: Citations.
-    sources: tuple[str, ...]
-    #: The observation of a round.
+    #: Citations, by the names that origins give them.
+    sources: Mapping[str, str]
     observation: NoisyCounts | NoiseObservation
-    #: Noise that was published.
     settings: tuple[PublishedSetting, ...]
-    #: Targets, at least one.
+    #: At least one.
     targets: tuple[SystemTarget, ...]
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """Its counts, or the parameters of what is observed, in words."""
+        if isinstance(self.observation, NoisyCounts):
+            return tuple(map(str, self.observation.counts))
+        return tuple(f"{name} {exact(value)}" for name, value in self.observation.parameters)
 
 
 def judge(mechanism: Pair, target: Target) -> Bracket:
@@ -299,31 +306,37 @@ def size_system(
 ) -> SizedNoise:
     """Return the smallest noise of a system that provably meets a target, one of the system's or any other.
 
-    `noise` (one of `COUNT_NOISES`; by default that of the first published setting, or else Laplace) and `reading` (by
-    default the protocol's own) are for noisy counts; of these mean and scale are those of the system's noise, of which
-    each count has its share, and ``expected_messages`` are those on all counts. `options` go to `pbdist.size`.
+    `noise` and `reading` are those of `system_family`. Of counts, mean and scale are those of the system's noise, of
+    which each has its share, and ``expected_messages`` are those on all counts. `options` go to `pbdist.size`.
     """
-    family, parameters = system_family(system, noise, reading)
+    family, parameters, _ = system_family(system, noise, reading)
     point = {name: getattr(target, name) for name in ("compositions", "epsilon", "delta")}
     return size(family, **point, **parameters, **options)
 
 
 def system_family(
-    system: System, noise: CountNoise | None = None, reading: str | None = None
-) -> tuple[type[Pair] | CountFamily, dict[str, Any]]:
-    """Return the family of a system's noise, and its parameters, as `pbdist.size` takes them."""
+    system: System, noise: CountNoise | str | None = None, reading: str | None = None
+) -> tuple[type[Pair] | CountFamily, dict[str, Any], str]:
+    """Return the family of a system's noise, its parameters, as `pbdist.size` takes them, and both in words.
+
+    For noisy counts, `noise` is one of `COUNT_NOISES`, by default that of the first published setting, or else Laplace,
+    and `reading` by default the protocol's own.
+    """
     observation = system.observation
     if not isinstance(observation, NoisyCounts):
         for name, value in (("noise", noise), ("reading", reading)):
             if value is not None:
                 raise InvalidInputError(f"{name}: applies to noisy counts, of which {system.name} has none")
-        return observation.kind, dict(observation.parameters)
+        words = ", ".join((f"{observation.kind.__name__} noise found", *system.observed))
+        return observation.kind, dict(observation.parameters), words
     chosen = reading or observation.readings[0]
     if chosen not in observation.readings:
         known = ", ".join(observation.readings)
         raise InvalidInputError(f"reading: expected one of {known} for {system.name}, got {shown(reading)}")
     published = next((setting.noise for setting in system.settings if setting.noise is not None), Laplace)
-    return observation.family(noise or published, chosen), {}
+    kind = published if noise is None else noise_class(noise)
+    words = ", ".join((f"{kind.__name__} noise found", f"reading {chosen}", *system.observed))
+    return observation.family(kind, chosen), {}, words
 
 
 def default_systems_path() -> Path:
@@ -346,11 +359,11 @@ def system_names() -> list[str]:
     return [system.name for system in load_systems()]
 
 
-def find_system(systems: tuple[System, ...], name: str) -> System:
-    """Return the system of that name; the error lists the names."""
-    known = {system.name: system for system in systems}
+def find_system(name: str, path: str | Path | None = None) -> System:
+    """Return the system of that name in a file, by default the one that comes with pbdist; an error lists the names."""
+    known = {system.name: system for system in load_systems(path)}
     if name not in known:
-        near = did_you_mean(name, known)
+        near = did_you_mean(name, known) or ("" if path else "; one of your own needs its file too: --systems FILE")
         raise InvalidInputError(f"system: expected one of {', '.join(known)}, got {shown(name)}{near}")
     return known[name]
 
@@ -372,13 +385,15 @@ def _systems(document: Document) -> tuple[System, ...]:
 def _system(entry: Document, sources: Mapping[str, str]) -> System:
     found = constructed(entry, SystemKeys)
     observation = _observation(found.observation)
+    # Read last, once the figures are checked.
+    cited = (one.at("source") for one in (*found.settings, *found.targets) if "source" in one.data)
     return System(
         name=found.name,
         description=found.description,
-        sources=tuple(_one_of(one, sources) for one in found.sources),
         observation=observation,
         settings=tuple(_setting(one, observation, sources) for one in found.settings),
         targets=tuple(_target(one, sources) for one in found.targets),
+        sources={one.data: _one_of(one, sources) for one in (*found.sources, *cited)},
     )
 
 

@@ -173,24 +173,15 @@ class Judge:
 
 @dataclass(frozen=True)
 class ScannedPoint:
-    """A noise smaller than the answer's that provably misses the target.
-
-    Attributes
-    ----------
-    mechanism : Pair
-    scale : float
-    mean : float or None
-        Of a clipped count, whose mean is sized too.
-    delta_lower : float
-        Certified lower bound on its δ, above the target's.
-    expected_messages : float or None
-        Messages that it takes on average, where these are minimised.
-    """
+    """A noise smaller than the answer's that provably misses the target."""
 
     mechanism: Pair
     scale: float
+    #: Of a clipped count, whose mean is sized too.
     mean: float | None
+    #: A certified lower bound on its δ, above the target's.
     delta_lower: float
+    #: Those that it takes on average, where these are minimised.
     expected_messages: float | None = None
 
 

@@ -161,9 +161,10 @@ def test_a_count_is_one_row_of_numbers_that_are_certified(capsys: pytest.Capture
     code, out, _ = _called(capsys, *arguments, *goals, "--format", "markdown")
     assert code == 0
     assert "messages" in out
-    assert "nothing is claimed of noise between" in out
+    assert "nothing is claimed between" in out
     head, _, *rows = [line for line in out.splitlines() if line.startswith("|")]
-    assert head.count("its mean") == 2
+    assert "| mean that meets | its messages |" in head
+    assert "| refuted scale | refuted mean |" in head
     for line, rounds in zip(rows, (1, 2), strict=True):
         cells = [cell.strip() for cell in line.split("|")[1:-1]]
         scale, mean, _, upper, less, its_mean, lower = cells[3:10]
@@ -174,6 +175,32 @@ def test_a_count_is_one_row_of_numbers_that_are_certified(capsys: pytest.Capture
                 assert found.delta_lower.item() <= float(bound) <= 1e-3
             else:
                 assert found.delta_upper.item() >= float(bound) > 1e-3
+
+
+def test_the_title_says_what_was_sized(capsys: pytest.CaptureFixture[str]) -> None:
+    goals = ("--compositions", "1", "--epsilon", "1", "--delta", "0.001", "0.002", "--tolerance", "0.4")
+    cases = {
+        "--system vuvuzela-dialing": "system vuvuzela-dialing: the smallest Laplace noise found, reading clamp-and-ceil"
+        ", shift 2",
+        "--system vuvuzela-conversation --noise Gaussian": "system vuvuzela-conversation: the smallest Gaussian noise"
+        " found, reading clamp-and-ceil, shift 2, shift 1 with 0.5 times the noise",
+        "--system dp-sgd": "system dp-sgd: the smallest SubsampledGaussian noise found, rate 0.01, sensitivity 1",
+        "--family NoisyCount --noise Gaussian --shift 1": "NoisyCount: the smallest Gaussian noise found, shift 1",
+        "--family Gaussian --sensitivity 2": "Gaussian: the smallest noise found, sensitivity 2",
+    }
+    for words, title in cases.items():
+        code, out, _ = _called(capsys, *words.split(), *goals)
+        assert (code, out.partition("\n")[0]) == (0, title)
+
+
+@pytest.mark.parametrize("words", ["--family Gaussian", "--family NoisyCount --noise Poisson --shift 1"])
+def test_python_and_the_command_write_the_same_csv_and_json(capsys: pytest.CaptureFixture[str], words: str) -> None:
+    kind, *noise = words.split()[1::2]
+    parameters = {"noise": noise[0], "shift": 1} if noise else {}
+    sized = pbdist.size(getattr(pbdist, kind), compositions=64, exp_epsilon=2.0, delta=1e-5, **parameters)
+    assert _called(capsys, *words.split(), *_GOAL, "--json")[1] == sized.sheet.json()
+    assert _called(capsys, *words.split(), *_GOAL, "--format", "csv")[1] == sized.sheet.csv()
+    assert sized.frame().scale.item() == sized.scale
 
 
 def test_system_has_goals_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
@@ -205,6 +232,8 @@ def test_families_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     assert float(rows[0]["expected_bytes"]) == 100 * float(rows[0]["expected_messages"])
     assert rows[-1]["problem"] == "takes no shift"
+    found = pbdist.size_families("all", shift=1, message_bytes=100, **GOALS, tolerance=0.1)
+    assert out == found.sheet.csv()
     code, out, _ = _called(capsys, *counts, "--json")
     assert [one["mechanism"] for one in json.loads(out)["answers"]] == [row["mechanism"] for row in rows]
 
@@ -216,6 +245,19 @@ GOALS = {"compositions": 2, "epsilon": 1.0, "delta": 1e-3}
     ("arguments", "problem"),
     [
         (("--family", "Gaussian", "Laplas"), "did you mean Laplace"),
+        (
+            ("--family", "NoisyCount", "--noise", "Gaussian", "Laplace", "--shift", "1"),
+            "--noise: expected one, got 2: to compare them, name the families 'NoisyCount(Gaussian)' and",
+        ),
+        (
+            ("--family", "all", "--shift", "1", "--sensitivity", "1"),
+            "takes no shift: leave out shift, which noisy counts take, or sensitivity, which others do",
+        ),
+        (
+            ("--family", "NoisyCount", "--noise", "DiscreteGaussian", "--shift", "1", "--mean", "1"),
+            "the mean of 1 may be too small: leave it out, and mean and scale are sized together",
+        ),
+        (("--system", "mine"), "got 'mine'; one of your own needs its file too: --systems FILE"),
         (("--family", "all", "--store", "x.zarr"), "--store: cannot be combined with several families"),
         (("--family", "Gaussian", "--message-bytes", "3"), "--message-bytes: applies to several families only"),
         (("--family", "Gaussian", "Laplace", "--rate", "0.1"), "rate: is no parameter of any of the families"),

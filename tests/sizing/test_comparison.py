@@ -59,10 +59,31 @@ def test_what_messages_cost() -> None:
     for row, sized in zip(rows.itertuples(), found.sized.values(), strict=True):
         assert (row.scale, row.delta_upper, row.refuted_scale) == (sized.scale, sized.delta_upper, sized.refuted_scale)
     assert "its bytes" in str(found)
+    # Which rows the sentence is about: Poisson noise is in order.
+    unordered = ", ".join(name for name in found.sized if name != "NoisyCount(Poisson)")
+    assert f"No order is proved for {unordered}: smaller noise is refuted one by one, and nothing is" in str(found)
     # Only the noise asked for.
     one = pbdist.size_families("NoisyCount", shift=1, noise="Poisson", **TARGET)
     assert list(one.sized) == ["NoisyCount(Poisson)"]
     assert isinstance(one.sized["NoisyCount(Poisson)"].mechanism, Poisson)
+
+
+def test_noisy_counts_are_compared_by_their_printed_names() -> None:
+    found = pbdist.size_families("NoisyCount(Poisson), NoisyCount(DiscreteLaplace)", shift=1, **TARGET, tolerance=0.4)
+    assert set(found.sized) == {"NoisyCount(Poisson)", "NoisyCount(DiscreteLaplace)"}
+
+
+def test_without_messages_there_are_no_bytes() -> None:
+    found = pbdist.size_families("Gaussian,Laplace", message_bytes=200, **TARGET, tolerance=0.1)
+    assert "its bytes" not in str(found)
+    assert "No bytes: the noise of none of these families consists of messages." in str(found)
+
+
+def test_numbers_are_rounded_up_once() -> None:
+    found = pbdist.size_families("Gaussian", compositions=1000, epsilon=1.0, delta=1e-6)
+    heads = [column.head for column in found.sheet.printed_columns]
+    row = dict(zip(heads, found.sheet.printed_rows[0], strict=True))
+    assert row["its deviation"] == row["scale that meets"] == "133.931"
 
 
 def test_families_of_ones_own() -> None:

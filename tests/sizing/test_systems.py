@@ -51,9 +51,9 @@ def test_every_figure_says_where_it_is_from() -> None:
 
 
 def test_observations_become_the_pairs_they_describe() -> None:
-    dialing = find_system(SYSTEMS, "vuvuzela-dialing").observation
-    conversation = find_system(SYSTEMS, "vuvuzela-conversation").observation
-    alpenhorn = find_system(SYSTEMS, "alpenhorn").observation
+    dialing = find_system("vuvuzela-dialing").observation
+    conversation = find_system("vuvuzela-conversation").observation
+    alpenhorn = find_system("alpenhorn").observation
     assert isinstance(dialing, NoisyCounts)
     assert isinstance(conversation, NoisyCounts)
     assert isinstance(alpenhorn, NoisyCounts)
@@ -67,18 +67,18 @@ def test_observations_become_the_pairs_they_describe() -> None:
 
 
 def test_published_settings() -> None:
-    dialing = find_system(SYSTEMS, "vuvuzela-dialing")
+    dialing = find_system("vuvuzela-dialing")
     assert [(one.mean, one.scale) for one in dialing.settings if one.noise is Laplace][:3] == [
         (8000, 500),
         (13000, 770),
         (20000, 1130),
     ]
-    stadium = find_system(SYSTEMS, "stadium")
+    stadium = find_system("stadium")
     assert [one.mechanisms[0].canonical()["mean"] for one in stadium.settings] == [25_000, 20_000_000]
 
 
 def test_exchanging_the_mailboxes_exchanges_the_inputs() -> None:
-    alpenhorn = find_system(SYSTEMS, "alpenhorn")
+    alpenhorn = find_system("alpenhorn")
     for mechanism in alpenhorn.settings[0].mechanisms:
         each = privacy_bounds(mechanism, compositions=16, epsilon=math.log(2), direction="each")
         lower, upper = each.delta_lower.values.ravel(), each.delta_upper.values.ravel()
@@ -180,8 +180,15 @@ def test_the_line_is_named(tmp_path: Path) -> None:
         load_systems(path)
 
 
+def test_a_system_has_the_sources_of_its_figures(tmp_path: Path) -> None:
+    system = find_system("mine", _written(tmp_path, _START + _COUNTS + _TARGETS))
+    assert system.sources == {"paper": "A paper, 2018"}
+
+
 def test_unknown_systems_and_files() -> None:
     with pytest.raises(InvalidInputError, match=r"system: expected one of vuvuzela-dialing, .*, got 'tor'"):
-        find_system(SYSTEMS, "tor")
+        find_system("tor")
+    with pytest.raises(InvalidInputError, match="one of your own needs its file too: --systems FILE"):
+        find_system("tor")
     with pytest.raises(StudyFileError, match="expected a readable systems file"):
         load_systems("/nowhere/systems.yaml")

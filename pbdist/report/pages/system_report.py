@@ -67,13 +67,6 @@ class _Size:
         """How many messages it takes, as printed; None for noise that is none."""
         return self.found.printed.messages
 
-    @property
-    def less(self) -> str:
-        """By how much the refuted noise is smaller."""
-        found = self.found
-        part = found.tolerance if found.within_tolerance else 1.0 - found.refuted_scale / found.scale
-        return f"{rounded_up(100.0 * part, 3)} % less"
-
 
 def _amounts(scale: str, mean: str | None, kind: str = "") -> str:
     return f"{_AMOUNTS.get(kind, 'scale')} {scale}" if mean is None else f"mean {mean} and scale {scale}"
@@ -206,9 +199,18 @@ def system_report(
         ),
         *again,
         Heading("Provenance"),
-        Bullets((f"Made with {software(provenance())}.", *origins, *(f"Source: {one}" for one in system.sources))),
+        Bullets(
+            (
+                f"Made with {software(provenance())}.",
+                *origins,
+                *(f"Source {name}: {text}" for name, text in system.sources.items()),
+            )
+        ),
     ]
-    appendix = [("More pictures", tuple(graphs[1:])), ("What was studied", (_observed(system), *explained(forms)))]
+    appendix = [
+        ("More pictures", tuple(graphs[1:])),
+        ("What was studied", (Bullets(system.observed), *explained(forms))),
+    ]
     about = f"{system.description} Sized with certified bounds on δ(ε), by pbdist."
     sections = tuple(section for section in appendix if section[1])
     return Document(f"Noise for {system.name}", about, tuple(blocks), sections, whole=not found.problems)
@@ -222,7 +224,7 @@ def _answers(target: SystemTarget, best: _Size | None, sizes: Sequence[_Size]) -
         several = sum(one.reading == best.reading for one in sizes) > 1
         fewest = ", the fewest of the noises that were sized under this reading" if several else ""
         messages = "" if best.messages is None else f" and takes {messages_in_words(best.messages)}{fewest}"
-        lead = f"{best} meets {target_in_words(target)}{messages}. {best.less} noise is refuted."
+        lead = f"{best} meets {target_in_words(target)}{messages}. {best.found.less} less noise is refuted."
         yield Paragraph(lead, lead=True)
     if sizes:
         answers = [Answer(target, one.found, f"{one.kind} {one.reading}".strip()) for one in sizes]
@@ -238,17 +240,3 @@ def _sized_again(
     words += ["--noise", best.kind, "--reading", best.reading] if best is not None and best.reading else []
     words += ["--compositions", str(target.compositions), "--epsilon", repr(target.epsilon)]
     return Command(command(*words, "--delta", repr(target.delta), "--tolerance", repr(tolerance)))
-
-
-def _observed(system: System) -> Block:
-    observation = system.observation
-    if not isinstance(observation, NoisyCounts):
-        return Bullets(tuple(f"{name} {exact(value)}" for name, value in observation.parameters))
-    return Bullets(
-        tuple(
-            f"count {number}: one user's action changes it by at most {count.shift}"
-            + (", in the opposite direction" if count.reversed else "")
-            + (f"; its noise has {exact(count.share)} of mean and scale" if count.share != 1 else "")
-            for number, count in enumerate(observation.counts, 1)
-        )
-    )

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.slow
 
 SYSTEM = """\
 format: 1
+sources: {paper: "A paper, 2018"}
 systems:
   - name: mine
     description: A count of messages.
@@ -27,7 +28,7 @@ systems:
       - {name: today, noise: Laplace, mean: 60, scale: 6, compositions: 3, example: all of it}
       - {name: tomorrow, noise: Gaussian, mean: 10, scale: 2, compositions: 3, example: all of it}
     targets:
-      - {compositions: 3, epsilon: 1, delta: 0.01, example: all of it}
+      - {compositions: 3, epsilon: 1, delta: 0.01, source: paper}
 """
 
 
@@ -76,7 +77,16 @@ def messages_of(details):
 def test_the_printed_noise_is_the_certificate(made):
     details = made[0].blocks[1]
     assert [column.head for column in details.columns] == [
-        *("family", "scale that meets", "its mean", "its messages", "δ upper", "refuted scale", "its mean", "δ lower"),
+        *(
+            "family",
+            "scale that meets",
+            "mean that meets",
+            "its messages",
+            "δ upper",
+            "refuted scale",
+            "refuted mean",
+            "δ lower",
+        ),
     ]
     for family, scale, mean, _, upper, less, its_mean, lower in details.rows:
         kind, reading = family.split()
@@ -96,6 +106,7 @@ def test_published_noise_is_judged_under_each_reading(made):
     assert published[0].startswith(first)
     assert float(published[0].removeprefix(first).rstrip(".")) <= 0.01
     assert len(published) == 2
+    assert told[-2:] == ["Target (ε 1, δ 0.01) after 3 rounds: paper.", "Source paper: A paper, 2018"]
     words = re.search(r": refuted under (.*), δ is at least (\S+); meets under shift-inside, δ is", published[1])
     assert words is None or float(words[2]) > 0.01
     assert any(isinstance(block, Picture) for block in made[0].blocks)
@@ -121,7 +132,7 @@ def test_the_appendix_explains_all_noise(made):
 
 
 def test_a_target_without_an_answer_is_told():
-    counting = find_system(load_systems(), "counting-gaussian")
+    counting = find_system("counting-gaussian")
     report = system_report(counting, [replace(counting.targets[0], epsilon=0.0, delta=1 - 1e-16)], drawn=False)
     assert not report.whole
     assert report.blocks[0].title == "Not every question has an answer"
