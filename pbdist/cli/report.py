@@ -69,9 +69,7 @@ def _of_system(options: Options) -> Any:
     from pbdist.sizing.systems import SystemTarget, find_system
 
     system = find_system(options.system, options.systems)
-    targets = (
-        tuple(SystemTarget(**vars(one), origin="given for this page") for one in options.targets()) or system.targets
-    )
+    targets = tuple(SystemTarget(**vars(one), origin="as given") for one in options.targets()) or system.targets
     settings = options.given("tolerance")
     return system_report(system, targets, store=options.size_store, file=options.systems, **settings)
 
