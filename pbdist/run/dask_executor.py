@@ -44,8 +44,7 @@ _ANSWER_SECONDS = 60
 _COMPRESSION = 1
 _MAX_NAMED = 5
 _DIED = "the workers that computed it died: "
-_GO_ON = "the same command goes on where this one stopped"
-_LOST = f"the connection to the scheduler was lost: {_GO_ON}"
+_LOST = "the connection to the scheduler was lost"
 #: One topic for all runs: a scheduler that outlives them keeps the last events of every topic.
 TOPIC = "pbdist-cells-at-work"
 
@@ -203,7 +202,7 @@ class _Watch:
         if any(one["status"] == "running" or one["metrics"].get("executing") for one in settled):
             self.result()
         elif now - self._fine > self._longest:
-            raise WorkersLostError(f"{self._problem(workers)}; {_GO_ON}")
+            raise WorkersLostError(self._problem(workers))
 
     def _problem(self, workers: Mapping[str, Mapping[str, Any]]) -> str:
         starts = Counter(name for name, _ in self._seen)

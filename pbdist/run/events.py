@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
-from pbdist.errors import StoreMismatchError, printable
+from pbdist.errors import StoreMismatchError, WorkersLostError, printable
 from pbdist.progress import heard_by
 from pbdist.study import Batch, Cell
 
@@ -129,7 +129,7 @@ class CellFailed:
 
 @dataclass(frozen=True)
 class BatchFailed:
-    """A batch is given up: its workers were killed, or the run ends early."""
+    """A batch is given up: its workers were killed, or it could not be written."""
 
     part: str
     batch: int
@@ -395,9 +395,11 @@ Executor: TypeAlias = SerialExecutor
 
 
 def attempt(task: Callable[[Item], Result], item: Item) -> Result | Failure:
-    """Return the result of `task`, or its exception as a `Failure`: it must not stop other items."""
+    """Return the result of `task`, or its exception as a `Failure`: it stops other items only if workers are lost."""
     try:
         return task(item)
+    except WorkersLostError:
+        raise
     except Exception as error:  # noqa: BLE001 -- whatever it is, it is reported at the end
         return Failure(one_line(error), store=isinstance(error, OSError | StoreMismatchError))
 

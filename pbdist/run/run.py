@@ -293,6 +293,9 @@ class _Run:
 
     def finish(self) -> None:
         """Send `RunFinished`; a `BatchError` where some cells could not be computed, or the run ended early."""
+        if self._ended:
+            reached = f"{self._stored_cells():,} of {self._cells:,} cells are in the store"
+            raise BatchError(f"{self._ended}: {reached}: the same command goes on where this one stopped")
         self._listener(
             RunFinished(
                 cells=self._cells,
@@ -301,11 +304,20 @@ class _Run:
                 written_bytes=self._written,
             )
         )
-        if self._ended:
-            reached = f"{self._cells - len(self._failed):,} of {self._cells:,} cells are in the store"
-            raise BatchError(f"{self._ended}: {reached}: the same command goes on where this one stopped")
         if self._failed:
             raise BatchError(self._described())
+
+    def _stored_cells(self) -> int:
+        """Return how many cells are in the store, with those that workers have committed and could not report."""
+        count = 0
+        try:
+            for part in self._parts.values():
+                progress = replace(part, place=with_patience(part.place, 1.0)).progress()
+                missing = sum(len(part.cells_of(index)) for index in progress.missing)
+                count += len(part.study.cells) - missing - len(progress.failed)
+        except OSError:
+            return self._done - len(self._failed)
+        return count
 
     def _hear(self, message: Notice | Report) -> None:
         if isinstance(message, Report):
@@ -340,10 +352,10 @@ class _Run:
         for batch, result in zip(task.batches, results, strict=False):
             if isinstance(result, Receipt):
                 self._finished(result)
-                continue
-            self._batch_failed(task.head.part, batch, result.cause)
-            if result.store:
+            elif result.store:
                 self._end(f"the store cannot be written: {result.cause}")
+            else:
+                self._batch_failed(task.head.part, batch, result.cause)
 
     def _finished(self, receipt: Receipt) -> None:
         event = receipt.finished
@@ -365,11 +377,10 @@ class _Run:
         self._listener(BatchFailed(part, batch.index, batch.stop - batch.start, batch.seconds, cause))
 
     def _end(self, cause: str) -> None:
-        """End the run: nothing more can be computed or written."""
+        """End the run: nothing more can be computed or written. Cells that were not tried have not failed."""
         self._ended = self._ended or cause
         self._schedule.clear()
-        for (part, _), batch in list(self._left.items()):
-            self._batch_failed(part, batch, f"not tried, because {cause}")
+        self._left.clear()
 
     def _described(self) -> str:
         """Return which cells failed and why: the first few of each cause by name."""

@@ -115,7 +115,7 @@ def test_a_full_disk_ends_the_run_with_one_line_and_it_goes_on_later(tmp_path: P
     assert done.returncode == 1, done.stderr
     assert "File too large" in done.stderr
     assert "Traceback" not in done.stderr
-    assert "not tried, because the store cannot be written" in done.stderr
+    assert done.stderr.count("failed") == 0
     again = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert again.returncode == 0, again.stderr
     run_study(load_study(path), tmp_path / "whole.zarr", SerialExecutor(), lambda _: None)

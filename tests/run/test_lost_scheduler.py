@@ -3,14 +3,19 @@
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from tests.run.processes import LIGHT, PATIENCE, run, started
+from pbdist.errors import BatchError, WorkersLostError
+from pbdist.run import SerialExecutor, run_study
+from pbdist.run.events import BatchFinished, Done, Event, RunStarted
+from pbdist.study import load_study
+from tests.run.processes import LIGHT, PATIENCE, commits, run, started
 from tests.studies import Finished, results_of, write_study
 
 pytestmark = pytest.mark.timeout(900)
@@ -85,11 +90,34 @@ def test_a_lost_scheduler_ends_the_run_with_one_line_and_the_same_command_contin
         scheduler.kill()
         _, errors = driver.communicate(timeout=PATIENCE)
         assert driver.returncode == 1, errors
-        assert "the connection to the scheduler was lost: " in errors.splitlines()[-1]
-        assert errors.endswith("the same command goes on where this one stopped\n")
+        lost = "the connection to the scheduler was lost: 3 of 16 cells are in the store"
+        assert errors.endswith(f"pbdist: error: {lost}: the same command goes on where this one stopped\n")
+        assert "failed" not in errors
         assert "Traceback" not in errors
         hub.start()
         again = run(path, store, "--scheduler", hub.address)
     assert again.returncode == 0, again.stderr
     assert "in the store already" in again.stderr
     assert results_of(store) == results_of(finished_store(LIGHT))
+
+
+class Deaf(SerialExecutor):
+    """Workers that are lost after they have committed three batches, and reported one."""
+
+    def run(self, task: Callable[[Any], Any], items: Iterable[Any], *send: Any) -> Iterator[Done[Any, Any]]:
+        done = super().run(task, items, *send)
+        yield next(done)
+        next(done)
+        next(done)
+        raise WorkersLostError("no worker is left")
+
+
+def test_cells_that_were_not_tried_have_not_failed_and_the_count_is_that_of_the_store(tmp_path: Path) -> None:
+    study, events = load_study(write_study(tmp_path, LIGHT)), list[Event]()
+    with pytest.raises(BatchError) as caught:
+        run_study(study, tmp_path / "s.zarr", Deaf(), events.append)
+    stored = commits(tmp_path / "s.zarr")
+    told = f"no worker is left: {stored} of 16 cells are in the store: the same command goes on where this one stopped"
+    assert str(caught.value) == told
+    assert 3 <= stored < 16
+    assert {type(event) for event in events} == {RunStarted, BatchFinished}
