@@ -351,8 +351,9 @@ def open_part(place: Place, part: str) -> StoredStudy:
     if data is None or attributes is None or "pbdist_format" not in attributes:
         if part or read_or_none(place, f"{BOUNDS_ARRAY}/{METADATA}") is not None:
             raise _damaged(place, "its zarr.json is missing or unreadable")
-        got = "something else" if data or is_there(place) else "nothing there"
-        remedy = "correct the path, or compute a study there: pbdist run STUDY --store PATH"
+        got, remedy = "something else", "choose another path"
+        if not data and not is_there(place):
+            got, remedy = "nothing there", "correct the path, or compute a study there: pbdist run STUDY --store PATH"
         raise NotAStoreError(f"{place.url}: expected a pbdist store, got {got}: {remedy}")
     version = attributes["pbdist_format"]
     if version != STORE_FORMAT:

@@ -392,6 +392,8 @@ def hold(place: Place, patience: float = _LOOK_SECONDS) -> Iterator[None]:
     path = _path(place)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # Where no file can be made, the lock would wait as if another process had it.
+        path.touch()
         lock = FileLock(path)
         lock.acquire(timeout=patience)
     except Timeout as error:
