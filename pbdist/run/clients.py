@@ -14,7 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import get_context, resource_tracker
 from pathlib import Path
 from typing import Any, Final
@@ -44,6 +44,8 @@ WORKER_ENVIRONMENT: Mapping[str, str] = {
 _CLOSE_SECONDS = 30.0
 _LONGEST_CAUSE = 300
 _SERIAL = "or compute without workers: --serial"
+#: More do not start in time.
+_MAX_WORKERS_PER_CORE = 8
 
 
 class RunningScheduler:
@@ -54,8 +56,9 @@ class RunningScheduler:
 
     #: The option that chooses these workers; seconds until the first of them must be there.
     field, start_timeout = "scheduler", 60.0
-    #: The memory of a worker thread is not known before there is a client.
+    #: The memory of a worker thread is not known before there is a client; what to do if it is too small.
     expected_worker_bytes: int | None = None
+    more_memory = "start workers with more memory"
 
     def __init__(self, address_or_file: str | Path) -> None:
         self._given = str(address_or_file)
@@ -90,7 +93,7 @@ class RunningScheduler:
 
 def _refused(keys: tuple[str | int, ...], problem: str) -> PbdistError:
     """Return the error of a cluster that no file describes."""
-    return InvalidInputError(f"{'.'.join(map(str, keys)) or 'workers'}: {problem}")
+    return InvalidInputError(f"{'.'.join(map(str, keys[1:])) or 'workers'}: {problem}")
 
 
 class Cluster:
@@ -120,6 +123,8 @@ class Cluster:
         self._is_local = make is LocalCluster
         self._cluster: Any = None
         self.start_timeout = start_timeout
+        limits = [key for key in ("memory_limit", "memory") if key in options]
+        self.more_memory = str(error(("options", *limits[:1]), "raise it")) if limits else "start fewer workers"
         self.where, self.field = ("this machine", "workers") if self._is_local else (make.__name__, "cluster")
 
     @property
@@ -142,18 +147,16 @@ class Cluster:
         if self._is_local:
             _check_main_guard()
             _check_machine()
-        try:
-            self._cluster = start_sheltered(self._start, _close)
-        except PbdistError:
-            raise
-        except Exception as error:  # whatever the client of a batch system raises
-            raise self._explained(error) from error
-        try:
-            with Client(self._cluster, timeout=seconds) as client:
-                yield client
-        finally:
-            _close(self._cluster)
-            self._cluster = None
+        with ExitStack() as stack:
+            try:
+                self._cluster = start_sheltered(self._start, _close)
+                stack.callback(_close, self._cluster)
+                client = stack.enter_context(Client(self._cluster, timeout=seconds))
+            except PbdistError:
+                raise
+            except Exception as error:  # whatever the client of a batch system raises
+                raise self._explained(error) from error
+            yield client
 
     def problems(self) -> tuple[Sequence[str], bool]:
         """Return why jobs could not be submitted, each cause once, and whether no job could be."""
@@ -224,8 +227,10 @@ class Cluster:
             return self._error(("options", unknown[1]), problem)
         if "asyncssh" in cause:
             return MissingDependencyError("cluster: asyncssh is not installed: pip install 'pbdist[ssh]'")
-        advice = f": start fewer workers, {_SERIAL}" if self._is_local else ""
-        return self._error(("options",), f"{self._make.__name__} does not start: {cause}{advice}")
+        unread = isinstance(error, ValueError | TypeError)
+        advice = f": start fewer workers, {_SERIAL}" if self._is_local and not unread else ""
+        named = [key for key, value in self._options.items() if isinstance(value, str) and repr(value) in cause]
+        return self._error(("options", *named[:1]), f"{self._make.__name__} does not start: {cause}{advice}")
 
 
 def local_cluster(workers: int | None = None, memory_limit: str | None = None) -> Cluster:
@@ -235,6 +240,9 @@ def local_cluster(workers: int | None = None, memory_limit: str | None = None) -
     """
     with socket.socket() as probe:
         in_use = probe.connect_ex(("127.0.0.1", 8787)) == 0
+    if workers is not None and workers > (most := _MAX_WORKERS_PER_CORE * CPU_COUNT):
+        each = f"{_MAX_WORKERS_PER_CORE} for each core of this machine"
+        raise InvalidInputError(f"workers: expected at most {most}, {each}, got {workers}")
     options = {"n_workers": workers or CPU_COUNT, "threads_per_worker": 1, "host": "127.0.0.1"}
     options |= {"dashboard_address": f"127.0.0.1:{0 if in_use else 8787}"}
     options |= {} if memory_limit is None else {"memory_limit": memory_limit}
@@ -436,17 +444,17 @@ def _environment(variables: Mapping[str, str | None]) -> Iterator[None]:
 
 
 def _check_main_guard() -> None:
-    """Refuse a script without ``if __name__ == "__main__":``: each worker would run it again."""
-    main = sys.modules["__main__"]
-    path, forks = (
-        getattr(main, "__file__", None),
-        dask.config.get("distributed.worker.multiprocessing-method") == "fork",
-    )
+    """Refuse a script that no worker can import, or that each worker would run again."""
+    main, method = sys.modules["__main__"], dask.config.get("distributed.worker.multiprocessing-method")
+    path = getattr(main, "__file__", None)
     # Python's own way to run a package is not run again.
-    if forks or path is None or not Path(path).is_file() or getattr(main.__spec__, "name", "").endswith("__main__"):
+    if method == "fork" or path is None or getattr(main.__spec__, "name", "").endswith("__main__"):
         return
+    serial = "compute without workers: --serial (a SerialExecutor)"
+    if not Path(path).is_file():
+        raise InvalidInputError(f"workers: they cannot import {path}: write the script to a file, or {serial}")
     if b"__main__" not in Path(path).read_bytes():
-        remedy = 'put what it calls below if __name__ == "__main__":, or compute with a SerialExecutor'
+        remedy = f'{serial}, or put what it calls below if __name__ == "__main__":'
         raise InvalidInputError(f"workers: each worker would run {path} again: {remedy}")
 
 

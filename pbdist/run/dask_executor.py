@@ -64,7 +64,7 @@ class DaskExecutor(Executor):
         self, cluster: Cluster | None = None, scheduler: str | Path | None = None, lost_seconds: float = _LOST_SECONDS
     ) -> None:
         self._source = RunningScheduler(scheduler) if scheduler is not None else cluster or local_cluster()
-        self._lost_seconds = lost_seconds
+        self._lost_seconds, self.more_memory = lost_seconds, self._source.more_memory
         self._send: Send = ignore
         self._client: Any = None
         self._stack = ExitStack()
@@ -72,7 +72,9 @@ class DaskExecutor(Executor):
 
     @property
     def workers(self) -> str:
-        """The number of workers, and where they run."""
+        """The number of workers, and where they run; before the start, where they come from."""
+        if self._client is None:
+            return f"workers on {self._source.where}"
         count = len(_workers_of(self._client))
         return f"{counted(count, 'worker')} on {self._source.where}"
 

@@ -1,5 +1,6 @@
 """Events of a run, which the driver sends to its listener."""
 
+import math
 import os
 import socket
 import threading
@@ -43,6 +44,8 @@ class RunStarted:
     parallelism: int
     #: The projected time of the run.
     elapsed_seconds: float
+    #: Parts of the store; `cells` counts a noise setting once in each of its parts.
+    parts: int = 1
 
 
 @dataclass(frozen=True)
@@ -166,10 +169,9 @@ def ignore(_message: Notice | Report) -> None:
 TOLD_EVERY = 30.0
 #: How long a run waits for an object store or a scheduler that cannot be reached, in seconds, by default.
 OUTAGE_SECONDS = 900.0
-#: The least time between two reports of a worker, in seconds, and the most reports a second of all workers together.
-_MIN_PAUSE, _MAX_REPORTS = 5.0, 50.0
-#: Reports of a cell between two events of a run, at least.
-_MIN_REPORTS = 1.5
+#: Seconds between two reports of a worker, at least; reports a second of all workers, at most; and reports of a cell
+#: between two events of a run, at least.
+_MIN_PAUSE, _MAX_REPORTS, _MIN_REPORTS = 5.0, 50.0, 1.5
 #: Longer descriptions of cells are cut: one line may hold several.
 _LONGEST_SETTING = 100
 
@@ -210,13 +212,15 @@ class _Computation:
 
 
 @contextmanager
-def regularly(seconds: float, act: Callable[[], None]) -> Iterator[None]:
-    """Call `act` every `seconds`, in a thread of its own, until the block is left."""
+def regularly(seconds: float, act: Callable[[], None], first: float = math.inf) -> Iterator[None]:
+    """Call `act` every `seconds`, and first after `first` if that is sooner, in a thread, until the block is left."""
     over = threading.Event()
 
     def go_on() -> None:
-        while not over.wait(seconds):
+        wait = min(first, seconds)
+        while not over.wait(wait):
             act()
+            wait = seconds
 
     thread = threading.Thread(target=go_on, name="pbdist-clock", daemon=True)
     try:
@@ -282,8 +286,7 @@ class CellWatch:
 
 def pause_between_reports(event_seconds: float, parallelism: int) -> float:
     """Return the time between two reports of a worker, where the run sends an event every `event_seconds`."""
-    pause = max(_MIN_PAUSE, parallelism / _MAX_REPORTS)
-    return min(pause, event_seconds / _MIN_REPORTS)
+    return min(max(_MIN_PAUSE, parallelism / _MAX_REPORTS), event_seconds / _MIN_REPORTS)
 
 
 class CellsAtWork:
@@ -345,6 +348,9 @@ class SerialExecutor:
 
     A context manager: what it started is gone when the block is left, in whatever way.
     """
+
+    #: What to do where a worker has too little memory.
+    more_memory = "use a machine with more memory"
 
     def __init__(self, where: str = "this process") -> None:
         self._where = where

@@ -16,18 +16,7 @@ from rich.text import Text
 
 from pbdist.errors import InvalidInputError, printable
 from pbdist.quantities import counted, duration, size
-from pbdist.run.events import (
-    BatchFailed,
-    BatchFinished,
-    CellFailed,
-    Event,
-    Notice,
-    Report,
-    RunFinished,
-    RunStarted,
-    StillComputing,
-    one_line,
-)
+from pbdist.run import events
 from pbdist.types import JsonValue
 
 #: Seconds between two lines where the output is not a terminal.
@@ -41,7 +30,7 @@ _SILENT_SECONDS = 25.0
 class _Bar(Progress):
     """A bar, and under it the cells at work, each on a line of its own."""
 
-    event: StillComputing | None = None
+    event: events.StillComputing | None = None
     event_at = 0.0
 
     def get_renderables(self) -> Iterable[RenderableType]:
@@ -85,34 +74,35 @@ class ProgressDisplay:
         self._progress.event = None
         self._progress.stop()
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Show an event."""
         match event:
-            case Notice():
+            case events.Notice():
                 self._print(event.text)
-            case RunStarted():
+            case events.RunStarted():
                 self._start(event)
-            case BatchFinished():
+            case events.BatchFinished():
                 self._projected_done += event.projected_seconds
                 self._written += event.written_bytes
                 self._forget(event)
                 self._advance(event.cells)
-            case StillComputing():
+            case events.StillComputing():
                 self._show_work(event)
-            case CellFailed():
+            case events.CellFailed():
                 self._fail(1, event.cause, f"{event.setting}: {event.cause}")
-            case BatchFailed():
+            case events.BatchFailed():
                 self._fail(event.cells, event.cause, event.cause)
                 self._projected -= event.projected_seconds
                 self._advance(event.cells)
-            case RunFinished():
+            case events.RunFinished():
                 self._finish(event)
 
-    def _start(self, event: RunStarted) -> None:
+    def _start(self, event: events.RunStarted) -> None:
         dashboard = f", dashboard at {event.dashboard}" if event.dashboard else ""
         self._print(f"computing on {event.workers}{dashboard}")
         if event.cells_before:
-            self._print(f"{event.cells_before:,} of {event.cells:,} cells are in the store already")
+            parts = f"; a setting counts in each of the {event.parts} parts that has it" if event.parts > 1 else ""
+            self._print(f"{event.cells_before:,} of {event.cells:,} cells are in the store already{parts}")
         self._cells, self._left = event.cells, event.cells - event.cells_before
         left = f"{counted(self._left, 'cell')} in {counted(event.batches, 'batch', 'batches')}"
         on = "one core" if event.parallelism == 1 else f"{event.parallelism} workers"
@@ -129,20 +119,20 @@ class ProgressDisplay:
             self._printed = now
             self._print(f"{self._cells - self._left + self._done:,} of {self._cells:,} cells, {counts}")
 
-    def _show_work(self, event: StillComputing) -> None:
+    def _show_work(self, event: events.StillComputing) -> None:
         """Show the cells at work, under the bar or in a line."""
         now = time.monotonic()
         self._progress.event, self._progress.event_at = event, now
+        counts = self._counts() if self._done else f"after {duration(round(event.seconds))}"
+        self._progress.update(self._task, counts=counts, refresh=True)
         if self._console.is_terminal:
-            self._progress.refresh()
             return
         self._printed = now
-        counts = self._counts() if self._done else f"after {duration(round(event.seconds))}"
         cells = [*(_at_work(cell) for cell in event.at_work), *_more(event)]
         at_work = f"; at work: {'; '.join(cells)}" if cells else ""
         self._print(f"{event.cells_done:,} of {event.cells:,} cells, {counts}{at_work}")
 
-    def _forget(self, batch: BatchFinished) -> None:
+    def _forget(self, batch: events.BatchFinished) -> None:
         """Stop showing the cells of a batch."""
         event = self._progress.event
         if event is not None:
@@ -151,14 +141,16 @@ class ProgressDisplay:
 
     def _counts(self) -> str:
         """Return rate, time left, failures and bytes."""
-        elapsed, done = time.monotonic() - self._began, self._done / self._left
+        now, event = time.monotonic(), self._progress.event
+        elapsed, done = now - self._began, self._done / self._left
         if self._projected > 0.0 and self._projected_done > 0.0:
             # The longest batches come first, so that the share of batches would say too little.
             done = min(1.0, self._projected_done / self._projected)
-        texts = [
-            f"{self._done / max(elapsed, 1e-9):.2g} cells/s",
-            f"about {duration(round(elapsed * (1.0 - done) / done))} left",
-        ]
+        left = elapsed * (1.0 - done) / done
+        if event is not None and event.at_work:
+            # A cell that takes longer than is projected for all that is left: as long again.
+            left = max(left, event.at_work[0].seconds + now - self._progress.event_at - left)
+        texts = [f"{self._done / max(elapsed, 1e-9):.2g} cells/s", f"about {duration(round(left))} left"]
         if self._failed:
             texts.append(f"{self._failed:,} failed")
         return ", ".join([*texts, size(self._written)])
@@ -171,13 +163,12 @@ class ProgressDisplay:
         self._causes.add(cause)
         self._print(f"failed: {text}" if len(self._causes) <= _MAX_CAUSES else "failed: for still more causes")
 
-    def _finish(self, event: RunFinished) -> None:
+    def _finish(self, event: events.RunFinished) -> None:
         texts = [f"{event.cells - event.failed_cells:,} of {event.cells:,} cells are in the store"]
         if event.failed_cells:
             texts.append(f"{event.failed_cells:,} failed")
         if self._left:
-            texts.append(duration(event.seconds))
-            texts.append(f"{size(event.written_bytes)} written")
+            texts += [duration(event.seconds), f"{size(event.written_bytes)} written"]
         self._print(", ".join(texts))
 
     def _print(self, text: str) -> None:
@@ -185,7 +176,7 @@ class ProgressDisplay:
         self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
-def _at_work(cell: Report, since: float = 0.0) -> str:
+def _at_work(cell: events.Report, since: float = 0.0) -> str:
     """Return a cell at work as text, `since` seconds after its event."""
     part = f" of {cell.part}" if cell.part else ""
     texts = [f"cell {cell.cell}{part}: {cell.setting} for {duration(round(cell.seconds + since))}"]
@@ -196,7 +187,7 @@ def _at_work(cell: Report, since: float = 0.0) -> str:
     return ", ".join(texts)
 
 
-def _more(event: StillComputing) -> list[str]:
+def _more(event: events.StillComputing) -> list[str]:
     return [f"and {event.more:,} more"] if event.more else []
 
 
@@ -230,13 +221,13 @@ class RunLog:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Write why the run stopped, if it ended early, and close the file."""
         if error is not None and not self._finished:
-            self._write("run_stopped", {"cause": one_line(error)})
+            self._write("run_stopped", {"cause": events.one_line(error)})
         with suppress(OSError):
             self._file.close()
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Append an event."""
-        self._finished = isinstance(event, RunFinished)
+        self._finished = isinstance(event, events.RunFinished)
         self._write(re.sub(r"(?<!^)(?=[A-Z])", "_", type(event).__name__).lower(), dataclasses.asdict(event))
 
     def _write(self, name: str, fields: dict[str, JsonValue]) -> None:

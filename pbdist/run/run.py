@@ -52,11 +52,13 @@ from pbdist.store import (
 )
 from pbdist.study import Batch, Plan, Planner, StudySpec
 from pbdist.study.load import Addition
-from pbdist.study.plan import elapsed
+from pbdist.study.plan import BASE_BYTES, elapsed
 from pbdist.study.spec import missing_parts, missing_points
 
 #: Causes of failures, and cells of each, that an error names; cells at work in one event.
 _MAX_NAMED = 5
+#: Seconds until it is first said that workers are awaited.
+_FIRST = 2.0
 
 
 @dataclass(frozen=True)
@@ -203,18 +205,17 @@ class _Workers:
         if self.to_start is not None and seconds <= self.serial_seconds:
             self.executor = SerialExecutor(f"this process, as only {duration(seconds)} of work is projected")
         elif self.to_start is not None:
-            _check_room(plans, place, self.to_start.worker_bytes)
-            began = time.monotonic()
+            _check_room(plans, place, self.to_start)
+            began, awaited = time.monotonic(), self.to_start.workers
 
             def wait() -> None:
-                seconds = round(time.monotonic() - began)
-                self.listener(Notice(f"waiting for workers for {duration(seconds)}"))
+                self.listener(Notice(f"waiting for {awaited} for {duration(round(time.monotonic() - began))}"))
 
-            with regularly(self.told_every, wait):
+            with regularly(self.told_every, wait, _FIRST):
                 self.to_start.__enter__()
             self.executor, self.to_start = self.to_start, None
             self.stack.push(self._leave)
-        _check_room(plans, place, self.executor.worker_bytes)
+        _check_room(plans, place, self.executor)
         return self.executor.worker_bytes
 
     def _leave(self, *error: Any) -> None:
@@ -225,14 +226,16 @@ class _Workers:
             self.listener(Notice(f"workers that did not stop: {one_line(problem)}"))
 
 
-def _check_room(plans: Sequence[Plan], place: Place, limit: int | None) -> None:
+def _check_room(plans: Sequence[Plan], place: Place, executor: Executor) -> None:
     """Refuse plans whose cells need more memory than a worker has, and cannot be computed in blocks beside a store."""
+    limit = executor.worker_bytes
     for plan in plans:
         if limit is None or plan.worker_bytes <= limit:
             continue
         if plan.study.method != "buckets":
             needed = f"a worker needs {size(plan.worker_bytes)} and may use {size(limit)}"
-            raise InvalidInputError(f"memory: {needed}: start fewer workers, or allow a larger tolerance")
+            also = ", or allow a larger tolerance" if limit > BASE_BYTES else ""
+            raise InvalidInputError(f"memory: {needed}: {executor.more_memory}{also}")
         giant.check_room(plan.study, place, limit)
 
 
@@ -274,6 +277,7 @@ class _Run:
                 seconds=sum(apart) + sum(together),
                 parallelism=parallelism,
                 elapsed_seconds=elapsed(apart, parallelism) + sum(together) / parallelism,
+                parts=len(self._parts),
             )
         )
         with regularly(self._told_every, self._send_progress):
@@ -296,28 +300,20 @@ class _Run:
         if self._ended:
             reached = f"{self._stored_cells():,} of {self._cells:,} cells are in the store"
             raise BatchError(f"{self._ended}: {reached}: the same command goes on where this one stopped")
-        self._listener(
-            RunFinished(
-                cells=self._cells,
-                failed_cells=len(self._failed),
-                seconds=time.monotonic() - self._began,
-                written_bytes=self._written,
-            )
-        )
+        seconds = time.monotonic() - self._began
+        self._listener(RunFinished(self._cells, len(self._failed), seconds, self._written))
         if self._failed:
             raise BatchError(self._described())
 
     def _stored_cells(self) -> int:
         """Return how many cells are in the store, with those that workers have committed and could not report."""
-        count = 0
         try:
-            for part in self._parts.values():
-                progress = replace(part, place=with_patience(part.place, 1.0)).progress()
-                missing = sum(len(part.cells_of(index)) for index in progress.missing)
-                count += len(part.study.cells) - missing - len(progress.failed)
+            parts = [replace(part, place=with_patience(part.place, 1.0)) for part in self._parts.values()]
+            found = [(part, part.progress()) for part in parts]
         except OSError:
             return self._done - len(self._failed)
-        return count
+        missing = sum(len(part.cells_of(index)) for part, progress in found for index in progress.missing)
+        return self._cells - missing - sum(len(progress.failed) for _, progress in found)
 
     def _hear(self, message: Notice | Report) -> None:
         if isinstance(message, Report):
@@ -326,16 +322,9 @@ class _Run:
             self._listener(message)
 
     def _send_progress(self) -> None:
-        cells = self._at_work.cells()
-        self._listener(
-            StillComputing(
-                seconds=time.monotonic() - self._began,
-                cells=self._cells,
-                cells_done=self._done,
-                at_work=tuple(cells[:_MAX_NAMED]),
-                more=max(0, len(cells) - _MAX_NAMED),
-            )
-        )
+        cells, seconds = self._at_work.cells(), time.monotonic() - self._began
+        named, more = tuple(cells[:_MAX_NAMED]), max(0, len(cells) - _MAX_NAMED)
+        self._listener(StillComputing(seconds, self._cells, self._done, named, more))
 
     def _take(self, done: Done[Task, tuple[Receipt | Failure, ...]]) -> None:
         task, result = done.item, done.result

@@ -222,7 +222,7 @@ _SMALLEST_SHARE = 16
 #: Bytes of a chunk of bounds, of which a worker holds some copies.
 _CHUNK_BYTES = 2**25
 #: Bytes of a worker process before it computes anything.
-_BASE_BYTES = 250 * 2**20
+BASE_BYTES = 250 * 2**20
 #: Arrays of the bounds, and how often a worker holds those of a batch: as tables, as one array, and encoded.
 _BOUND_ARRAYS, _BOUND_COPIES = 4, 3
 #: Bytes of the metadata of a store, of each batch, of each cell, and of each saved state.
@@ -311,7 +311,7 @@ def plan_study(study: StudySpec, cells_per_batch: int | None = None) -> Plan:
     cell_seconds = np.array([cost.seconds for cost in costs])[class_of]
     cells, points = len(study.cells), 2 * len(study.compositions) * len(study.epsilon)
     length = batch_length(cell_seconds, 8 * points) if cells_per_batch is None else cells_per_batch
-    process_bytes = _BASE_BYTES + _BOUND_ARRAYS * _BOUND_COPIES * 8 * points * min(length, cells)
+    process_bytes = BASE_BYTES + _BOUND_ARRAYS * _BOUND_COPIES * 8 * points * min(length, cells)
     cell_bytes = process_bytes + np.array([cost.peak_bytes for cost in costs], dtype=np.int64)[class_of]
     store_bytes = _STORE_BYTES + _BATCH_BYTES * -(-cells // length)
     store_bytes += cells * (_CELL_BYTES + (8 * _BOUND_ARRAYS + 1) * points)

@@ -42,8 +42,16 @@ REFUSED = [
     ("plan 'no\x1b[31m\nsuch.yaml'", "no [31m such.yaml: study: expected a readable study file"),
     ("run study.yaml --cluster absent.yaml", "absent.yaml: cluster: expected a readable cluster file"),
     ("run absent.yaml", "expected a readable study file"),
-    ("run study.yaml --store study.yaml --serial", "study.yaml: expected a pbdist store"),
+    (
+        "run study.yaml --store study.yaml --serial",
+        "study.yaml: expected a pbdist store, got something else: choose another path",
+    ),
+    (
+        "run study.yaml --store /proc/q.zarr --serial",
+        "--store: expected a path to create a store at, got /proc/q.zarr: [Errno 2] No such file or directory",
+    ),
     ("run study.yaml --store study.yaml/x --serial", "expected a path to create a store at"),
+    ("run study.yaml --workers 4096", "--workers: expected at most .*, 8 for each core of this machine, got 4096"),
     ("run study.yaml --workers 0", "--workers: expected a whole number from 1 to 4096, got '0'"),
     (f"run study.yaml --serial --log {STORE}/x", "--log: expected a path outside the store"),
     ("run study.yaml --serial --log absent/x", "--log: expected the path of a file to append to"),

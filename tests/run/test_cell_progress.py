@@ -224,7 +224,7 @@ class Late(SerialExecutor):
         return self
 
 
-def test_a_run_that_waits_for_its_workers_says_so(tmp_path: Path) -> None:
+def test_a_run_that_waits_for_its_workers_soon_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study, told, events = load_study(write_study(tmp_path, TINY)), threading.Event(), list[Event]()
 
     def listen(event: Event) -> None:
@@ -232,9 +232,10 @@ def test_a_run_that_waits_for_its_workers_says_so(tmp_path: Path) -> None:
         if isinstance(event, Notice):
             told.set()
 
-    run_study(study, tmp_path / "s.zarr", Late(told), listen, told_every=0.05)
+    monkeypatch.setattr("pbdist.run.run._FIRST", 0.05)
+    run_study(study, tmp_path / "s.zarr", Late(told), listen)
     assert isinstance(events[0], Notice)
-    assert events[0].text.startswith("waiting for workers for ")
+    assert events[0].text.startswith("waiting for this process for ")
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf")])

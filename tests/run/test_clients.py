@@ -27,12 +27,13 @@ import jsonschema
 import psutil
 import pytest
 import yaml
+from dask.system import CPU_COUNT
 from dask_kubernetes import operator
 from dask_kubernetes.operator import KubeCluster, make_cluster_spec
-from distributed import Client, Security, SSHCluster
+from distributed import Client, LocalCluster, Security, SSHCluster
 
 from pbdist.errors import InvalidInputError, MissingDependencyError, StudyFileError
-from pbdist.run import run_study
+from pbdist.run import clients, run_study
 from pbdist.run.clients import (
     SHELTERED,
     WORKER_ENVIRONMENT,
@@ -48,7 +49,7 @@ from pbdist.study.document import read_document
 from tests.needs import missing
 from tests.run.processes import LIGHT, PATIENCE, run
 from tests.run.test_signals import STUDY, others_of, until
-from tests.studies import TINY, Finished, results_of, write_study
+from tests.studies import TIGHT, TINY, Finished, results_of, write_study
 
 CLUSTER = Path(__file__).parents[2] / "cluster"
 JOBS = "class: dask_jobqueue.SLURMCluster\nscale: 2\noptions: {cores: 1, memory: 1GiB}\n"
@@ -118,7 +119,12 @@ def half_made() -> Iterator[None]:
     ("text", "line", "words"),
     [
         (JOBS.replace("cores", "corse"), 3, "options.corse: SLURMCluster has no such option: did you mean cores?"),
-        (JOBS.replace("1GiB", "much"), 3, "options: SLURMCluster does not start: ValueError: "),
+        (JOBS.replace("1GiB", "much"), 3, "options.memory: SLURMCluster does not start: ValueError: "),
+        (
+            "class: distributed.LocalCluster\noptions: {n_workers: 1, memory_limit: banana}\n",
+            2,
+            "options.memory_limit: LocalCluster does not start: ValueError: Could not interpret 'banana' as",
+        ),
         (JOBS.replace("cores: 1", "cores: 1, interface: none0"), 3, "'none0' is not a valid network interface"),
         (JOBS.replace("scale: 2\n", ""), 1, "scale: say how many workers to start, as in scale: {jobs: 4}"),
         ("class: builtins.dict\noptions: {a: 1}\n", 1, "class: builtins.dict is no class of Dask clusters"),
@@ -134,6 +140,7 @@ def test_what_is_wrong_with_a_class_and_its_options(tmp_path: Path, text: str, l
     assert told.startswith(f"{path}:{line}: ")
     assert words in told
     assert "\n" not in told
+    assert "--serial" not in told
 
 
 @pytest.mark.parametrize(
@@ -184,6 +191,40 @@ def test_too_little_memory_is_refused_before_workers_start(tmp_path: Path, monke
     with pytest.raises(InvalidInputError, match=r"^buckets: 400 buckets in blocks need .* MiB for each task"):
         run_study(study, tmp_path / "s.zarr", executor, lambda _: None)
     assert not (tmp_path / "s.zarr").exists()
+
+
+def test_too_small_a_limit_of_memory_is_refused_at_its_place_in_the_file(tmp_path: Path) -> None:
+    """A process takes 250 MiB before it computes anything: fewer of them, or a larger tolerance, do not help."""
+    study = load_study(write_study(tmp_path, TIGHT))
+    for limit, also in (("150MiB", ""), ("251MiB", ", or allow a larger tolerance")):
+        text = f"class: distributed.LocalCluster\noptions: {{n_workers: 1, memory_limit: {limit}}}\n"
+        file = write_study(tmp_path, text, "cluster.yaml")
+        with pytest.raises(InvalidInputError) as caught:
+            run_study(study, tmp_path / "s.zarr", DaskExecutor(load_cluster(file)), lambda _: None)
+        needed = r"memory: a worker needs \d+ MiB and may use \d+ MiB"
+        assert re.fullmatch(f"{needed}: {file}:2: options.memory_limit: raise it{also}", str(caught.value))
+
+
+def test_more_workers_than_start_in_time_are_refused() -> None:
+    most = 8 * CPU_COUNT
+    assert local_cluster(most)
+    with pytest.raises(InvalidInputError, match=rf"^workers: expected at most {most}, 8 for each core .*, got 4096$"):
+        local_cluster(4096)
+
+
+@pytest.mark.slow(reason="starts a cluster of its own")
+def test_a_cluster_of_this_machine_that_does_not_answer_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(cluster: LocalCluster, timeout: float) -> None:
+        raise TimeoutError(f"Timed out trying to connect to {cluster.scheduler_address} after {timeout:g} s")
+
+    monkeypatch.setattr(clients, "Client", refuse)
+    before, source = multiprocessing.active_children(), local_cluster(1)
+    words = (
+        r"^workers: LocalCluster does not start: TimeoutError: .* after 20 s: start fewer workers, or compute without"
+    )
+    with pytest.raises(InvalidInputError, match=words), source.connected(20):
+        pass
+    assert not [child for child in multiprocessing.active_children() if child not in before and child.is_alive()]
 
 
 def worker_environment() -> dict[str, str]:
@@ -494,8 +535,16 @@ def test_a_script_without_a_main_guard_is_refused_in_one_line(tmp_path: Path) ->
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
     assert last.startswith("pbdist.errors.InvalidInputError: workers: each worker would run ")
-    assert 'program.py again: put what it calls below if __name__ == "__main__":' in last
+    assert "program.py again: compute without workers: --serial (a SerialExecutor), or put what it calls" in last
     assert done.stderr.count("Traceback") == 1
+    # The processes of the workers read the file of the main module.
+    text = LIBRARY.partition("if __name__")[0] + call
+    piped = subprocess.run(
+        [sys.executable, "-"], input=text, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    words = "workers: they cannot import <stdin>: write the script to a file, or compute without workers: --serial"
+    assert piped.stderr.splitlines()[-1].startswith(f"pbdist.errors.InvalidInputError: {words}")
+    assert piped.stderr.count("Traceback") == 1
     guarded = program(tmp_path, LIBRARY.partition("if __name__")[0] + f'if __name__ == "__main__":\n    {call}')
     assert guarded.returncode == 0, guarded.stderr
 

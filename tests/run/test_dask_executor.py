@@ -146,9 +146,7 @@ def test_no_worker_any_more_ends_the_run(tmp_path: Path, monkeypatch: pytest.Mon
             for nanny in cluster.workers.values():
                 nanny.close_gracefully()  # It does not start another one.
             os.kill(pid, signal.SIGKILL)
-            with pytest.raises(
-                WorkersLostError, match=r"no worker is left on scheduler .*, for 0.5 s$"
-            ):
+            with pytest.raises(WorkersLostError, match=r"no worker is left on scheduler .*, for 0.5 s$"):
                 next(results)
 
 
