@@ -69,10 +69,6 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
             yield f"tolerance: not known of {counted(found.precision.unreadable, 'cell')}, whose bounds cannot be read"
     yield f"driver: {found.driver or 'none at work'}"
     yield from _first(f"failed: {one.setting}{_of(one.part)}: {one.cause}" for one in found.failed())
-    yield from _first(
-        f"missing: batch {one.batch}{_of(one.part)}, {' to '.join(dict.fromkeys(one.settings))}"
-        for one in found.missing()
-    )
     if found.check is not None:
         yield from _check_lines(found.check)
 

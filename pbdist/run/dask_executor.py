@@ -151,14 +151,12 @@ class DaskExecutor(Executor):
         window = _WINDOW_PER_WORKER * self.parallelism
         least = min(_MAX_SUBMITTED, max(1, window // 8))
         while (room := window - len(tasks)) >= least:
-            some = [*islice(waiting, min(room, _MAX_SUBMITTED))]
-            if not some:
+            if not (some := [*islice(waiting, min(room, _MAX_SUBMITTED))]):
                 return
             tasks.submit(some)
 
     def _take_report(self, event: tuple[float, Mapping[str, Any]]) -> None:
-        _, message = event
-        if message["run"] == self._client.id:
+        if (message := event[1])["run"] == self._client.id:
             self._send(Report(**message["report"]))
 
     def _wait_for_worker(self) -> None:

@@ -121,13 +121,12 @@ class ProgressDisplay:
 
     def _show_work(self, event: events.StillComputing) -> None:
         """Show the cells at work, under the bar or in a line."""
-        now = time.monotonic()
-        self._progress.event, self._progress.event_at = event, now
+        self._progress.event, self._progress.event_at = event, time.monotonic()
         counts = self._counts() if self._done else f"after {duration(round(event.seconds))}"
         self._progress.update(self._task, counts=counts, refresh=True)
         if self._console.is_terminal:
             return
-        self._printed = now
+        self._printed = self._progress.event_at
         cells = [*(_at_work(cell) for cell in event.at_work), *_more(event)]
         at_work = f"; at work: {'; '.join(cells)}" if cells else ""
         self._print(f"{event.cells_done:,} of {event.cells:,} cells, {counts}{at_work}")

@@ -397,10 +397,8 @@ def hold(place: Place, patience: float = _LOOK_SECONDS) -> Iterator[None]:
         lock = FileLock(path)
         lock.acquire(timeout=patience)
     except Timeout as error:
-        found = _described(path)
-        raise InvalidInputError(
-            f"{place.url}: another process writes to the store ({found}): wait for its end, or stop it"
-        ) from error
+        held = f"another process writes to the store ({_described(path)}): wait for its end, or stop it"
+        raise InvalidInputError(f"{place.url}: {held}") from error
     except OSError as error:
         raise InvalidInputError(f"store: expected a path to create a store at, got {place.url}: {error}") from error
     try:

@@ -146,8 +146,10 @@ def _refuse_kind(entry: Document, kinds: tuple[str, ...]) -> NoReturn:
     kind = entry.data.get("kind")
     expected = f"expected a kind among {', '.join(kinds)}, got {shown(kind)}"
     if "kind" in entry.data:
+        if near := did_you_mean(kind, kinds, reading.other_kinds()):
+            entry.at("kind").refuse(f"expected a kind, got {shown(kind)}{near} The kinds are {', '.join(kinds)}")
         own = ": for one of your own, say --import MODULE" if isinstance(kind, str) and kind.isidentifier() else ""
-        entry.at("kind").refuse(f"{expected}{did_you_mean(kind, kinds, reading.other_kinds()) or own}")
+        entry.at("kind").refuse(f"{expected}{own}")
     # The key may be misspelt.
     for key, value in entry.data.items():
         if likely(key, ("kind",)) or value in kinds:

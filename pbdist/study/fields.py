@@ -149,7 +149,9 @@ def constructor_problem(error: InvalidInputError) -> tuple[str, tuple[int, ...],
 
 
 def number_hint(value: JsonValue) -> str:
-    """Return what to write instead of a text that is arithmetic, for the end of an error; nothing for other values."""
+    """Return what to write instead of arithmetic, or of a grid in a list, for the end of an error; else nothing."""
+    if isinstance(value, dict):
+        return ": write out each number"
     return ": write out the number" if isinstance(value, str) and _ARITHMETIC.fullmatch(value) else ""
 
 
@@ -294,11 +296,8 @@ def _space(document: Document, kinds: Sequence[str]) -> Iterator[Document]:
     """Return the values of a linspace, a geomspace or, as whole numbers, of powers of two."""
     kind = next(iter(document.data), "")
     if len(document.data) != 1 or kind not in kinds:
-        expected, near = (
-            f"expected a number, a list, or one of {', '.join(kinds)}",
-            did_you_mean(kind, kinds, _OTHER_SPACES),
-        )
-        document.refuse(f"{expected}, got {shown(document.data)}{near}")
+        expected, near = f"a number, a list, or one of {', '.join(kinds)}", did_you_mean(kind, kinds, _OTHER_SPACES)
+        document.refuse(f"expected {expected}, got {shown(document.data)}{near}")
     ends = document.at(kind)
     values = _powers_of_two(ends) if kind == "powers_of_two" else _between(kind, ends)
     return map(document.with_data, values)

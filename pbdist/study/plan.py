@@ -274,27 +274,27 @@ class Plan(Printed):
 
     @property
     def points(self) -> int:
-        """The number of points (cell, direction, r, ε)."""
-        return 2 * len(self.study.cells) * len(self.study.compositions) * len(self.study.epsilon)
+        """The number of points (cell, r, ε)."""
+        return len(self.study.cells) * len(self.study.compositions) * len(self.study.epsilon)
 
     @property
     def added_points(self) -> int:
         """How many of them targets off the grids add, since every r is computed with every ε."""
         study = self.study
-        rounds, losses = len(study.compositions), len(study.epsilon)
-        own = (rounds - len(study.target_compositions)) * (losses - len(study.target_epsilon))
-        return 2 * len(study.cells) * (rounds * losses - own)
+        rounds = len(study.compositions) - len(study.target_compositions)
+        return self.points - len(study.cells) * rounds * (len(study.epsilon) - len(study.target_epsilon))
 
     @property
     def sheet(self) -> Sheet:
         """What the study computes and will take, as `pbdist plan` prints it."""
         study, seconds = self.study, self.batch_seconds
+        ends = dict.fromkeys(f"{end:.3g}" for end in (seconds.min(), seconds.max()))
         rows = {
             **study.summary(),
-            "points, both directions": f"{self.points:,}",
+            "points (cell, r, ε)": f"{self.points:,}",
             **({"points that targets off the grids add": f"{self.added_points:,}"} if self.added_points else {}),
             "batches": f"{seconds.size:,}, cells in each: {self.cells_per_batch:,}",
-            "projected time of a batch, one core": f"{seconds.min():.3g} to {seconds.max():.3g} s",
+            "projected time of a batch, one core": f"{' to '.join(ends)} s",
             "projected time of the study, one core": duration(self.seconds),
             "projected peak memory of a worker": size(self.worker_bytes),
             "projected size of the store, at most": size(self.store_bytes),

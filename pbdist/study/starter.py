@@ -64,7 +64,6 @@ def write_starter(path: Path, kind: str = "Gaussian") -> None:
     if kind not in kinds:
         near = did_you_mean(kind, kinds, other_kinds())
         raise InvalidInputError(f"kind: expected one of {', '.join(kinds)}, got {shown(kind)}{near}")
-    name = _name_of(path)
     template, plan = (
         files(__package__).joinpath(each).read_text(encoding="utf-8") for each in ("starter.yaml", "starter-plan.yaml")
     )
@@ -73,7 +72,7 @@ def write_starter(path: Path, kind: str = "Gaussian") -> None:
     else:
         entry, setting = _entry(MECHANISMS[kind]), f"{kind}{_setting(MECHANISMS[kind])}"
     file = shlex.quote(str(path)) if str(path).isprintable() else path.name
-    words = {"file": file, "name": f'"{name}"', "stem": name, "entry": entry, "setting": setting}
+    words = {"file": file, "name": f'"{_name_of(path)}"', "stem": _name_of(path), "entry": entry, "setting": setting}
     _write(path, Template(template).substitute(words))
 
 

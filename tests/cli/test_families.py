@@ -142,7 +142,11 @@ def test_counts_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         ("SubsampledGaussian", {"scale": ["1"], "rate": ["7"]}, "rate: expected a probability in [0, 1], got 7"),
         ("Histogram", {"p": ["1"]}, "q: expected a value, got nothing"),
         ("Histogram", {"p": ["1", "2"], "q": ["1"]}, "q: expected"),
-        ("NoisyCount", {"noise": ["Laplce"], "mean": ["1"], "shift": ["1"]}, "noise: kind: expected a kind among"),
+        (
+            "NoisyCount",
+            {"noise": ["Laplce"], "mean": ["1"], "shift": ["1"]},
+            "noise: kind: expected a kind, got 'Laplce': did you",
+        ),
         (
             "NoisyCount",
             {"noise": ["Poisson"], "mean": ["1"], "shift": ["1"]},

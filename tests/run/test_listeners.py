@@ -1,5 +1,6 @@
 """The display, event by event on a clock of its own, and the log, which stops no run."""
 
+import dataclasses
 import io
 import json
 import os
@@ -88,6 +89,26 @@ def test_the_time_left_follows_the_projection_of_what_is_left_and_the_clock(watc
         "10 of 100 cells, 0.056 cells/s, about 20 s left, 1 MiB",
         "55 of 100 cells, 0.29 cells/s, about 10 s left, 2 MiB",
     ]
+
+
+def test_a_cell_that_takes_longer_than_all_that_is_projected_takes_as_long_again(watched: Watched) -> None:
+    with watched.show as show:
+        show(started(100, seconds=100.0))
+        watched.finished(1050.0, 90, 99.0)
+        watched.now = 1060.0
+        show(StillComputing(60.0, 100, 90, (at_work(95, 40.0),), 0))
+        watched.finished(1070.0, 1, 0.1)
+    # Of 100 s only 1 s is left by the projection, and the cell has taken 40 s.
+    assert ", about 49 s left, " in watched.lines[-1]
+    assert ", about 39 s left, " in watched.lines[-2]
+
+
+def test_an_extended_store_says_what_it_counts(watched: Watched) -> None:
+    with watched.show as show:
+        show(dataclasses.replace(started(40, before=20), parts=2))
+    assert watched.lines[1] == (
+        "20 of 40 cells are in the store already; a setting counts in each of the 2 parts that has it"
+    )
 
 
 def test_without_a_projection_the_cells_count(watched: Watched) -> None:

@@ -193,7 +193,11 @@ def test_the_digest_is_of_what_is_computed(tmp_path: Path) -> None:
         (f"{HEAD}mechanisms:\n  - kind: Laplace\n    scale:\n      - 1\n      - 0\n{TAIL}", 7, "scale[1]: expected"),
         (f"{HEAD}mechanisms:\n  - kind: Laplace\n    scal: 1\n{TAIL}", 5, "scal: expected one of kind, scale"),
         (f"{HEAD}mechanisms:\n  - kind: Laplace\n{TAIL}", 4, "scale: expected a value, got nothing"),
-        (f"{HEAD}mechanisms:\n  - kind: Laplac\n    scale: 1\n{TAIL}", 4, "expected a kind among"),
+        (
+            f"{HEAD}mechanisms:\n  - kind: Laplac\n    scale: 1\n{TAIL}",
+            4,
+            "expected a kind, got 'Laplac': did you mean Laplace? The",
+        ),
         (f"{HEAD}mechanisms:\n  - scale: 1\n{TAIL}", 4, "expected a kind among"),
         (f"{HEAD}mechanisms:\n  - Laplace\n{TAIL}", 4, "expected a mapping with a kind"),
         (f"{HEAD}mechanisms: []\n{TAIL}", 3, "mechanisms: expected a list of mechanisms, got []"),

@@ -222,6 +222,10 @@ def test_words_of_other_fields_are_known(tmp_path: Path, entry: str, words: str)
         ("compositons: 1", "did you mean compositions?"),
         ("fromat: 1", "did you mean format?"),
         ("compositions: 2^10", "write out the number"),
+        (
+            "compositions: [{linspace: [1, 3, 3]}, 9]",
+            "got {'linspace': [1, 3, 3]}: write out each number",
+        ),
         ("compositions: {logspace: [1, 2, 3]}", "did you mean geomspace?"),
         ("delta: 1e-6", "a δ belongs to a target"),
         ("eps: 1", "did you mean epsilon?"),

@@ -251,7 +251,7 @@ def refused(folder: Path, entries: str, line: int, problem: str, tail: str = TAI
          "profiles[0].touches[0]: give the records removed or added"),
         ("analyses:", "profiles: [{touches: [{analyses: count of a}]}]\n    analyses:", 8,
          "profiles[0].touches[0].analyses: expected one of analysis, removed, added, got an unknown key"),
-        ("kind: ReleasePlan", "kind: Plan", 4, "expected a kind among Laplace"),
+        ("kind: ReleasePlan", "kind: Plan", 4, "expected a kind, got 'Plan': did you mean ReleasePlan?"),
     ],
 )  # fmt: skip
 def test_wrong_plans_are_refused_by_line(tmp_path: Path, old: str, new: str, line: int, problem: str) -> None:

@@ -98,7 +98,7 @@ def test_the_plan_says_what_targets_add(tmp_path: Path, capsys: pytest.CaptureFi
     assert "targets off the grids" not in capsys.readouterr().out
     write_study(tmp_path, TIGHT + "  - {epsilon: 0.25, delta: 0.2, compositions: 5}\n")
     assert main(["plan", str(path)]) == 0
-    assert re.search(r"points that targets off the grids add +│ +96 │", capsys.readouterr().out)
+    assert re.search(r"points that targets off the grids add +│ +48 │", capsys.readouterr().out)
     assert main(["plan", str(path), "--json"]) == 0
     added = json.loads(capsys.readouterr().out)["added_by_targets"]
-    assert added == {"compositions": [5], "epsilon": [0.25], "points": 96}
+    assert added == {"compositions": [5], "epsilon": [0.25], "points": 48}
