@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -127,6 +128,13 @@ def test_a_batch_is_no_larger_than_what_a_worker_can_hold() -> None:
     seconds = np.full(100_000, 1e-3)
     assert batch_length(seconds, 2**20) == 32
     assert batch_length(seconds, 2**40) == 1
+
+
+def test_the_same_time_of_all_batches_is_written_once(tmp_path: Path) -> None:
+    study = load_study(write_study(tmp_path, TIGHT))
+    for cells, words in ((study.cells, r"\S+ to \S+ s"), (study.cells[:1], r"\S+ s")):
+        rows = dict(plan_study(replace(study, cells=cells)).sheet.rows)
+        assert re.fullmatch(words, str(rows["projected time of a batch, one core"]))
 
 
 def test_a_planner_plans_a_study_once(tmp_path: Path) -> None:
