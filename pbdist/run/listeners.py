@@ -101,7 +101,7 @@ class ProgressDisplay:
         dashboard = f", dashboard at {event.dashboard}" if event.dashboard else ""
         self._print(f"computing on {event.workers}{dashboard}")
         if event.cells_before:
-            parts = f"; a setting counts in each of the {event.parts} parts that has it" if event.parts > 1 else ""
+            parts = f"; a setting counts in each of the {event.parts} parts that have it" if event.parts > 1 else ""
             self._print(f"{event.cells_before:,} of {event.cells:,} cells are in the store already{parts}")
         self._cells, self._left = event.cells, event.cells - event.cells_before
         left = f"{counted(self._left, 'cell')} in {counted(event.batches, 'batch', 'batches')}"

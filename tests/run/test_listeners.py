@@ -107,7 +107,7 @@ def test_an_extended_store_says_what_it_counts(watched: Watched) -> None:
     with watched.show as show:
         show(dataclasses.replace(started(40, before=20), parts=2))
     assert watched.lines[1] == (
-        "20 of 40 cells are in the store already; a setting counts in each of the 2 parts that has it"
+        "20 of 40 cells are in the store already; a setting counts in each of the 2 parts that have it"
     )
 
 
