@@ -5,6 +5,7 @@ at the same time times grow, and ratios less so.
 """
 
 import csv
+import math
 import os
 import platform
 import re
@@ -14,12 +15,11 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from pbdist.table import METHODS
+from pbdist import SubsampledGaussian, privacy_bounds
 from tests.benchmarks.peers import Comparison, comparisons
 from tests.benchmarks.scaling import cost
-from tests.benchmarks.side_by_side import in_turns, seconds
+from tests.benchmarks.side_by_side import in_turns
 from tests.benchmarks.tables import epsilon_rows, point_times, table_rows
-from tests.benchmarks.workloads import BUCKETS, direct_ladder_seconds, ladder, same_curve
 
 _PACKAGES = ("numpy", "scipy", "dp-accounting", "prv-accountant", "pbdist")
 
@@ -69,6 +69,12 @@ def peer_row(case: Comparison) -> None:
     )
 
 
+def same_curve(rounds: int) -> None:
+    """Bound δ after so many steps of DP-SGD whose noise grows with their root: about the same δ for all."""
+    pair = SubsampledGaussian(scale=0.02 * math.sqrt(rounds), rate=0.01)
+    privacy_bounds(pair, compositions=rounds, epsilon=[1.0, 2.0])
+
+
 def scaling_rows(call: str, sizes: Sequence[int]) -> None:
     """Print time and memory over sizes."""
     base = cost("nothing", 0).peak_bytes
@@ -109,16 +115,6 @@ def main() -> None:
         peer_row(case)
 
     tables_beside_a_peer()
-
-    _head("ladder r = 1, 2, .., 2^18, 100,000 buckets", "s", "times as fast as direct summation")
-    runs = [
-        (direct_ladder_seconds(BUCKETS), *(seconds(partial(ladder, method, BUCKETS)) for method in METHODS))
-        for _ in range(3)
-    ]
-    direct, *own = (min(times) for times in zip(*runs, strict=True))
-    _row("direct summation", f"{direct:,.0f}", 1)
-    for method, time in zip(METHODS, own, strict=True):
-        _row(f"method {method}", f"{time:.2f}", f"{direct / time:,.0f}")
 
     _head("same curve, tolerance 1e-3", "fastest, ms", "median, ms")
     times = in_turns(partial(same_curve, 2**24), partial(same_curve, 2**12), 25)
