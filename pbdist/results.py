@@ -111,6 +111,11 @@ NOTHING_KNOWN = Bracket(0.0, 1.0, -math.inf, 0.0)
 LARGEST_EPSILON = 1e9
 
 
+def no_epsilon_meets(lower: Any, upper: Any) -> BoolArray:
+    """Return where bounds on ε say that none up to the largest one meets δ: they are a complete answer."""
+    return np.asarray((np.asarray(lower) >= LARGEST_EPSILON) & np.isinf(upper))
+
+
 #: Text in place of a bound that is not known, was not found, or does not exist; and why there is no lower bound.
 NOT_KNOWN, NOT_FOUND, NONE_MEETS = "not known", "no bound found", "no ε meets δ"
 UNATTAINED = "no lower bound is known: no change is declared to attain the pairs that dominate it"
@@ -290,8 +295,8 @@ class EpsilonBounds(_Answers):
     upper
         At this ε the upper bound on δ is at most the given δ; infinite if no upper bound in the store is.
     within_tolerance
-        Whether upper / lower - 1 is at most the study's tolerance, or no closer bounds can be computed; None if the
-        study has no tolerance.
+        Whether upper / lower - 1 is at most the study's tolerance, or no ε up to 1e9 meets δ; None if the study has no
+        tolerance.
     why_wide, adjacency
         As in `DeltaBounds`.
     """
@@ -303,7 +308,7 @@ class EpsilonBounds(_Answers):
     @property
     def unknown(self) -> BoolArray:
         """Where no ε that meets δ was found, although one may exist."""
-        return np.asarray(np.isinf(self.upper) & (self.lower < LARGEST_EPSILON))
+        return np.isinf(self.upper) & ~no_epsilon_meets(self.lower, self.upper)
 
     def _substitutes(self) -> Any:
         return np.where(self.unknown, NOT_FOUND, np.where(np.isinf(self.upper), NONE_MEETS, ""))

@@ -18,7 +18,7 @@ from pbdist.arguments import (
 )
 from pbdist.mechanisms import Alternatives, Pair
 from pbdist.pld import EpsilonTable
-from pbdist.results import ENCLOSED, LARGEST_EPSILON, NO_LOWER, relative_width, warn_or_raise
+from pbdist.results import ENCLOSED, NO_LOWER, no_epsilon_meets, relative_width, warn_or_raise
 from pbdist.rounding import brief, rounded_down, rounded_up
 from pbdist.table import METHODS, bounds_table, epsilon_table_of
 from pbdist.types import COMPOSITIONS, DELTA, DIRECTION, EPSILON, BoolArray, Direction, FloatArray, IntArray, TextArray
@@ -388,9 +388,7 @@ def epsilon_within(
     Both arrays are of shape (2, R, D).
     """
     lower, upper = found.lower, found.upper
-    ratio = relative_width(lower, upper)
-    # No ε up to the largest one meets δ: the answer is complete.
-    ratio[(lower >= LARGEST_EPSILON) & np.isinf(upper)] = 0.0
+    ratio = np.where(no_epsilon_meets(lower, upper), 0.0, relative_width(lower, upper))
     worst = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
     within = np.asarray(ratio <= tolerance)
     computed = lower if found.computed_lower is None else found.computed_lower

@@ -576,7 +576,9 @@ class Study(Parts, Printed):
         """
         lower, upper, name = fields["lower"], fields["upper"], _NAMES[kind]
         width, ratio = results.relative_width(lower, upper), f"{name}_upper / {name}_lower - 1"
-        if name == "delta":
+        if name == "epsilon":
+            width = np.where(results.no_epsilon_meets(lower, upper), 0.0, width)
+        elif name == "delta":
             width = results.log_relative_width(fields["log_lower"], fields["log_upper"])
         elif name == "type_two_error":
             width, ratio = upper - lower, f"{name}_upper - {name}_lower"

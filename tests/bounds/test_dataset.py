@@ -75,3 +75,16 @@ def test_bounds_of_a_store_are_printed_so_too(finished_store: Finished) -> None:
     heads, first, *_ = rows(repr(bounds))
     assert Decimal(first[heads.index("delta_upper")]) >= Decimal(bounds.delta_upper.values.flat[0].item())
     assert "pair" not in heads
+    # What differs further below is a column, and no caption of all.
+    assert "scale" in heads
+    assert not any(line.startswith(("mechanism:", "scale:")) for line in repr(bounds).splitlines())
+
+
+def test_where_no_epsilon_meets_delta_both_bounds_say_so() -> None:
+    found = pbdist.epsilon_bounds(PAIR, compositions=3, delta=[0, 1e-5])
+    heads, none, some = rows(repr(found))
+    columns = [heads.index(name) for name in ("epsilon_lower", "epsilon_upper")]
+    assert [none[column] for column in columns] == ["no ε meets δ"] * 2
+    assert all(float(some[column]) > 0.0 for column in columns)
+    # An ε that only was not found is no such answer.
+    assert rows(repr(found.assign(epsilon_lower=found.epsilon_lower / 2)))[1][columns[1]] == "inf"

@@ -10,6 +10,7 @@ import pytest
 
 from pbdist.cli import main
 from pbdist.query import Study, open_study
+from pbdist.results import LARGEST_EPSILON, NONE_MEETS
 from tests.query.test_judging import ALONE, BETWEEN, MISSED, TEXT
 from tests.studies import Finished
 
@@ -125,3 +126,32 @@ def test_one_point_on_the_command_line(finished_store: Finished, capsys: pytest.
         assert ("wide: " in out) == (why is not None)
         # It may take several lines.
         assert why is None or f"wide: {why[:15]}" in out
+
+
+REVEALING = """\
+format: 1
+name: revealing
+mechanisms:
+  - {kind: ApproximateDP, epsilon: 0.1, delta: 0.01}
+compositions: [1, 16]
+epsilon: [0, 0.5, 2]
+"""
+
+
+@pytest.mark.filterwarnings("error::pbdist.errors.PrecisionWarning")
+def test_a_delta_that_no_epsilon_meets_is_a_complete_answer(
+    store_copy: Finished, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = store_copy(REVEALING)
+    found = open_study(store).epsilon("ApproximateDP", compositions=[1, 16], delta=1e-4, refine=True, strict=True)
+    assert (found.lower >= LARGEST_EPSILON).all()
+    assert np.isinf(found.upper).all()
+    assert found.within_tolerance is not None
+    assert found.within_tolerance.all()
+    assert not found.unknown.any()
+    assert str(found).count(NONE_MEETS) == 4
+    assert "wide" not in str(found)
+    assert main(["query", str(store), "--compositions", "16", "--delta", "1e-4", "--strict"]) == 0
+    out, err = capsys.readouterr()
+    assert out.count(NONE_MEETS) == 2
+    assert err == ""
