@@ -1,7 +1,7 @@
 """Bound δ, ε and r by stored points, also between them, and say how wide the bounds are.
 
 A stored point is answered as it is stored. Between stored ε the rules of `pbdist.query.convex_delta` hold. Between
-stored r the next larger one gives the upper bound and the next smaller one the lower bound, as δ does not fall with r.
+stored r the next larger one gives the upper bound and the smaller ones the lower bound, as δ does not fall with r.
 Between settings the rules of `pbdist.query.settings` hold. Of several bounds the best counts.
 """
 
@@ -178,8 +178,12 @@ def _tighten(
     """Improve bounds of both directions, in place, by the curves nearest to each question; return which had any."""
     better, bounded = np.minimum if above else np.maximum, np.zeros(wanted.size, dtype=bool)
     for points, group, rows in _nearest(questions, wanted, above=above):
-        for row in np.unique(rows[rows >= 0]).tolist():
-            at, curves = group[rows == row], points.curves(row)
+        parts = [(row, rows == row, True) for row in np.unique(rows[rows >= 0]).tolist()]
+        if points.ordered and not above:
+            # The points of smaller r count anyway, but far from all points lines through them alone may be higher.
+            parts += [(row, rows > row, False) for row in range(int(rows.max(initial=0)))]
+        for row, here, saved in parts:
+            at, curves = group[here], points.curves(row, saved=saved)
             first = bound(curves[0], at)
             for axis, curve in enumerate(curves):
                 # A curve that both directions share is evaluated once.

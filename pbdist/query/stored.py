@@ -280,17 +280,16 @@ class PairPoints:
             return row
         return np.where(self.compositions[row] == compositions, row, -1)
 
-    def curves(self, row: int) -> tuple[Curve, ...]:
+    def curves(self, row: int, *, saved: bool = True) -> tuple[Curve, ...]:
         """Return the bounds on δ at the stored r of that index, for both directions, as curves.
 
-        The upper bounds of larger r hold too, and the lower ones of smaller r; the best counts.
+        The upper points of larger r count too, and the lower ones of smaller r; with `saved` also a saved state.
         """
         if row not in self._curves:
             count = 1 if self.pair.symmetric else len(Direction)
             curves = tuple(self._curve(row, axis) for axis in range(count))
-            curves = curves if count > 1 else curves * len(Direction)
-            self._curves[row] = with_state(curves, self.states, int(self.compositions[row]))
-        return self._curves[row]
+            self._curves[row] = curves if count > 1 else curves * len(Direction)
+        return with_state(self._curves[row], self.states, int(self.compositions[row])) if saved else self._curves[row]
 
     @cached_property
     def _log_bounds(self) -> FloatArray:

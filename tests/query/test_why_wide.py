@@ -155,3 +155,9 @@ def test_a_delta_that_no_epsilon_meets_is_a_complete_answer(
     out, err = capsys.readouterr()
     assert out.count(NONE_MEETS) == 2
     assert err == ""
+
+
+def test_a_lower_bound_on_epsilon_does_not_fall_with_r(finished_store: Finished) -> None:
+    study = open_study(finished_store(REVEALING))
+    once, between, often = study.epsilon("ApproximateDP", compositions=[1, 7, 16], delta=1e-4).lower
+    assert 30.0 < once <= between <= often
