@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pbdist.query.status import StudyContents
 
 #: Why an answer is wide: `DeltaBounds.why_wide`.
-BETWEEN = "between stored points"
+BETWEEN, BEYOND = "between stored points", "beyond the stored points"
 MISSED = "the study missed its tolerance there"
 APART = "the stored points lie far apart"
 FACTOR = "a factor takes the place of the tolerance"
@@ -47,7 +47,7 @@ _LARGER_ALONE = "the study judges the larger of the two directions alone"
 _CLOSEST = "as close as the bounds on δ allow there"
 #: How a sentence on an answer ends that is wide for such a reason, and what the user can do about it.
 _ENDS: Mapping[str, str] = {
-    BETWEEN: "it lies between stored points: refine=True (pbdist query --refine) computes it",
+    **{one: f"it lies {one}: refine=True (pbdist query --refine) computes it" for one in (BETWEEN, BEYOND)},
     MISSED: "the study itself missed the tolerance there",
     APART: "the ε of the study lie too far apart, or this r or ε = 0 is not stored: refine=True computes these",
 }
@@ -393,6 +393,7 @@ class Study(Parts, Printed):
         cases = {
             NO_LOWER: ~questions.attained,
             BETWEEN: ~found.stored & questions.attained,
+            BEYOND: ~found.stored & questions.attained & self._outside(questions, losses.nearest),
             MISSED: known,
             ENCLOSED: known & questions.enclosed,
         }
@@ -439,7 +440,7 @@ class Study(Parts, Printed):
         if direction == "both":
             lower, upper = lower.max(axis=0), upper.max(axis=0)
         fields = {"lower": lower, "upper": upper}
-        cases = _cases(questions, np.full(targets.size, refine))
+        cases = _cases(questions, np.full(targets.size, refine), self._outside(questions, upper))
         return self._answer(EpsilonBounds, given, questions, fields, cases=cases, direction=direction, strict=strict)
 
     def compositions(
@@ -478,7 +479,8 @@ class Study(Parts, Printed):
             r = next_compositions(int(lower[n]), float(upper[n]))
             if points is not None and r <= arguments.MAX_COMPOSITIONS:
                 closest[n] |= points.stored(np.array([r]), losses.nearest[[n]])[0][0]
-        fields, cases = {"lower": lower, "upper": upper}, _cases(questions, closest)
+        outside = np.isinf(upper) | (upper < self.spec.compositions[0])
+        fields, cases = {"lower": lower, "upper": upper}, _cases(questions, closest, outside)
         return self._answer(CompositionBounds, given, questions, fields, cases=cases, direction="both", strict=strict)
 
     def tradeoff(
@@ -547,6 +549,11 @@ class Study(Parts, Printed):
         every = [self._settings.of_label(given.mechanism, noise) for noise in noises]
         return Questions(every, number.reshape(-1), compositions)
 
+    def _outside(self, questions: Questions, epsilon: FloatArray) -> BoolArray:
+        """Return which questions, with their ε, lie beyond the study's grids, or beyond its settings."""
+        noisiest = ~questions.of_each(lambda setting: bool(setting.below))
+        return (epsilon > self.spec.epsilon[-1]) | (questions.compositions < self.spec.compositions[0]) | noisiest
+
     def _refining(self, given: _Arguments, questions: Questions) -> Callable[[Iterable[Point]], Questions]:
         """Return a function that has points computed, and returns the same questions to the store that holds them."""
 
@@ -596,7 +603,7 @@ class Study(Parts, Printed):
                 low = math.nan if reason == NO_LOWER else float(lower[index])
                 known = answers.between(HEADS.get(name, "the type II error"), low, float(upper[index]))
                 known = f"{questions.cell(n).describe()}, {given.point(n)}: {known}"
-                end = _TOO_FAR if reason == BETWEEN and name != "delta" else _ENDS.get(reason, reason)
+                end = _TOO_FAR if reason in (BETWEEN, BEYOND) and name != "delta" else _ENDS.get(reason, reason)
                 return known if reason == NO_LOWER else f"{known}: {end}"
 
             sentence = answers.widest_answer(~within & questions.judged, width, self.spec, ratio, describe)
@@ -652,9 +659,10 @@ class Study(Parts, Printed):
         )
 
 
-def _cases(questions: Questions, closest: BoolArray) -> dict[str, BoolArray]:
+def _cases(questions: Questions, closest: BoolArray, outside: BoolArray) -> dict[str, BoolArray]:
     """Return why answers on ε or r are wide; `closest` are those as close as the bounds on δ allow."""
-    return {BETWEEN: ~closest, _CLOSEST: closest, FACTOR: ~questions.judged, NO_LOWER: ~questions.attained}
+    cases = {BETWEEN: ~closest, BEYOND: ~closest & outside, _CLOSEST: closest}
+    return {**cases, FACTOR: ~questions.judged, NO_LOWER: ~questions.attained}
 
 
 def _raise_first(failed: Failures, unknown: BoolArray) -> None:

@@ -155,7 +155,7 @@ def test_epsilon_and_rounds(study: Study) -> None:
     assert found.within_tolerance is not None
     assert found.within_tolerance.tolist() == [False, False]
     assert found.why_wide is not None
-    assert found.why_wide.tolist() == [BETWEEN, BETWEEN]
+    assert found.why_wide.tolist() == [BETWEEN, "beyond the stored points"]
     assert math.isinf(found.upper[1])
     text = told(list(record))
     assert "expected epsilon_upper / epsilon_lower - 1 <= 0.001, missed by 2 of 2 answers, most at Gaussian" in text

@@ -64,6 +64,23 @@ def test_rounds_whose_stored_bounds_do_not_tell(study: Study) -> None:
         study.compositions("Laplace", delta=delta, **point)  # type: ignore[arg-type]
 
 
+def test_nothing_lies_beyond_the_last_stored_point(finished_store: Finished) -> None:
+    study = open_study(finished_store(TEXT))
+    wide = [
+        # More noise, a larger ε, or more rounds than any that is stored.
+        study.delta("Gaussian", scale=40, compositions=16, epsilon=0.2),
+        study.delta("Gaussian", scale=25, compositions=16, epsilon=2),
+        study.epsilon("Gaussian", scale=20, compositions=16, delta=1e-300),
+        study.epsilon("Gaussian", scale=40, compositions=16, delta=1e-3),
+        study.compositions("Gaussian", scale=20, epsilon=1, delta=1e-3),
+    ]
+    assert {str(found.why_wide) for found in wide} == {"beyond the stored points"}
+    assert "beyond the stored points" in str(wide[2])
+    with pytest.warns(UserWarning, match="it lies beyond the stored points: refine=True"):
+        study.delta("Gaussian", scale=40, compositions=16, epsilon=0.2)
+    assert study.delta("Gaussian", scale=25, compositions=16, epsilon=0.2).why_wide == BETWEEN
+
+
 def test_the_sentence_is_rounded_outwards(study: Study) -> None:
     with warnings.catch_warnings(record=True) as record:
         warnings.simplefilter("always")
