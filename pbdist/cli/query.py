@@ -58,24 +58,26 @@ def query(options: Options) -> int:
     from pbdist.query import open_study
     from pbdist.query.noise_choice import target_sheet
 
-    noise = given_noise(options)
+    noise, needs = given_noise(options), "needs two of --compositions, --epsilon and --delta"
     question = options.given("compositions", "epsilon", "exp_epsilon", "delta")
     if len(question) == 2:
         print_sheet(_bounds(options, noise, question), options.form)
         return 0
     if len(question) == 1 or (noise and not question):
-        refuse(flag(next(iter(question | noise))), "needs two of --compositions, --epsilon and --delta")
-    options.refuse("refine", "direction", "strict", problem="needs two of --compositions, --epsilon and --delta")
+        refuse(flag(next(iter(question | noise))), needs)
+    single = "applies to questions of two numbers, not to a target of three: leave it out"
+    options.refuse("refine", "direction", "strict", problem=single if question else needs)
     if question:
         for name in noise:
-            refuse(flag(name), "cannot be combined with a target, which is for all settings")
+            refuse(flag(name), "cannot be combined with a target, which is for all settings: leave it out")
         for name, values in question.items():
             if len(values) != 1:
                 refuse(flag(name), f"expected one value in a target, got {len(values)}")
         target = {name: values[0] for name, values in question.items()}
-        print_sheet(target_sheet(open_study(options.store), **target, mechanism=options.mechanism), options.form)
+        target |= {"needed": True, "mechanism": options.mechanism}
+        print_sheet(target_sheet(open_study(options.store), **target), options.form)
         return 0
-    options.refuse("mechanism", problem="needs two of --compositions, --epsilon and --delta")
+    options.refuse("mechanism", problem=needs)
     contents = open_study(options.store).contents()
     if options.form == "json":
         print_json(contents.as_json())

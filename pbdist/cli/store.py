@@ -82,8 +82,8 @@ def _check_lines(check: "StoreCheck") -> Iterator[str]:
 
     yield from _first(f"damaged: {name}: {what}" for name, what in check.damaged)
     yield from _first(f"stray, no harm: {name}" for name in check.strays)
-    count = counted(len(check.damaged), "damaged file")
-    yield f"checked: {count}: run the study again with --check" if check.damaged else "checked: every file is unchanged"
+    count = f"{counted(len(check.damaged), 'damaged file')}: pbdist run STUDY --check repairs the store"
+    yield f"checked: {count}" if check.damaged else "checked: every file is unchanged"
     if any(name.startswith("refined-") for name, _ in check.damaged):
         yield "points that queries have added come back when the query is made again with --refine"
 

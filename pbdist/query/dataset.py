@@ -60,7 +60,8 @@ def coordinates_of(study: StudySpec) -> dict[str, tuple[str, Any, dict[str, Any]
     found: dict[str, tuple[str, Any, dict[str, Any]]] = {}
     for name, what in columns.items():
         dtype = np.dtypes.StringDType() if is_text(name) else np.float64
-        found[name] = CELL, np.array(CellTable.of(study.cells).column(name), dtype=dtype), _about_column(name, what)
+        about = {"long_name": what} if is_text(name) else described(what)
+        found[name] = CELL, np.array(CellTable.of(study.cells).column(name), dtype=dtype), about
     directions = np.array([one.value for one in Direction], dtype=np.dtypes.StringDType())
     powers = np.array([exponential(value) for value in study.epsilon])
     return found | {
@@ -69,10 +70,6 @@ def coordinates_of(study: StudySpec) -> dict[str, tuple[str, Any, dict[str, Any]
         "exp_epsilon": (EPSILON, powers, described(GRIDS["exp_epsilon"])),
         DIRECTION: (DIRECTION, directions, {"long_name": GRIDS[DIRECTION]}),
     }
-
-
-def _about_column(name: str, what: str) -> dict[str, Any]:
-    return {"long_name": what} if is_text(name) else described(what)
 
 
 class _Results(BackendArray):

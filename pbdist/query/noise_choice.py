@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -13,9 +14,11 @@ import numpy as np
 
 from pbdist.arguments import checked_compositions, checked_delta
 from pbdist.errors import InvalidInputError, OffGridError, shown
-from pbdist.mechanisms import MECHANISMS, common_adjacency, noise_parameter, parameters_of
+from pbdist.mechanisms import MECHANISMS, Pair, common_adjacency, noise_parameter, parameters_of
 from pbdist.mechanisms.columns import factors_of, is_composite, is_text, known_columns
+from pbdist.quantities import counted
 from pbdist.query.settings import is_set, neighbours_words, single_number
+from pbdist.query.stored import DAMAGED
 from pbdist.query.study import Study, checked_losses, given_epsilon
 from pbdist.results import Verdict, verdict_of
 from pbdist.rounding import brief, exact, exponential, rounded_down, rounded_up
@@ -200,7 +203,8 @@ def noise_choices(
     """Judge every tabulated noise setting at a target: δ(ε) <= delta after r compositions.
 
     Guaranteed: a setting that meets it has an upper bound on δ of at most ``delta``, one that is refuted a lower
-    bound above it. At stored r and ε these are the stored bounds, and elsewhere those of `Study.delta`.
+    bound above it. At stored r and ε these are the stored bounds, and elsewhere those of `Study.delta`. What is refuted
+    at a smaller number of compositions is refuted, also beyond the largest stored one.
 
     Parameters
     ----------
@@ -211,7 +215,7 @@ def noise_choices(
     epsilon, exp_epsilon
         Exactly one of ε in nats and e^ε.
     delta
-        The largest δ that meets the target, from 0 to 1.
+        The largest δ that meets the target, from 0 to below 1.
     mechanism
         The label of one mechanism of the study; by default all.
 
@@ -224,7 +228,7 @@ def noise_choices(
     """
     given = given_epsilon(epsilon, exp_epsilon)
     rounds = int(checked_compositions(single_number("compositions", compositions))[0])
-    wanted = float(checked_delta(single_number("delta", delta))[0])
+    wanted = float(checked_delta(single_number("delta", delta), zero=True)[0])
     point = {name: single_number(name, value) for name, value in given.items()}
     # As in `Study.delta`: e^ε means a stored ε if that is the float nearest to its logarithm.
     loss = float(checked_losses({name: np.array([value]) for name, value in point.items()}).nearest[0])
@@ -239,10 +243,21 @@ def noise_choices(
     else:
         lower, upper = (np.full(len(spec.cells), np.nan) for _ in range(2))
         for cell in (cell for group in groups for cell in group.cells):
-            with suppress(OffGridError):
-                found = study.delta(spec.cells[cell].pair, compositions=rounds, **point, strict="silent")
-                lower[cell], upper[cell] = np.nan_to_num(float(found.lower), nan=0.0), float(found.upper)
+            lower[cell], upper[cell] = _bounds(study, spec.cells[cell].pair, rounds, point, wanted)
     return tuple(_choice(study, group, lower, upper, wanted) for group in groups)
+
+
+def _bounds(study: Study, pair: Pair, rounds: int, point: Mapping[str, Any], wanted: float) -> tuple[float, float]:
+    """Return bounds on δ at any r and ε; of an r without an upper bound only if it is refuted, else NaN."""
+    with suppress(OffGridError):
+        found = study.delta(pair, compositions=rounds, **point, strict="silent")
+        return np.nan_to_num(float(found.lower), nan=0.0), float(found.upper)
+    with suppress(OffGridError):
+        # So many are refuted at a stored number, and so are all larger ones.
+        refuted = study.compositions(pair, **point, delta=wanted, strict="silent").upper + 1.0
+        if refuted <= rounds:
+            return float(study.delta(pair, compositions=int(refuted), **point, strict="silent").lower), 1.0
+    return math.nan, math.nan
 
 
 def _choice(study: Study, group: NoiseGroup, lower: FloatArray, upper: FloatArray, delta: float) -> NoiseChoice:
@@ -257,27 +272,41 @@ def _choice(study: Study, group: NoiseGroup, lower: FloatArray, upper: FloatArra
     return NoiseChoice(group.label, group.what, group.fixed, tuple(tried), relations)
 
 
-def target_sheet(study: Study, *, cells: Collection[Cell] | None = None, **target: Any) -> Sheet:
+def target_sheet(study: Study, *, cells: Collection[Cell] | None = None, needed: bool = False, **target: Any) -> Sheet:
     """Return what a study proves at a target as a table: for each group of settings the boundary, and counts.
 
     A row for each group of settings that differ in their noise alone: the least noise that meets the target and the
     upper bound on its δ, the most noise that is refuted and the lower bound on its δ, and how many settings meet it,
-    are refuted, undecided, and not computed. Where no order of noise is proved, more than the least may be refuted.
-    The target and errors are those of `noise_choices`; `cells` are those of the study that count, by default all.
+    are refuted, undecided, not computed, or damaged. Where no order of noise is proved, more than the least may be
+    refuted. The target and errors are those of `noise_choices`; `cells` are those of the study that count, by default
+    all. If verdicts are `needed`, a warning tells of damaged settings, and none at all is an `OffGridError`.
     """
     choices = noise_choices(study, **target)
     if cells is not None and len(cells) != len(study.spec.cells):
         wanted = set(cells)
         remaining = [tuple(each for each in one.tried if study.spec.cells[each.cell] in wanted) for one in choices]
         choices = tuple(replace(one, tried=tried) for one, tried in zip(choices, remaining, strict=True) if tried)
+    tried = [each for one in choices for each in one.tried]
+    missing = [each.cell for each in tried if each.verdict is Verdict.MISSING]
+    damaged = {cell for cell, why in study.gaps(missing).items() if why == DAMAGED}
     r, delta, power = target["compositions"], target["delta"], target.get("exp_epsilon")
+    check, most = f"pbdist status {study.where} --check", study.spec.compositions[-1]
+    if needed and len(missing) == len(tried):
+        sound = f"{most}, the largest stored number, in a store that is complete and sound ({check})"
+        raise OffGridError(f"compositions: expected at most {sound}, got {r}, at which no noise setting has bounds")
+    if needed and damaged:
+        lost = f"the bounds of {counted(len(damaged), 'noise setting')} are damaged and cannot be read"
+        warnings.warn(f"{study.where}: {lost}: {check} names the files", stacklevel=2)
     loss = target["epsilon"] if power is None else math.log(power)
     # Parameters in which the groups of one label differ.
     pairs = {name: {(one.label, one.fixed.get(name)) for one in choices} for name in known_columns()}
     labels = {one.label for one in choices}
     names = [name for name in known_columns() if len(pairs[name]) > len(labels)]
     varying = [name for name in names if name not in ("kind", "made_of") or names == [name]]
-    counts = [Counter(each.verdict for each in one.tried) for one in choices]
+    counts = [
+        Counter("damaged" if each.cell in damaged else each.verdict.value for each in one.tried) for one in choices
+    ]
+    words = [*(verdict.value for verdict in Verdict), "damaged"]
     alone = len({(one.label, one.adjacency) for one in choices}) == 1
     columns = (
         Column("mechanism", "mechanism", number=False, shared=alone),
@@ -288,10 +317,7 @@ def target_sheet(study: Study, *, cells: Collection[Cell] | None = None, **targe
         Column("delta_upper", "δ upper"),
         Column("most_refuted", "refuted with"),
         Column("delta_lower", "δ lower"),
-        *(
-            Column(verdict.value.replace(" ", "_"), verdict.value, printed=any(one[verdict] for one in counts))
-            for verdict in Verdict
-        ),
+        *(Column(verdict.replace(" ", "_"), verdict, printed=any(one[verdict] for one in counts)) for verdict in words),
         Column("adjacency", "neighbours", number=False, printed=False, shared=alone),
     )
     rows = []
@@ -301,7 +327,7 @@ def target_sheet(study: Study, *, cells: Collection[Cell] | None = None, **targe
         high = None if one.smallest is None else Shown(rounded_up(one.smallest.upper), one.smallest.upper)
         shared = (one.label, r, loss, delta, *(one.fixed.get(name) for name in varying), one.what)
         boundary = (_amount(one.smallest), high, _amount(refuted), low)
-        rows.append((*shared, *boundary, *(count[verdict] for verdict in Verdict), one.adjacency.value))
+        rows.append((*shared, *boundary, *(count[verdict] for verdict in words), one.adjacency.value))
     power = exponential(loss)
     # One of both is exact.
     short = float(f"{power:.6g}") == power and math.log(power) == loss
@@ -309,7 +335,9 @@ def target_sheet(study: Study, *, cells: Collection[Cell] | None = None, **targe
     caption = [f"target: δ <= {exact(delta)} at {at}"]
     caption += [neighbours_words([(one.label, one.adjacency) for one in choices])] if choices else []
     amounts = dict.fromkeys(one.what for one in choices if one.what)
-    notes = ["with the least noise that meets the target, and the most that is refuted"]
+    notes = ["meets with, refuted with: the least noise that meets the target, and the most that is refuted"]
+    counted_words = ", ".join(word for word in words if any(one[word] for one in counts))
+    notes += [f"{counted_words}: numbers of settings"]
     notes += [f"noise: {'; '.join(amounts)}"] if amounts else []
     if len(rows) > _MAX_GROUPS:
         every = f"pbdist query {study.where} with this target and --format csv"

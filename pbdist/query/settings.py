@@ -94,14 +94,6 @@ def noise_parameter(name: str, value: Any) -> FloatArray | str | None:
     return numbers.reshape(array.shape)
 
 
-def single_parameter(name: str, value: Any) -> float | str | None:
-    """Return one value of a parameter of the noise."""
-    found = noise_parameter(name, value)
-    if isinstance(found, np.ndarray) and found.ndim:
-        raise InvalidInputError(f"{name}: expected one value, as it names one setting, got {shown(value)}")
-    return float(found) if isinstance(found, np.ndarray) else found
-
-
 def single_number(name: str, value: Any) -> Any:
     """Return one number, of numpy or not, as an int or a float."""
     found = given_array(name, value)
@@ -148,7 +140,8 @@ def cells_with(column: Callable[[str], Any], labels: Mapping[str, Any]) -> IntAr
         for value in _each(labels, name):
             if is_text(name) and not isinstance(value, str):
                 raise InvalidInputError(f"{name}: expected text, or a list of texts, got {shown(value)}")
-            wanted = single_parameter(name, value)
+            parameter = noise_parameter(name, value)
+            wanted = float(parameter) if isinstance(parameter, np.ndarray) else parameter
             hits = matches(name, values, wanted)
             if not hits.any():
                 near = did_you_mean(wanted, dict.fromkeys(values.tolist())) if is_text(name) else ""
@@ -340,14 +333,13 @@ class Settings:
         if exact.size:
             return order.setting(self._only([self._study.cells[cell] for cell in exact.tolist()]))
         templates = order.templates(tuple(given))
-        if not templates:
-            # No cell has all of these parameters; raises.
-            cells_with(self._column, {"mechanism": mechanism, **noise})
         if len(templates) != 1:
-            raise InvalidInputError(
-                f"mechanism: expected one noise setting of {mechanism!r}, got {len(templates)} that have these"
-                " parameters: give the others too"
-            )
+            try:
+                # No cell has all of these parameters; raises.
+                cells_with(self._column, {"mechanism": mechanism, **noise})
+            except OffGridError as error:
+                more = f": for bounds between these, also give the parameters in which {len(templates)} settings differ"
+                raise OffGridError(f"{error}{more if templates else ''}") from None
         pair = pair_from_canonical(_replaced(templates[0], given) or {})
         factor = noise.get("factor")
         return order.setting(Cell(mechanism, pair, float(factor) if isinstance(factor, int | float) else None))

@@ -264,9 +264,6 @@ class PairPoints:
 
         The values have the shape (bounds, directions, n), and what meets the tolerance (directions, n).
         """
-        if not self.compositions.size:
-            nothing = np.zeros((len(Direction), epsilon.size), dtype=bool)
-            return nothing[0], np.full((len(BOUNDS), *nothing.shape), np.nan), nothing
         r = np.minimum(np.searchsorted(self.compositions, compositions), self.compositions.size - 1)
         e = np.minimum(np.searchsorted(self._epsilon, epsilon), self._epsilon.size - 1)
         found = (self.compositions[r] == compositions) & (self._epsilon[e] == epsilon) & self._there[r, e]

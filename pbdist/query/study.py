@@ -51,7 +51,6 @@ _ENDS: Mapping[str, str] = {
     MISSED: "the study itself missed the tolerance there",
     APART: "the ε of the study lie too far apart, or this r or ε = 0 is not stored: refine=True computes these",
 }
-_TOO_FAR = "the stored points lie too far from it: refine=True (pbdist query --refine) computes closer ones"
 #: The quantities of answers, as columns and settings of the tolerance name them.
 _NAMES: Mapping[Any, str] = {
     DeltaBounds: "delta",
@@ -176,12 +175,8 @@ class Study(Parts, Printed):
     @cached_property
     def complete(self) -> bool:
         """Whether every part that the root lists is there, every batch is committed, and no cell has failed."""
-        committed = all(stored.known_progress.complete for stored in self.parts)
-        return (
-            committed
-            and not self.parts_missing
-            and not missing_parts([stored.study for stored in self.parts], self.spec)
-        )
+        lacking = self.parts_missing or missing_parts([stored.study for stored in self.parts], self.spec)
+        return not lacking and all(stored.known_progress.complete for stored in self.parts)
 
     @cached_property
     def bounds(self) -> "xr.Dataset":
@@ -385,7 +380,7 @@ class Study(Parts, Printed):
             again = self._refining(given, questions)
             questions = again(questions.point(n, float(losses.nearest[n])) for n in missing)
             found = answers.bound_delta(questions, losses)
-        self._refuse_unbounded(questions, found.bounded, losses.nearest)
+        self._refuse_unbounded(questions, found.bounded)
         values = dict(zip(BOUNDS, found.values.max(axis=1) if direction == "both" else found.values, strict=True))
         within = answers.delta_within(self.spec, values["log_delta_lower"], values["log_delta_upper"], found.within)
         known = found.stored & questions.attained
@@ -429,14 +424,14 @@ class Study(Parts, Printed):
         self._check_options(direction, refine, strict)
         given = _Arguments.of(mechanism, noise, compositions=compositions, delta=delta)
         questions = self._questions(given, arguments.checked_compositions(given.points["compositions"]))
-        targets = arguments.checked_delta(given.points["delta"])
+        targets = arguments.checked_delta(given.points["delta"], zero=True)
         failed: Failures = {}
         if refine:
             again, tolerance = self._refining(given, questions), self.spec.required_tolerance
             questions, failed = narrow_epsilon(questions, targets, again, tolerance)
         lower, upper, bounded = answers.bound_epsilon(questions, targets)
         _raise_first(failed, ~bounded)
-        self._refuse_unbounded(questions, bounded, None)
+        self._refuse_unbounded(questions, bounded)
         if direction == "both":
             lower, upper = lower.max(axis=0), upper.max(axis=0)
         fields = {"lower": lower, "upper": upper}
@@ -463,7 +458,7 @@ class Study(Parts, Printed):
         """
         self._check_options("both", refine, strict)
         given = _Arguments.of(mechanism, noise, **given_epsilon(epsilon, exp_epsilon), delta=delta)
-        losses, targets = checked_losses(given.points), arguments.checked_delta(given.points["delta"])
+        losses, targets = checked_losses(given.points), arguments.checked_delta(given.points["delta"], zero=True)
         questions = self._questions(given, np.ones(targets.size, dtype=np.int64))
         failed: Failures = {}
         if refine:
@@ -603,8 +598,7 @@ class Study(Parts, Printed):
                 low = math.nan if reason == NO_LOWER else float(lower[index])
                 known = answers.between(HEADS.get(name, "the type II error"), low, float(upper[index]))
                 known = f"{questions.cell(n).describe()}, {given.point(n)}: {known}"
-                end = _TOO_FAR if reason in (BETWEEN, BEYOND) and name != "delta" else _ENDS.get(reason, reason)
-                return known if reason == NO_LOWER else f"{known}: {end}"
+                return known if reason == NO_LOWER else f"{known}: {_ENDS.get(reason, reason)}"
 
             sentence = answers.widest_answer(~within & questions.judged, width, self.spec, ratio, describe)
             results.warn_or_raise(sentence, strict=strict, depth=4)
@@ -619,7 +613,7 @@ class Study(Parts, Printed):
         adjacency = settings.neighbours_of_settings(self.spec, given.mechanism, questions.settings)
         return kind(**found, adjacency=adjacency, question={"setting": setting, **given.columns})
 
-    def _refuse_unbounded(self, questions: Questions, bounded: BoolArray, epsilon: FloatArray | None) -> None:
+    def _refuse_unbounded(self, questions: Questions, bounded: BoolArray) -> None:
         """Raise the error of the first question without an upper bound, if there is one."""
         missing = np.flatnonzero(~bounded).tolist()
         if not missing:
@@ -627,16 +621,14 @@ class Study(Parts, Printed):
         setting, r = questions.settings[int(questions.setting[missing[0]])], int(questions.compositions[missing[0]])
         self._refuse_unknown(setting)
         others = f" (and {len(missing) - 1} more points)" if len(missing) > 1 else ""
-        at = "" if epsilon is None else f", epsilon = {float(epsilon[missing[0]])!r}"
         most = max(int(found[-1]) for pair in setting.above if (found := setting.points(pair).compositions).size)
-        expected = f"at most {most}, the largest stored number that bounds it"
+        expected = f"at most {most}, the largest stored number"
         if r <= most:
             # Of a histogram whose masses do not sum to exactly 1.
             expected = "a stored number, as δ need not rise with r for such masses"
         raise OffGridError(
-            f"{self.where}: compositions: expected {expected}, got {r}: {setting.cell.describe()}, r = {r}{at}{others}:"
-            f" add {r} to the study's compositions and run it again, or let refine=True (pbdist query --refine) compute"
-            " it"
+            f"compositions: expected {expected}, got {r} for {setting.cell.describe()}{others}: add {r} to the study's"
+            " compositions and run it again, or let refine=True (pbdist query --refine) compute it"
         )
 
     def _refuse_unknown(self, setting: Setting) -> None:
@@ -648,7 +640,7 @@ class Study(Parts, Printed):
             causes = (stored.failures(row // stored.cells_per_batch).get(row) for stored, row in self.rows_of(cell))
             why = {
                 NOT_COMPUTED: "is not computed yet: run the study again",
-                DAMAGED: "was computed, but its files have changed or are missing: run the study again with --check",
+                DAMAGED: "is damaged, as its files have changed or are missing: pbdist run STUDY --check repairs them",
             }.get(gap) or f"could not be computed: {next(filter(None, causes), 'its cause is lost')}"
             raise OffGridError(f"{self.where}: {name} {why}, or let refine=True (pbdist query --refine) compute it")
         why = "no order is known between noise settings of its kind"

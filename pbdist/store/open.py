@@ -261,7 +261,7 @@ class StoredStudy:
 
     def _damaged(self, index: int, problem: str) -> StoreDamagedError:
         return StoreDamagedError(
-            f"{self.place.url}: the results of batch {index} are damaged ({problem}): run the study again with --check"
+            f"{self.place.url}: results of batch {index} are damaged ({problem}): pbdist run STUDY --check repairs them"
         )
 
 
@@ -354,6 +354,8 @@ def open_part(place: Place, part: str) -> StoredStudy:
         got, remedy = "something else", "choose another path"
         if not data and not is_there(place):
             got, remedy = "nothing there", "correct the path, or compute a study there: pbdist run STUDY --store PATH"
+        elif place.url.endswith((".yaml", ".yml")):
+            got, remedy = "a study file", f"pbdist run {place.url} computes one"
         raise NotAStoreError(f"{place.url}: expected a pbdist store, got {got}: {remedy}")
     version = attributes["pbdist_format"]
     if version != STORE_FORMAT:

@@ -67,7 +67,7 @@ def read_state(stored: StoredStudy, cell: int, direction: Direction, composition
         return BucketState.from_arrays(arrays, attributes)
     except (ValueError, KeyError, RuntimeError) as error:
         text = " ".join(str(error).split())[:200]
-        raise StoreDamagedError(f"{where}: the state is damaged ({text}): run the study again with --check") from error
+        raise StoreDamagedError(f"{where}: damaged state ({text}): pbdist run STUDY --check repairs it") from error
 
 
 def state_record(state: PairState) -> tuple[dict[str, FloatArray], dict[str, JsonValue]]:

@@ -224,8 +224,8 @@ def test_a_run_that_misses_the_tolerance_says_so(tmp_path: Path, called: Called)
     # A run that has nothing to do says which files have changed, and what repairs them.
     again = called("run", "study.yaml", "--serial", "--store", "strict.zarr", cwd=tmp_path)
     assert again.returncode == 1
-    assert "the results of batch 0 are damaged" in again.stderr
-    assert "run the study again with --check" in again.stderr
+    assert "results of batch 0 are damaged" in again.stderr
+    assert "pbdist run STUDY --check repairs" in again.stderr
     repaired = called("run", "study.yaml", "--serial", "--store", "strict.zarr", "--check", cwd=tmp_path)
     assert repaired.returncode == 0
     assert repaired.stdout.splitlines()[-2] == line

@@ -18,10 +18,13 @@ MNIST = "--examples 60000 --batch 256"
 #: Commands, and words of what they print.
 REFUSED = [
     # plan, run, query and verify
-    (f"query {CLIPPED} 8 --epsilon 0", "compositions: expected at most 7, the largest stored number"),
+    (
+        f"query {CLIPPED} 8 --epsilon 0",
+        "error: --compositions: expected at most 7, the largest stored number, got 8 for clipped(",
+    ),
     (f"query {CLIPPED} 4 --epsilon -0.1", "--epsilon: expected finite numbers of at least 0"),
     (f"query {CLIPPED} 4 --exp-epsilon 0.5", "--exp-epsilon: expected a number from 1 to 1e+300, got '0.5'"),
-    (f"query {CLIPPED} 4 --delta 1", "delta: expected numbers above 0 and below 1, got 1.0"),
+    (f"query {CLIPPED} 4 --delta 1", "delta: expected numbers from 0 to below 1, got 1.0"),
     (f"query {CLIPPED} 4", "--compositions: needs two of --compositions,"),
     (
         f"query {CLIPPED} 4 --epsilon 0 --scale 7",
@@ -232,6 +235,16 @@ REFUSED = [
     ),
     (f"query {STORE} --reading foo", "error: --reading: needs two of --compositions, --epsilon"),
     (f"query {STORE} --epsilon 1", "error: --epsilon: needs two of"),
+    (
+        f"query {CLIPPED} 4 --epsilon 1 --delta 0.1 --refine",
+        "error: --refine: applies to questions of two numbers, not",
+    ),
+    (f"query {CLIPPED} 4 --epsilon 1 --delta 0.1 --scale 2", "error: --scale: cannot be .* all settings: leave it out"),
+    (
+        f"query {STORE} --compositions 900 --epsilon 9999 --delta 0.1",
+        "error: --compositions: expected at most 7, the la",
+    ),
+    ("query study.yaml --compositions 4 --delta 0.1", "got a study file: pbdist run .*study.yaml computes one"),
     (f"query {STORE} --rate 0.1 --compositions 4 --epsilon 0", "error: --rate: expected no value"),
     (f"query {STORE} --noise Laplce --compositions 4 --epsilon 0", "error: --noise: expected .*did you mean Laplace?"),
     (f"size --family all Gaussian {GOAL}", "error: --family: expected all by itself, or some of"),
@@ -263,7 +276,10 @@ REFUSED = [
     (f"size --family NoisyCount {GOAL}", "or its name, got none"),
     ("size --system counting-laplace --noise Laplace", "error: --noise: applies to noisy counts, of which counting-"),
     ("report --system dp-sgd -o page.html --tolerance 3", "error: --tolerance: expected a number from 1e-6 to 0.5"),
-    (f"plot noise {STORE} -o a.svg --mechanism Laplace --compositions 5000", "error: STORE: expected bounds to draw"),
+    (
+        f"plot noise {STORE} -o a.svg --mechanism Laplace --compositions 5000 --epsilon 9999",
+        "error: STORE: expected bounds to draw",
+    ),
     (
         f"plot epsilon-delta {STORE} --mechanism Laplace -o /proc/a.svg",
         "/proc/a.svg: cannot be written: No such file or",

@@ -13,6 +13,7 @@ from pbdist.run import SerialExecutor, run_study
 from pbdist.store import create_or_open
 from pbdist.store.layout import bounds_file
 from pbdist.study import load_study, plan_study
+from tests.query.test_noise_choice import COUNTS
 from tests.studies import TINY, Finished, write_study
 from tests.test_status import compute
 
@@ -130,8 +131,8 @@ epsilon: [0.5, 1]
         ({"p": 0.3}, OffGridError, "p: expected no value, as no such setting has one, got 0.3"),
         ({"sigma": 3}, InvalidInputError, "sigma: expected one of kind, noise"),
         ({"reading": "clamp"}, OffGridError, "reading: expected no value, as no such setting has one, got clamp"),
-        ({"compositions": 8}, OffGridError, "expected at most 7, the largest stored .* got 8: .*add 8 to the study"),
-        ({"compositions": [1, 8, 9]}, OffGridError, "r = 8, epsilon = 0.1 .and 1 more points."),
+        ({"compositions": 8}, OffGridError, "expected at most 7, the largest stored .* got 8 .*: add 8 to the study"),
+        ({"compositions": [1, 8, 9]}, OffGridError, r"got 8 for Laplace.* \(and 1 more points\): add 8"),
         ({"compositions": 0}, InvalidInputError, "compositions: expected whole numbers of at least 1"),
         ({"compositions": 2.5}, InvalidInputError, "compositions: expected whole numbers"),
         ({"compositions": []}, InvalidInputError, "compositions: expected at least one value, got none"),
@@ -161,8 +162,8 @@ def test_what_cannot_be_answered_is_named(
 def test_several_settings_that_may_be_meant(study: Study) -> None:
     with pytest.raises(InvalidInputError, match=r"got 3: also give scale \(2, 3, 5\)"):
         study.delta(LAPLACE, compositions=4, epsilon=0.1)
-    for delta in (0.0, 1.0, math.nan):
-        with pytest.raises(InvalidInputError, match="delta: expected numbers above 0 and below 1"):
+    for delta in (-0.1, 1.0, math.nan):
+        with pytest.raises(InvalidInputError, match="delta: expected numbers from 0 to below 1"):
             study.epsilon(LAPLACE, scale=3.0, compositions=4, delta=delta)
     # Noise of a kind that is not in the study, or is not ordered.
     for pair in (pbdist.Gaussian(3.0), pbdist.Laplace(3.0, truncate=(-9.0, 9.0)), pbdist.DiscreteGaussian(3.0)):
@@ -170,3 +171,12 @@ def test_several_settings_that_may_be_meant(study: Study) -> None:
             study.delta(pair, compositions=4, epsilon=0.1)
         with pytest.raises(OffGridError, match="expected a stored noise setting, got"):
             study.compositions(pair, epsilon=0.1, delta=0.1)
+
+
+def test_a_value_that_is_not_stored_is_named_before_parameters_that_are_left_out(finished_store: Finished) -> None:
+    study = open_study(finished_store(COUNTS))
+    words = (
+        "^scale: expected a stored value, the neighbours being 2 and 9, got 4: .* the parameters in which 2 settings"
+    )
+    with pytest.raises(OffGridError, match=words):
+        study.delta("NoisyCount", scale=4, compositions=10, epsilon=1)

@@ -159,8 +159,8 @@ def test_epsilon_and_rounds(study: Study) -> None:
     assert math.isinf(found.upper[1])
     text = told(list(record))
     assert "expected epsilon_upper / epsilon_lower - 1 <= 0.001, missed by 2 of 2 answers, most at Gaussian" in text
-    assert f"δ = 1e-300: ε is between {found.lower[1]:.6g} and inf: the stored points lie too far from it" in text
-    assert text.endswith("refine=True (pbdist query --refine) computes closer ones")
+    assert f"δ = 1e-300: ε is between {found.lower[1]:.6g} and inf: it lies beyond the stored points: " in text
+    assert text.endswith("refine=True (pbdist query --refine) computes it")
     with pytest.raises(PrecisionError, match="ε is between"):
         study.epsilon("Gaussian", scale=20.0, compositions=16, delta=1e-3, strict=True)
     with pytest.warns(

@@ -6,13 +6,14 @@ import mpmath
 import pytest
 
 import pbdist
-from pbdist.errors import InvalidInputError
+from pbdist.errors import InvalidInputError, OffGridError
 from pbdist.query import open_study
 from pbdist.query.noise_choice import noise_choices, noise_groups, target_sheet
 from pbdist.results import Verdict
+from pbdist.store.layout import bounds_file
 from pbdist.study import Cell
 from pbdist.study.columns import cell_columns
-from tests.studies import Finished, compute_store
+from tests.studies import TINY, Finished, compute_store
 
 _SCALES = (20.0, 5.0, 10.0, 40.0)
 
@@ -70,12 +71,58 @@ def test_e_to_epsilon_is_the_stored_one(study):
     assert noise_choices(study, compositions=16, exp_epsilon=math.e, delta=1e-3) == by_epsilon
 
 
-def test_beyond_the_largest_r_nothing_is_computed(study):
+def test_beyond_the_largest_r_what_is_refuted_at_a_smaller_one_is_refuted(study):
     (choice,) = noise_choices(study, compositions=17, epsilon=1.0, delta=1e-3, mechanism="noise")
-    assert {one.verdict for one in choice.tried} == {Verdict.MISSING}
     assert choice.smallest is None
-    assert choice.refuted is None
-    assert all(math.isnan(one.upper) for one in choice.tried)
+    for one in choice.tried:
+        if one.verdict is Verdict.REFUTED:
+            assert 1e-3 < one.lower <= _gaussian_delta(one.amount, 17, 1.0)
+            assert one.upper == 1.0
+        else:
+            assert one.verdict is Verdict.MISSING
+            assert math.isnan(one.upper)
+    assert [one.verdict is Verdict.REFUTED for one in choice.tried] == [
+        _gaussian_delta(one.amount, 16, 1.0) > 1e-3 for one in choice.tried
+    ]
+    assert choice.refuted is not None
+
+
+def test_a_target_of_which_nothing_is_known_is_refused_where_a_verdict_is_needed(study):
+    point = {"compositions": 17, "epsilon": 2.0, "delta": 0.9, "mechanism": "noise"}
+    assert target_sheet(study, **point).frame().not_computed.tolist() == [4]
+    with pytest.raises(
+        OffGridError, match=r"compositions: expected at most 16, .* \(pbdist status .* --check\), got 17, "
+    ):
+        target_sheet(study, needed=True, **point)
+
+
+def test_a_delta_of_zero_is_a_target_too(study):
+    noise, response, _ = noise_choices(study, compositions=1, epsilon=2.0, delta=0.0)
+    # Of much noise δ is so small that its lower bound is 0.
+    assert [one.verdict for one in noise.tried] == [Verdict.REFUTED] * 2 + [Verdict.UNDECIDED] * 2
+    # The largest loss is ln(p / (1 - p)).
+    assert [one.verdict for one in response.tried] == [
+        Verdict.REFUTED if math.log((1.0 - lie) / lie) > 2.0 else Verdict.MEETS for lie in (0.1, 0.25, 0.4)
+    ]
+
+
+def test_damaged_settings_are_no_settings_that_are_not_computed(store_copy: Finished) -> None:
+    store, target = store_copy(TINY), {"compositions": 4, "exp_epsilon": 2.0, "delta": 0.2}
+    before = target_sheet(open_study(store), **target).frame()
+    chunk = store / bounds_file(0)
+    content = chunk.read_bytes()
+    chunk.write_bytes(content[:30] + bytes([content[30] ^ 16]) + content[31:])
+    with pytest.warns(
+        UserWarning, match=r"the bounds of \d noise settings? are damaged .*: pbdist status .* --check names"
+    ):
+        sheet = target_sheet(open_study(store), needed=True, **target)
+    found = sheet.frame()
+    assert found.damaged.sum() == before[["meets", "refuted", "undecided"]].sum().sum() - (
+        found[["meets", "refuted", "undecided"]].sum().sum()
+    )
+    assert found.damaged.sum() > 0
+    assert found.not_computed.sum() == 0
+    assert any("damaged" in note for note in sheet.notes)
 
 
 def test_lies_are_ordered_by_their_probability_and_tables_stand_alone(study):
@@ -140,7 +187,7 @@ def test_less_epsilon_is_more_noise():
     ("wrong", "text"),
     [
         ({"mechanism": "other"}, "mechanism: expected one of noise, response, table, got 'other'"),
-        ({"delta": 0.0}, "delta: expected numbers above 0"),
+        ({"delta": 1.0}, "delta: expected numbers from 0 to below 1"),
         ({"delta": [0.1, 0.2]}, "delta: expected one number"),
         ({"compositions": 0}, "compositions: expected whole numbers"),
         ({"epsilon": math.nan}, "epsilon: expected finite numbers"),

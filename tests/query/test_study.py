@@ -71,7 +71,7 @@ def test_bounds_are_loaded_when_used(copy: Path) -> None:
     study = open_study(copy)
     loaded = study.bounds
     damage_batch(copy, 0)
-    with pytest.raises(StoreDamagedError, match="the results of batch 0 are damaged"):
+    with pytest.raises(StoreDamagedError, match="results of batch 0 are damaged"):
         loaded["log_delta_lower"].load()
 
 
@@ -138,7 +138,9 @@ def test_what_is_missing_or_broken_is_never_a_number(copy: Path) -> None:
     content = chunk.read_bytes()
     chunk.write_bytes(content[:30] + bytes([content[30] ^ 16]) + content[31:])
     assert status_at(copy) == "damaged"
-    with pytest.raises(OffGridError, match="its files have changed or are missing: run the study again with --check"):
+    with pytest.raises(
+        OffGridError, match="its files have changed or are missing: pbdist run STUDY --check repairs them"
+    ):
         open_study(copy).delta("Laplace", scale=2, factor=None, compositions=4, epsilon=0.0)
     chunk.write_bytes(content)
     assert status_at(copy) == "computed"

@@ -242,7 +242,7 @@ def test_a_damaged_file_is_said_first_and_shown_as_no_number_nor_curve(store_cop
     told = "".join(page.alarms)
     assert "1 file of this store is damaged" in told
     assert bounds_file(cell) in told
-    assert [row["not computed"] for row in settings_of(page).values()].count("1") == 1
+    assert [row["damaged"] for row in settings_of(page).values()].count("1") == 1
     assert page.text.index("is damaged") < page.text.index("after 4 rounds")
     if not flipped:
         drawn = " ".join(picture.curves for picture in made.pictures)
