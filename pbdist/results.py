@@ -127,8 +127,9 @@ class _Answers(Printed):
 
     lower: Any
     upper: Any
-    #: The columns of the bounds by the names of the fields.
-    _names: ClassVar[Mapping[str, str]] = {"lower": "lower", "upper": "upper"}
+    #: The columns of the bounds by the names of the fields, and the notes below the table.
+    _names: ClassVar[Mapping[str, str]]
+    _notes: ClassVar[tuple[str, ...]] = ()
     #: The arguments by name: arrays of the shape of the answers, or one text or number shared by all.
     question: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
     within_tolerance: BoolArray | None = field(default=None, kw_only=True)
@@ -185,7 +186,7 @@ class _Answers(Printed):
             columns,
             tuple(zip(*texts, *rows, *cells, within, reasons, neighbours, strict=True)),
             (*([caption] if caption else []), f"neighbours: {self.adjacency.in_words}"),
-            (UNATTAINED,) if unattained else (),
+            (*self._notes, *([UNATTAINED] if unattained else [])),
         )
 
     def _substitutes(self) -> Any:
@@ -282,6 +283,8 @@ class CurveBounds(_Answers):
 
     lower: FloatArray
     upper: FloatArray
+    _names: ClassVar[Mapping[str, str]] = {"lower": "type_two_error_lower", "upper": "type_two_error_upper"}
+    _notes: ClassVar[tuple[str, ...]] = ("α: type I error; β: smallest type II error of a test",)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -29,6 +29,7 @@ HEADS: Mapping[str, str] = {
     "delta": "δ",
     "type_one_error": "α",
     "noise_multiplier": "noise multiplier",
+    "type_two_error": "β",
 }
 #: Largest width of a printed table, unless its numbers need more, and least width of a last column of text.
 _WIDTH, _MIN_TEXT = 100, 28

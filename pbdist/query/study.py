@@ -596,7 +596,7 @@ class Study(Parts, Printed):
             def describe(index: tuple[int, ...]) -> str:
                 n, reason = index[-1], str(why[index])
                 low = math.nan if reason == NO_LOWER else float(lower[index])
-                known = answers.between(HEADS.get(name, "the type II error"), low, float(upper[index]))
+                known = answers.between(HEADS[name], low, float(upper[index]))
                 known = f"{questions.cell(n).describe()}, {given.point(n)}: {known}"
                 return known if reason == NO_LOWER else f"{known}: {_ENDS.get(reason, reason)}"
 

@@ -68,3 +68,12 @@ def test_off_the_grid_by_the_rules_of_delta(study: Study) -> None:
         study.tradeoff("Gaussian", compositions=1, type_one_error=1.1, scale=4.0)
     with pytest.raises(InvalidInputError, match="direction: "):
         study.tradeoff("Gaussian", compositions=1, type_one_error=0.1, scale=4.0, direction="A||B")
+
+
+def test_in_print_errors_are_named(study: Study) -> None:
+    found = study.tradeoff("Gaussian", compositions=4, type_one_error=[0.1, 0.3], scale=4.0, strict="silent")
+    heads = next(line for line in str(found).splitlines() if "β lower" in line)
+    assert "β upper" in heads
+    assert " α " in heads
+    assert str(found).endswith("α: type I error; β: smallest type II error of a test")
+    assert found.frame().type_two_error_lower.tolist() == found.lower.tolist()
