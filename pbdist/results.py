@@ -128,7 +128,7 @@ class _Answers(Printed):
     lower: Any
     upper: Any
     #: The columns of the bounds by the names of the fields, and the notes below the table.
-    _names: ClassVar[Mapping[str, str]]
+    names: ClassVar[Mapping[str, str]]
     _notes: ClassVar[tuple[str, ...]] = ()
     #: The arguments by name: arrays of the shape of the answers, or one text or number shared by all.
     question: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
@@ -157,7 +157,7 @@ class _Answers(Printed):
         rows = [flat(value) for value in varying.values()]
         if each:
             rows.append([one.value for one in Direction] * (size // len(Direction)))
-        bounds = {name: flat(getattr(self, source)) for source, name in self._names.items()}
+        bounds = {name: flat(getattr(self, source)) for source, name in self.names.items()}
         within, why = flat(self.within_tolerance), flat(self.why_wide)
         substitutes = flat(self._substitutes())
         reasons = [_reason_cell(reason, text) for reason, text in zip(why, substitutes, strict=True)]
@@ -246,7 +246,7 @@ class DeltaBounds(_Answers):
     upper: FloatArray
     log_lower: FloatArray
     log_upper: FloatArray
-    _names: ClassVar[Mapping[str, str]] = {
+    names: ClassVar[Mapping[str, str]] = {
         "lower": "delta_lower",
         "upper": "delta_upper",
         "log_lower": "log_delta_lower",
@@ -283,7 +283,7 @@ class CurveBounds(_Answers):
 
     lower: FloatArray
     upper: FloatArray
-    _names: ClassVar[Mapping[str, str]] = {"lower": "type_two_error_lower", "upper": "type_two_error_upper"}
+    names: ClassVar[Mapping[str, str]] = {"lower": "type_two_error_lower", "upper": "type_two_error_upper"}
     _notes: ClassVar[tuple[str, ...]] = ("α: type I error; β: smallest type II error of a test",)
 
 
@@ -306,7 +306,7 @@ class EpsilonBounds(_Answers):
 
     lower: FloatArray
     upper: FloatArray
-    _names: ClassVar[Mapping[str, str]] = {"lower": "epsilon_lower", "upper": "epsilon_upper"}
+    names: ClassVar[Mapping[str, str]] = {"lower": "epsilon_lower", "upper": "epsilon_upper"}
 
     @property
     def unknown(self) -> BoolArray:
@@ -335,7 +335,7 @@ class CompositionBounds(_Answers):
 
     lower: IntArray
     upper: FloatArray
-    _names: ClassVar[Mapping[str, str]] = {"lower": "compositions_lower", "upper": "compositions_upper"}
+    names: ClassVar[Mapping[str, str]] = {"lower": "compositions_lower", "upper": "compositions_upper"}
 
 
 def warn_or_raise(missed: str | None, *, strict: bool | Literal["silent"], depth: int = 3) -> None:

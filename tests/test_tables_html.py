@@ -58,7 +58,9 @@ def test_texts_are_escaped_cut_and_never_markup() -> None:
 
 def test_long_tables_say_how_much_is_left_out() -> None:
     values = np.arange(1000.0).reshape(2, 500)
-    assert read(CurveBounds(values, values)).texts[-1] == "and 980 more"
+    *_, more, note = read(CurveBounds(values, values)).texts
+    assert more == "and 980 more"
+    assert note.startswith("α: type I error; β: ")
 
 
 @pytest.mark.filterwarnings("ignore::pbdist.PrecisionWarning")

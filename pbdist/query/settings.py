@@ -32,7 +32,6 @@ from pbdist.mechanisms import (
 )
 from pbdist.mechanisms.columns import as_list_text, is_composite, is_text, known_columns, places_of, value_at
 from pbdist.mechanisms.pair import noise_order
-from pbdist.pld import PairState
 from pbdist.query.stored import PairPoints, PointReader
 from pbdist.rounding import brief, exponential
 from pbdist.study import Cell, StudySpec
@@ -291,10 +290,6 @@ class Setting:
     def bounded(self) -> bool:
         """Whether a stored cell gives an upper bound for it."""
         return any(self.points(pair).compositions.size for pair in self.above)
-
-    def state_at(self, compositions: int) -> PairState | None:
-        """Return its saved state after some compositions, None where there is none."""
-        return None if self.equal is None else self.equal.states(compositions)
 
 
 class Settings:

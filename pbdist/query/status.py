@@ -441,6 +441,7 @@ def contents_of(opened: Study) -> StudyContents:
         progress = stored.progress()
         absent[cells[~progress.committed[rows // stored.cells_per_batch]]] = True
         failed[cells[np.isin(rows, [*progress.failed])]] = True
+    absent &= ~failed
     table, neighbours = CellTable.of(study.cells), neighbours_by_label(study)
     columns = {name: table.column(name) for name in table.names}
     groups: dict[tuple[str, str], list[int]] = {}
@@ -450,11 +451,7 @@ def contents_of(opened: Study) -> StudyContents:
         MechanismContents(
             label=str(label),
             kind=str(kind),
-            counts={
-                "all": len(rows),
-                "missing": int(np.count_nonzero(absent[rows] & ~failed[rows])),
-                "failed": int(np.count_nonzero(failed[rows])),
-            },
+            counts={"all": len(rows), "missing": int(absent[rows].sum()), "failed": int(failed[rows].sum())},
             parameters=_parameters(columns, np.array(rows)),
             adjacency=neighbours[str(label)],
         )

@@ -4,13 +4,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
-from pbdist.mechanisms import ElementaryPair, Histogram, Pair, Reversed
+from pbdist.mechanisms import Pair
 from pbdist.query.convex_delta import Curve, StateAt, StateReader, with_state
 from pbdist.store import Refinement, StoredStudy, check_skeleton
 from pbdist.store.layout import BOUNDS, COMPUTED, GRIDS, QUANTITIES, WITHIN
@@ -254,9 +253,9 @@ class PairPoints:
         self.compositions: IntArray = np.array(rounds, dtype=np.int64)[known]
         self._epsilon = np.array(losses, dtype=np.float64)
         self._values, self._there, self._within = values[:, :, known], there[known], within[:, known]
-        masses = [_masses(factor) for factor in pair.factors]
-        self.ordered = all(exact for _, exact in masses)
-        self._log_masses = [sum(logs[axis] for logs, _ in masses) for axis in range(len(Direction))]
+        self.ordered = not any(excess for factor in pair.factors for excess in factor.mass_excess)
+        totals = [factor.total_mass for factor in pair.factors]
+        self._log_masses = [sum(_log_above(total[axis]) for total in totals) for axis in range(len(Direction))]
         self._curves: dict[int, tuple[Curve, ...]] = {}
 
     def stored(self, compositions: IntArray, epsilon: FloatArray) -> tuple[BoolArray, FloatArray, BoolArray]:
@@ -345,18 +344,6 @@ def _sources(rows: Iterable[tuple[StoredStudy, int]]) -> Iterator[Source]:
             bounds = batch.bounds[row % stored.cells_per_batch]
             values, within = bounds[[QUANTITIES.index(name) for name in BOUNDS]], bounds[QUANTITIES.index(WITHIN)]
             yield stored.study.compositions, stored.study.epsilon, values, within == 1.0
-
-
-def _masses(factor: ElementaryPair) -> tuple[tuple[float, float], bool]:
-    """Return upper bounds on the logarithms of the masses of P_A and P_B, and whether both masses are exactly 1."""
-    first, second = factor.total_mass
-    inner = factor
-    while isinstance(inner, Reversed):
-        inner = inner.pair
-    exact = not isinstance(inner, Histogram) or all(
-        isinstance(values[0], int) or sum(map(Fraction, values)) == 1 for values in (inner.p, inner.q)
-    )
-    return (_log_above(first), _log_above(second)), exact
 
 
 def _log_above(total: float) -> float:

@@ -51,13 +51,6 @@ _ENDS: Mapping[str, str] = {
     MISSED: "the study itself missed the tolerance there",
     APART: "the ε of the study lie too far apart, or this r or ε = 0 is not stored: refine=True computes these",
 }
-#: The quantities of answers, as columns and settings of the tolerance name them.
-_NAMES: Mapping[Any, str] = {
-    DeltaBounds: "delta",
-    EpsilonBounds: "epsilon",
-    CompositionBounds: "compositions",
-    CurveBounds: "type_two_error",
-}
 _Answer = TypeVar("_Answer", DeltaBounds, EpsilonBounds, CompositionBounds, CurveBounds)
 
 
@@ -162,10 +155,8 @@ class Study(Parts, Printed):
     def __repr__(self) -> str:
         """Return the name, the size and where it is."""
         spec = self.spec
-        return (
-            f"<Study {spec.name!r}: {counted(len(spec.cells), 'cell')},"
-            f" {counted(len(spec.compositions), 'composition')}, {len(spec.epsilon)} epsilon, at {self.where}>"
-        )
+        sizes = f"{counted(len(spec.cells), 'cell')}, {counted(len(spec.compositions), 'composition')}"
+        return f"<Study {spec.name!r}: {sizes}, {len(spec.epsilon)} epsilon, at {self.where}>"
 
     @property
     def sheet(self) -> Sheet:
@@ -504,7 +495,7 @@ class Study(Parts, Printed):
         lower, upper = np.empty((2, len(Direction), alpha.size))
         for number, r in {*zip(questions.setting.tolist(), questions.compositions.tolist(), strict=True)}:
             setting = questions.settings[number]
-            pair, state = setting.cell.pair.sole_pair, setting.state_at(r)
+            pair, state = setting.cell.pair.sole_pair, setting.equal and setting.equal.states(r)
             if pair is None:
                 raise InvalidInputError(
                     "mechanism: expected one worst-case pair, got the worst of several: delta bounds their δ at any"
@@ -562,7 +553,7 @@ class Study(Parts, Printed):
 
     def _answer(
         self,
-        kind: Callable[..., _Answer],
+        kind: type[_Answer],
         given: _Arguments,
         questions: Questions,
         fields: Mapping[str, Any],
@@ -576,7 +567,7 @@ class Study(Parts, Printed):
 
         `cases` say why answers are wide: the last text that holds. `within` is needed of δ alone.
         """
-        lower, upper, name = fields["lower"], fields["upper"], _NAMES[kind]
+        lower, upper, name = fields["lower"], fields["upper"], kind.names["lower"].removesuffix("_lower")
         width, ratio = results.relative_width(lower, upper), f"{name}_upper / {name}_lower - 1"
         if name == "epsilon":
             width = np.where(results.no_epsilon_meets(lower, upper), 0.0, width)
@@ -606,8 +597,8 @@ class Study(Parts, Printed):
             if field.endswith("lower") and values.dtype.kind == "f" and kind is not CurveBounds:
                 values[..., ~questions.attained] = np.nan
         shape = (2, *given.shape) if direction == "each" else given.shape
-        arrays = {**fields, "within_tolerance": within, "why_wide": why}
-        found = {field: None if one is None else results.frozen(one.reshape(shape)) for field, one in arrays.items()}
+        arrays: dict[str, Any] = {**fields, "within_tolerance": within, "why_wide": why}
+        found = {field: results.frozen(one.reshape(shape)) for field, one in arrays.items() if one is not None}
         texts = np.array([setting.cell.describe() for setting in questions.settings], dtype=object)
         setting = texts[questions.setting].reshape(given.shape)
         adjacency = settings.neighbours_of_settings(self.spec, given.mechanism, questions.settings)
