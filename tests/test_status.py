@@ -143,7 +143,7 @@ def test_check_names_what_is_damaged(
     code, out = asked(complete, "--check")
     assert code == 1
     assert f"damaged: {file}: " in out
-    assert "checked: 1 damaged file: run the study again" in out
+    assert "checked: 1 damaged file: pbdist run STUDY --check repairs" in out
     code, found = as_json(asked, complete, "--check")
     assert code == 1
     assert (found["healthy"], [item["file"] for item in found["damaged"]]) == (False, [file])
