@@ -395,7 +395,7 @@ def epsilon_within(
     why = why_wide(pairs, within, relative_width(computed, upper) <= tolerance, np.isinf(upper))
     missed = (
         f"tolerance: expected epsilon_upper / epsilon_lower - 1 <= {brief(tolerance)}, got {ratio[worst]:.3g} at"
-        f" r = {int(found.compositions[worst[1]])}, δ = {brief(found.delta[worst[2]])}: ε is between"
-        f" {rounded_down(lower[worst])} and {rounded_up(upper[worst])}{_reason(str(why[worst]))}"
+        f" r = {int(found.compositions[worst[1]])}, δ = {brief(found.delta[worst[2]])}:"
+        f" ε is between {rounded_down(lower[worst])} and {rounded_up(upper[worst])}{_reason(str(why[worst]))}"
     )
     return within, why, None if within.all() else missed
