@@ -5,20 +5,16 @@ at the same time times grow, and ratios less so.
 """
 
 import csv
-import math
 import os
 import platform
 import re
 import sys
 from collections.abc import Sequence
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from pbdist import SubsampledGaussian, privacy_bounds
 from tests.benchmarks.peers import Comparison, comparisons
 from tests.benchmarks.scaling import cost
-from tests.benchmarks.side_by_side import in_turns
 from tests.benchmarks.tables import epsilon_rows, point_times, table_rows
 
 _PACKAGES = ("numpy", "scipy", "dp-accounting", "prv-accountant", "pbdist")
@@ -69,12 +65,6 @@ def peer_row(case: Comparison) -> None:
     )
 
 
-def same_curve(rounds: int) -> None:
-    """Bound δ after so many steps of DP-SGD whose noise grows with their root: about the same δ for all."""
-    pair = SubsampledGaussian(scale=0.02 * math.sqrt(rounds), rate=0.01)
-    privacy_bounds(pair, compositions=rounds, epsilon=[1.0, 2.0])
-
-
 def scaling_rows(call: str, sizes: Sequence[int]) -> None:
     """Print time and memory over sizes."""
     base = cost("nothing", 0).peak_bytes
@@ -115,12 +105,6 @@ def main() -> None:
         peer_row(case)
 
     tables_beside_a_peer()
-
-    _head("same curve, tolerance 1e-3", "fastest, ms", "median, ms")
-    times = in_turns(partial(same_curve, 2**24), partial(same_curve, 2**12), 25)
-    for position, rounds in ((1, "2^12"), (0, "2^24")):
-        _row(f"r = {rounds}", _milliseconds(times.fastest[position]), _milliseconds(times.median[position]))
-    _row("ratio", *(f"{ratio:.1f}" for ratio in times.ratios))
 
     tables = {
         "kernel": ("buckets, kernel alone", range(12, 25, 2)),

@@ -48,7 +48,7 @@ def test_steps_that_were_given_are_drawn_and_the_larger_direction_is_named() -> 
     run = dpsgd(examples=1000, batch=100, noise_multiplier=4.0, steps=[500, 2000], delta=1e-4, direction="each")
     axes = training(run, moments=2)
     assert axes.get_xlabel() == "steps"
-    assert np.asarray(axes.get_lines()[0].get_xdata()).tolist() == [0, 1000, 2000]
+    assert np.asarray(axes.get_lines()[0].get_xdata()).tolist() == [0, 500, 2000]
     assert "after all steps" in axes.get_legend_handles_labels()[1][0]
     said = " ".join(text.get_text() for text in axes.texts)
     assert "the larger one of both directions is drawn" in said
