@@ -355,7 +355,7 @@ def open_part(place: Place, part: str) -> StoredStudy:
         if not data and not is_there(place):
             got, remedy = "nothing there", "correct the path, or compute a study there: pbdist run STUDY --store PATH"
         elif place.url.endswith((".yaml", ".yml")):
-            got, remedy = "a study file", f"pbdist run {place.url} computes one"
+            got, remedy = "a study file", f"pbdist run {place.url} computes one, at another path"
         raise NotAStoreError(f"{place.url}: expected a pbdist store, got {got}: {remedy}")
     version = attributes["pbdist_format"]
     if version != STORE_FORMAT:

@@ -47,7 +47,7 @@ REFUSED = [
     ("run absent.yaml", "expected a readable study file"),
     (
         "run study.yaml --store study.yaml --serial",
-        "study.yaml: expected a pbdist store, got something else: choose another path",
+        "study.yaml: expected a pbdist store, got a study file: pbdist run .*study.yaml computes one, at another path",
     ),
     (
         "run study.yaml --store /proc/q.zarr --serial",
