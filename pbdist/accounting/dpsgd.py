@@ -450,7 +450,8 @@ def _lengths(examples: int, given: Mapping[str, Any], *, sized: bool = False) ->
     if batch is None:
         # One over a whole number if it is its float, else the decimal fraction that is meant, as of epochs.
         near = step_of(1.0, given["sample_rate"]).rate
-        rate = Fraction(1, round(1 / near)) if near == 1 / round(1 / near) else Fraction(repr(near))
+        whole = Fraction(1, round(1 / Fraction(near)))
+        rate = whole if near == float(whole) else Fraction(repr(near))
     else:
         rate = Fraction(_whole("batch", batch, examples), examples)
     if not sized and given["noise_multiplier"] is None:

@@ -1,5 +1,6 @@
 """``pbdist size``: the smallest noise that provably meets a target."""
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from pbdist.cli.options import FORMAT, QUESTION, SYSTEM, SYSTEMS
@@ -46,7 +47,7 @@ def size(options: Options) -> int:
     Of several --compositions, --epsilon and --delta all combinations are answered. Noise that meets the target is
     rounded up, and refuted noise down, and the bounds hold for the printed numbers; csv and json are unrounded.
     """
-    from pbdist.errors import BatchError, PbdistError
+    from pbdist.errors import BatchError, InvalidInputError, PbdistError
     from pbdist.mechanisms import MECHANISMS
     from pbdist.sizing.sized import answers_sheet
 
@@ -59,8 +60,10 @@ def size(options: Options) -> int:
         refuse("--compositions", "expected a value, got none")
     answers, sheets = _compared(options) if several else _sized(options)
     problems = [one.sized for one in answers if isinstance(one.sized, PbdistError)]
-    if len(problems) == len(answers) and not several:
-        raise problems[0]
+    if len(problems) == len(answers):
+        wrong = [one for one in problems if re.match(r"\w+\.\w+: expected", str(one))]
+        if wrong or not several:
+            raise InvalidInputError(str(wrong[0]).partition(".")[2]) if several else problems[0]
     if options.form in ("csv", "json"):
         print_sheet(answers_sheet("", answers, compared=several, exactly=True), options.form)
     else:

@@ -215,7 +215,7 @@ def noise_choices(
     epsilon, exp_epsilon
         Exactly one of ε in nats and e^ε.
     delta
-        The largest δ that meets the target, from 0 to below 1.
+        The largest δ that meets the target, above 0 and below 1.
     mechanism
         The label of one mechanism of the study; by default all.
 
@@ -228,7 +228,7 @@ def noise_choices(
     """
     given = given_epsilon(epsilon, exp_epsilon)
     rounds = int(checked_compositions(single_number("compositions", compositions))[0])
-    wanted = float(checked_delta(single_number("delta", delta), zero=True)[0])
+    wanted = float(checked_delta(single_number("delta", delta))[0])
     point = {name: single_number(name, value) for name, value in given.items()}
     # As in `Study.delta`: e^ε means a stored ε if that is the float nearest to its logarithm.
     loss = float(checked_losses({name: np.array([value]) for name, value in point.items()}).nearest[0])
@@ -256,6 +256,9 @@ def _bounds(study: Study, pair: Pair, rounds: int, point: Mapping[str, Any], wan
         # So many are refuted at a stored number, and so are all larger ones.
         refuted = study.compositions(pair, **point, delta=wanted, strict="silent").upper + 1.0
         if refuted <= rounds:
+            largest = max(int(refuted), study.spec.compositions[-1])
+            with suppress(OffGridError):
+                return float(study.delta(pair, compositions=largest, **point, strict="silent").lower), 1.0
             return float(study.delta(pair, compositions=int(refuted), **point, strict="silent").lower), 1.0
     return math.nan, math.nan
 
@@ -291,11 +294,13 @@ def target_sheet(study: Study, *, cells: Collection[Cell] | None = None, needed:
     damaged = {cell for cell, why in study.gaps(missing).items() if why == DAMAGED}
     r, delta, power = target["compositions"], target["delta"], target.get("exp_epsilon")
     check, most = f"pbdist status {study.where} --check", study.spec.compositions[-1]
-    if needed and len(missing) == len(tried):
+    if needed and len(missing) == len(tried) and not damaged:
         sound = f"{most}, the largest stored number, in a store that is complete and sound ({check})"
         raise OffGridError(f"compositions: expected at most {sound}, got {r}, at which no noise setting has bounds")
     if needed and damaged:
         lost = f"the bounds of {counted(len(damaged), 'noise setting')} are damaged and cannot be read"
+        if len(missing) == len(tried):
+            raise OffGridError(f"{study.where}: {lost}: {check} names the files")
         warnings.warn(f"{study.where}: {lost}: {check} names the files", stacklevel=2)
     loss = target["epsilon"] if power is None else math.log(power)
     # Parameters in which the groups of one label differ.

@@ -415,7 +415,7 @@ class Study(Parts, Printed):
         self._check_options(direction, refine, strict)
         given = _Arguments.of(mechanism, noise, compositions=compositions, delta=delta)
         questions = self._questions(given, arguments.checked_compositions(given.points["compositions"]))
-        targets = arguments.checked_delta(given.points["delta"], zero=True)
+        targets = arguments.checked_delta(given.points["delta"])
         failed: Failures = {}
         if refine:
             again, tolerance = self._refining(given, questions), self.spec.required_tolerance
@@ -449,7 +449,7 @@ class Study(Parts, Printed):
         """
         self._check_options("both", refine, strict)
         given = _Arguments.of(mechanism, noise, **given_epsilon(epsilon, exp_epsilon), delta=delta)
-        losses, targets = checked_losses(given.points), arguments.checked_delta(given.points["delta"], zero=True)
+        losses, targets = checked_losses(given.points), arguments.checked_delta(given.points["delta"])
         questions = self._questions(given, np.ones(targets.size, dtype=np.int64))
         failed: Failures = {}
         if refine:

@@ -191,8 +191,9 @@ def _chosen(
     names = [one for name in names for one in (counts if name == "NoisyCount" else [name])]
     for index, name in enumerate(names):
         if name not in known:
+            near = ": leave out noise, which it names" if name in _counts() else did_you_mean(name, known)
             expected = f"all by itself, or some of {', '.join(known)}"
-            raise InvalidInputError(f"family: expected {expected}, got {shown(name)}{did_you_mean(name, known)}")
+            raise InvalidInputError(f"family: expected {expected}, got {shown(name)}{near}")
         if name in names[:index]:
             raise InvalidInputError(f"family: expected each family once, got {name} again")
         yield (name, NoisyCount, {"noise": counts[name]}) if name in counts else (name, kinds[name], {})

@@ -302,8 +302,8 @@ def _answer_row(answer: Answer, *, exactly: bool) -> tuple[Cell, ...]:
         cell(lambda one: one.meets.scale, sized.scale),
         cell(lambda one: one.meets.mean, sized.mean),
         cell(lambda one: _up(one.messages), messages),
-        cell(lambda one: _up(_product(size, one.messages)), _product(size, messages)),
-        cell(lambda one: _up(noise_deviation(one.meets.mechanism)), noise_deviation(sized.mechanism)),
+        cell(lambda one: _up(one.messages, size), None if size is None or messages is None else size * messages),
+        cell(lambda one: _deviation(one.meets.mechanism), noise_deviation(sized.mechanism)),
         sized.delta_lower,
         cell(lambda one: rounded_up(one.meets.bound), sized.delta_upper),
         str(sized.refuted_mechanism),
@@ -319,13 +319,15 @@ def _answer_row(answer: Answer, *, exactly: bool) -> tuple[Cell, ...]:
     )
 
 
-def _up(value: float | None) -> str:
-    """Round up messages, bytes or a deviation of printed noise, which have about 12 digits."""
+def _up(messages: float | None, size: float | None = 1.0) -> str:
+    """Round up messages of printed noise, or their bytes."""
+    return "" if size is None or messages is None else rounded_up(Decimal(size) * Decimal(messages))
+
+
+def _deviation(pair: Pair) -> str:
+    """Round up a deviation, of which about 12 digits are known."""
+    value = noise_deviation(pair)
     return "" if value is None else rounded_up(Decimal(f"{value:.12g}"))
-
-
-def _product(size: float | None, messages: float | None) -> float | None:
-    return None if size is None or messages is None else size * messages
 
 
 def noise_deviation(pair: Pair) -> float | None:

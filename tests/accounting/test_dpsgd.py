@@ -95,6 +95,9 @@ def test_one_over_the_batches_of_a_loader_is_that_many_steps() -> None:
         low, high = found.phases[0].rates
         assert Fraction(low) <= Fraction(1, batches) <= Fraction(high)
         assert low <= 1 / batches <= high
+    # One over it is no float.
+    tiny = dpsgd(examples=1000, sample_rate=1e-310, noise_multiplier=1.0, steps=5, delta=1e-5)
+    assert tiny.epsilon.upper.max() < 1e-3
 
 
 def test_phases_are_the_accountant_after_each() -> None:

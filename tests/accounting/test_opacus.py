@@ -252,7 +252,8 @@ def test_epochs_are_counted_as_dpsgd_counts_them(batch: int) -> None:
         run.epoch()
     training = dpsgd(examples=EXAMPLES, batch=batch, noise_multiplier=NOISE, epochs=2, delta=DELTA)
     assert training.training.steps == (run.steps,) == (2 * -(-EXAMPLES // batch),)
-    assert run.engine.get_epsilon(DELTA) <= training.epsilon.upper.item()
+    # Both are upper bounds; where the rates are the same, either may be a little larger.
+    assert run.engine.get_epsilon(DELTA) <= training.epsilon.upper.item() * (1.0 + 1e-3)
 
 
 @marked

@@ -24,7 +24,7 @@ REFUSED = [
     ),
     (f"query {CLIPPED} 4 --epsilon -0.1", "--epsilon: expected finite numbers of at least 0"),
     (f"query {CLIPPED} 4 --exp-epsilon 0.5", "--exp-epsilon: expected a number from 1 to 1e+300, got '0.5'"),
-    (f"query {CLIPPED} 4 --delta 1", "delta: expected numbers from 0 to below 1, got 1.0"),
+    (f"query {CLIPPED} 4 --delta 1", "delta: expected numbers above 0 and below 1, got 1.0"),
     (f"query {CLIPPED} 4", "--compositions: needs two of --compositions,"),
     (
         f"query {CLIPPED} 4 --epsilon 0 --scale 7",
@@ -248,6 +248,9 @@ REFUSED = [
     (f"query {STORE} --rate 0.1 --compositions 4 --epsilon 0", "error: --rate: expected no value"),
     (f"query {STORE} --noise Laplce --compositions 4 --epsilon 0", "error: --noise: expected .*did you mean Laplace?"),
     (f"size --family all Gaussian {GOAL}", "error: --family: expected all by itself, or some of"),
+    (f"size --family Laplace Gaussian --sensitivity=-1 {GOAL}", "error: --sensitivity: expected a number above 0"),
+    (f"size --family all --rate 2 {GOAL}", "error: --rate: expected a probability in [0, 1], got 2"),
+    (f"size --family NoisyCount(Laplace) --noise Gaussian --shift 2 {GOAL}", "leave out noise, which it names"),
     (f"size --family Gaussian Gaussian {GOAL}", "error: --family: expected each family once, got Gaussian again"),
     (f"size --family Poisson --rate 1 {GOAL}", "error: --rate: is no parameter of Poisson, which has mean, sens"),
     (f"size --family Poisson --mean 1 {GOAL}", "error: --mean: cannot be given: it is the noise that is sized"),

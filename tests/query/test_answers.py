@@ -163,7 +163,7 @@ def test_several_settings_that_may_be_meant(study: Study) -> None:
     with pytest.raises(InvalidInputError, match=r"got 3: also give scale \(2, 3, 5\)"):
         study.delta(LAPLACE, compositions=4, epsilon=0.1)
     for delta in (-0.1, 1.0, math.nan):
-        with pytest.raises(InvalidInputError, match="delta: expected numbers from 0 to below 1"):
+        with pytest.raises(InvalidInputError, match="delta: expected numbers above 0 and below 1"):
             study.epsilon(LAPLACE, scale=3.0, compositions=4, delta=delta)
     # Noise of a kind that is not in the study, or is not ordered.
     for pair in (pbdist.Gaussian(3.0), pbdist.Laplace(3.0, truncate=(-9.0, 9.0)), pbdist.DiscreteGaussian(3.0)):

@@ -1,6 +1,7 @@
 """Which tabulated noise meets a target: the verdicts against Gaussian noise in closed form, groups, what is missing."""
 
 import math
+from contextlib import suppress
 
 import mpmath
 import pytest
@@ -96,16 +97,6 @@ def test_a_target_of_which_nothing_is_known_is_refused_where_a_verdict_is_needed
         target_sheet(study, needed=True, **point)
 
 
-def test_a_delta_of_zero_is_a_target_too(study):
-    noise, response, _ = noise_choices(study, compositions=1, epsilon=2.0, delta=0.0)
-    # Of much noise δ is so small that its lower bound is 0.
-    assert [one.verdict for one in noise.tried] == [Verdict.REFUTED] * 2 + [Verdict.UNDECIDED] * 2
-    # The largest loss is ln(p / (1 - p)).
-    assert [one.verdict for one in response.tried] == [
-        Verdict.REFUTED if math.log((1.0 - lie) / lie) > 2.0 else Verdict.MEETS for lie in (0.1, 0.25, 0.4)
-    ]
-
-
 def test_damaged_settings_are_no_settings_that_are_not_computed(store_copy: Finished) -> None:
     store, target = store_copy(TINY), {"compositions": 4, "exp_epsilon": 2.0, "delta": 0.2}
     before = target_sheet(open_study(store), **target).frame()
@@ -123,6 +114,11 @@ def test_damaged_settings_are_no_settings_that_are_not_computed(store_copy: Fini
     assert found.damaged.sum() > 0
     assert found.not_computed.sum() == 0
     assert any("damaged" in note for note in sheet.notes)
+    for index in range(1, len(open_study(store).spec.cells)):
+        with suppress(FileNotFoundError):
+            (store / bounds_file(index)).write_bytes(b"x")
+    with pytest.raises(OffGridError, match=r"the bounds of \d noise settings are damaged .*--check names the files"):
+        target_sheet(open_study(store), needed=True, **target)
 
 
 def test_lies_are_ordered_by_their_probability_and_tables_stand_alone(study):
@@ -187,7 +183,7 @@ def test_less_epsilon_is_more_noise():
     ("wrong", "text"),
     [
         ({"mechanism": "other"}, "mechanism: expected one of noise, response, table, got 'other'"),
-        ({"delta": 1.0}, "delta: expected numbers from 0 to below 1"),
+        ({"delta": 1.0}, "delta: expected numbers above 0 and below 1"),
         ({"delta": [0.1, 0.2]}, "delta: expected one number"),
         ({"compositions": 0}, "compositions: expected whole numbers"),
         ({"epsilon": math.nan}, "epsilon: expected finite numbers"),

@@ -318,3 +318,11 @@ def test_noise_for_losses_of_hundreds_of_nats_is_sized() -> None:
     sized = size(SubsampledGaussian, rate=0.01, compositions=10, epsilon=800.0, delta=1e-5)
     check_certificate(sized)
     assert 0.03 < sized.scale < 0.1
+
+
+def test_messages_a_little_above_a_short_number_are_rounded_up() -> None:
+    """The mean of the noise above 0 exceeds 5000.5 by 9e-13."""
+    sized = size(NoisyCount, noise=Laplace, mean=5000.0, shift=1, compositions=1, epsilon=0.0049, delta=1e-4)
+    assert sized.printed.messages is not None
+    assert 5000.5 < sized.printed.messages < 5000.51
+    assert "5000.51" in str(sized)
