@@ -145,8 +145,7 @@ class Training:
         if len(self.phases) > 1:
             return {"examples": self.examples}
         noise = self.phases[-1].noise_multiplier
-        rate = float(self.phases[-1].sample_rate)
-        found = {"examples": self.examples, "batch": self.batch, "rate": rate}
+        found = {"examples": self.examples, "batch": self.batch, "rate": float(self.phases[-1].sample_rate)}
         return found if noise is None else {**found, "noise_multiplier": noise}
 
     @property

@@ -127,8 +127,8 @@ class _Table:
             return
         # A δ that is little beside the known ones need not be bounded closely.
         relaxed = self.question.beside(float(self._judged_lower().min()))
-        log_upper, self.ended = bounds_near_the_largest_loss(relaxed)
-        self._take_above(log_upper)
+        *near, self.ended = bounds_near_the_largest_loss(relaxed)
+        self.take(range(self.question.rounds.size), *near)
         self._take_above(bounds_below_floor(relaxed, self.log_upper))
         rows = self._missed_rows()
         if not rows:

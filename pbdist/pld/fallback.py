@@ -420,15 +420,16 @@ _NEAR_LARGEST = 0.999
 _HALVINGS = 40
 
 
-def bounds_near_the_largest_loss(question: Question) -> tuple[FloatArray, BoolArray]:
-    """Return logarithms of upper bounds on δ, shape (2, R, E): -inf from the largest loss on, 0 where nothing is known.
+def bounds_near_the_largest_loss(question: Question) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Return logarithms of lower and upper bounds on δ, shape (2, R, E): -inf and 0 where nothing is known.
 
     Where the losses of pair i are at most ℓ_i and its masses at most M_i, and d_i of each are composed, δ(ε) is at most
-    Π M_i^d_i (1 - e^(ε - Σ d_i ℓ_i)), and 0 from that sum on (Theorem 49 of docs/pld.md). The second array has where
-    losses end: next to their sum, where δ at an ε lower by a part in 10^6 is at least that bound.
+    Π M_i^d_i (1 - e^(ε - Σ d_i ℓ_i)), and 0 from that sum on; the outcomes whose losses are next to ℓ_i bound it from
+    below (Theorem 49 of docs/pld.md). The third array has where rounding alone keeps these bounds apart, while δ at an
+    ε lower by a part in 10^6 is at least the upper one.
     """
     result = np.zeros((2, question.rounds.size, question.epsilon.size))
-    ended = np.zeros(result.shape, bool)
+    log_lower, ended = np.full_like(result, -np.inf), np.zeros(result.shape, bool)
     least = float(question.rounds.min())
     for axis, direction in enumerate(question.directions):
         about = sum(count * _about(profile, direction) for profile, count in question.profiles)
@@ -445,37 +446,42 @@ def bounds_near_the_largest_loss(question: Question) -> tuple[FloatArray, BoolAr
             ends = rounds * largest + 4.0 * _U * rounds * size
             result[axis] = _log_bound(question, direction, rounds, ends)
             for row, column in np.argwhere((question.epsilon < ends) & (question.epsilon > ends * (1.0 - 1e-7))):
-                at, epsilon = (axis, row, column), float(question.epsilon[column])
-                gap = float(ends[row, 0] - epsilon)
-                top = _log_top_masses(parts, direction, int(question.rounds[row]), epsilon, gap)
-                if top is not None:
-                    result[at] += top[1]
-                    ended[at] = top[0] + math.log(-math.expm1(-0.4e-6 * epsilon)) > result[at]
+                at, r, epsilon = (axis, row, column), int(question.rounds[row]), float(question.epsilon[column])
+                gap, leaves = float(ends[row, 0] - epsilon), r * question.leaves
+                low, high, error = _log_top_masses(parts, direction, r, 0.25e-6 * epsilon / leaves)
+                if low == -math.inf or error + gap > 0.12e-6 * epsilon / leaves:
+                    continue
+                result[at], close = result[at] + high, 2.0 * error + 1e-4 * gap / leaves
+                least, _, error = _log_top_masses(parts, direction, r, close)
+                left = gap * (1.0 - 4.0 * _U) - leaves * (close + error) * (1.0 + 4.0 * _U) - 32.0 * _U * r * size
+                if left > 0.0 and least > -math.inf:
+                    log_lower[at] = least + math.log(-math.expm1(-left)) * (1.0 + 8.0 * _U) - 1e-14
+                # So close to their largest values, the losses exceed ε (1 - 5e-7).
+                rounded = log_lower[at] == -math.inf or gap < 1e-11 * epsilon
+                ended[at] = rounded and low + math.log(-math.expm1(-0.4e-6 * epsilon)) > result[at]
     if question.symmetric:
-        result[1], ended[1] = result[0], ended[0]
-    return result, ended
+        log_lower[1], result[1], ended[1] = log_lower[0], result[0], ended[0]
+    return log_lower, result, ended
 
 
 def _log_top_masses(
-    parts: Sequence[tuple[ElementaryPair, int, float]], direction: Direction, rounds: int, epsilon: float, gap: float
-) -> tuple[float, float] | None:
-    """Bound the logarithm of the P_A mass of outcomes with only the largest losses; None where it is not known.
+    parts: Sequence[tuple[ElementaryPair, int, float]], direction: Direction, rounds: int, distance: float
+) -> tuple[float, float, float]:
+    """Bound the logarithm of the P_A mass of outcomes whose every loss is within a distance of its largest value.
 
-    If a sum of losses exceeds ε, each of them exceeds its largest value less the gap from ε to the largest sum. Those
-    counted here are so close to theirs that their sum exceeds ε (1 - 5e-7).
+    The third number is the largest error of a loss: outcomes a bit further away may be counted, or closer ones not.
     """
-    distance = 0.25e-6 * epsilon / (rounds * sum(count for _, count, _ in parts))
-    lower = upper = 0.0
+    lower = upper = error = 0.0
     for pair, count, loss in parts:
         masses = pair.directed_loss_masses(np.array([loss - distance]), direction)
         far = masses.atom_loss > loss - distance
-        least = float(masses.bins_a.lower[-1] + masses.atoms_a.lower[far].sum())
-        most = float(masses.bins_a.upper[-1] + masses.atoms_a.upper[far].sum()) * (1.0 + (far.size + 4.0) * _U)
-        if least <= 0.0 or masses.loss_error + gap * (1.0 + 4.0 * _U) > 0.5 * distance:
-            return None
-        lower += rounds * count * math.log(least)
-        upper += rounds * count * (math.log(most) * (1.0 - 4.0 * _U) + 4.0 * _U)
-    return lower, min(upper * (1.0 - (len(parts) + 16.0) * _U), 0.0)
+        slack, error = (far.size + 8.0) * _U, max(error, masses.loss_error)
+        least = float(masses.bins_a.lower[-1] + masses.atoms_a.lower[far].sum()) * (1.0 - slack)
+        most = float(masses.bins_a.upper[-1] + masses.atoms_a.upper[far].sum()) * (1.0 + slack)
+        lower += rounds * count * math.log(least) if least > 0.0 else -math.inf
+        upper += rounds * count * (math.log(most) * (1.0 - 4.0 * _U) + 4.0 * _U) if most > 0.0 else -math.inf
+    slack = (len(parts) + 16.0) * _U
+    return lower * (1.0 + slack), min(upper * (1.0 - slack), 0.0), error
 
 
 def largest_loss_of(pair: ElementaryPair, profile: LossProfile, direction: Direction) -> float:

@@ -256,7 +256,7 @@ def _bounds(study: Study, pair: Pair, rounds: int, point: Mapping[str, Any], wan
         # So many are refuted at a stored number, and so are all larger ones.
         refuted = study.compositions(pair, **point, delta=wanted, strict="silent").upper + 1.0
         if refuted <= rounds:
-            largest = max(int(refuted), study.spec.compositions[-1])
+            largest = min(rounds, max(int(refuted), study.spec.compositions[-1]))
             with suppress(OffGridError):
                 return float(study.delta(pair, compositions=largest, **point, strict="silent").lower), 1.0
             return float(study.delta(pair, compositions=int(refuted), **point, strict="silent").lower), 1.0

@@ -77,11 +77,12 @@ def test_drawn_sequences_are_bounded_from_above() -> None:
             largest = {one: exact_largest(factors, one) for one in Direction}
             epsilon = sorted(float(one) * part for one in largest.values() for part in PARTS)
             asked = question({pair: count for pair, _, count in parts}, [rounds], epsilon)
-            found, ended = bounds_near_the_largest_loss(asked)
+            lower, found, ended = bounds_near_the_largest_loss(asked)
             for axis, direction in enumerate(Direction):
                 for column, at in enumerate(epsilon):
                     log_upper = float(found[axis, 0, column])
                     assert exact_delta(factors, at, direction) <= mpmath.exp(log_upper), (parts, direction, at)
+                    assert mpmath.exp(float(lower[axis, 0, column])) <= exact_delta(factors, at, direction)
                     if ended[axis, 0, column]:
                         assert exact_delta(factors, at * (1.0 - 1e-6), direction) >= mpmath.exp(log_upper)
                     if at > largest[direction] * (1.0 + 1e-12):
@@ -104,7 +105,7 @@ BOUNDED: list[tuple[ElementaryPair, float]] = [
 @pytest.mark.parametrize("rounds", [1, 7, 2**40, 2**60])
 def test_it_is_found_where_losses_are_bounded(pair: ElementaryPair, largest: float, rounds: int) -> None:
     asked = question({pair: 3}, [rounds], [3.0 * rounds * largest * part for part in (0.9, 1.0, 1.0 + 1e-9)])
-    found = bounds_near_the_largest_loss(asked)[0][0, 0]
+    found = bounds_near_the_largest_loss(asked)[1][0, 0]
     assert found[2] == -math.inf
     assert found[1] <= max(math.log(3.0 * rounds * largest * 1e-13), -745.0) or found[1] == 0.0
 
@@ -123,7 +124,7 @@ def test_none_is_told_where_some_loss_is_infinite(pair: ElementaryPair) -> None:
     asked = question({pair: 1}, [1], [0.1, 5.0, 100.0])
     for (profile, _), direction in itertools.product(asked.profiles, Direction):
         assert largest_loss_of(pair, profile, direction) == math.inf
-    assert np.all(bounds_near_the_largest_loss(asked)[0] == 0.0)
+    assert np.all(bounds_near_the_largest_loss(asked)[1] == 0.0)
 
 
 def test_nothing_is_told_of_enclosures() -> None:
@@ -135,14 +136,14 @@ def test_nothing_is_told_of_enclosures() -> None:
         asked = question({one: 1}, [1], [30.0, 50.0, 1e4])
         for (profile, _), direction in itertools.product(asked.profiles, Direction):
             assert largest_loss_of(one, profile, direction) == math.inf
-        assert np.all(bounds_near_the_largest_loss(asked)[0] == 0.0)
+        assert np.all(bounds_near_the_largest_loss(asked)[1] == 0.0)
 
 
 def test_each_direction_has_its_own() -> None:
     pair = Histogram((2, 8, 0), (1, 8, 1))
     count = NoisyCount(Laplace(4.0), 20.0, 2)
     for one, axis in ((pair, 0), (Reversed(pair), 1), (count, 1), (Reversed(count), 0)):
-        found, _ = bounds_near_the_largest_loss(question({one: 2}, [3], [0.1, 6.06]))
+        _, found, _ = bounds_near_the_largest_loss(question({one: 2}, [3], [0.1, 6.06]))
         assert found[axis, 0, 1] == -math.inf
         assert np.all(found[1 - axis] == 0.0)
 
@@ -152,7 +153,7 @@ def test_masses_of_more_than_one_count() -> None:
     pair = Histogram((0.1 + 2**-50, 0.3, 0.6), (0.2, 0.3, 0.5))
     assert max(map(float, pair.mass_excess)) > 0.0
     asked = question({pair: 1}, [1], [0.0, math.log(2.0) * (1.0 - 1e-7), 1.0])
-    found, _ = bounds_near_the_largest_loss(asked)
+    _, found, _ = bounds_near_the_largest_loss(asked)
     assert np.all(found[:, 0, 2] == -math.inf)
     with mpmath.workdps(40):
         truth = mpmath.mpf(0.2) - mpmath.mpf(0.1 + 2**-50) * mpmath.exp(mpmath.mpf(float(asked.epsilon[1])))
@@ -203,3 +204,13 @@ def test_next_to_the_largest_loss_of_continuous_noise(rounds: int, gap: float) -
         upper = mpmath.exp(found.log_delta_upper.item())
         assert least <= upper * (1 + mpmath.mpf(2) ** -40)
         assert upper <= 1.01 * least or gap < 1e-12
+        assert mpmath.exp(found.log_delta_lower.item()) <= least * (1 + rounds * mpmath.mpf(10) ** -9)
+    assert found.delta_lower.item() > 0.0 or gap < 1e-12 or rounds > 500
+
+
+@pytest.mark.parametrize("pair", [Laplace(160.0), DiscreteLaplace(5.0, 3), Staircase(0.8)], ids=repr)
+@pytest.mark.parametrize("gap", [1e-8, 1e-9, 1e-11])
+def test_a_positive_delta_next_to_the_largest_loss_has_a_lower_bound(pair: ElementaryPair, gap: float) -> None:
+    largest = {Laplace: 2.0 / 160.0, DiscreteLaplace: 1.2, Staircase: 1.6}[type(pair)]
+    found = privacy_bounds(pair, compositions=2, epsilon=largest * (1.0 - gap), strict=True)
+    assert 0.0 < found.delta_lower.item() <= found.delta_upper.item() <= 1.001 * found.delta_lower.item()
