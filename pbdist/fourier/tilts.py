@@ -6,7 +6,6 @@ Nothing here is a bound: a bad choice costs precision, and the bounds of `rows` 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -32,8 +31,6 @@ _PRECISION = 42.0
 _MIN_SPARE, _MAX_SPARE = 4.0, 20.0
 #: An element this many bits below its neighbours need not be known.
 BESIDE = 60.0
-#: Parts of a vector at most, and segments between two that are parted at once.
-_PARTS, _HOLE = 8, 3
 
 
 @dataclass(frozen=True)
@@ -75,13 +72,6 @@ class Level:
     below: FloatArray
     #: Bits that may be lost.
     spare: float
-
-    def part(self, start: int, stop: int) -> "Level":
-        """The same of some segments."""
-        part = slice(start, stop)
-        return replace(
-            self, want=self.want[part], relevant=self.relevant[part], above=self.above[part], below=self.below[part]
-        )
 
 
 @dataclass(frozen=True)
@@ -186,44 +176,6 @@ def _best(common: BoolArray, loss: FloatArray, relevant: BoolArray) -> int:
     return int(np.argmin(np.where(common, worst, math.inf)))
 
 
-def parts_of(segments: FloatArray, other: FloatArray, level: Level) -> list[tuple[int, int]]:
-    """Part a vector where it lies farthest below its hull: of few parts each is nearly as high as its own.
-
-    Segments that no part has add nothing that is wanted, with any segment of the other vector.
-    """
-    positions = np.arange(segments.size)[:, None] + np.arange(other.size)
-    with np.errstate(invalid="ignore"):
-        telling = np.max(segments[:, None] + other - level.want[positions], axis=1) > -BESIDE
-    there = np.flatnonzero(telling)
-    if there.size == 0:
-        return []
-    breaks = np.flatnonzero(np.diff(there) > _HOLE)
-    starts, stops = there[np.append(0, breaks + 1)], there[np.append(breaks, there.size - 1)] + 1
-    parts = list(zip(starts.tolist(), stops.tolist(), strict=True))
-    while len(parts) < _PARTS:
-        gaps = [_gap(segments[start:stop]) for start, stop in parts]
-        worst = max(range(len(parts)), key=lambda part: gaps[part][0])
-        if gaps[worst][0] <= 0.5 * _MAX_SPARE:
-            break
-        start, stop = parts[worst]
-        middle = start + gaps[worst][1]
-        parts[worst : worst + 1] = [(start, middle), (middle, stop)]
-    return parts
-
-
-def _gap(segments: FloatArray) -> tuple[float, int]:
-    """By how many bits, at most, a segment lies below the hull; and where the hull begins again after it."""
-    positions = np.flatnonzero(segments > -math.inf)
-    if positions.size < 3:
-        return 0.0, 0
-    hull = positions[_hull(positions, segments[positions])]
-    below = np.interp(positions, hull, segments[hull]) - segments[positions]
-    worst = int(np.argmax(below))
-    rest = positions[worst:]
-    # The part before ends where what follows rises above it.
-    return float(below[worst]), int(rest[min(1, rest.size - 1)])
-
-
 def _hull(positions: IntArray, heights: FloatArray) -> IntArray:
     """Indices of the upper hull's corners: whatever is not above the line between its neighbours is no corner."""
     left = np.arange(positions.size)
@@ -300,11 +252,8 @@ def convolve_by_tilts(
     highest = max_plus(first.segments, second.segments)
     level = needed(highest, larger, needs, segment)
     level = replace(level, spare=max(level.spare - _CARE, 0.0))
-    for convolve in (partial(_convolved, highest=highest), _by_parts):
-        found = convolve(first, second, level)
-        if found is not None and _known_well(*found, needs, level, segment):
-            return found
-    return None
+    found = _convolved(first, second, level, highest)
+    return found if found is not None and _known_well(*found, needs, level, segment) else None
 
 
 @np.errstate(over="ignore")
@@ -331,47 +280,10 @@ class _Stack:
     segments: FloatArray
     segment: int
 
-    def part(self, start: int, stop: int) -> "_Stack":
-        """Some segments of it."""
-        return _Stack(self.rows[:, start * self.segment : stop * self.segment], self.segments[start:stop], self.segment)
-
     def tilted(self, tilt: float, top: float) -> FloatArray:
         """Return all rows times 2^(tilt · index - top)."""
         result: FloatArray = self.rows * np.exp2(tilt * np.arange(float(self.rows.shape[1])) - top)
         return result
-
-
-def _by_parts(x: _Stack, y: _Stack, level: Level) -> tuple[FloatArray, FloatArray] | None:
-    """Convolve part by part: a tilt can only serve what is nearly as high as its hull, which parts may be."""
-    same = x is y
-    parts_x = parts_of(x.segments, y.segments, level)
-    parts_y = parts_x if same else parts_of(y.segments, x.segments, level)
-    outside_x, outside_y = _outside(x.segments, parts_x), _outside(y.segments, parts_y)
-    if max(len(parts_x), len(parts_y)) == 1 and not (outside_x.any() or outside_y.any()):
-        return None
-    shape = x.rows.shape[0], x.rows.shape[1] + y.rows.shape[1] - 1
-    values, bound = np.zeros(shape), np.zeros(shape)
-    for i, (start_x, stop_x) in enumerate(parts_x):
-        part_x = x.part(start_x, stop_x)
-        for j, (start_y, stop_y) in enumerate(parts_y[: i + 1] if same else parts_y):
-            alone = same and i == j
-            part_y = part_x if alone else y.part(start_y, stop_y)
-            part = level.part(start_x + start_y, stop_x + stop_y - 1)
-            found = _convolved(part_x, part_y, part, max_plus(part_x.segments, part_y.segments))
-            if found is None:
-                return None
-            twice = 2.0 if same and not alone else 1.0
-            begin = (start_x + start_y) * x.segment
-            out = slice(begin, begin + found[0].shape[1])
-            values[:, out] += twice * found[0]
-            bound[:, out] += twice * found[1]
-    # What no part has.
-    terms = min(x.rows.shape[1], y.rows.shape[1])
-    left_x, left_y = np.where(outside_x, x.segments, -math.inf), np.where(outside_y, y.segments, -math.inf)
-    for one, other in ((left_x, y.segments), (x.segments, left_y)):
-        bound += _most(max_plus(one, other), x.segment, terms, shape[1])
-    # Sums of several parts are rounded.
-    return values, bound * (1.0 + 2.0**-40) + 2.0**-46 * np.abs(values)
 
 
 def _convolved(x: _Stack, y: _Stack, level: Level, highest: FloatArray) -> tuple[FloatArray, FloatArray] | None:
@@ -379,7 +291,7 @@ def _convolved(x: _Stack, y: _Stack, level: Level, highest: FloatArray) -> tuple
     size_x, size_y = x.rows.shape[1], y.rows.shape[1]
     values = np.zeros((x.rows.shape[0], size_x + size_y - 1))
     bound = np.full(values.shape, np.inf)
-    # Far below what lies beside it, or in another part, nothing need be known.
+    # Far below what lies beside it nothing need be known.
     telling = level.relevant & (highest >= level.want - BESIDE)
     if telling.any():
         runs = runs_of(x.segments, y.segments, x.segment, replace(level, relevant=telling), highest)
@@ -416,14 +328,6 @@ def _run(x: _Stack, y: _Stack, runs: Sequence[Run], out: tuple[FloatArray, Float
         np.multiply((error * norms + underflow)[:, None], back, out=bound[:, part])
         # A factor that is no full float loses digits of what it multiplies, however large that is.
         bound[:, part][:, back < _SMALLEST_FACTOR] = np.inf
-
-
-def _outside(segments: FloatArray, parts: Sequence[tuple[int, int]]) -> BoolArray:
-    """Whether a segment is in no part."""
-    outside = np.ones(segments.size, bool)
-    for start, stop in parts:
-        outside[start:stop] = False
-    return outside
 
 
 def _most(highest: FloatArray, segment: int, terms: int, size: int) -> FloatArray:

@@ -198,20 +198,8 @@ def refuse_without_neighbours(metric: CanonicalMetric) -> None:
 def distance_between(first: Granularity, second: Granularity, domain: DatabaseClass) -> float:
     """Return dist(𝒢₁, 𝒢₂) over a listed class: the largest distance by 𝒢₁ of neighbours by 𝒢₂ (Proposition A.3).
 
-    With k = dist(𝒢₁, 𝒢₂) finite, d^𝒢₁ <= k d^𝒢₂, and 𝒢₁ ε-DP implies 𝒢₂ kε-DP. What it is over full universes is
-    proved in docs/granularity-notions.md.
-
-    Parameters
-    ----------
-    first, second : Granularity
-        𝒢₁ and 𝒢₂; the order matters.
-    domain : DatabaseClass
-        All neighbours of it are looked at.
-
-    Returns
-    -------
-    float
-        A whole number, or ∞.
+    It is a whole number or ∞. With k = dist(𝒢₁, 𝒢₂) finite, d^𝒢₁ <= k d^𝒢₂, and 𝒢₁ ε-DP implies 𝒢₂ kε-DP. What it is
+    over full universes is proved in docs/granularity-notions.md.
     """
     pairs = neighbours(second, domain)
     if not pairs:

@@ -125,17 +125,14 @@ def _of(pair: ElementaryPair, times: int) -> tuple[Pair, bool]:
 def group_pair(pair: Pair, removed: int, added: int) -> Pair:
     """Return a pair that dominates a chain of removals, and of additions after them, and every shorter one.
 
+    Its curve is at least δ of the chain at every ε, of either sign.
+
     Parameters
     ----------
     pair : Pair
         (A, B) dominates one removal, and so (B, A) one addition.
     removed, added : int
         How many of each, at least 1 in all, and at most 1,000 but for symmetric log-concave noise.
-
-    Returns
-    -------
-    Pair
-        Its curve is at least δ of the chain at every ε, of either sign.
     """
     if removed + added == 1:
         return pair if removed else reversed_pair(pair)

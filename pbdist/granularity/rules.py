@@ -155,7 +155,8 @@ class Accounting(Generic[P]):
         They are the largest of Σ ε_i d_i; Σ ε_i d_i and Σ δ_i [d_i]_(ε_i); Σ ρ_i d_i²; or √(Σ μ_i² d_i²) over the
         changes. The largest ε and the largest δ may belong to different changes; a δ above 1 becomes 1.
 
-        The caller vouches for the hypotheses. A parameter must be stated for what the distances are counted in. For
+        Whole numbers and fractions are exact; a float is rounded upwards. The caller vouches for the hypotheses. A
+        parameter must be stated for what the distances are counted in. For
         mechanisms on the common domain these are neighbours D ~ D', so that each touched mechanism is at distance 1.
         For mechanisms on their own domains they are neighbours among what the mechanism reads, so that mechanism i is
         at the distance of f_i(D) and f_i(D'). It is ∞ where no steps between neighbours lead from one to the other: a
@@ -172,11 +173,6 @@ class Accounting(Generic[P]):
             all at distance 1, or a mapping from these numbers to distances. A subset of a change may be left out.
         *parameters : sequence of int, Fraction or float
             For each parameter, that of each mechanism: all ε_i, then all δ_i.
-
-        Returns
-        -------
-        tuple of int, Fraction or float
-            Exact for whole numbers and fractions; a float is rounded upwards.
         """
         self._check_count(parameters)
         columns = [checked_amounts(each, f"{name}s") for name, each in zip(self.symbols, parameters, strict=True)]
@@ -419,17 +415,14 @@ def parameters(privacy: Statement, metric: Metric | None = None) -> tuple[Amount
 def parallel(epsilons: Sequence[Amount], subsets: Sequence[Collection[Any]]) -> Amount:
     """Return the unbounded ε of mechanisms that read the records in disjoint subsets of the universe (Theorem II.8).
 
+    It is max ε_i, for unbounded neighbours. For bounded neighbours that is false (Example II.9).
+
     Parameters
     ----------
     epsilons : sequence of int, Fraction or float
         Mechanism i is unbounded ε_i-DP for multisets of records, all or those in its subset.
     subsets : sequence of collections
         𝒳_i: mechanism i reads the records of D that lie in it. They need not make up the universe.
-
-    Returns
-    -------
-    int, Fraction or float
-        max ε_i, for unbounded neighbours. For bounded neighbours it is false (Example II.9).
     """
     amounts = checked_amounts(epsilons, "epsilons")
     blocks = [frozenset(subset) for subset in subsets]

@@ -118,7 +118,7 @@ def chosen_lattices(
     if lattice > _MAX_SPACING:
         # Of such losses one alone reveals the input.
         lattice = 0.0
-    step = math.sqrt(12.0 * _FAR_FRACTION * tolerance / max(math.log2(leaves), 1.0))
+    step = math.sqrt(12.0 * _FAR_FRACTION * tolerance / max(0.5 * math.log2(leaves), 1.0))
     pictures = [_picture(profile, lost / leaves, leaves, largest) for profile, _ in profiles]
     if lattice > 0.0:
         spacing, coarse, cores = lattice, 1, [0.0] * len(pictures)

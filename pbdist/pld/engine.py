@@ -115,8 +115,7 @@ class _Table:
         self._one_round()
         if has_transforms(self.question):
             # Such pairs reveal nothing, and few frequencies do not serve where transforms do not.
-            if self._missed_rows():
-                self._by_transforms()
+            self._by_transforms()
             return
         self._closed_form()
         self._few_outcomes()
@@ -185,14 +184,17 @@ class _Table:
             known = self.log_lower[:, row], self.log_upper[:, row]
             lower, upper = transforms.row(row, known, parts=parts)
             self.take([row], lower[:, None], upper[:, None])
-            report("by transforms, rows", question.rounds.size - len(self._missed_rows()), question.rounds.size)
+            if question.rounds.size > 1:
+                report("by transforms, rows", question.rounds.size - len(self._missed_rows()), question.rounds.size)
         if math.isfinite(transforms.width):
             self.widths.append(transforms.width)
 
     def _by_transforms(self) -> None:
         """Bound all by exact transforms, and what is left by parts of losses or by a ladder."""
-        transforms = TransformRows(self.question)
         rows = sorted(self._missed_rows(), key=lambda row: int(self.question.rounds[row]))
+        if not rows:
+            return
+        transforms = TransformRows(self.question)
         # Of many rows, one climb of a ladder may be quicker for all that have fewer rounds.
         may_climb = len(rows) >= _MIN_ROWS
         while rows:

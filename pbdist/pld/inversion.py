@@ -26,11 +26,10 @@ from pbdist.pld.cost import frequency_cost, ladder_cost
 from pbdist.pld.engine import log_above, log_below
 from pbdist.pld.fallback import Fallback, pure_bounds
 from pbdist.pld.ladder import climbed, serves
-from pbdist.pld.loss_transform import Lines, Rounds
 from pbdist.pld.many_rounds import point_reader
 from pbdist.pld.question import Question, Shared
 from pbdist.pld.state import LARGEST_READ, PairState, lower_deltas, upper_deltas
-from pbdist.pld.transform_bounds import guessed_epsilon, has_transforms, transform_reader
+from pbdist.pld.transform_bounds import guessed_epsilons, has_transforms, transform_readers
 from pbdist.results import LARGEST_EPSILON
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
@@ -41,8 +40,8 @@ _MAX_PASSES, _MIN_REFINEMENT, _MAX_REFINEMENT, _TARGET_FRACTION = 4, 0.7, 0.05, 
 #: Points of one search between two ε, searches at most, and the fraction of the aim at which searches end.
 _SEARCH_POINTS, _MAX_SEARCHES, _FINAL_RESOLUTION = 17, 16, 0.002
 #: Searches by secants: relative distance of the first two points, readings at most, nats of ln δ that a guess may be
-#: off, relative steps after which one is done, and resolution, relative to the aim.
-_BESIDE, _NEAR_READS, _FARTHEST, _CLOSE, _NEAR_RESOLUTION = 1e-3, 5, 10.0, 1e-4, 0.01
+#: off; distance of the ends from where δ is met, relative to the aim, and the largest one after which one is done.
+_BESIDE, _NEAR_READS, _FARTHEST, _NEAR_RESOLUTION, _CLOSE = 1e-3, 5, 10.0, 0.1, 0.25
 #: Smallest δ of a ladder; profiles for a δ below the second number leave nothing out.
 _MIN_LADDER_DELTA, _TINY_DELTA = 1e-120, 1e-280
 #: Limits of the relative brackets of δ that passes aim at.
@@ -65,6 +64,8 @@ _READ_RATIO, _CLOSE_READ_RATIO, _FAR_READ_RATIO = 1.25, 1.01, 16.0
 _STALLED_RATIO = 1.0015
 #: Relative width of a bracket that later engines improve; with transforms, the longest ladder for that, seconds.
 _IMPROVABLE_WIDTH, _MAX_LADDER_SECONDS = 0.25, 5.0
+#: Beyond this ratio of its ends a bracket is not refined.
+_WORTHLESS = 2.0
 #: A ladder is not refined if the bracket is more than this part of the one before.
 _STALLED_FRACTION = 0.9
 #: Least relative move of an end towards a crossing.
@@ -109,53 +110,92 @@ def epsilon_table(
     lower, upper = np.zeros(shape), np.full(shape, np.inf)
     symmetric = all(pair.symmetric for pair in counts)
     axes: list[tuple[int, ...]] = [(0,)] if symmetric else ([(0, 1)] if joint_directions else [(0,), (1,)])
-    lines: dict[Rounds, Lines] = {}
+    known = Shared()
     for row, r in enumerate(rounds.tolist()):
-        for column, value in enumerate(delta.tolist()):
-            for which in axes:
-                directions = tuple(tuple(Direction)[axis] for axis in which)
-                found = _bounds(counts, r, value, directions, tolerance, shared=Shared(lines=lines))
-                lower[which, row, column], upper[which, row, column] = found
+        for which in axes:
+            directions = tuple(tuple(Direction)[axis] for axis in which)
+            shared = partial(Shared, lines=known.lines, cuts=known.cuts, tilts={})
+            made = [
+                _Search(counts, r, value, directions, aim=_AIM_FRACTION * tolerance, shared=shared())
+                for value in delta[delta > 0.0].tolist()
+            ]
+            # One pair alone has a closed form.
+            if made and not made[0].single:
+                _read_together(made)
+            pure = pure_bounds(counts, r, directions, LARGEST_EPSILON) if (delta == 0.0).any() else (0.0, 0.0)
+            searches = iter(made)
+            found = [next(searches).bounds(tolerance) if value > 0.0 else pure for value in delta.tolist()]
+            lower[which, row], upper[which, row] = np.array(found).T
     if symmetric:
         lower[1], upper[1] = lower[0], upper[0]
     return EpsilonTable(rounds, delta, lower, upper)
 
 
-def _bounds(
-    counts: Mapping[ElementaryPair, int],
-    rounds: int,
-    delta: float,
-    directions: tuple[Direction, ...],
-    tolerance: float,
-    *,
-    shared: Shared,
-) -> tuple[float, float]:
-    """Bound the ε with which all of some directions meet δ: at once, or each by itself where they are far apart."""
-    if delta == 0.0:
-        return pure_bounds(counts, rounds, directions, LARGEST_EPSILON)
-    made = partial(_Search, counts, rounds, delta, aim=_AIM_FRACTION * tolerance, shared=shared)
-    search = made(directions)
-    if len(directions) == 1:
-        return search.alone(tolerance)
-    # For many pairs, a second run for each direction alone takes as long again and gains little.
-    many = len(counts) > _MANY_PAIRS
-    if search.settled() or (many and search.within(_IMPROVABLE_WIDTH)):
-        return search.bracket
-    parts = [made((direction,)) for direction in directions]
-    larger, smaller = sorted(parts, key=lambda part: -part.guess[0])
-    near = larger.guess[0] <= _DOMINANCE_RATIO * smaller.guess[0]
-    if near:
-        search.by_engines()
-    if many and not search.within(tolerance):
-        search.falls_back_to(parts)
-    if search.within(_IMPROVABLE_WIDTH if many else tolerance):
-        return search.bracket
-    # Each direction alone, as a poor bracket of one hides the other; for many pairs the larger one is done.
-    found = larger.bracket if many and near else larger.alone(tolerance)
-    if smaller.above() > found[0]:
-        other = smaller.alone(tolerance)
-        found = max(found[0], other[0]), max(found[1], other[1])
-    return max(found[0], search.bracket[0]), min(found[1], search.bracket[1])
+def _read_together(searches: "Sequence[_Search]") -> None:
+    """Look for all δ of one r and the same directions at once, where exact transforms serve."""
+    question = searches[0].question(1.0, -1.0)
+    if not has_transforms(question):
+        return
+    found = guessed_epsilons(question, np.array([search.log_delta for search in searches]), LARGEST_EPSILON)
+    if found is None:
+        return
+    for search, guess, slope in zip(searches, *(each.tolist() for each in found), strict=True):
+        search.start = guess, slope, None
+    left = [search for search in searches if search.start is not None and search.start[0] > 0.0]
+    guesses, slopes = (each[found[0] > 0.0] for each in found)
+    asked = [search.question(*at) for search, *at in zip(left, guesses.tolist(), slopes.tolist(), strict=True)]
+    if not asked:
+        return
+    closest, floor = min(asked, key=lambda each: each.tolerance), min(each.floor for each in asked)
+    together = replace(closest, epsilon=guesses, floor=floor, steepness=float(-slopes.min()))
+    readers = transform_readers(together, 1.0)
+    if readers is None:
+        return
+    log_delta = np.array([search.log_delta for search in left])
+    served, ends = _crossings_near(readers.near, guesses, slopes, log_delta, left[0].aim)
+    for column, search in enumerate(left):
+        search.start = float(guesses[column]), float(slopes[column]), readers.of(column)
+        if served[column]:
+            search.move(*ends[column].tolist())
+
+
+def _crossings_near(
+    reader: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+    guess: FloatArray,
+    slope: FloatArray,
+    log_delta: FloatArray,
+    aim: float,
+) -> tuple[BoolArray, FloatArray]:
+    """Return where secants from a guess serve, and ends next to where the bounds cross δ, shape (K, 2).
+
+    `reader` takes points near each guess, shape (K, n).
+    """
+    # δ, rounded up for the lower bound and down for the upper one.
+    slack = 8.0 * UNIT_ROUNDOFF * (1.0 + np.abs(log_delta))
+    levels = (log_delta + np.multiply.outer([1.0, -1.0], slack)).T
+    points = guess[:, None] * np.array([1.0, 1.0 + _BESIDE])
+    excess = np.stack(reader(points), axis=-1) - levels[:, None]
+    near, off = points[:, :1].repeat(2, axis=1), excess[:, 0]
+    before = points[:, 1:].repeat(2, axis=1), excess[:, 1]
+    ends, found, served = np.zeros((guess.size, 2)), np.zeros(guess.size, bool), np.ones(guess.size, bool)
+    apart = np.array([1.0 - _NEAR_RESOLUTION * aim, 1.0 + _NEAR_RESOLUTION * aim])
+    for _ in range(_NEAR_READS):
+        served &= np.max(np.abs(off), axis=1) < _FARTHEST
+        if not served.any():
+            break
+        with np.errstate(invalid="ignore"):
+            secants = (off - before[1]) / np.where(near == before[0], np.inf, near - before[0])
+            slopes = np.where(secants < 0.0, secants, slope[:, None])
+            before, near = (near, off), np.where(served[:, None], (near - off / slopes) * apart, near)
+        lower, upper = reader(near)
+        # Of the lower bounds at the first of both points, and of the upper bounds at the second.
+        off = np.stack((lower[:, 0], upper[:, 1]), axis=1) - levels
+        crossed = served & (off[:, 0] > 0.0) & (off[:, 1] <= 0.0) & (near[:, 0] > 0.0)
+        crossed &= np.max(np.abs(off / (slopes * near)), axis=1) <= _CLOSE * aim
+        ends[crossed], found = near[crossed], found | crossed
+        if np.all(found | ~served):
+            break
+    return found, ends
 
 
 def _largest_of(
@@ -174,6 +214,12 @@ def _every_frequency(question: Question, finer: float) -> _Reader | None:
     return None
 
 
+def _by_transforms(question: Question, finer: float) -> _Reader | None:
+    """Return a reader of exact transforms for the only ε of a question."""
+    readers = transform_readers(question, finer)
+    return None if readers is None else readers.of(0)
+
+
 class _Search:
     """The search for one r and δ; of some directions the larger δ is to be met."""
 
@@ -189,16 +235,53 @@ class _Search:
     ) -> None:
         self._shared = shared
         self._counts, self._rounds, self._delta = counts, rounds, delta
-        self._directions, self._aim = directions, aim
+        self._directions, self.aim = directions, aim
         self._low, self._high = 0.0, math.inf
-        slack = 8.0 * UNIT_ROUNDOFF * (1.0 + abs(math.log(delta)))
+        self.log_delta = math.log(delta)
+        slack = 8.0 * UNIT_ROUNDOFF * (1.0 + abs(self.log_delta))
         #: The logarithm of δ, rounded down and up.
-        self._met, self._unmet = math.log(delta) - slack, math.log(delta) + slack
+        self._met, self._unmet = self.log_delta - slack, self.log_delta + slack
+        #: A guess by transforms, the slope of ln δ there, and bounds nearby.
+        self.start: tuple[float, float, _Reader | None] | None = None
 
     @property
     def bracket(self) -> tuple[float, float]:
         """The largest ε that is known not to meet δ, or 0, and the smallest that is known to meet it."""
         return self._low, self._high
+
+    @property
+    def single(self) -> bool:
+        """Whether one pair is all that is composed."""
+        return self._rounds == 1 and sum(self._counts.values()) == 1
+
+    def move(self, low: float, high: float) -> None:
+        """Move both ends to where the bounds are known to cross δ, if they are beyond."""
+        self._low, self._high = max(self._low, low), min(self._high, high)
+
+    def bounds(self, tolerance: float) -> tuple[float, float]:
+        """Bound the ε with which all directions meet δ: at once, or each by itself where they are far apart."""
+        if len(self._directions) == 1:
+            return self.alone(tolerance)
+        # For many pairs, a second run for each direction alone takes as long again and gains little.
+        many = len(self._counts) > _MANY_PAIRS
+        if self.settled() or (many and self.within(_IMPROVABLE_WIDTH)):
+            return self.bracket
+        made = partial(_Search, self._counts, self._rounds, self._delta, aim=self.aim, shared=self._shared)
+        parts = [made((direction,)) for direction in self._directions]
+        larger, smaller = sorted(parts, key=lambda part: -part.guess[0])
+        near = larger.guess[0] <= _DOMINANCE_RATIO * smaller.guess[0]
+        if near:
+            self.by_engines()
+        if many and not self.within(tolerance):
+            self.falls_back_to(parts)
+        if self.within(_IMPROVABLE_WIDTH if many else tolerance):
+            return self.bracket
+        # Each direction alone, as a poor bracket of one hides the other; for many pairs the larger one is done.
+        found = larger.bracket if many and near else larger.alone(tolerance)
+        if smaller.above() > found[0]:
+            other = smaller.alone(tolerance)
+            found = max(found[0], other[0]), max(found[1], other[1])
+        return max(found[0], self._low), min(found[1], self._high)
 
     def within(self, tolerance: float) -> bool:
         """Whether both are that close, relatively."""
@@ -223,11 +306,11 @@ class _Search:
             self._read(partial(_largest_of, outcomes, self._directions), 0.0, LARGEST_READ)
             if self._done:
                 return True
-        if self._rounds == 1 and sum(self._counts.values()) == 1:
+        if self.single:
             self._read(self._one_round, 0.0, LARGEST_EPSILON)
             if self._done:
                 return True
-        if has_transforms(self._question(1.0, -1.0)):
+        if has_transforms(self.question(1.0, -1.0)):
             # Such pairs reveal nothing.
             return self._by_transforms()
         revealed = [log_revealed_mass(self._counts, np.array([self._rounds]), each)[0] for each in self._directions]
@@ -249,8 +332,8 @@ class _Search:
         guess = min(max(guess, self._low), self._high)
         many = len(self._counts) > _MANY_PAIRS
         if many:
-            self._aim *= _MANY_PAIRS_FACTOR
-        question = self._question(guess, slope)
+            self.aim *= _MANY_PAIRS_FACTOR
+        question = self.question(guess, slope)
         few = guess > 0.0 and frequency_cost(question, 0) is not None
         if few:
             self._from_nothing(partial(self._closer, guess, slope, point_reader))
@@ -299,14 +382,14 @@ class _Search:
 
     @cached_property
     def _fallback(self) -> Fallback:
-        return Fallback(self._question(max(self.guess[0], 1e-6), -1.0), self._rounds, self._directions[0])
+        return Fallback(self.question(max(self.guess[0], 1e-6), -1.0), self._rounds, self._directions[0])
 
     @property
     def _done(self) -> bool:
-        return self._high == 0.0 or self._high - self._low <= self._aim * self._high < math.inf
+        return self._high == 0.0 or self._high - self._low <= self.aim * self._high < math.inf
 
-    def _question(self, epsilon: float, slope: float) -> Question:
-        tolerance = min(max(_TARGET_FRACTION * self._aim * epsilon * -slope, _MIN_TOLERANCE), _MAX_TOLERANCE)
+    def question(self, epsilon: float, slope: float) -> Question:
+        tolerance = min(max(_TARGET_FRACTION * self.aim * epsilon * -slope, _MIN_TOLERANCE), _MAX_TOLERANCE)
         joint_directions = len(self._directions) > 1
         return Question(
             self._counts,
@@ -316,12 +399,13 @@ class _Search:
             max(1e-3 * self._delta, _MIN_FLOOR),
             joint_directions,
             self._directions,
+            steepness=-slope if epsilon > 0.0 else 0.0,
             shared=self._shared,
         )
 
     def _seen(self, epsilon: float, slope: float) -> Question:
         """Return a question for a guess: what the pictures of a tiny δ leave out would be more than that δ."""
-        return replace(self._question(epsilon, slope), whole=self._delta < _TINY_DELTA)
+        return replace(self.question(epsilon, slope), whole=self._delta < _TINY_DELTA)
 
     @cached_property
     def guess(self) -> tuple[float, float]:
@@ -372,9 +456,13 @@ class _Search:
 
     def _by_transforms(self) -> bool:
         """Read ε off exact transforms; return whether the tolerance is met."""
-        found = guessed_epsilon(self._question(1.0, -1.0), self._delta, LARGEST_EPSILON)
-        if found is not None:
-            self._from_nothing(partial(self._closer, *found, transform_reader, farther=_FAR_READ_RATIO))
+        if self.start is None:
+            _read_together([self])
+        if not self._done and self.start is not None:
+            guess, slope, first = self.start
+            self._from_nothing(
+                partial(self._closer, guess, slope, _by_transforms, farther=_FAR_READ_RATIO, first=first)
+            )
         return self._done
 
     def _closer(
@@ -384,14 +472,16 @@ class _Search:
         reader_of: Callable[[Question, float], _Reader | None],
         *,
         farther: float = 1.0,
+        first: _Reader | None = None,
     ) -> bool:
         """Read around better and better guesses, with finer and finer bounds; return whether the tolerance is met.
 
-        Where a crossing is not found near the guess it is looked for as many times `farther` away.
+        Where a crossing is not found near the guess it is looked for as many times `farther` away. `first` is a reader
+        that is known already.
         """
         finer = 1.0
         for _ in range(2 * _MAX_PASSES):
-            reader = reader_of(self._question(guess, slope), finer)
+            reader, first = first or reader_of(self.question(guess, slope), finer), None
             if reader is None:
                 return False
             before = self._low, self._high
@@ -420,17 +510,18 @@ class _Search:
                 guess = moved
                 continue
             width = high - low
-            if before[1] - before[0] <= 1.1 * width:
+            # Finer bounds do not help where the upper ones are no good.
+            if before[1] - before[0] <= 1.1 * width or high > _WORTHLESS * low:
                 return False
             guess = 0.5 * (low + high)
-            finer *= min(max(math.sqrt(_TARGET_FRACTION * self._aim * high / width), _MAX_REFINEMENT), _MIN_REFINEMENT)
+            finer *= min(max(math.sqrt(_TARGET_FRACTION * self.aim * high / width), _MAX_REFINEMENT), _MIN_REFINEMENT)
         return False
 
     def _by_ladder(self, guess: float, slope: float) -> None:
         """Climb ladders, each finer than the one before, where they serve."""
         if not 0.0 <= guess <= LARGEST_READ or self._delta < _MIN_LADDER_DELTA:
             return
-        question = self._question(max(guess, 1e-6), slope)
+        question = self.question(max(guess, 1e-6), slope)
         if not serves(question):
             return
         # Rare losses may move ε far from the guess.
@@ -468,38 +559,21 @@ class _Search:
                     return
                 largest = min(8.0 * largest, LARGEST_READ)
                 continue
-            ratio = (high - low) / (self._aim * high)
+            ratio = (high - low) / (self.aim * high)
             spacings = spacings * min(max(math.sqrt(_TARGET_FRACTION / ratio), _MAX_REFINEMENT), _MIN_REFINEMENT)
             tolerance = max(tolerance * min(_TARGET_FRACTION / ratio, 1.0), _MIN_TOLERANCE)
 
     def _read_near(self, reader: _Reader, guess: float, slope: float) -> bool:
         """Move both ends next to where the bounds cross δ, by secants from a guess; return whether that served."""
 
-        def excess(points: FloatArray) -> FloatArray:
-            """Of the lower bounds at the first of both points, and of the upper bounds at the second."""
-            lower, upper = reader(points)
-            return np.array([lower[0] - self._unmet, upper[1] - self._met])
+        def near(points: FloatArray) -> tuple[FloatArray, FloatArray]:
+            lower, upper = reader(points[0])
+            return lower[None], upper[None]
 
-        points = guess * np.array([1.0, 1.0 + _BESIDE])
-        lower, upper = reader(points)
-        near, off = np.full(2, points[0]), np.array([lower[0] - self._unmet, upper[0] - self._met])
-        before = np.full(2, points[1]), np.array([lower[1] - self._unmet, upper[1] - self._met])
-        for _ in range(_NEAR_READS):
-            if not np.max(np.abs(off)) < _FARTHEST:
-                return False
-            secants = (off - before[1]) / np.where(near == before[0], np.inf, near - before[0])
-            slopes = np.where(secants < 0.0, secants, slope)
-            before, near = (near, off), near - off / slopes
-            if np.max(np.abs(near - before[0])) <= _CLOSE * guess:
-                break
-            off = excess(near)
-        for apart in (_NEAR_RESOLUTION * self._aim, 8.0 * _NEAR_RESOLUTION * self._aim):
-            points = near * np.array([1.0 - apart, 1.0 + apart])
-            off = excess(points)
-            if off[0] > 0.0 >= off[1] and points[0] > 0.0:
-                self._low, self._high = max(self._low, float(points[0])), min(self._high, float(points[1]))
-                return True
-        return False
+        served, ends = _crossings_near(near, np.array([guess]), np.array([slope]), np.array([self.log_delta]), self.aim)
+        if served[0]:
+            self.move(*ends[0].tolist())
+        return bool(served[0])
 
     def _read(self, reader: _Reader, begin: float, end: float) -> None:
         """Move both ends to where the bounds cross δ between two ε."""
@@ -512,7 +586,7 @@ class _Search:
                 known.update(zip(new, zip(found[0].tolist(), found[1].tolist(), strict=True), strict=True))
             return np.array([known[value] for value in epsilon.tolist()])
 
-        fine = _FINAL_RESOLUTION * self._aim
+        fine = _FINAL_RESOLUTION * self.aim
         inner, _ = _crossing(lambda epsilon: bounds(epsilon)[:, 0] > self._unmet, begin, end, fine)
         _, outer = _crossing(lambda epsilon: ~(bounds(epsilon)[:, 1] <= self._met), begin, end, fine)
         self._low, self._high = max(self._low, inner), min(self._high, outer)

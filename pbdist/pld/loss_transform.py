@@ -347,7 +347,9 @@ _LEFT_OUT = 1e-20
 #: before; factor by which a panel that is too wide is narrowed.
 _DEGREE, _FIRST_PANEL, _GROWTH, _WIDER, _NARROWER = 24, 2.0, 0.8, 1.6, 0.7
 #: Up to so many frequencies are summed one by one, and once up to so many; the first ones together.
-_FEW, _ONCE, _FIRST_BLOCK = 1500, 6000, 256
+_FEW, _ONCE, _FIRST_BLOCK = 1500, 6000, 512
+#: Terms that are summed at once.
+_AT_ONCE = 1 << 12
 #: Ellipses that are tried.
 _ELLIPSES = np.array([1.8, 3.0, 5.5])
 #: Error of an interpolation relative to the sizes of all terms; half the narrowest panel.
@@ -550,7 +552,7 @@ class TransformLine:
         if best > _INTERPOLATION * present.total and half > _NARROWEST:
             return None
         points = middle + half * _CHEBYSHEV
-        values = self._terms(points, ~fallen) * np.exp(-1j * centre * points)
+        values = np.sum(self._single_terms(points, ~fallen), axis=1) * np.exp(-1j * centre * points)
         coefficients = _TO_COEFFICIENTS @ values
         rounding = present.rounding + 4.0 * _U * present.total * end * centre
         # Each step of Clenshaw's recurrence is off by at most 8u of its terms, which grows at most as U_k does; and
@@ -578,24 +580,18 @@ class TransformLine:
         masses = np.exp(self._log_normal[chosen] + 1j * self._phase[chosen])
         moved = t[:near] - t[0]
         result = np.empty((first.size, near), dtype=np.complex128)
+        far, rows = self._single_terms(first, chosen), max(_AT_ONCE // max(near * excess.size, 1), 1)
         if self._direct:
-            far = self._single_terms(first, chosen)
-            turned = np.exp(np.multiply.outer(moved, 1j * excess - turn))
-            for index, each in enumerate(far):
-                result[index] = np.sum(each * turned, axis=1)
-            return result.reshape(-1)[: t.size]
-        far, step = (
-            self._single_terms(first, chosen),
-            _less_one(-np.multiply.outer(moved, turn), np.multiply.outer(moved, excess)),
-        )
-        alone = np.sum(masses * step, axis=1)
-        for index, each in enumerate(far):
-            result[index] = np.sum(each * step + each, axis=1) + alone
+            step = np.exp(np.multiply.outer(moved, 1j * excess - turn))
+        else:
+            step = _less_one(-np.multiply.outer(moved, turn), np.multiply.outer(moved, excess))
+            alone = np.sum(masses * step, axis=1)
+        for begin in range(0, first.size, rows):
+            each = far[begin : begin + rows, None]
+            terms = each * step
+            sums = np.sum(terms if self._direct else terms + each, axis=2)
+            result[begin : begin + rows] = sums if self._direct else sums + alone
         return result.reshape(-1)[: t.size]
-
-    def _terms(self, t: FloatArray, chosen: BoolArray) -> ComplexArray:
-        """Sum some terms at some frequencies."""
-        return np.asarray(np.sum(self._single_terms(t, chosen), axis=1))
 
     def _single_terms(self, t: FloatArray, chosen: BoolArray) -> ComplexArray:
         """Return some terms at some frequencies."""
@@ -811,23 +807,28 @@ class FrequencySums:
     error: float
     moments: tuple[float, float]
 
-    def at(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the sums at some ε, and what they are off by."""
-        # e^{-i t ε} = e^{-i t' ε} e^{-i t'' ε}, t' a multiple of so many spacings.
-        blocks = -(-self.terms.size // _BLOCK)
-        padded = np.zeros(blocks * _BLOCK, dtype=np.complex128)
-        padded[: self.terms.size] = self.terms
-        near, far = (
-            np.exp(-1j * np.multiply.outer(self.spacing * orders, epsilon))
-            for orders in (np.arange(_BLOCK), _BLOCK * np.arange(blocks))
-        )
-        # Not by a library whose sums may depend on the number of its threads; the outer sum by pairs.
-        inner = np.einsum("fn,ne->fe", padded.reshape(blocks, _BLOCK), near)
-        value = 2.0 * np.sum(np.ascontiguousarray((inner * far).real.T), axis=1)
-        total, first = self.moments
-        error = self.error + _U * ((4.0 * _BLOCK + 64.0) * total + 16.0 * np.abs(epsilon) * first)
-        period = 2.0 * math.pi / self.spacing
-        return value / period, 1.01 * error / period
+
+def sums_at(sums: Sequence[FrequencySums], epsilon: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
+    """Return sums over the same frequencies at some ε, and what they are off by."""
+    # e^{-i t ε} = e^{-i t' ε} e^{-i t'' ε}, t' a multiple of so many spacings.
+    spacing, size = sums[0].spacing, sums[0].terms.size
+    blocks = -(-size // _BLOCK)
+    padded = np.zeros((len(sums), blocks * _BLOCK), dtype=np.complex128)
+    for row, each in zip(padded, sums, strict=True):
+        row[:size] = each.terms
+    near, far = (
+        np.exp(-1j * np.multiply.outer(spacing * orders, epsilon))
+        for orders in (np.arange(_BLOCK), _BLOCK * np.arange(blocks))
+    )
+    # Not by a library whose sums may depend on the number of its threads; the outer sum by pairs.
+    inner = np.einsum("sfn,ne->sfe", padded.reshape(len(sums), blocks, _BLOCK), near)
+    values = 2.0 * np.sum(np.ascontiguousarray((inner * far).real.swapaxes(1, 2)), axis=2)
+    period, result = 2.0 * math.pi / spacing, []
+    for value, each in zip(values, sums, strict=True):
+        total, first = each.moments
+        error = each.error + _U * ((4.0 * _BLOCK + 64.0) * total + 16.0 * np.abs(epsilon) * first)
+        result.append((value / period, 1.01 * error / period))
+    return result
 
 
 def _one_less_power(part: ComplexArray, off: FloatArray, number: int) -> tuple[ComplexArray, FloatArray]:

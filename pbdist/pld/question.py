@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from pbdist.mechanisms import BEYOND, ElementaryPair
 from pbdist.pld.loss_profile import Exponents, LossProfile, SaddlePoints, loss_profile
@@ -26,8 +27,11 @@ class Shared:
     profiles: dict[tuple[ElementaryPair, float, float, float], LossProfile] = field(default_factory=dict)
     #: Guesses of an ε, by direction and by the ε and tolerance for which the pairs are seen.
     guesses: dict[tuple[Direction, float, float], tuple[float, float]] = field(default_factory=dict)
-    #: Transforms of a round, by tilt.
+    #: Transforms of a round, by tilt; cuts of its losses, by number of tilts.
     lines: dict[Rounds, Lines] = field(default_factory=dict)
+    cuts: dict[tuple[Rounds, int], Any] = field(default_factory=dict)
+    #: Tilts of a round, and the ε up to which they serve this number of rounds.
+    tilts: dict[Rounds, tuple[float, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +54,8 @@ class Question:
     requested: tuple[Direction, ...] = tuple(Direction)
     #: Whether profiles also show losses that are too rare to matter.
     whole: bool = False
+    #: About how steeply ln δ falls at the ε, at most, a nat; 0 where that is not known.
+    steepness: float = 0.0
     #: Shared with all questions that are made from this one.
     shared: Shared = field(default_factory=Shared, repr=False)
     _exponents: dict[Direction, Exponents] = field(default_factory=dict, init=False, repr=False)

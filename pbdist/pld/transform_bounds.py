@@ -25,6 +25,7 @@ from pbdist.pld.loss_transform import (
     TransformLine,
     log_most,
     rounds_of,
+    sums_at,
 )
 from pbdist.pld.question import Question
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
@@ -40,12 +41,12 @@ _MIN_TILT, _TILT_RATIO, _FIRST_TILTS, _MORE_TILTS = 1e-3, 1.15, 80, 8
 _MAX_TILT, _MAX_SHIFT, _RISE = 1e6, 400.0, 40.0
 #: The first tilts are computed in so many parts.
 _TILT_PARTS = 3
-#: Cached moments of rounds.
-_CACHED = 64
+#: Cached moments of rounds, and of their parts.
+_CACHED, _CACHED_CUTS = 64, 256
 #: The shortest and the longest period, relative to 2 / tilt, and the part of the tolerance that the others may take.
 _PERIODS, _OF_PERIODS = (1.0, 3000.0), 1e-3
-#: A frequency is looked for among so many, so many times.
-_TRIED, _NARROWED = 12, 3
+#: Where a frequency is looked for, relative to the largest; and then relative to the one that was found.
+_HALVED, _BETWEEN = 2.0 ** np.arange(-12.0, 1.0), np.linspace(0.5, 1.0, 17)[1:]
 #: Near tilts at which rare large losses take over, tilted losses seem to be spread far more than they are.
 _STEEP = 30.0
 #: By so much, nats, the square of their deviations exceeds what is normal.
@@ -63,9 +64,8 @@ class Smoothed:
 
     def __init__(self, rounds: Rounds, number: int, tilts: "Tilts", large: "LargeLosses | None" = None) -> None:
         self.rounds, self.number, self.tilts, self.large = rounds, number, tilts, large
-        #: The part that is left out, and closer bounds on it.
-        self.left_out: Smoothed | None = None
-        self.left_out_bounds: SmoothedBounds | None = None
+        #: About how steeply ln δ falls where it is wanted, a nat; 0 where only tilts say that.
+        self.steepness = 0.0
         #: ln E e^{τ loss} of all rounds at all tilts, about, and from above.
         self._log_moments, self._log_moments_upper = self._moments()
         self._found: dict[bytes, tuple[FloatArray, FloatArray, FloatArray]] = {}
@@ -87,14 +87,10 @@ class Smoothed:
         off = 3.0 * self.rounds.log_moment_error(tilt)
         return np.minimum(whole, whole + large), np.minimum(upper, upper + large + off)
 
-    def chernoff(self, epsilon: FloatArray, ratio: float = 0.0) -> FloatArray:
-        """Return upper bounds on ln δ: (1 - e^{ε-ℓ})_+ <= c e^{τ(ℓ-ε)}, c = τ^τ / (1+τ)^(1+τ), for any τ > 0.
-
-        With a mechanism of ratio s composed in, if one is given.
-        """
+    def chernoff(self, epsilon: FloatArray) -> FloatArray:
+        """Return upper bounds on ln δ: (1 - e^{ε-ℓ})_+ <= c e^{τ(ℓ-ε)}, c = τ^τ / (1+τ)^(1+τ), for any τ > 0."""
         tilts = self.tilts
         exponent = self._log_moments_upper + tilts.log_largest
-        exponent = exponent + 0.5 * ratio * ratio * (tilts.tilt + tilts.tilt**2)
         # ε and τ meet rounded.
         result = np.min(exponent - np.multiply.outer(epsilon, tilts.tilt * (1.0 - 8.0 * _U)), axis=-1)
         return np.asarray(np.minimum(result + 1e-12 * (1.0 + np.abs(result)), 0.0))
@@ -124,24 +120,24 @@ class Smoothed:
         variance = ratio**2 + self.number * self.rounds.variance
         key = tilt, variance, cut
         if key not in self._ends:
-            low, high = 0.0, math.sqrt(2.0 * cut / variance)
-            for _ in range(_NARROWED):
-                tried = np.linspace(low, high, _TRIED + 1)[1:]
+            high = math.sqrt(2.0 * cut / variance)
+            # By factors of 2, and then between two of them.
+            for part in (_HALVED, _BETWEEN):
+                tried = high * part
                 left = self.log_fall(tilt, tried) - 0.5 * variance * tried**2
-                found = min(int(np.argmax(left < -cut)) if left[-1] < -cut else _TRIED, _TRIED - 1)
-                low, high = (float(tried[found - 1]) if found else low), float(tried[found])
+                high = float(tried[int(np.argmax(left < -cut)) if left[-1] < -cut else -1])
             self._ends[key] = high
         return math.ceil(self._ends[key] * period / (2.0 * math.pi)) + 2
 
     def log_fall(self, tilt: float, t: FloatArray) -> FloatArray:
         """By how much terms are less from frequencies t on than at 0, but for Gaussian mechanisms; about."""
-        lines = self.lines_at(tilt)
+        lines, frequencies = self.lines_at(tilt), np.append(0.0, t)
         if self.large is None:
-            falls = [self.number * count * (line.log_largest(t) - line.log_largest(0.0)) for line, _, count in lines]
-            return np.asarray(np.sum(falls, axis=0))
-        [(line, _, count)], part = lines, self._large_line(tilt, self.large)
-        number = self.number * count
-        return np.asarray(log_most(line, part, number, t) - log_most(line, part, number, 0.0))
+            most = np.sum([self.number * count * line.log_largest(frequencies) for line, _, count in lines], axis=0)
+        else:
+            [(line, _, count)] = lines
+            most = log_most(line, self._large_line(tilt, self.large), self.number * count, frequencies)
+        return np.asarray(most[1:] - most[0])
 
     def powers(self, tilt: float, ratio: float, period: float, cut: float) -> Powers:
         """Return the powers of transforms at all frequencies that matter, with a mechanism of ratio s."""
@@ -152,15 +148,9 @@ class Smoothed:
         part = self._large_line(tilt, self.large)
         return Differences(part, lines, self.number, variance, tilt=tilt, spacing=spacing, size=size)
 
-    def log_left_out(self, epsilon: FloatArray, ratio: float) -> FloatArray:
-        """Bound ln δ of the part that is left out, with a mechanism of ratio s."""
-        if self.left_out is None:
-            return np.full(epsilon.size, -np.inf)
-        result = self.left_out.chernoff(epsilon, ratio)
-        # δ rises with the ratio.
-        if self.left_out_bounds is not None and ratio <= self.left_out_bounds.ratio:
-            result = np.minimum(result, self.left_out_bounds.log_most(epsilon))
-        return result
+    def bounds(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Bound ln δ from above only, without any inversion."""
+        return np.full(epsilon.size, -np.inf), self.chernoff(epsilon)
 
     def lines_at(self, tilt: float) -> list[tuple[TransformLine, bool, int]]:
         """Return the transforms on the line of a tilt, shared by all numbers of rounds."""
@@ -265,17 +255,16 @@ class SmoothedBounds:
     def bounds(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Bound ln δ at some ε from both sides."""
         tilt, ratio = self.tilt, self.ratio
-        narrow, narrow_error = self._narrow.at(epsilon)
-        wide, wide_error = self._wide.at(epsilon)
+        (narrow, narrow_error), (wide, wide_error) = sums_at((self._narrow, self._wide), epsilon)
         grown = _RATIO_FACTOR * math.exp(-ratio * ratio * (_RATIO_FACTOR**2 - 1.0) / 8.0) * (1.0 - 16.0 * _U)
         # With a larger ratio there is no lower bound.
         known = grown > 1.0
         weight = 1.0 / (grown - 1.0) if known else 0.0
         log_scale = self._narrow.log_scale
-        besides = self._side.log_left_out(epsilon, ratio)
         others = self._side.others(epsilon, tilt, self._period, ratio) - log_scale
         moved = log_scale - tilt * epsilon
-        slack = self._slack(moved, epsilon)
+        # By how much logarithms are off.
+        slack = 16.0 * _U * (np.abs(moved) + tilt * np.abs(epsilon) + self._exponents)
         above = narrow + narrow_error
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             below = (1.0 + weight) * (narrow - narrow_error - np.exp(others))
@@ -283,28 +272,10 @@ class SmoothedBounds:
             larger = 0.5 * (_RATIO_FACTOR**2 - 1.0) * ratio * ratio * (tilt + tilt * tilt)
             grown = np.exp(larger) * (1.0 + 16.0 * _U * (1.0 + larger))
             below -= weight * grown * (wide + wide_error) + 16.0 * _U * (1.0 + weight) * np.abs(narrow)
-            if known:
-                below -= weight * np.exp(self._side.log_left_out(epsilon, _RATIO_FACTOR * ratio) - moved + slack)
             lower = np.where(known & (below > 0.0), moved + np.log(below) - slack, -np.inf)
-            upper = self._from_above(above, moved, slack)
-            upper = np.where(np.isfinite(besides), np.logaddexp(upper, besides) + 8.0 * _U * np.abs(upper), upper)
+            upper = np.where(above > 0.0, moved + np.log(above) + slack, 0.0)
             self.rounding = (1.0 + 2.0 * weight) * narrow_error / np.abs(narrow)
         return np.minimum(lower, 0.0), np.minimum(upper, 0.0)
-
-    def log_most(self, epsilon: FloatArray) -> FloatArray:
-        """Bound ln δ with the mechanism from above, without what is left out."""
-        narrow, error = self._narrow.at(epsilon)
-        moved = self._narrow.log_scale - self.tilt * epsilon
-        return self._from_above(narrow + error, moved, self._slack(moved, epsilon))
-
-    def _slack(self, moved: FloatArray, epsilon: FloatArray) -> FloatArray:
-        """By how much logarithms are off."""
-        return np.asarray(16.0 * _U * (np.abs(moved) + self.tilt * np.abs(epsilon) + self._exponents))
-
-    @staticmethod
-    def _from_above(above: FloatArray, moved: FloatArray, slack: FloatArray) -> FloatArray:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(above > 0.0, moved + np.log(above) + slack, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,13 +338,18 @@ def _moments(rounds: Rounds, block: int) -> tuple[FloatArray, FloatArray, FloatA
     """Return a block of tilts, their moments of a round, and upper bounds on these."""
     first = _FIRST_TILTS + (block - 1) * _MORE_TILTS if block else 0
     number = _MORE_TILTS if block else _FIRST_TILTS
-    tilt = exactly(_MIN_TILT * _TILT_RATIO ** np.arange(first, first + number))
+    tilt = _tilts(first, number)
     # Apart, as steeper ones take more outcomes.
     moments = np.concatenate([rounds.log_moment(each) for each in np.array_split(tilt, 1 if block else _TILT_PARTS)])
     upper = moments + rounds.log_moment_error(tilt)
     for array in (tilt, moments, upper):
         array.setflags(write=False)
     return tilt, moments, upper
+
+
+def _tilts(first: int, number: int) -> FloatArray:
+    """Return some of the tilts that are looked at."""
+    return np.asarray(exactly(_MIN_TILT * _TILT_RATIO ** np.arange(first, first + number)))
 
 
 def exactly(tilt: Any) -> Any:
@@ -383,6 +359,8 @@ def exactly(tilt: Any) -> Any:
 
 #: Width of the cut, in deviations; cuts lie at multiples of the second.
 _BLUR, _STEPS = 0.1, 0.05
+#: The narrowest cut; and tilts that a cut is to see, relative to 1 / cut: then it is as narrow as needed.
+_NARROWEST, _WANTED_TILT = 0.01, 10.0
 #: Parts, large losses and usual ones, and their cuts, relative to ε, in the order in which they are tried: a higher
 #: cut makes large losses more uniform, a lower one the usual ones.
 _LARGE, _USUAL = 0, 1
@@ -390,58 +368,58 @@ _FRACTIONS = (
     *((_LARGE, fraction) for fraction in (0.93, 0.85, 0.65, 0.45)),
     *((_USUAL, fraction) for fraction in (0.3, 0.5, 0.65, 0.8)),
 )
+#: The cuts that leave out least.
+_SMALLEST_OTHERS = ((_LARGE, 0.45), (_USUAL, 0.8))
 _FRACTIONS_LEAST = min(fraction for _, fraction in _FRACTIONS)
 #: Cuts where both parts matter, relative to ε.
 _MIDDLES = (0.65, 0.45)
-#: Tilts of usual losses: how many, the least and the largest, relative to 1 / cut, and the largest one of outcomes that
-#: it moves by so many deviations times 1 + 1 / b².
-_USUAL_TILTS, _MIN_USUAL, _MAX_USUAL, _MAX_USUAL_SHIFT = 121, 0.05, 100.0, 1000.0
+#: Tilts of usual losses: how many, the least and the largest, relative to 1 / cut, and the largest one by the
+#: deviations, times 1 + 1 / b², by which it moves outcomes.
+_USUAL_TILTS, _MIN_USUAL, _MAX_USUAL, _MAX_USUAL_SHIFT = 61, 0.05, 100.0, 10.0
 #: Nothing is cut where a cut would see tilts up to less than this, relative to 1 / cut. No cut lies beyond such an
 #: outcome: there is next to nothing.
 _MIN_TILT_REACH, _MAX_OUTCOME = 2.0, 50.0
-#: Part of the tolerance that the part left out may take.
+#: Part of the tolerance that the smaller part may take, where one part is to have nearly all δ.
 _OF_OTHER = 0.02
 #: Nats by which a saddle point may overstate ln δ of usual losses, and by which all losses seem to have more δ than
 #: their parts where they are cut: at first, and where the tolerance was missed.
 _SADDLE_ERROR, _MODE_GAP, _MODE_GAP_MISSED = 2.0, 10.0, 5.0
 #: Nats by which a part's saddle point may exceed what the part seems to have.
 _SADDLE_GAP = 10.0
-#: A closer look at the part left out: ratio, relative to 1 / tilt, of its own and of the other part; cut, nats; and
-#: frequencies, at most.
-_CLOSE_RATIO, _OWN_RATIO, _CLOSE_CUT, _CLOSE_SIZE = 0.3, 0.05, 40.0, 4000
 #: Modes so far above the cut see nothing of it, deviations.
 _MAX_MODE_DISTANCE = 6.0
-#: Outcomes of one large loss that are looked at: step and reach, deviations.
-_STEP, _REACH = 0.05, 10.0
+#: Outcomes of one large loss that are looked at: step and reach, deviations; for so many ε at once.
+_STEP, _REACH, _AT_ONCE = 0.05, 10.0, 1024
 
 
-class _Cut:
-    """The two parts of a round's losses, whatever the number of rounds; made when first needed."""
+def _soft_cut(rounds: Rounds, outcome: float, exponent: int, *, large: bool) -> tuple[SoftCut, float]:
+    """Return a part of losses that are cut between 2^exponent and half of it, and the largest tilt that it sees."""
+    loss, ratio = 0.75 * 2.0**exponent, rounds.sampled[0][0].usual_ratio
+    blur = min(max(math.sqrt(_MAX_USUAL_SHIFT * loss / (_WANTED_TILT * ratio)), _NARROWEST), _BLUR)
+    return SoftCut(outcome, blur, large), min(_MAX_USUAL / loss, _MAX_USUAL_SHIFT / (blur**2 * ratio))
 
-    def __init__(self, rounds: Rounds, tilts: Tilts, outcome: float, loss: float) -> None:
-        self._rounds, self._tilts, self._outcome, self._loss = rounds, tilts, outcome, loss
 
-    @cached_property
-    def large(self) -> LargeLosses:
-        """Large losses."""
-        transform, tilt = self._rounds.sampled[0][0], self._tilts.tilt
-        part = SoftCut(self._outcome, _BLUR, large=True)
-        log_moments = np.full(tilt.size, np.inf)
-        seen = (1.0 + tilt) * transform.ratio <= self._outcome + _MAX_MODE_DISTANCE
-        if seen.any():
-            log_moments[seen] = transform.log_real(1.0 + tilt[seen], part)
-        return LargeLosses(part, log_moments)
+@lru_cache(maxsize=_CACHED_CUTS)
+def _large_moments(rounds: Rounds, outcome: float, exponent: int, number: int) -> tuple[SoftCut, FloatArray]:
+    """Return the part of large losses, and its moments of a round at the first tilts."""
+    transform, tilt = rounds.sampled[0][0], _tilts(0, number)
+    part, _ = _soft_cut(rounds, outcome, exponent, large=True)
+    log_moments = np.full(tilt.size, np.inf)
+    seen = (1.0 + tilt) * transform.ratio <= outcome + _MAX_MODE_DISTANCE
+    if seen.any():
+        log_moments[seen] = transform.log_real(1.0 + tilt[seen], part)
+    return part, log_moments
 
-    @cached_property
-    def usual(self) -> Tilts:
-        """Tilts of usual losses."""
-        transform, _, count = self._rounds.sampled[0]
-        part = SoftCut(self._outcome, _BLUR, large=False)
-        most = min(_MAX_USUAL / self._loss, _MAX_USUAL_SHIFT / transform.usual_ratio)
-        tilt = exactly(np.geomspace(_MIN_USUAL / self._loss, most, _USUAL_TILTS))
-        moments = count * transform.log_real(1.0 + tilt, part)
-        moments += 0.5 * self._rounds.variance * (tilt + tilt * tilt)
-        return Tilts(tilt, moments, moments + self._rounds.log_moment_error(tilt), part)
+
+@lru_cache(maxsize=_CACHED_CUTS)
+def _usual_moments(rounds: Rounds, outcome: float, exponent: int) -> Tilts:
+    """Return tilts of usual losses, which are below the cut, with their moments of a round."""
+    transform, _, count = rounds.sampled[0]
+    part, most = _soft_cut(rounds, outcome, exponent, large=False)
+    tilt = exactly(np.geomspace(_MIN_USUAL / (0.75 * 2.0**exponent), most, _USUAL_TILTS))
+    moments = count * transform.log_real(1.0 + tilt, part)
+    moments += 0.5 * rounds.variance * (tilt + tilt * tilt)
+    return Tilts(tilt, moments, moments + rounds.log_moment_error(tilt), part)
 
 
 class LossCuts:
@@ -449,34 +427,35 @@ class LossCuts:
 
     def __init__(self, rounds: Rounds, tilts: Tilts) -> None:
         self._rounds, self._tilts = rounds, tilts
-        self._cuts: dict[tuple[float, int], _Cut] = {}
+        #: Parts, large losses and usual ones, of each cut.
+        self._large: dict[tuple[float, int], LargeLosses] = {}
+        self._usual: dict[tuple[float, int], Tilts] = {}
 
     @staticmethod
     def serves(rounds: Rounds) -> bool:
         """Whether these losses are cut: those of one pair, under its mixture."""
         return len(rounds.sampled) == 1 and rounds.sampled[0][1]
 
-    def needed(self, side: Smoothed, epsilon: FloatArray, *, missed: bool = False) -> BoolArray:
+    def needed(self, side: Smoothed, epsilon: FloatArray, *, missed: bool = False, usual: bool = True) -> BoolArray:
         """Where one tilt of all losses does not do: it seems to have far more δ than both parts.
 
-        With `missed` bounds by one tilt have missed the tolerance.
+        With `missed` bounds by one tilt have missed the tolerance. Without `usual` large losses alone are looked at.
         """
-        result, most = (
-            side.between_modes(epsilon),
-            side.saddle(epsilon)[1] - (_MODE_GAP_MISSED if missed else _MODE_GAP),
-        )
+        result, most = side.between_modes(epsilon), side.saddle(epsilon)[1]
+        most = most - (_MODE_GAP_MISSED if missed else _MODE_GAP)
         result &= most > -np.inf
-        result[result] = [self.sees(each) for each in epsilon[result].tolist()]
-        result[result] = self._log_single(side.number, epsilon[result]) < most[result]
-        for index in np.flatnonzero(result).tolist():
-            usual = self.parts(side.number, _MIDDLES[0] * float(epsilon[index]), [_USUAL])[0]
-            result[index] = self.log_delta(usual, epsilon[index : index + 1])[0] < most[index]
+        if result.any():
+            result[result] = [self.sees(each) for each in epsilon[result].tolist()]
+            result[result] = self._log_single(side.number, epsilon[result]) < most[result]
+        for index in np.flatnonzero(result).tolist() if usual else ():
+            part = self.parts(side.number, _MIDDLES[0] * float(epsilon[index]), [_USUAL])[0]
+            result[index] = self.log_delta(part, epsilon[index : index + 1])[0] < most[index]
         return result
 
     def sees(self, epsilon: float) -> bool:
         """Whether cuts for an ε see tilts that matter."""
         ratio = self._rounds.sampled[0][0].usual_ratio
-        return _FRACTIONS_LEAST * epsilon * _MAX_USUAL_SHIFT > _MIN_TILT_REACH * ratio
+        return _FRACTIONS_LEAST * epsilon * _MAX_USUAL_SHIFT > _MIN_TILT_REACH * ratio * _NARROWEST**2
 
     def log_delta_of_both(self, number: int, epsilon: float) -> float:
         """Return about ln δ of both parts at one ε that is seen."""
@@ -494,22 +473,26 @@ class LossCuts:
         transform, _, count = self._rounds.sampled[0]
         return _log_single(transform, number * count, epsilon)
 
-    def part(self, number: int, epsilon: FloatArray, tolerance: float) -> tuple[Smoothed, BoolArray] | None:
-        """Return the part that has nearly all δ of the smallest ε, if one has, and which ε it serves."""
+    def uneven(
+        self, number: int, epsilon: FloatArray, tolerance: float
+    ) -> tuple[tuple[Smoothed, ...], BoolArray] | None:
+        """Cut so that one part has nearly all δ of the smallest ε, if that is possible, and say which ε it serves."""
         alone, little = np.array([float(np.min(epsilon))]), math.log(_OF_OTHER * tolerance)
-        for closely in (False, True):
-            for which, fraction in _FRACTIONS:
-                loss = fraction * float(alone[0])
-                [part] = self.parts(number, loss, [which])
+        # The other part is smallest where least is left out.
+        hopeful = []
+        for which, fraction in _SMALLEST_OTHERS:
+            part, other = self.parts(number, fraction * float(alone[0]), [which, 1 - which])
+            if self.log_delta(other, alone)[0] < self.log_delta(part, alone)[0] + little:
+                hopeful.append(which)
+        chosen = [(which, fraction) for which, fraction in _FRACTIONS if which in hopeful]
+        # Chernoff's bound on the other part is enough, or that part's own frequencies seem to be.
+        for size in (lambda part, epsilon: part.chernoff(epsilon), self.log_delta):
+            for which, fraction in chosen:
+                part, other = self.parts(number, fraction * float(alone[0]), [which, 1 - which])
                 about = self.log_delta(part, alone)[0]
-                if part.saddle(alone)[1][0] > about + _SADDLE_GAP:
+                if part.saddle(alone)[1][0] > about + _SADDLE_GAP or size(other, alone)[0] >= about + little:
                     continue
-                [part.left_out] = self.parts(number, loss, [1 - which])
-                if closely and not self.look_closely(part, part.left_out, alone, little):
-                    continue
-                if part.log_left_out(alone, 0.0)[0] < about + little:
-                    served = part.log_left_out(epsilon, 0.0) < self.log_delta(part, epsilon) + little
-                    return part, np.asarray(served)
+                return (part, other), np.asarray(size(other, epsilon) < self.log_delta(part, epsilon) + little)
         return None
 
     def both(self, number: int, least: float) -> Iterator[tuple[Smoothed, ...]]:
@@ -520,51 +503,44 @@ class LossCuts:
     def parts(self, number: int, loss: float, which: Sequence[int] = (_LARGE, _USUAL)) -> list[Smoothed]:
         """Cut at about a loss, and return some of the parts: large losses, usual ones."""
         outcome = _STEPS * math.floor(min(self._rounds.sampled[0][0].outcome(loss), _MAX_OUTCOME) / _STEPS)
-        # Of the farthest one losses may differ much.
-        key = outcome, math.frexp(loss)[1]
-        cut = self._cuts.setdefault(key, _Cut(self._rounds, self._tilts, outcome, loss))
-        return [
-            Smoothed(self._rounds, number, cut.usual)
-            if each == _USUAL
-            else Smoothed(self._rounds, number, self._tilts, cut.large)
-            for each in which
-        ]
-
-    def look_closely(self, part: Smoothed, other: Smoothed, epsilon: FloatArray, little: float) -> bool:
-        """Bound the part left out at an ε by its own frequencies, if it seems to be less by `little` nats."""
-        about = self.log_delta(other, epsilon)
-        if about[0] > self.log_delta(part, epsilon)[0] + little:
-            return False
-        tilt, log_delta = other.saddle(epsilon)
-        chosen = other.gentler(float(tilt[0]))
-        ratio = max(_CLOSE_RATIO / chosen, _OWN_RATIO / float(part.saddle(epsilon)[0][0]))
-        period = other.period(epsilon, np.minimum(log_delta, about), chosen, 1.0)
-        if other.size(chosen, ratio, period, _CLOSE_CUT) > _CLOSE_SIZE:
-            return False
-        part.left_out_bounds = other.at(chosen, ratio, period, _CLOSE_CUT)
-        return True
+        # Of the farthest outcome losses may differ much.
+        cut = outcome, math.frexp(loss)[1]
+        parts = []
+        for each in which:
+            if each == _USUAL:
+                if cut not in self._usual:
+                    # Transforms, which are large, are not shared.
+                    self._usual[cut] = replace(_usual_moments(self._rounds, *cut), lines={})
+                parts.append(Smoothed(self._rounds, number, self._usual[cut]))
+            else:
+                if cut not in self._large:
+                    self._large[cut] = LargeLosses(*_large_moments(self._rounds, *cut, self._tilts.tilt.size))
+                parts.append(Smoothed(self._rounds, number, self._tilts, self._large[cut]))
+        return parts
 
 
 def _log_single(transform: LossTransform, number: int, epsilon: FloatArray) -> FloatArray:
     """Return about ln δ of one large loss among so many rounds; -inf where that is no float."""
-    result = np.full(epsilon.size, -np.inf)
-    for index, each in enumerate(epsilon.tolist()):
-        first = transform.outcome(each - transform.smallest_loss)
-        y: FloatArray = first + _STEP * np.arange(1.0, math.ceil(_REACH / _STEP))
-        losses = transform.excess(y, 0.0)[0] + transform.smallest_loss
-        with np.errstate(under="ignore", over="ignore"):
-            mass = float(np.sum(np.exp(each - 0.5 * y * y) * np.expm1(np.maximum(losses - each, 0.0))))
-        if mass > 0.0:
-            result[index] = math.log(mass) + math.log(number * _STEP / math.sqrt(2.0 * math.pi))
-    return result
+    if epsilon.size > _AT_ONCE:
+        pieces = np.array_split(epsilon, -(-epsilon.size // _AT_ONCE))
+        return np.concatenate([_log_single(transform, number, piece) for piece in pieces])
+    first = np.array([transform.outcome(each - transform.smallest_loss) for each in epsilon.tolist()])
+    y: FloatArray = np.add.outer(first, _STEP * np.arange(1.0, math.ceil(_REACH / _STEP)))
+    losses = transform.excess(y.ravel(), 0.0)[0].reshape(y.shape) + transform.smallest_loss
+    with np.errstate(under="ignore", over="ignore", divide="ignore"):
+        mass = np.exp(epsilon[:, None] - 0.5 * y * y) * np.expm1(np.maximum(losses - epsilon[:, None], 0.0))
+        return np.asarray(np.log(np.sum(mass, axis=1)) + math.log(number * _STEP / math.sqrt(2.0 * math.pi)))
 
 
 #: Passes at most; part of the tolerance that smoothing aims at, first and when the tolerance was missed.
 _MAX_PASSES, _FIRST_FRACTION, _TARGET_FRACTION = 5, 0.5, 0.7
 #: Terms that are left out are smaller by so many nats, relative to the tolerance and to δ; at most.
 _ROW_CUT, _MAX_ROW_CUT = 14.0, 40.0
-#: Part that smoothing may take at first of what the larger direction seems to be larger by.
-_OF_SPARE = 0.5
+#: Where the slope of ln δ is looked at, relative to ε; and its least value.
+_BESIDE, _LEAST = 1.001, -1e6
+#: Part that smoothing may take at first of what the larger direction, or part, seems to be larger by; and part of the
+#: tolerance that the smaller part may take.
+_OF_SPARE, _OF_SMALLER = 0.5, 0.3
 #: Largest ratio: from 1.6 on there is no lower bound.
 _LARGEST_RATIO = 0.5
 #: By how much the ratio shrinks at least and at most.
@@ -578,7 +554,7 @@ _MIN_EXCESS, MAX_EXCESS, _CAREFUL_EXCESS = 0.5, 11.0, 0.5
 #: Less steep tilts that are tried, and what they may add to the error at least: logarithm.
 _GENTLER_TILTS, _GENTLE_EXCESS = (1.0, 0.85, 0.7, 0.55, 0.4), 2.5
 #: So many frequencies need not be made fewer.
-_FEW_FREQUENCIES = 500
+_FEW_FREQUENCIES = 1000
 #: Frequencies of one pass, at most, and with how much more smoothing where there would be more.
 MAX_FREQUENCIES, _EXCESS_FACTOR = 1 << 17, 1.1
 #: A bracket of more than this part of the one before is not tried again.
@@ -607,6 +583,28 @@ class Group:
     gentle: float
     columns: IntArray
     log_delta: FloatArray
+
+
+class Found:
+    """The best bounds on ln δ so far, at all ε, and which part's bounds they are: of several, δ is the sum."""
+
+    def __init__(self, lower: FloatArray, upper: FloatArray, *parts: "SmoothedBounds | Smoothed") -> None:
+        self.lower, self.upper = lower, upper
+        self.parts: list[tuple[SmoothedBounds | Smoothed, ...]] = [parts] * lower.size
+        self._width = np.full(lower.size, np.inf)
+
+    def take(self, columns: IntArray, lower: FloatArray, upper: FloatArray, *parts: "SmoothedBounds | Found") -> None:
+        """Keep what is closer at some ε."""
+        with np.errstate(invalid="ignore"):
+            width = upper - lower
+        for place, column in enumerate(columns.tolist()):
+            before = self._width[column]
+            if width[place] < before or (before == np.inf and upper[place] < self.upper[column]):
+                each = [part.parts[column] if isinstance(part, Found) else (part,) for part in parts]
+                self.parts[column] = sum(each, ()) if all(each) else ()
+        self._width[columns] = np.fmin(self._width[columns], width)
+        self.lower[columns] = np.maximum(self.lower[columns], lower)
+        self.upper[columns] = np.minimum(self.upper[columns], upper)
 
 
 class DirectedRow:
@@ -651,10 +649,13 @@ class TransformRows:
                 self.without_loss[direction] = rounds
             elif rounds is not None:
                 lines = question.shared.lines.setdefault(rounds, {})
-                tilts = Tilts.of(rounds, int(question.rounds.min()), question.largest, lines)
+                end, tilts = question.shared.tilts.get(rounds, (0.0, None))
+                if tilts is None or end < question.largest:
+                    tilts = Tilts.of(rounds, int(question.rounds.min()), question.largest, lines)
                 self._sides[direction] = rounds, tilts
-                if LossCuts.serves(rounds):
-                    self.cuts[rounds] = LossCuts(rounds, tilts)
+                cuts = _cuts_of(question, rounds, tilts)
+                if cuts is not None:
+                    self.cuts[rounds] = cuts
         self._waiting: dict[int, list[DirectedRow]] = {}
         #: The smallest ratio that was used.
         self.width = math.inf
@@ -675,7 +676,7 @@ class TransformRows:
 
     def first_ratio(self, side: Smoothed, epsilon: FloatArray, tolerance: float) -> float:
         """Return the ratio of the first pass."""
-        steepest = float(side.saddle(epsilon)[0].max())
+        steepest = max(float(side.saddle(epsilon)[0].max()), side.steepness)
         ratio = math.sqrt(_FIRST_FRACTION * tolerance / (_BRACKET * steepest * (steepest + 1.0)))
         return self._part * min(ratio, _LARGEST_RATIO)
 
@@ -695,7 +696,10 @@ class TransformRows:
         for side in sides:
             axis = list(Direction).index(side.direction)
             own = least if question.joint_directions else np.full(least.size, -np.inf)
-            self._side(side, own, spare, lower[axis], upper[axis], parts=parts)
+            if np.any(side.log_delta > _NEARLY_ALL):
+                np.maximum(lower[axis], side.nearly_all, out=lower[axis])
+            np.minimum(upper[axis], side.chernoff, out=upper[axis])
+            self.improve(side, own, spare, Found(lower[axis], upper[axis]), parts=parts)
             least = np.maximum(least, lower[axis])
             if question.joint_directions and len(sides) == 2:
                 # The other direction only has to be shown to be smaller.
@@ -709,49 +713,33 @@ class TransformRows:
             lower[1], upper[1] = lower[0], upper[0]
         return lower, upper
 
-    def _side(
-        self,
-        row: DirectedRow,
-        known: FloatArray,
-        spare: FloatArray,
-        lower: FloatArray,
-        upper: FloatArray,
-        *,
-        parts: bool,
-    ) -> None:
-        """Improve the bounds of one direction."""
-        side = row.smoothed
-        question, met = self._question, math.log1p(self._question.tolerance)
-        if np.any(row.log_delta > _NEARLY_ALL):
-            np.maximum(lower, row.nearly_all, out=lower)
-        np.minimum(upper, row.chernoff, out=upper)
-        hopeless = np.zeros(upper.size, dtype=bool)
-        cuts = self.cuts.get(side.rounds)
+    def improve(self, row: DirectedRow, known: FloatArray, spare: FloatArray, found: Found, *, parts: bool) -> None:
+        """Improve the bounds of one direction, given lower bounds of both and what may be left open."""
+        side, question, met = row.smoothed, self._question, math.log1p(self._question.tolerance)
+
+        def missed() -> BoolArray:
+            return np.asarray((found.upper > self.log_floor) & (found.upper > np.maximum(known, found.lower) + met))
+
+        hopeless, cuts = np.zeros(known.size, dtype=bool), self.cuts.get(side.rounds)
         if cuts is not None:
-            needed = (upper > self.log_floor) & (upper > np.maximum(known, lower) + met)
+            needed = missed()
             needed[needed] = cuts.needed(side, question.epsilon[needed], missed=parts)
             if parts:
-                self._by_parts(cuts, side.number, needed, known, lower, upper)
+                self._by_parts(cuts, side.number, needed, known, found)
             else:
                 self.left_to_parts += int(np.count_nonzero(needed))
                 hopeless = needed
         excess = math.log(0.1 * question.tolerance / _ROUNDING)
         for most in (min(max(excess, _MIN_EXCESS), MAX_EXCESS), _CAREFUL_EXCESS):
-            wanted = (upper > self.log_floor) & (upper > np.maximum(known, lower) + met) & ~hopeless
-            if not wanted.any():
-                break
-            for group in self._joined(side, np.flatnonzero(wanted), most):
+            for group in self._joined(side, np.flatnonzero(missed() & ~hopeless), most):
                 columns = group.columns
-                for bounds, found_lower, found_upper in self.passes(side, group, known[columns], spare[columns]):
+                for bounds, lower, upper in self.passes(side, group, known[columns], spare[columns]):
                     # The best tilt's rounding is less by what that one's has in excess.
                     least = bounds.rounding * np.exp(-side.excess(question.epsilon[columns], bounds.tilt))
                     hopeless[columns] |= least > question.tolerance
-                    lower[columns] = np.maximum(lower[columns], found_lower)
-                    upper[columns] = np.minimum(upper[columns], found_upper)
+                    found.take(columns, lower, upper, bounds)
 
-    def _by_parts(  # noqa: PLR0917, three arrays that are improved together
-        self, cuts: LossCuts, number: int, left: BoolArray, known: FloatArray, lower: FloatArray, upper: FloatArray
-    ) -> None:
+    def _by_parts(self, cuts: LossCuts, number: int, left: BoolArray, known: FloatArray, found: Found) -> None:
         """Improve bounds where no one tilt does, by the parts of large losses and of usual ones."""
         question = self._question
         epsilon, met, left = question.epsilon, math.log1p(question.tolerance), left.copy()
@@ -760,36 +748,53 @@ class TransformRows:
             columns = np.flatnonzero(left)
             least = float(epsilon[columns].min())
             again = least == tried
-            main = None if again else cuts.part(number, epsilon[columns], question.tolerance)
+            uneven = None if again else cuts.uneven(number, epsilon[columns], question.tolerance)
             choices: Iterable[tuple[Smoothed, ...]] = cuts.both(number, least)
             served = epsilon[columns] <= _JOINT_RATIO * least
-            if main is not None:
-                choices, served = [(main[0],)], main[1]
-            # An ε that missed beside others, or by one part, is tried alone and by both parts.
+            if uneven is not None:
+                choices, served = [uneven[0]], uneven[1]
+            # An ε that missed beside others, or by nearly one part, is tried alone and by both parts.
             columns = columns[(epsilon[columns] == least) | (served & (not again))]
-            tried, last = least, again or (main is None and bool(np.all(epsilon[columns] == least)))
+            tried, last = least, again or (uneven is None and bool(np.all(epsilon[columns] == least)))
             for parts in choices:
-                found = [self._part_bounds(part, columns, known) for part in parts]
+                each = self._of_parts(cuts, parts, columns, known)
                 # δ is the sum of both.
-                lower[columns] = np.maximum(lower[columns], np.logaddexp.reduce([each[0] for each in found]) - SUMMED)
-                upper[columns] = np.minimum(upper[columns], np.logaddexp.reduce([each[1] for each in found]) + SUMMED)
-                missed = upper[columns] > np.maximum(known, lower)[columns] + met
+                lower, upper = (
+                    np.logaddexp.reduce([getattr(one, end)[columns] for one in each]) + sign * SUMMED
+                    for end, sign in (("lower", -1.0), ("upper", 1.0))
+                )
+                found.take(columns, lower, upper, *each)
+                missed = found.upper[columns] > np.maximum(known, found.lower)[columns] + met
                 left[columns] = missed
                 columns = columns[missed]
                 if not columns.size:
                     break
             left[epsilon == least] &= not last
 
-    def _part_bounds(self, part: Smoothed, columns: IntArray, known: FloatArray) -> tuple[FloatArray, FloatArray]:
-        epsilon = self._question.epsilon
-        lower = np.full(known.size, -np.inf)
-        upper = np.logaddexp(part.chernoff(epsilon), part.log_left_out(epsilon, 0.0)) + SUMMED
-        for group in self._joined(part, columns, MAX_EXCESS):
+    def _of_parts(self, cuts: LossCuts, parts: Sequence[Smoothed], columns: IntArray, known: FloatArray) -> list[Found]:
+        """Bound ln δ of parts at some ε: of the smaller one as well as it matters for the sum."""
+        tolerance, spare, epsilon = self._question.tolerance, np.zeros(known.size), self._question.epsilon[columns]
+        about = {part: cuts.log_delta(part, epsilon) for part in parts}
+        ordered, result = sorted(parts, key=lambda part: -float(np.sum(about[part]))), []
+        for part in ordered:
+            # Of next to nothing the slope does not matter.
+            fall = np.maximum(about[part], _LEAST) - np.maximum(cuts.log_delta(part, epsilon * _BESIDE), _LEAST)
+            part.steepness = float(np.max(fall / (_BESIDE - 1.0) / epsilon))
+            result.append(self._of_part(part, columns, known, spare))
+            known = np.maximum(known, result[0].lower + math.log(_OF_SMALLER * tolerance))
+            larger = np.maximum(about[ordered[0]], _LEAST) - np.maximum(about[ordered[-1]], _LEAST)
+            spare[columns] = tolerance * np.exp(np.clip(larger, 0.0, -math.log(tolerance)))
+        return result
+
+    def _of_part(self, part: Smoothed, columns: IntArray, known: FloatArray, spare: FloatArray) -> Found:
+        """Bound ln δ of a part at some ε."""
+        found = Found(*part.bounds(self._question.epsilon), part)
+        missed = columns[found.upper[columns] > known[columns] + math.log1p(self._question.tolerance)]
+        for group in self._joined(part, missed, MAX_EXCESS):
             chosen = group.columns
-            for _, found_lower, found_upper in self.passes(part, group, known[chosen], np.zeros(chosen.size)):
-                lower[chosen] = np.maximum(lower[chosen], found_lower)
-                upper[chosen] = np.minimum(upper[chosen], found_upper)
-        return lower[columns], upper[columns]
+            for bounds, lower, upper in self.passes(part, group, known[chosen], spare[chosen]):
+                found.take(chosen, lower, upper, bounds)
+        return found
 
     def groups(self, side: Smoothed, columns: IntArray, most: float) -> Iterator[Group]:
         """Cover ε of which a tilt is known, by as few tilts as keep the rounding below the tolerance."""
@@ -900,67 +905,63 @@ class TransformRows:
             )
 
 
-#: Points of a look for an ε, looks, halvings, and nats by which a direction is smaller for certain.
-_SEARCH_POINTS, _SEARCHES, _HALVINGS, _SMALLER = 17, 2, 9, 0.1
+#: Points of a look for an ε, nats by which a direction is smaller for certain; and ratio of neighbouring ε that are
+#: looked at for parts of losses, the first of them, at most how many, and where parts are needed, relative to one tilt.
+_SEARCH_POINTS, _SMALLER, _NEIGHBOURS, _FIRST_NEIGHBOUR, _MOST_LOOKS, _MUCH_LESS = 257, 0.1, 1.6, 3, 30, 0.75
 
 #: Logarithms of lower and upper bounds on δ at some ε.
 _Reader = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
-def transform_reader(question: Question, finer: float) -> _Reader | None:
-    """Return a function that bounds the larger ln δ of the requested directions, closest near the only point.
+@dataclass(frozen=True, eq=False)
+class Readers:
+    """Bounds on the larger ln δ of some directions, closest near each of some ε."""
 
-    `finer` is that of `TransformRows`. None where too many frequencies were needed.
+    #: Which of these ε a reader serves. Of several that serve one, the larger bounds hold.
+    parts: Sequence[tuple[IntArray, _Reader]]
+
+    def near(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Bound ln δ from both sides at points near each ε, shape (K, n)."""
+        lower, upper = np.full(points.shape, -np.inf), np.full(points.shape, -np.inf)
+        for columns, reader in self.parts:
+            for known, more in zip((lower, upper), reader(points[columns].ravel()), strict=True):
+                known[columns] = np.maximum(known[columns], more.reshape(columns.size, -1))
+        return lower, upper
+
+    def of(self, column: int) -> _Reader:
+        """Return the bounds near one of the ε."""
+        return partial(_largest, [reader for columns, reader in self.parts if column in columns])
+
+
+def transform_readers(question: Question, finer: float) -> Readers | None:
+    """Return bounds on the larger ln δ of the requested directions, closest near the question's ε, of one r.
+
+    `finer` is that of `TransformRows`. Nothing is known of an ε for which too many frequencies were needed. None where
+    no direction has a loss that exceeds any ε.
     """
-    rows = TransformRows(question, finer=finer)
-    readers: list[_Reader] = []
-    sides = rows.sides(0)
-    known, spare = np.full(1, -np.inf), np.zeros(1)
+    rows, size = TransformRows(question, finer=finer), question.epsilon.size
+    sides, everywhere = rows.sides(0), np.arange(size)
+    known, spare = np.full(size, -np.inf), np.zeros(size)
+    readers: list[tuple[IntArray, _Reader]] = []
     for row in sides:
-        side = row.smoothed
-        if readers and row.chernoff[0] < max(rows.log_floor, float(known[0]) - _SMALLER):
-            # It is too small to matter.
-            readers.append(partial(_from_above, side))
-            continue
-        best = _best_of_parts(rows, question, side) or _best(rows, side, known, spare)
-        if best is None or _missed(best, question, known):
-            best = _best_of_parts(rows, question, side, missed=True) or best
-        if best is None:
-            return None
-        readers.append(best)
+        small = np.zeros(size, bool)
+        if readers:
+            # A direction that is much smaller does not matter.
+            small = row.chernoff < np.maximum(rows.log_floor, known - _SMALLER)
+            readers.append((everywhere[small], row.smoothed.bounds))
+        row.smoothed.steepness = question.steepness
+        found = Found(np.full(size, -np.inf), np.where(small, -np.inf, 0.0))
+        for parts in (False, True):
+            rows.improve(row, known, spare, found, parts=parts)
+        served: dict[tuple[SmoothedBounds | Smoothed, ...], list[int]] = {}
+        for column in everywhere[~small].tolist():
+            served.setdefault(found.parts[column], []).append(column)
+        readers += [(np.array(columns), partial(_sum, parts)) for parts, columns in served.items()]
         # The smaller direction only has to be shown to be smaller.
-        known, spare = best(question.epsilon)[0], sides[0].log_delta - sides[-1].log_delta
+        known, spare = np.maximum(known, found.lower), sides[0].log_delta - sides[-1].log_delta
     number = int(question.rounds[0])
-    readers += [partial(_beyond_losses, number * rounds.largest_loss) for rounds in rows.without_loss.values()]
-    return partial(_largest, readers) if sides else None
-
-
-def _best(rows: TransformRows, side: Smoothed, known: FloatArray, spare: FloatArray) -> _Reader | None:
-    """Return the closest bounds of a direction at the only point, given a lower bound and what may be left open."""
-    best: SmoothedBounds | None = None
-    least = math.inf
-    for group in rows.groups(side, np.arange(1), MAX_EXCESS):
-        for bounds, lower, upper in rows.passes(side, group, known, spare):
-            if best is None or upper[0] - lower[0] < least:
-                best, least = bounds, float(upper[0] - lower[0])
-    return None if best is None else best.bounds
-
-
-def _missed(reader: _Reader, question: Question, known: FloatArray) -> bool:
-    """Whether the upper bound at the only point exceeds the lower ones by more than is wanted."""
-    lower, upper = reader(question.epsilon)
-    return bool(upper[0] > max(lower[0], known[0]) + math.log1p(question.tolerance))
-
-
-def _best_of_parts(rows: TransformRows, question: Question, side: Smoothed, *, missed: bool = False) -> _Reader | None:
-    """Return bounds by parts of the losses, where they are needed: with `missed` where one tilt has missed."""
-    cuts = rows.cuts.get(side.rounds)
-    if cuts is None or not cuts.needed(side, question.epsilon, missed=missed)[0]:
-        return None
-    found = cuts.part(side.number, question.epsilon, question.tolerance)
-    parts = next(cuts.both(side.number, float(question.epsilon[0]))) if found is None else (found[0],)
-    best = [each for part in parts if (each := _best(rows, part, np.full(1, -np.inf), np.zeros(1))) is not None]
-    return partial(_sum, best) if len(best) == len(parts) else None
+    readers += [(everywhere, partial(_beyond_losses, number * one.largest_loss)) for one in rows.without_loss.values()]
+    return Readers([reader for reader in readers if reader[0].size]) if sides else None
 
 
 def _largest(readers: Sequence[_Reader], epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -968,8 +969,13 @@ def _largest(readers: Sequence[_Reader], epsilon: FloatArray) -> tuple[FloatArra
     return np.max([each[0] for each in found], axis=0), np.max([each[1] for each in found], axis=0)
 
 
-def _sum(readers: Sequence[_Reader], epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-    found = [each(epsilon) for each in readers]
+def _sum(parts: Sequence[SmoothedBounds | Smoothed], epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bound the sum of δ of some parts; without any, nothing is known."""
+    found = [each.bounds(epsilon) for each in parts]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        return np.full(epsilon.size, -np.inf), np.zeros(epsilon.size)
     lower = np.logaddexp.reduce([each[0] for each in found]) - SUMMED
     return lower, np.minimum(np.logaddexp.reduce([each[1] for each in found]) + SUMMED, 0.0)
 
@@ -978,54 +984,83 @@ def _beyond_losses(largest: float, epsilon: FloatArray) -> tuple[FloatArray, Flo
     return np.full(epsilon.size, -np.inf), np.where(epsilon >= largest, -np.inf, 0.0)
 
 
-def _from_above(side: Smoothed, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-    return np.full(epsilon.size, -np.inf), side.chernoff(epsilon)
+def guessed_epsilons(question: Question, log_delta: FloatArray, largest: float) -> tuple[FloatArray, FloatArray] | None:
+    """Return about the ε that meet some ln δ in the requested directions, of one r, and the slopes of ln δ there.
 
-
-def guessed_epsilon(question: Question, delta: float, largest: float) -> tuple[float, float] | None:
-    """Return about the ε that meets δ in the requested directions, and the slope of ln δ; None beyond `largest`."""
-    number, wanted = int(question.rounds[0]), math.log(delta)
-    best = 0.0, -1.0
+    None if some ε is beyond `largest`.
+    """
+    number = int(question.rounds[0])
+    best, slopes = np.zeros(log_delta.size), np.full(log_delta.size, -1.0)
     for direction in question.directions:
         rounds = rounds_of(question.counts, direction)
         if rounds is None:
             return None
-        end = 1.0
-        if number * rounds.largest_loss <= best[0]:
+        # A direction of which the ε are smaller does not matter.
+        end, lines = float(best.max()) or 1.0, question.shared.lines.setdefault(rounds, {})
+        if number * rounds.largest_loss <= best.min():
             continue
         while True:
-            side = Smoothed(rounds, number, Tilts.of(rounds, number, end))
-            if side.saddle(np.array([end]))[1][0] < wanted:
+            side = Smoothed(rounds, number, Tilts.of(rounds, number, end, lines))
+            if side.saddle(np.array([end]))[1][0] < log_delta.min():
                 break
             end *= 4.0
             if end > largest:
                 return None
-        low = 0.0
-        for _ in range(_SEARCHES):
-            points = np.linspace(low, end, _SEARCH_POINTS)
-            about = side.saddle(points)[1]
-            first = max(int(np.argmax(about < wanted)), 1)
-            low, end = float(points[first - 1]), float(points[first])
-        share = (about[first - 1] - wanted) / (about[first - 1] - about[first])
-        end = low + (end - low) * min(max(float(share), 0.0), 1.0)
-        end = min(end, _guessed_by_parts(Smoothed(rounds, number, Tilts.of(rounds, number, end)), wanted, end))
-        if end > best[0]:
-            best = end, -max(float(side.saddle(np.array([end]))[0][0]), 1e-3)
-    return best
+        points = np.linspace(0.0, end, _SEARCH_POINTS)
+        about = side.saddle(points)[1]
+        above = np.maximum(np.argmax(about < log_delta[:, None], axis=1), 1)
+        share = (about[above - 1] - log_delta) / (about[above - 1] - about[above])
+        guess = points[above - 1] + points[1] * np.clip(share, 0.0, 1.0)
+        side = Smoothed(rounds, number, Tilts.of(rounds, number, float(guess.max()), lines))
+        question.shared.tilts[rounds] = float(guess.max()), side.tilts
+        guess, steepest = _guessed_by_parts(question, side, log_delta, guess)
+        steepest = np.maximum(np.maximum(steepest, side.saddle(guess)[0]), 1e-3)
+        slopes, best = np.where(guess > best, -steepest, slopes), np.maximum(best, guess)
+    return best, slopes
 
 
-def _guessed_by_parts(side: Smoothed, wanted: float, end: float) -> float:
-    """Return about the ε of a ln δ by parts of losses where these are needed, and the end otherwise."""
-    point = np.array([end])
-    if not LossCuts.serves(side.rounds):
-        return end
-    cuts = LossCuts(side.rounds, side.tilts)
-    if not cuts.needed(side, point)[0]:
-        return end
-    low, high = 0.0, end
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        if not cuts.sees(middle):
-            break
-        low, high = (middle, high) if cuts.log_delta_of_both(side.number, middle) > wanted else (low, middle)
-    return high
+def _guessed_by_parts(
+    question: Question, side: Smoothed, log_delta: FloatArray, ends: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return about the ε of some ln δ, and how steeply ln δ falls there: by parts of losses where these are needed.
+
+    Elsewhere it is the end, and the fall 0.
+    """
+    cuts, nothing = _cuts_of(question, side.rounds, side.tilts), np.zeros(ends.size)
+    if cuts is None:
+        return ends, nothing
+    needed = cuts.needed(side, ends, usual=False)
+    if not needed.any():
+        return ends, nothing
+    wanted = log_delta[needed]
+    # Always at the same ε, of whose parts the moments may be known.
+    points = [_NEIGHBOURS ** (math.ceil(math.log(ends[needed].max(), _NEIGHBOURS)) - _FIRST_NEIGHBOUR)]
+    found = [cuts.log_delta_of_both(side.number, points[0])]
+    for factor, at in ((1.0 / _NEIGHBOURS, 0), (_NEIGHBOURS, -1)):
+        while len(points) < _MOST_LOOKS and (found[0] < wanted.max() if at == 0 else found[-1] > wanted.min()):
+            point = factor * points[at]
+            if not cuts.sees(point):
+                break
+            last = 0 if at == 0 else len(points)
+            points.insert(last, point)
+            found.insert(last, cuts.log_delta_of_both(side.number, point))
+    if len(points) < 2:
+        return ends, nothing
+    # Between neighbours about a straight line of ln ε.
+    falling, logs = np.minimum.accumulate(found), np.log(points)
+    guess = np.minimum(np.exp(np.interp(-log_delta, -falling, logs)), ends)
+    place = np.clip(np.searchsorted(points, guess), 1, logs.size - 1)
+    fall = (falling[place - 1] - falling[place]) / (logs[place] - logs[place - 1]) / np.maximum(guess, points[0])
+    # Where the parts are as large as they seem to be together they say less than one tilt.
+    needed &= guess < _MUCH_LESS * ends
+    return np.where(needed, guess, ends), np.where(needed, fall, 0.0)
+
+
+def _cuts_of(question: Question, rounds: Rounds, tilts: Tilts) -> LossCuts | None:
+    """Return the cuts of a round's losses, shared by all numbers of rounds; None where losses are not cut."""
+    if not LossCuts.serves(rounds):
+        return None
+    key, known = (rounds, tilts.tilt.size), question.shared.cuts
+    if key not in known:
+        known[key] = LossCuts(rounds, tilts)
+    return known[key]  # type: ignore[no-any-return]

@@ -310,4 +310,5 @@ def test_moments_are_not_taken_for_directions(direction: str) -> None:
             examples=100, batch=10, noise_multiplier=2.0, steps=int(row.steps), delta=row.delta, direction=direction
         )
         axis = 0 if direction == "both" else ("A||B", "B||A").index(row.direction)
-        assert row.epsilon_upper == alone.epsilon.upper.reshape(-1)[axis]
+        # Several δ are bounded together, and a little differently; moments are far above.
+        assert row.epsilon_upper == pytest.approx(alone.epsilon.upper.reshape(-1)[axis], rel=1e-4)

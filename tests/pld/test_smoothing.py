@@ -15,7 +15,7 @@ from pbdist.pld import engine, tight_bounds
 from pbdist.pld.ladder import LadderBounds, ladder_bounds
 from pbdist.pld.loss_transform import rounds_of
 from pbdist.pld.question import Question
-from pbdist.pld.transform_bounds import Smoothed, Tilts, TransformRows, guessed_epsilon, has_transforms
+from pbdist.pld.transform_bounds import Smoothed, Tilts, TransformRows, guessed_epsilons, has_transforms
 from pbdist.types import Direction
 
 pytestmark = pytest.mark.slow
@@ -191,8 +191,9 @@ def test_transforms_that_are_not_known_tell_nothing_from_below() -> None:
 
 def test_a_guess_is_that_of_the_directions_asked_for() -> None:
     question = Question({SubsampledGaussian(0.6, 1e-4): 1}, np.array([10**4]), np.array([1.0]), 1e-3, 1e-60, False)
-    guesses = [guessed_epsilon(replace(question, requested=(direction,)), 1e-8, 1e9) for direction in Direction]
-    both = guessed_epsilon(question, 1e-8, 1e9)
+    log_delta = np.log([1e-8])
+    guesses = [guessed_epsilons(replace(question, requested=(direction,)), log_delta, 1e9) for direction in Direction]
+    both = guessed_epsilons(question, log_delta, 1e9)
     assert guesses[0] is not None
     assert guesses[1] is not None
     assert guesses[1][0] < 0.1 * guesses[0][0]
