@@ -8,8 +8,10 @@ import mpmath
 import numpy as np
 import pytest
 
+from pbdist.arguments import Request
 from pbdist.bounds.delta import privacy_bounds
 from pbdist.mechanisms import Gaussian, Reversed, SubsampledGaussian
+from pbdist.pld import tight_bounds
 from pbdist.pld.inversion import epsilon_table
 from pbdist.pld.ladder import ladder_bounds
 from pbdist.pld.loss_transform import Rounds, SoftCut, rounds_of
@@ -62,7 +64,7 @@ def test_parts_of_one_round_are_bracketed_whatever_is_chosen() -> None:
     with mpmath.workdps(30):
         for _ in range(times(24)):
             noise, rate = draw.uniform(0.6, 2.5), 10.0 ** draw.uniform(-4.0, -2.0)
-            epsilon = draw.choice([0.1, 0.4, 1.0])
+            epsilon = draw.choice([0.002, 0.02, 0.1, 0.4, 1.0])
             for part in parts_of(noise, rate, 1, epsilon, draw.choice([0.5, 0.7, 0.9, 1.2]))[1]:
                 exact = mpmath.log(single(part, noise, rate, epsilon))
                 points = np.array([epsilon])
@@ -76,6 +78,19 @@ def test_parts_of_one_round_are_bracketed_whatever_is_chosen() -> None:
                     told += upper[0] - lower[0] < 0.1
                 assert exact <= part.chernoff(points)[0]
     assert told >= times(20)
+
+
+def test_parts_have_the_same_cut_narrower_for_smaller_losses() -> None:
+    rounds = rounds_for(1.0, 1e-4)
+    cuts = LossCuts(rounds, Tilts.of(rounds, 100, 1.0))
+    blurs = []
+    # The last two losses have the same outcome.
+    for loss in (0.3, 0.01, 0.001, 0.00003, 0.25, math.nextafter(0.25, 0.0)):
+        large, usual = map(cut_of, cuts.parts(100, loss))
+        assert (large.outcome, large.blur, large.large) == (usual.outcome, usual.blur, not usual.large)
+        blurs.append(large.blur)
+    assert blurs[:4] == sorted(blurs[:4], reverse=True)
+    assert (max(blurs), min(blurs)) == (0.1, 0.01)
 
 
 def test_both_parts_are_all() -> None:
@@ -197,6 +212,25 @@ def test_epsilon_by_parts_is_what_a_ladder_has(rounds: int, delta: float) -> Non
     assert known is not None
     assert known.upper[:, 0, 0].max() >= delta
     assert known.lower[:, 0, 1].max() <= delta
+
+
+@pytest.mark.parametrize("rounds", [100, 1000, 10**6])
+def test_several_deltas_at_once_are_those_of_each(rounds: int) -> None:
+    """From small ε to those of one large loss; one δ is met without noise, and 0 by no ε."""
+    pair, deltas = SubsampledGaussian(2.0, 0.001), np.array([1e-5, 0.99, 0.0, 1e-8, 1e-10])
+    found = epsilon_table({pair: 1}, np.array([rounds]), deltas, tolerance=1e-3, joint_directions=True)
+    for column, delta in enumerate(deltas.tolist()):
+        alone = epsilon_table({pair: 1}, np.array([rounds]), np.array([delta]), tolerance=1e-3, joint_directions=True)
+        assert found.lower[0, 0, column] <= alone.upper[0, 0, 0]
+        assert alone.lower[0, 0, 0] <= found.upper[0, 0, column]
+        if 0.0 < delta < 0.5:
+            assert found.upper[0, 0, column] <= 1.0002 * found.lower[0, 0, column]
+            ends = np.array([found.lower[0, 0, column], found.upper[0, 0, column]])
+            known = tight_bounds({pair: 1}, np.array([rounds]), ends, Request(tolerance=1e-4, floor=1e-3 * delta))
+            assert np.exp(known.log_upper[:, 0, 0].max()) >= delta
+            assert np.exp(known.log_lower[:, 0, 1].max()) <= delta
+    assert (found.lower[0, 0, 1], found.upper[0, 0, 1]) == (0.0, 0.0)
+    assert found.upper[0, 0, 2] == np.inf
 
 
 def test_guesses_of_tiny_epsilons_stop_where_nothing_is_seen() -> None:

@@ -24,7 +24,7 @@ def test_a_part_is_off_by_no_more_than_it_says(large: bool) -> None:
     draw = random.Random(f"part {large}")  # noqa: S311
     with mpmath.workdps(40):
         for _ in range(40):
-            cut = SoftCut(draw.uniform(0.5, 20.0), draw.choice([0.05, 0.1, 0.4]), large)
+            cut = SoftCut(draw.uniform(0.5, 20.0), draw.choice([0.01, 0.05, 0.1, 0.4]), large)
             above = draw.uniform(0.0, cut.strip)
             y = np.array([cut.outcome + cut.blur * draw.uniform(-30.0, 30.0) for _ in range(5)] + [cut.outcome])
             log_modulus, phase, error = cut.at(y, above)

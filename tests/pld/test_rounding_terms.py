@@ -25,7 +25,7 @@ from pbdist.pld.few_frequencies import (
     log_finite_lower,
     log_finite_upper,
 )
-from pbdist.pld.inversion import _Search
+from pbdist.pld.inversion import _crossings_near, _Search
 from pbdist.pld.lattice import Dominating, Exact
 from pbdist.pld.leaf import Bins, Lattice, _beyond, leaf_state, split_bins
 from pbdist.pld.loss_transform import TransformLine
@@ -347,6 +347,25 @@ def test_revealed_mass_is_that_from_below() -> None:
 
 
 # -- ε, and the largest loss ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("aim", [1e-14, 1e-4])
+def test_ends_next_to_a_guess_are_on_the_safe_sides(aim: float) -> None:
+    """Bounds that fall by lines of different slopes: the lower one is above ln δ, the upper one below, both rounded."""
+    draw = np.random.default_rng(3)
+    root, log_delta = draw.uniform(0.1, 5.0, 400), -draw.uniform(1.0, 50.0, 400)
+    slope, apart = draw.uniform(5.0, 50.0, 400), draw.choice([0.0, 1e-6], 400)
+
+    def reader(points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        upper = log_delta[:, None] - slope[:, None] * (points - root[:, None])
+        return upper - apart[:, None], upper
+
+    found, ends = _crossings_near(reader, 1.001 * root, -slope, log_delta, aim)
+    assert np.count_nonzero(found) > 30
+    lower, upper = reader(ends)
+    slack = 8.0 * 2.0**-53 * (1.0 + np.abs(log_delta))
+    assert np.all(lower[found, 0] > log_delta[found] + slack[found])
+    assert np.all(upper[found, 1] <= log_delta[found] - slack[found])
 
 
 def test_epsilon_is_read_off_the_bounds_that_prove_it() -> None:
