@@ -19,6 +19,8 @@ from typing import NamedTuple
 from pbdist import RandomAllocation, SubsampledGaussian, epsilon_bounds
 
 _DELTA = 1e-5
+#: With the default, 1e-3, our bounds are not always closer than the others' ε.
+_TOLERANCE = 1e-4
 #: σ, q, r of DP-SGD; σ, steps, epochs of random allocation.
 _TRAINING = ((1.0, 0.01, 10_000), (0.8, 0.001, 100_000), (2.0, 0.02, 1_000), (4.0, 0.01, 65_536), (2.0, 0.001, 10_000))
 _ALLOCATION = ((1.0, 100, 10),)
@@ -97,7 +99,9 @@ _RIVALS_ALLOCATION: Mapping[str, Call] = {"pld-accounting": _pld_accounting}
 
 
 def _own_training(sigma: float, rate: float, steps: int) -> tuple[float, float]:
-    found = epsilon_bounds(SubsampledGaussian(scale=sigma, rate=rate), compositions=steps, delta=_DELTA)
+    found = epsilon_bounds(
+        SubsampledGaussian(scale=sigma, rate=rate), compositions=steps, delta=_DELTA, tolerance=_TOLERANCE
+    )
     return found.epsilon_lower.item(), found.epsilon_upper.item()
 
 
