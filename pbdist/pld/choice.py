@@ -37,6 +37,8 @@ _FAR_POSITIONS = 2048
 _MIN_COARSENED, _MIN_COARSENED_LATTICE = 512, 1 << 15
 #: From so many expected occurrences on, a loss counts as one that occurs many times.
 _FREQUENT = 0.3
+#: Of so few doublings all may make rare losses coarser.
+_FEW_DOUBLINGS = 8.0
 #: Largest ratio of the spacings.
 _MAX_SPACING_RATIO = 512
 
@@ -118,7 +120,9 @@ def chosen_lattices(
     if lattice > _MAX_SPACING:
         # Of such losses one alone reveals the input.
         lattice = 0.0
-    step = math.sqrt(12.0 * _FAR_FRACTION * tolerance / max(0.5 * math.log2(leaves), 1.0))
+    doublings = max(math.log2(leaves), 1.0)
+    # Rare losses are made coarser by some of many doublings only.
+    step = math.sqrt(12.0 * _FAR_FRACTION * tolerance / max(min(doublings, _FEW_DOUBLINGS), 0.5 * doublings))
     pictures = [_picture(profile, lost / leaves, leaves, largest) for profile, _ in profiles]
     if lattice > 0.0:
         spacing, coarse, cores = lattice, 1, [0.0] * len(pictures)

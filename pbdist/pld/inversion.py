@@ -191,7 +191,8 @@ def _crossings_near(
         # Of the lower bounds at the first of both points, and of the upper bounds at the second.
         off = np.stack((lower[:, 0], upper[:, 1]), axis=1) - levels
         crossed = served & (off[:, 0] > 0.0) & (off[:, 1] <= 0.0) & (near[:, 0] > 0.0)
-        crossed &= np.max(np.abs(off / (slopes * near)), axis=1) <= _CLOSE * aim
+        with np.errstate(invalid="ignore", divide="ignore"):
+            crossed &= np.max(np.abs(off / (slopes * near)), axis=1) <= _CLOSE * aim
         ends[crossed], found = near[crossed], found | crossed
         if np.all(found | ~served):
             break

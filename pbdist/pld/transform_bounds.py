@@ -359,8 +359,8 @@ def exactly(tilt: Any) -> Any:
 
 #: Width of the cut, in deviations; cuts lie at multiples of the second.
 _BLUR, _STEPS = 0.1, 0.05
-#: The narrowest cut; and tilts that a cut is to see, relative to 1 / cut: then it is as narrow as needed.
-_NARROWEST, _WANTED_TILT = 0.01, 10.0
+#: The narrowest cut, from which outcome on any is narrower, deviations, and what tilts a cut sees, relative to 1 / cut.
+_NARROWEST, _RARE_OUTCOME, _WANTED_TILT = 0.01, 3.0, 10.0
 #: Parts, large losses and usual ones, and their cuts, relative to ε, in the order in which they are tried: a higher
 #: cut makes large losses more uniform, a lower one the usual ones.
 _LARGE, _USUAL = 0, 1
@@ -454,13 +454,14 @@ class LossCuts:
 
     def sees(self, epsilon: float) -> bool:
         """Whether cuts for an ε see tilts that matter."""
-        ratio = self._rounds.sampled[0][0].usual_ratio
-        return _FRACTIONS_LEAST * epsilon * _MAX_USUAL_SHIFT > _MIN_TILT_REACH * ratio * _NARROWEST**2
+        transform, least = self._rounds.sampled[0][0], max(_FRACTIONS_LEAST * epsilon, 1e-300)
+        blur = _NARROWEST if transform.outcome(least) > _RARE_OUTCOME else _BLUR
+        return least * _MAX_USUAL_SHIFT > _MIN_TILT_REACH * transform.usual_ratio * blur**2
 
     def log_delta_of_both(self, number: int, epsilon: float) -> float:
         """Return about ln δ of both parts at one ε that is seen."""
-        parts, points = next(self.both(number, epsilon)), np.array([epsilon])
-        return max(float(self.log_delta(part, points)[0]) for part in parts)
+        (large, usual), points = next(self.both(number, epsilon)), np.array([epsilon])
+        return max(float(self.log_delta(large, points)[0]), float(usual.saddle(points)[1][0]))
 
     def log_delta(self, part: Smoothed, epsilon: FloatArray) -> FloatArray:
         """Return about ln δ of a part, rather less than more: of one large loss alone, or by the saddle point."""
@@ -642,7 +643,7 @@ class TransformRows:
         self.without_loss: dict[Direction, Rounds] = {}
         least, top = float(question.epsilon.min()), int(question.rounds.max())
         #: Cuts of the losses, where they are cut.
-        self.cuts: dict[Rounds, LossCuts] = {}
+        self.cuts: dict[Rounds, LossCuts | None] = {}
         for direction in question.directions:
             rounds = rounds_of(question.counts, direction)
             if rounds is not None and top * rounds.largest_loss <= least:
@@ -653,9 +654,7 @@ class TransformRows:
                 if tilts is None or end < question.largest:
                     tilts = Tilts.of(rounds, int(question.rounds.min()), question.largest, lines)
                 self._sides[direction] = rounds, tilts
-                cuts = _cuts_of(question, rounds, tilts)
-                if cuts is not None:
-                    self.cuts[rounds] = cuts
+                self.cuts[rounds] = _cuts_of(question, rounds, tilts)
         self._waiting: dict[int, list[DirectedRow]] = {}
         #: The smallest ratio that was used.
         self.width = math.inf
@@ -1027,10 +1026,7 @@ def _guessed_by_parts(
     Elsewhere it is the end, and the fall 0.
     """
     cuts, nothing = _cuts_of(question, side.rounds, side.tilts), np.zeros(ends.size)
-    if cuts is None:
-        return ends, nothing
-    needed = cuts.needed(side, ends, usual=False)
-    if not needed.any():
+    if cuts is None or not (needed := cuts.needed(side, ends, usual=False)).any():
         return ends, nothing
     wanted = log_delta[needed]
     # Always at the same ε, of whose parts the moments may be known.
@@ -1058,9 +1054,7 @@ def _guessed_by_parts(
 
 def _cuts_of(question: Question, rounds: Rounds, tilts: Tilts) -> LossCuts | None:
     """Return the cuts of a round's losses, shared by all numbers of rounds; None where losses are not cut."""
-    if not LossCuts.serves(rounds):
-        return None
     key, known = (rounds, tilts.tilt.size), question.shared.cuts
     if key not in known:
-        known[key] = LossCuts(rounds, tilts)
+        known[key] = LossCuts(rounds, tilts) if LossCuts.serves(rounds) else None
     return known[key]  # type: ignore[no-any-return]
