@@ -85,7 +85,9 @@ class ShiftTruth:
         e, sign = mpf(epsilon), 1 if axis == 0 else -1
         reach = 12 * self.scale if self.kind == "Gaussian" else 45 * self.scale
         low, high = min(mpf(0), *self.shifts), max(self.shifts)
-        ends = (self.loss(low), self.loss(high)) if self.kind == "Laplace" else (mpf(0),)
+        ends = [self.loss(low), self.loss(high)] if self.kind == "Laplace" else [mpf(0)]
+        if self.kind != "Laplace" and min(self.shifts) == 0:
+            ends.append(mpmath.log(mpmath.fsum(w for w, s in zip(self.weights, self.shifts, strict=True) if s == 0)))
         # Where the other loss would have to be that of an end.
         turns = {self.threshold(side * (e + other * end)) for side in (1, -1) for other in (1, -1) for end in ends}
         knots = sorted({low, high, *self.shifts, *turns, low - reach / 4, high + reach / 4})

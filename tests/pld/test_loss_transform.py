@@ -66,8 +66,8 @@ def test_transforms_of_parts_are_off_by_no_more_than_they_say(large: bool, part:
         for _ in range(times(1)):
             ratio, rate = draw.choice([0.3, 0.8, 1.0, 1.7]), 10.0 ** draw.uniform(-4.5, -1.5)
             transform = subsampled(ratio, rate)
-            loss = draw.choice([0.05, 0.3, 1.0])
-            cut = SoftCut(transform.outcome(loss), 0.1, large)
+            loss = draw.choice([0.001, 0.05, 0.3, 1.0])
+            cut = SoftCut(transform.outcome(loss), 0.1 if loss > 0.01 else 0.01, large)
             exponent = 1.0 + draw.uniform(0.0, 3.0) / loss
             line = TransformLine(transform, exponent, cut)
             spacing = draw.choice([0.37, 3.0]) / loss
