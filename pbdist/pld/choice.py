@@ -37,7 +37,7 @@ _FAR_POSITIONS = 2048
 _MIN_COARSENED, _MIN_COARSENED_LATTICE = 512, 1 << 15
 #: From so many expected occurrences on, a loss counts as one that occurs many times.
 _FREQUENT = 0.3
-#: Of so few doublings all may make rare losses coarser.
+#: Up to so many doublings, each may make rare losses coarser.
 _FEW_DOUBLINGS = 8.0
 #: Largest ratio of the spacings.
 _MAX_SPACING_RATIO = 512
@@ -121,7 +121,7 @@ def chosen_lattices(
         # Of such losses one alone reveals the input.
         lattice = 0.0
     doublings = max(math.log2(leaves), 1.0)
-    # Rare losses are made coarser by some of many doublings only.
+    # Of many doublings only some make rare losses coarser.
     step = math.sqrt(12.0 * _FAR_FRACTION * tolerance / max(min(doublings, _FEW_DOUBLINGS), 0.5 * doublings))
     pictures = [_picture(profile, lost / leaves, leaves, largest) for profile, _ in profiles]
     if lattice > 0.0:

@@ -151,8 +151,8 @@ def _read_together(searches: "Sequence[_Search]") -> None:
     readers = transform_readers(together, 1.0)
     if readers is None:
         return
-    log_delta = np.array([search.log_delta for search in left])
-    served, ends = _crossings_near(readers.near, guesses, slopes, log_delta, left[0].aim)
+    levels = np.array([search.levels for search in left])
+    served, ends = _crossings_near(readers.near, guesses, slopes, levels, left[0].aim)
     for column, search in enumerate(left):
         search.start = float(guesses[column]), float(slopes[column]), readers.of(column)
         if served[column]:
@@ -163,39 +163,36 @@ def _crossings_near(
     reader: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
     guess: FloatArray,
     slope: FloatArray,
-    log_delta: FloatArray,
+    levels: FloatArray,
     aim: float,
 ) -> tuple[BoolArray, FloatArray]:
     """Return where secants from a guess serve, and ends next to where the bounds cross δ, shape (K, 2).
 
-    `reader` takes points near each guess, shape (K, n).
+    `reader` takes points near each guess, shape (K, n); `levels` are ln δ rounded up, for its lower bounds, and down,
+    for the upper ones, shape (K, 2).
     """
-    # δ, rounded up for the lower bound and down for the upper one.
-    slack = 8.0 * UNIT_ROUNDOFF * (1.0 + np.abs(log_delta))
-    levels = (log_delta + np.multiply.outer([1.0, -1.0], slack)).T
     points = guess[:, None] * np.array([1.0, 1.0 + _BESIDE])
     excess = np.stack(reader(points), axis=-1) - levels[:, None]
     near, off = points[:, :1].repeat(2, axis=1), excess[:, 0]
     before = points[:, 1:].repeat(2, axis=1), excess[:, 1]
     ends, found, served = np.zeros((guess.size, 2)), np.zeros(guess.size, bool), np.ones(guess.size, bool)
     apart = np.array([1.0 - _NEAR_RESOLUTION * aim, 1.0 + _NEAR_RESOLUTION * aim])
-    for _ in range(_NEAR_READS):
-        served &= np.max(np.abs(off), axis=1) < _FARTHEST
-        if not served.any():
-            break
-        with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for _ in range(_NEAR_READS):
+            served &= np.max(np.abs(off), axis=1) < _FARTHEST
+            if not served.any():
+                break
             secants = (off - before[1]) / np.where(near == before[0], np.inf, near - before[0])
             slopes = np.where(secants < 0.0, secants, slope[:, None])
             before, near = (near, off), np.where(served[:, None], (near - off / slopes) * apart, near)
-        lower, upper = reader(near)
-        # Of the lower bounds at the first of both points, and of the upper bounds at the second.
-        off = np.stack((lower[:, 0], upper[:, 1]), axis=1) - levels
-        crossed = served & (off[:, 0] > 0.0) & (off[:, 1] <= 0.0) & (near[:, 0] > 0.0)
-        with np.errstate(invalid="ignore", divide="ignore"):
+            lower, upper = reader(near)
+            # Of the lower bounds at the first of both points, and of the upper bounds at the second.
+            off = np.stack((lower[:, 0], upper[:, 1]), axis=1) - levels
+            crossed = served & (off[:, 0] > 0.0) & (off[:, 1] <= 0.0) & (near[:, 0] > 0.0)
             crossed &= np.max(np.abs(off / (slopes * near)), axis=1) <= _CLOSE * aim
-        ends[crossed], found = near[crossed], found | crossed
-        if np.all(found | ~served):
-            break
+            ends[crossed], found = near[crossed], found | crossed
+            if np.all(found | ~served):
+                break
     return found, ends
 
 
@@ -215,7 +212,7 @@ def _every_frequency(question: Question, finer: float) -> _Reader | None:
     return None
 
 
-def _by_transforms(question: Question, finer: float) -> _Reader | None:
+def _transform_reader(question: Question, finer: float) -> _Reader | None:
     """Return a reader of exact transforms for the only ε of a question."""
     readers = transform_readers(question, finer)
     return None if readers is None else readers.of(0)
@@ -240,8 +237,8 @@ class _Search:
         self._low, self._high = 0.0, math.inf
         self.log_delta = math.log(delta)
         slack = 8.0 * UNIT_ROUNDOFF * (1.0 + abs(self.log_delta))
-        #: The logarithm of δ, rounded down and up.
-        self._met, self._unmet = self.log_delta - slack, self.log_delta + slack
+        #: The logarithm of δ, rounded up and down.
+        self.levels = self.log_delta + slack, self.log_delta - slack
         #: A guess by transforms, the slope of ln δ there, and bounds nearby.
         self.start: tuple[float, float, _Reader | None] | None = None
 
@@ -315,7 +312,7 @@ class _Search:
             # Such pairs reveal nothing.
             return self._by_transforms()
         revealed = [log_revealed_mass(self._counts, np.array([self._rounds]), each)[0] for each in self._directions]
-        endless = bool(np.max(revealed) > self._unmet)
+        endless = bool(np.max(revealed) > self.levels[0])
         if endless:
             self._low, self._high = LARGEST_EPSILON, math.inf
         return endless
@@ -462,7 +459,7 @@ class _Search:
         if not self._done and self.start is not None:
             guess, slope, first = self.start
             self._from_nothing(
-                partial(self._closer, guess, slope, _by_transforms, farther=_FAR_READ_RATIO, first=first)
+                partial(self._closer, guess, slope, _transform_reader, farther=_FAR_READ_RATIO, first=first)
             )
         return self._done
 
@@ -571,7 +568,8 @@ class _Search:
             lower, upper = reader(points[0])
             return lower[None], upper[None]
 
-        served, ends = _crossings_near(near, np.array([guess]), np.array([slope]), np.array([self.log_delta]), self.aim)
+        levels = np.array([self.levels])
+        served, ends = _crossings_near(near, np.array([guess]), np.array([slope]), levels, self.aim)
         if served[0]:
             self.move(*ends[0].tolist())
         return bool(served[0])
@@ -588,8 +586,8 @@ class _Search:
             return np.array([known[value] for value in epsilon.tolist()])
 
         fine = _FINAL_RESOLUTION * self.aim
-        inner, _ = _crossing(lambda epsilon: bounds(epsilon)[:, 0] > self._unmet, begin, end, fine)
-        _, outer = _crossing(lambda epsilon: ~(bounds(epsilon)[:, 1] <= self._met), begin, end, fine)
+        inner, _ = _crossing(lambda epsilon: bounds(epsilon)[:, 0] > self.levels[0], begin, end, fine)
+        _, outer = _crossing(lambda epsilon: ~(bounds(epsilon)[:, 1] <= self.levels[1]), begin, end, fine)
         self._low, self._high = max(self._low, inner), min(self._high, outer)
 
 

@@ -346,8 +346,9 @@ _LEFT_OUT = 1e-20
 #: Degree of an interpolation. Width of the first panel; of later ones relative to where they begin and to the panel
 #: before; factor by which a panel that is too wide is narrowed.
 _DEGREE, _FIRST_PANEL, _GROWTH, _WIDER, _NARROWER = 24, 2.0, 0.8, 1.6, 0.7
-#: Up to so many frequencies are summed one by one, and once up to so many; the first ones together.
-_FEW, _ONCE, _FIRST_BLOCK = 1500, 6000, 512
+#: Up to so many frequencies are summed one by one, and once up to so many; the first ones together. Sums of more terms
+#: than these are interpolated from so many frequencies on only.
+_FEW, _ONCE, _FIRST_BLOCK, _LONG, _FEW_OF_LONG = 1500, 6000, 512, 500, 24000
 #: Terms that are summed at once.
 _AT_ONCE = 1 << 12
 #: Ellipses that are tried.
@@ -459,7 +460,9 @@ class TransformLine:
 
     def _values(self, spacing: float, number: int) -> tuple[ComplexArray, FloatArray]:
         t: FloatArray = spacing * np.arange(number).astype(np.float64)
-        if number <= _FEW or (number <= _ONCE and not self._summed_many):
+        if number <= (_FEW_OF_LONG if self._excess.size > _LONG else _FEW) or (
+            number <= _ONCE and not self._summed_many
+        ):
             self._summed_many |= number > _FEW
             return self._one_by_one(t)
         self._extend(float(t[-1]))

@@ -487,7 +487,7 @@ class LossCuts:
                 hopeful.append(which)
         chosen = [(which, fraction) for which, fraction in _FRACTIONS if which in hopeful]
         # Chernoff's bound on the other part is enough, or that part's own frequencies seem to be.
-        for size in (lambda part, epsilon: part.chernoff(epsilon), self.log_delta):
+        for size in (Smoothed.chernoff, self.log_delta):
             for which, fraction in chosen:
                 part, other = self.parts(number, fraction * float(alone[0]), [which, 1 - which])
                 about = self.log_delta(part, alone)[0]
@@ -613,6 +613,8 @@ class DirectedRow:
 
     def __init__(self, direction: Direction, smoothed: Smoothed, epsilon: FloatArray) -> None:
         self.direction, self.smoothed, self._epsilon = direction, smoothed, epsilon
+        #: For which ε tilts of all losses were tried.
+        self.tried = np.zeros(epsilon.size, dtype=bool)
 
     @cached_property
     def log_delta(self) -> FloatArray:
@@ -655,7 +657,8 @@ class TransformRows:
                     tilts = Tilts.of(rounds, int(question.rounds.min()), question.largest, lines)
                 self._sides[direction] = rounds, tilts
                 self.cuts[rounds] = _cuts_of(question, rounds, tilts)
-        self._waiting: dict[int, list[DirectedRow]] = {}
+        #: Of each row, with what is known of it and was tried.
+        self._rows: dict[int, list[DirectedRow]] = {}
         #: The smallest ratio that was used.
         self.width = math.inf
         #: What has been computed takes about so many seconds.
@@ -690,8 +693,7 @@ class TransformRows:
         shape = (2, question.epsilon.size)
         lower, upper = (np.full(shape, -np.inf), np.zeros(shape)) if known is None else map(np.copy, known)
         least, spare = np.full(question.epsilon.size, -np.inf), np.zeros(question.epsilon.size)
-        sides = self._waiting.pop(row, None) or self.sides(row)
-        before = self.left_to_parts
+        sides = self._rows[row] = self._rows.get(row) or self.sides(row)
         for side in sides:
             axis = list(Direction).index(side.direction)
             own = least if question.joint_directions else np.full(least.size, -np.inf)
@@ -704,8 +706,6 @@ class TransformRows:
                 # The other direction only has to be shown to be smaller.
                 other = next(each for each in sides if each is not side)
                 spare = side.log_delta - other.log_delta
-        if self.left_to_parts > before:
-            self._waiting[row] = sides
         for direction in self.without_loss:
             upper[list(Direction).index(direction)] = -np.inf
         if question.symmetric:
@@ -719,7 +719,7 @@ class TransformRows:
         def missed() -> BoolArray:
             return np.asarray((found.upper > self.log_floor) & (found.upper > np.maximum(known, found.lower) + met))
 
-        hopeless, cuts = np.zeros(known.size, dtype=bool), self.cuts.get(side.rounds)
+        hopeless, cuts = row.tried.copy(), self.cuts.get(side.rounds)
         if cuts is not None:
             needed = missed()
             needed[needed] = cuts.needed(side, question.epsilon[needed], missed=parts)
@@ -727,7 +727,8 @@ class TransformRows:
                 self._by_parts(cuts, side.number, needed, known, found)
             else:
                 self.left_to_parts += int(np.count_nonzero(needed))
-                hopeless = needed
+                hopeless |= needed
+        row.tried |= missed() & ~hopeless
         excess = math.log(0.1 * question.tolerance / _ROUNDING)
         for most in (min(max(excess, _MIN_EXCESS), MAX_EXCESS), _CAREFUL_EXCESS):
             for group in self._joined(side, np.flatnonzero(missed() & ~hopeless), most):
@@ -958,8 +959,8 @@ def transform_readers(question: Question, finer: float) -> Readers | None:
         readers += [(np.array(columns), partial(_sum, parts)) for parts, columns in served.items()]
         # The smaller direction only has to be shown to be smaller.
         known, spare = np.maximum(known, found.lower), sides[0].log_delta - sides[-1].log_delta
-    number = int(question.rounds[0])
-    readers += [(everywhere, partial(_beyond_losses, number * one.largest_loss)) for one in rows.without_loss.values()]
+    largest = (int(question.rounds[0]) * one.largest_loss for one in rows.without_loss.values())
+    readers += [(everywhere, partial(_beyond_losses, each)) for each in largest]
     return Readers([reader for reader in readers if reader[0].size]) if sides else None
 
 
@@ -988,13 +989,12 @@ def guessed_epsilons(question: Question, log_delta: FloatArray, largest: float) 
 
     None if some ε is beyond `largest`.
     """
-    number = int(question.rounds[0])
-    best, slopes = np.zeros(log_delta.size), np.full(log_delta.size, -1.0)
+    number, best, slopes = int(question.rounds[0]), np.zeros(log_delta.size), np.full(log_delta.size, -1.0)
     for direction in question.directions:
         rounds = rounds_of(question.counts, direction)
         if rounds is None:
             return None
-        # A direction of which the ε are smaller does not matter.
+        # A direction with smaller ε does not matter.
         end, lines = float(best.max()) or 1.0, question.shared.lines.setdefault(rounds, {})
         if number * rounds.largest_loss <= best.min():
             continue

@@ -360,10 +360,11 @@ def test_ends_next_to_a_guess_are_on_the_safe_sides(aim: float) -> None:
         upper = log_delta[:, None] - slope[:, None] * (points - root[:, None])
         return upper - apart[:, None], upper
 
-    found, ends = _crossings_near(reader, 1.001 * root, -slope, log_delta, aim)
+    slack = 8.0 * 2.0**-53 * (1.0 + np.abs(log_delta))
+    levels = np.stack((log_delta + slack, log_delta - slack), axis=1)
+    found, ends = _crossings_near(reader, 1.001 * root, -slope, levels, aim)
     assert np.count_nonzero(found) > 30
     lower, upper = reader(ends)
-    slack = 8.0 * 2.0**-53 * (1.0 + np.abs(log_delta))
     assert np.all(lower[found, 0] > log_delta[found] + slack[found])
     assert np.all(upper[found, 1] <= log_delta[found] - slack[found])
 
@@ -371,7 +372,7 @@ def test_ends_next_to_a_guess_are_on_the_safe_sides(aim: float) -> None:
 def test_epsilon_is_read_off_the_bounds_that_prove_it() -> None:
     for delta in (0.3, 0.05, 1e-9):
         search = _Search({RandomizedResponse(0.75): 1}, 1, delta, (A_TO_B,), aim=1e-6, shared=Shared())
-        assert search._met <= mpmath.log(mpmath.mpf(delta)) <= search._unmet
+        assert search.levels[1] <= mpmath.log(mpmath.mpf(delta)) <= search.levels[0]
         # ln δ lies within 0.01 of -ε.
         search._read(lambda epsilon: (-epsilon - 0.01, -epsilon + 0.01), 0.0, 100.0)
         assert 0.0 < search._low < search._high < math.inf
