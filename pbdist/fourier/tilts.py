@@ -88,9 +88,8 @@ class Run:
     stop: int
 
 
-def segments_of(rows: FloatArray, segment: int) -> FloatArray:
-    """Log2 of the largest element of each segment, in all rows."""
-    largest = rows.max(axis=0)
+def segments_of(largest: FloatArray, segment: int) -> FloatArray:
+    """Log2 of the largest element of each segment."""
     padded = np.zeros(-(-largest.size // segment) * segment)
     padded[: largest.size] = largest
     with np.errstate(divide="ignore"):
@@ -98,9 +97,8 @@ def segments_of(rows: FloatArray, segment: int) -> FloatArray:
     return result
 
 
-def needed(highest: FloatArray, larger: FloatArray | None, needs: Needs, segment: int) -> Level:
-    """How well each output segment must be known."""
-    total = highest if larger is None else np.maximum(highest, larger)
+def needed(highest: FloatArray, total: FloatArray, needs: Needs, segment: int) -> Level:
+    """How well each output segment must be known, beside what there is in total."""
     size, allowance = segment * total.size, needs.allowance
     spare = min(max(_PRECISION + math.log2(allowance.rare), _MIN_SPARE), _MAX_SPARE)
     # With a = u e^{l/2}, an error at a loss l reaches δ of A||B for every ε < l, as all mass beyond l does, and more of
@@ -219,9 +217,11 @@ def max_plus(x: FloatArray, y: FloatArray) -> FloatArray:
 #: Vectors of no more elements above 0 are left to direct sums.
 _SPARSE = 48
 #: Segments of the longer vector, twice and four times as many of results longer than these.
-_SEGMENTS, _LONG = 48, (1 << 12, 1 << 13, 1 << 14)
+_SEGMENTS, _LONG = 96, (1 << 14, 1 << 15)
 #: Bounds may add so many times as much as is wanted: to all masses, and to rare ones.
 _ENOUGH, _RARE_ENOUGH = 4.0, 64.0
+#: Vectors are split where they lie so many bits below their hull, and again with few parts beside.
+_DEEP, _MAX_BESIDE = 8.0, 6
 #: By how many bits fewer may be lost than seems enough: errors of many elements add up.
 _CARE = 10.0
 #: Elements of a result are looked at in about so many groups.
@@ -233,39 +233,84 @@ _UNDERFLOW = 2.0**-500
 
 
 def convolve_by_tilts(
-    x: FloatArray, y: FloatArray, needs: Needs, beside: tuple[FloatArray, FloatArray] | None = None
+    x: FloatArray, y: FloatArray, needs: Needs, beside: Sequence[tuple[FloatArray, FloatArray]] = ()
 ) -> tuple[FloatArray, FloatArray] | None:
     r"""Convolve rows of non-negative vectors, elementwise \|values - exact\| <= bound; None where tilts do not serve.
 
     `x` and `y` have the shapes (k, n) and (k, m), are finite, and have no element above 2^300; they are the same object
-    for squares. The result is to be added to the convolution of `beside`, and need be known as part of that only.
+    for squares. The result is to be added to convolutions of `beside`, and need be known as part of these only.
     """
-    same = x is y
     size = x.shape[1] + y.shape[1] - 1
     segment = -(-max(x.shape[1], y.shape[1]) // (_SEGMENTS << sum(size > long for long in _LONG)))
-    sparser = min(int(np.count_nonzero(x.max(axis=0))), int(np.count_nonzero(y.max(axis=0))))
-    if size > LONGEST or sparser <= _SPARSE:
+    first = _Stack.of(x, segment)
+    second = first if x is y else _Stack.of(y, segment)
+    if size > LONGEST or min(first.occupied, second.occupied) <= _SPARSE:
         return None
-    first = _Stack(x, segments_of(x, segment), segment)
-    second = first if same else _Stack(y, segments_of(y, segment), segment)
-    larger = None if beside is None else max_plus(*(segments_of(each[None], segment) for each in beside))
-    highest = max_plus(first.segments, second.segments)
-    level = needed(highest, larger, needs, segment)
+    whole = _by_tilts(first, second, needs, beside)
+    if whole is not None or len(beside) > _MAX_BESIDE:
+        return whole
+    valley_x, valley_y = (_valley(stack.segments, needs) * segment for stack in (first, second))
+    if not (valley_x or valley_y):
+        return None
+    (near_x, far_x), (near_y, far_y) = _split(x, valley_x), _split(y, valley_y)
+    # x * x = near * near + far * (x + near).
+    pairs = [(near_x, near_x), (far_x, x + near_x)] if x is y else [(near_x, near_y), (near_x, far_y), (far_x, y)]
+    values, bound = np.zeros((2, x.shape[0], size))
+    for pair in pairs:
+        others = [tuple(rows.max(axis=0) for rows in other) for other in pairs if other is not pair]
+        found = convolve_by_tilts(*pair, needs, (*beside, *others))
+        if found is None:
+            return None
+        values, bound = values + found[0], bound + found[1]
+    return values, (bound + 4.0 * UNIT_ROUNDOFF * np.abs(values)) * (1.0 + 8.0 * UNIT_ROUNDOFF)
+
+
+def _split(rows: FloatArray, position: int) -> tuple[FloatArray, FloatArray]:
+    """Return what lies before a position, and what lies from there on."""
+    near, far = rows.copy(), rows.copy()
+    near[:, position:], far[:, :position] = 0.0, 0.0
+    return near, far
+
+
+def _by_tilts(
+    x: "_Stack", y: "_Stack", needs: Needs, beside: Sequence[tuple[FloatArray, FloatArray]]
+) -> tuple[FloatArray, FloatArray] | None:
+    """Convolve two stacks by tilts of all they have."""
+    segment = x.segment
+    total = highest = max_plus(x.segments, y.segments)
+    for pair in beside:
+        one, two = (segments_of(each, segment) for each in pair)
+        # The largest mass of one row stands for all.
+        found = np.append(np.full(int(np.argmax(two)), -math.inf), one + np.max(two))[: total.size]
+        total = np.maximum(total, np.append(found, np.full(total.size - found.size, -math.inf)))
+    level = needed(highest, total, needs, segment)
     level = replace(level, spare=max(level.spare - _CARE, 0.0))
-    found = _convolved(first, second, level, highest)
-    return found if found is not None and _known_well(*found, needs, level, segment) else None
+    result = _convolved(x, y, level, highest)
+    return result if result is not None and _known_well(*result, needs, level, segment) else None
+
+
+def _valley(segments: FloatArray, needs: Needs) -> int:
+    """Return the segment that lies deepest below the upper hull, so deep that tilts lose it; or 0."""
+    positions = np.flatnonzero(segments > math.log2(max(needs.allowance.floor, 1e-290)))
+    if not positions.size:
+        return 0
+    heights = segments[positions]
+    hull = _hull(positions, heights)
+    depths = np.interp(positions, positions[hull], heights[hull]) - heights
+    return int(positions[np.argmax(depths)]) if np.max(depths, initial=0.0) > _DEEP else 0
 
 
 @np.errstate(over="ignore")
 def _known_well(values: FloatArray, bound: FloatArray, needs: Needs, level: Level, segment: int) -> bool:
     """Whether the bounds add little to the masses beyond each element, or group of some, in both directions."""
-    error, mass, allowance = bound.max(axis=0), values.max(axis=0), needs.allowance
-    rise = np.exp(np.clip((0.5 * needs.spacing) * (needs.first + np.arange(float(error.size))), -300.0, 300.0))
-    starts = np.arange(0, error.size, max(error.size // _GROUPS, 1))
+    allowance, size = needs.allowance, values.shape[1]
+    starts = np.arange(0, size, max(size // _GROUPS, 1))
+    error, mass = (np.add.reduceat(rows.max(axis=0), starts) for rows in (bound, values))
+    rise = np.exp(np.clip((0.5 * needs.spacing) * (needs.first + starts), -300.0, 300.0))
     for weights, beyond, way in ((rise, level.above, -1), (1.0 / rise, level.below, 1)):
         known = np.exp2(np.clip(np.append(beyond, beyond[-1]), -1000.0, 1000.0))[starts // segment]
-        masses = np.cumsum(np.add.reduceat(mass * weights, starts)[::way])[::way] + known
-        errors = np.cumsum(np.add.reduceat(error * weights, starts)[::way])[::way]
+        masses = np.cumsum((mass * weights)[::way])[::way] + known
+        errors = np.cumsum((error * weights)[::way])[::way]
         most = np.minimum(_RARE_ENOUGH * allowance.rare * masses, _ENOUGH * allowance.added * np.max(masses))
         if np.any(errors > most + allowance.floor):
             return False
@@ -279,6 +324,14 @@ class _Stack:
     rows: FloatArray
     segments: FloatArray
     segment: int
+    #: How many positions have any mass.
+    occupied: int
+
+    @staticmethod
+    def of(rows: FloatArray, segment: int) -> "_Stack":
+        """Look at rows in segments of so many elements."""
+        largest = rows.max(axis=0)
+        return _Stack(rows, segments_of(largest, segment), segment, int(np.count_nonzero(largest)))
 
     def tilted(self, tilt: float, top: float) -> FloatArray:
         """Return all rows times 2^(tilt · index - top)."""
@@ -300,8 +353,8 @@ def _convolved(x: _Stack, y: _Stack, level: Level, highest: FloatArray) -> tuple
         _run(x, y, runs, (values, bound))
     # An element is at most this; where that is less than the bound, 0 is nearer for certain.
     most = _most(highest, x.segment, min(size_x, size_y), values.shape[1])
-    nothing = ~(bound <= most)
-    return np.where(nothing, 0.0, values), np.where(nothing, most, bound)
+    np.copyto(values, 0.0, where=~(bound <= most))
+    return values, np.fmin(bound, most, out=bound)
 
 
 def _run(x: _Stack, y: _Stack, runs: Sequence[Run], out: tuple[FloatArray, FloatArray]) -> None:
@@ -327,7 +380,8 @@ def _run(x: _Stack, y: _Stack, runs: Sequence[Run], out: tuple[FloatArray, Float
         np.multiply(inverse(spectrum, length)[:, part], back, out=values[:, part])
         np.multiply((error * norms + underflow)[:, None], back, out=bound[:, part])
         # A factor that is no full float loses digits of what it multiplies, however large that is.
-        bound[:, part][:, back < _SMALLEST_FACTOR] = np.inf
+        if min(back[0], back[-1]) < _SMALLEST_FACTOR:
+            bound[:, part][:, back < _SMALLEST_FACTOR] = np.inf
 
 
 def _most(highest: FloatArray, segment: int, terms: int, size: int) -> FloatArray:

@@ -29,15 +29,15 @@ from pbdist.types import Direction
 _SECONDS_PER_TILT, _SECONDS_PER_BIN, _SECONDS_PER_SAMPLED_BIN = 3.0e-3, 2.5e-7, 6.0e-7
 _SECONDS_PER_POSITION, _SECONDS_PER_FREQUENCY = 1.5e-7, 1.5e-8
 #: Of a ladder: a product, a position of it; climbs of a table, on the average.
-_SECONDS_PER_PRODUCT, _SECONDS_PER_LADDER_POSITION, _CLIMBS = 1.5e-3, 2.5e-7, 1.7
+_SECONDS_PER_PRODUCT, _SECONDS_PER_LADDER_POSITION, AVERAGE_CLIMBS = 1.5e-3, 2.5e-7, 1.7
 #: No ladder is quicker than this, seconds.
 _SOON = 0.02
 #: Of exact transforms: frequencies of a period and a ratio.
 _PER_PERIOD = 1.4
 #: Of exact transforms: bytes of a frequency, with all that is computed for it; and least bytes.
 _BYTES_PER_FREQUENCY, _MIN_BYTES = 1500, 150_000_000
-#: Seconds for a point by parts of the losses; up to so many seconds no ladder is considered.
-SECONDS_OF_PARTS, FEW_SECONDS = 0.03, 0.25
+#: Seconds of a cut of the losses; up to so many seconds no ladder is considered.
+SECONDS_OF_PARTS, FEW_SECONDS = 0.03, 0.05
 #: Bytes of a position of a ladder, and of a leaf.
 _BYTES_PER_POSITION, _BYTES_PER_LEAF_POSITION = 600, 500
 
@@ -90,9 +90,9 @@ def table_cost(question: Question, *, width: float | None, positions: int | None
 
 
 def _transform_cost(question: Question, transforms: TransformRows, row: int) -> tuple[float, float, int]:
-    """Return a row's seconds, frequencies of its largest part, and number of points that are left to parts of losses.
+    """Return a row's seconds, frequencies of its largest part, and number of cuts of losses.
 
-    The seconds are without those points.
+    The seconds are without these.
     """
     total, largest, left = 0.0, 0.0, 0
     for directed in transforms.sides(row):
@@ -102,7 +102,7 @@ def _transform_cost(question: Question, transforms: TransformRows, row: int) -> 
         if cuts is not None:
             needed = wanted.copy()
             needed[needed] = cuts.needed(side, question.epsilon[needed])
-            left += int(np.count_nonzero(needed))
+            left += cuts.left(side.number, question.epsilon[needed], transforms.log_floor)
             wanted &= ~needed
         for group in transforms.groups(side, np.flatnonzero(wanted), MAX_EXCESS):
             epsilon = question.epsilon[group.columns]
@@ -212,4 +212,6 @@ def ladder_cost(question: Question, rows: Sequence[int]) -> Cost:
     seconds += _SECONDS_PER_SAMPLED_BIN * leaf
     # Five rows, at most: one of them dominating.
     states = round(40.0 * largest * len(rounds))
-    return Cost(_CLIMBS * seconds, round(_BYTES_PER_POSITION * largest + _BYTES_PER_LEAF_POSITION * leaf), states)
+    return Cost(
+        AVERAGE_CLIMBS * seconds, round(_BYTES_PER_POSITION * largest + _BYTES_PER_LEAF_POSITION * leaf), states
+    )

@@ -12,7 +12,14 @@ from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
 from pbdist.pld.closed_form import few_outcomes, gaussian_bounds, gaussian_ratio, gaussian_width, log_least_known
 from pbdist.pld.closed_form import log_delta_above as log_above_one
 from pbdist.pld.closed_form import log_delta_below as log_below_one
-from pbdist.pld.cost import FEW_SECONDS, SECONDS_OF_PARTS, chosen_rows, frequency_cost, ladder_cost
+from pbdist.pld.cost import (
+    AVERAGE_CLIMBS,
+    FEW_SECONDS,
+    SECONDS_OF_PARTS,
+    chosen_rows,
+    frequency_cost,
+    ladder_cost,
+)
 from pbdist.pld.fallback import Fallback, bounds_near_the_largest_loss
 from pbdist.pld.ladder import CLIMBS, given_width_bounds, ladder_bounds
 from pbdist.pld.many_rounds import bounds_below_floor, many_round_bounds
@@ -36,6 +43,8 @@ _MAX_OPTIONAL_SECONDS, _MAX_OPTIONAL_BYTES = 30.0, 2_000_000_000
 #: Rows from which on, and seconds of one of them above which, transforms are compared with a ladder; and how much of
 #: these seconds fewer rounds take.
 _MIN_ROWS, _SLOW_ROW, _FEWER_ROUNDS = 6, 0.01, 0.5
+#: So many rows are bounded by transforms before a ladder is thought of again.
+_ROWS_AT_ONCE = 2
 #: Brackets beyond this are bounded again by `Fallback`.
 _WIDE_BRACKET = 0.05
 #: No ladder looks deeper.
@@ -196,17 +205,23 @@ class _Table:
             return
         transforms = TransformRows(self.question)
         # Of many rows, one climb of a ladder may be quicker for all that have fewer rounds.
-        may_climb = len(rows) >= _MIN_ROWS
+        may_climb, chosen = len(rows) >= _MIN_ROWS, 0
         while rows:
-            before = _seconds(transforms)
-            self._rows_by_transforms(transforms, [rows.pop()], parts=False)
+            before, last = _seconds(transforms), [rows.pop()]
+            self._rows_by_transforms(transforms, last, parts=False)
             each = _seconds(transforms) - before
-            if rows and may_climb and each > _SLOW_ROW:
-                relaxed = self.question.beside(float(self._judged_lower().min()))
-                if _not_too_long(relaxed, self._missed_rows(), each * len(rows)):
-                    self._ladder(relaxed, self._missed_rows(), climbs=1)
+            if may_climb and not chosen and rows and each > _SLOW_ROW:
+                if self._climbs_now(each, len(rows)):
                     missed, may_climb = self._missed_rows(), False
                     rows = [row for row in rows if row in missed]
+                    transforms.left_to_parts = 0
+                    continue
+                chosen = _ROWS_AT_ONCE
+            if chosen:
+                chosen -= 1
+                if last[0] in self._missed_rows():
+                    self._rows_by_transforms(transforms, last, parts=True)
+                transforms.left_to_parts = 0
         if not self._missed_rows():
             return
         # A δ that is little beside the known ones need not be bounded closely.
@@ -220,6 +235,17 @@ class _Table:
         rows = self._missed_rows()
         if rows and not ladder_first and _not_too_long(relaxed, rows):
             self._ladder(relaxed, rows)
+
+    def _climbs_now(self, each: float, count: int) -> bool:
+        """Climb a ladder for all rows, if that is quicker than so many rows, or the next few, by transforms."""
+        relaxed, missed = self.question.beside(float(self._judged_lower().min())), self._missed_rows()
+        missed.sort(key=lambda row: int(self.question.rounds[row]))
+        few = missed[:-_ROWS_AT_ONCE]
+        climb, later = (ladder_cost(relaxed, rows).seconds / AVERAGE_CLIMBS if rows else 0.0 for rows in (missed, few))
+        if not 0.0 < climb <= min(each * count, later + each * _ROWS_AT_ONCE):
+            return False
+        self._ladder(relaxed, missed, climbs=1)
+        return True
 
     def _few_frequencies(self, question: Question, rows: Sequence[int], *, every: bool = False) -> None:
         """Bound rows by few frequencies, with finer lattices where the tolerance is missed and that may help."""

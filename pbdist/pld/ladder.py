@@ -50,7 +50,7 @@ _MAX_IRREGULAR = 1 << 32
 
 #: Levels that a table's states have at most, how much coarser each new one is, from how many positions of the one
 #: before on one is made, and what is left of these at most.
-_LEVELS, _APART, _LONG_LEVEL, _SHORTER = 5, 4, 4096, 0.4
+_LEVELS, _APART, _LONG_LEVEL, _SHORTER = 5, 4, 4096, 0.6
 
 #: How often a ladder is climbed for a table.
 CLIMBS = 6

@@ -284,12 +284,12 @@ class Factor:
 
 
 def convolved(
-    factors: Sequence[Factor], allowance: Allowance, beside: tuple[Dominating, Dominating] | None = None
+    factors: Sequence[Factor], allowance: Allowance, beside: Sequence[tuple[Dominating, Dominating]] = ()
 ) -> list[Dominating | Exact]:
     """Convolve rows of the same form at once, each rounded to its side.
 
-    `allowance` is what rounding may add before more care is taken. Where the product of `beside` is far larger, the
-    result need not be known well.
+    `allowance` is what rounding may add before more care is taken. Where a product of `beside`, of which the first row
+    may be coarser, is far larger, the result need not be known well.
     """
     sides = [
         [(factor.first, factor.mirrored) for factor in factors],
@@ -300,10 +300,10 @@ def convolved(
     same = all(factor.first is factor.second for factor in factors)
     x, begin_x = _together(sides[0])
     y, begin_y = (x, begin_x) if same else _together(sides[1])
-    larger = None
-    if beside is not None:
-        larger = _part(beside[0], begin_x, x.shape[1]), _part(beside[1], begin_y, y.shape[1])
-    needs = Needs(factors[0].first.spacing, begin_x + begin_y, allowance)
+    spacing = factors[0].first.spacing
+    longest = x.shape[1] + y.shape[1] - 1
+    larger = [(_part(one, spacing, begin_x, longest), _part(two, spacing, begin_y, y.shape[1])) for one, two in beside]
+    needs = Needs(spacing, begin_x + begin_y, allowance)
     found = convolve_by_tilts(x, y, needs, larger)
     results: list[Dominating | Exact] = []
     row = 0
@@ -354,10 +354,11 @@ def _together(rows: Sequence[tuple[Dominating | Exact, bool]]) -> tuple[FloatArr
     return stack, begin
 
 
-def _part(row: Dominating, begin: int, size: int) -> FloatArray:
-    """The masses at a range of positions."""
+def _part(row: Dominating, spacing: float, begin: int, size: int) -> FloatArray:
+    """The masses at a range of positions of a spacing, of which that of the row is a multiple."""
+    ratio = round(row.spacing / spacing)
     result = np.zeros(size)
-    low, high = max(begin, row.first), min(begin + size, row.first + row.size)
+    low, high = max(-(-begin // ratio), row.first), min(-(-(begin + size) // ratio), row.first + row.size)
     if low < high:
-        result[low - begin : high - begin] = row.u[low - row.first : high - row.first]
+        result[ratio * low - begin : ratio * (high - 1) - begin + 1 : ratio] = row.u[low - row.first : high - row.first]
     return result

@@ -7,7 +7,8 @@ Section 14 of ``docs/pld.md`` proves this, and the errors of sums in position of
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
@@ -49,8 +50,8 @@ _PERIODS, _OF_PERIODS = (1.0, 3000.0), 1e-3
 _HALVED, _BETWEEN = 2.0 ** np.arange(-12.0, 1.0), np.linspace(0.5, 1.0, 17)[1:]
 #: Near tilts at which rare large losses take over, tilted losses seem to be spread far more than they are.
 _STEEP = 30.0
-#: By so much, nats, the square of their deviations exceeds what is normal.
-_TWO_MODES = 5.0
+#: By so much, nats, half the square of their deviations exceeds what is normal; and where modes are far apart.
+_TWO_MODES, _FAR_APART = 5.0, 500.0
 #: Tilts below 0 that are looked at where δ is nearly 1, and the ln δ from which on it may be.
 _BELOW, _NEARLY_ALL = -np.linspace(0.0, 1.0, 41), -1.0
 
@@ -178,17 +179,17 @@ class Smoothed:
         # Between two modes there is none.
         return best, np.minimum(least - np.log(math.sqrt(2.0 * math.pi) * np.minimum(spread, _STEEP) / best), 0.0)
 
-    def between_modes(self, epsilon: FloatArray) -> BoolArray:
-        """Whether losses with the best tilt are spread as if they had two modes; about."""
+    def between_modes(self, epsilon: FloatArray, apart: float = _TWO_MODES) -> BoolArray:
+        """Whether losses with the best tilt are spread as if they had two modes, or some that are farther apart."""
         _, least, spread = self._best(epsilon)
         # Of normal losses ln of Chernoff's bound is half the square of the deviations.
-        return np.asarray(0.5 * spread**2 + least > _TWO_MODES)
+        return np.asarray(0.5 * spread**2 + least > apart)
 
     def _best(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the best tilt τ, the exponent there, and τ times the deviation of tilted losses; cached."""
         key = epsilon.tobytes()
         if key not in self._found:
-            self._found = {key: self._look(epsilon)}
+            self._found[key] = self._look(epsilon)
         return self._found[key]
 
     def _look(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -361,17 +362,9 @@ def exactly(tilt: Any) -> Any:
 _BLUR, _STEPS = 0.1, 0.05
 #: The narrowest cut, from which outcome on any is narrower, deviations, and what tilts a cut sees, relative to 1 / cut.
 _NARROWEST, _RARE_OUTCOME, _WANTED_TILT = 0.01, 3.0, 10.0
-#: Parts, large losses and usual ones, and their cuts, relative to ε, in the order in which they are tried: a higher
-#: cut makes large losses more uniform, a lower one the usual ones.
+#: Parts: large losses and usual ones.
 _LARGE, _USUAL = 0, 1
-_FRACTIONS = (
-    *((_LARGE, fraction) for fraction in (0.93, 0.85, 0.65, 0.45)),
-    *((_USUAL, fraction) for fraction in (0.3, 0.5, 0.65, 0.8)),
-)
-#: The cuts that leave out least.
-_SMALLEST_OTHERS = ((_LARGE, 0.45), (_USUAL, 0.8))
-_FRACTIONS_LEAST = min(fraction for _, fraction in _FRACTIONS)
-#: Cuts where both parts matter, relative to ε.
+#: Cuts, relative to ε, in the order in which they are tried: so that either part is uniform.
 _MIDDLES = (0.65, 0.45)
 #: Tilts of usual losses: how many, the least and the largest, relative to 1 / cut, and the largest one by the
 #: deviations, times 1 + 1 / b², by which it moves outcomes.
@@ -379,13 +372,9 @@ _USUAL_TILTS, _MIN_USUAL, _MAX_USUAL, _MAX_USUAL_SHIFT = 61, 0.05, 100.0, 10.0
 #: Nothing is cut where a cut would see tilts up to less than this, relative to 1 / cut. No cut lies beyond such an
 #: outcome: there is next to nothing.
 _MIN_TILT_REACH, _MAX_OUTCOME = 2.0, 50.0
-#: Part of the tolerance that the smaller part may take, where one part is to have nearly all δ.
-_OF_OTHER = 0.02
 #: Nats by which a saddle point may overstate ln δ of usual losses, and by which all losses seem to have more δ than
 #: their parts where they are cut: at first, and where the tolerance was missed.
 _SADDLE_ERROR, _MODE_GAP, _MODE_GAP_MISSED = 2.0, 10.0, 5.0
-#: Nats by which a part's saddle point may exceed what the part seems to have.
-_SADDLE_GAP = 10.0
 #: Modes so far above the cut see nothing of it, deviations.
 _MAX_MODE_DISTANCE = 6.0
 #: Outcomes of one large loss that are looked at: step and reach, deviations; for so many ε at once.
@@ -442,7 +431,9 @@ class LossCuts:
         With `missed` bounds by one tilt have missed the tolerance. Without `usual` large losses alone are looked at.
         """
         result, most = side.between_modes(epsilon), side.saddle(epsilon)[1]
-        most = most - (_MODE_GAP_MISSED if missed else _MODE_GAP)
+        # Of modes that are far apart none of the tilts that are looked at may show both.
+        far_apart = side.between_modes(epsilon, _FAR_APART)
+        most = most - np.where(far_apart | missed, _MODE_GAP_MISSED, _MODE_GAP)
         result &= most > -np.inf
         if result.any():
             result[result] = [self.sees(each) for each in epsilon[result].tolist()]
@@ -454,9 +445,28 @@ class LossCuts:
 
     def sees(self, epsilon: float) -> bool:
         """Whether cuts for an ε see tilts that matter."""
-        transform, least = self._rounds.sampled[0][0], max(_FRACTIONS_LEAST * epsilon, 1e-300)
+        transform, least = self._rounds.sampled[0][0], max(_MIDDLES[-1] * epsilon, 1e-300)
         blur = _NARROWEST if transform.outcome(least) > _RARE_OUTCOME else _BLUR
         return least * _MAX_USUAL_SHIFT > _MIN_TILT_REACH * transform.usual_ratio * blur**2
+
+    def steepness(self, side: Smoothed, epsilon: float) -> float:
+        """Return how steeply ln δ falls at an ε, where one tilt of all losses understates that."""
+        point = np.array([epsilon])
+        if not (epsilon > 0.0 and side.between_modes(point)[0] and self.sees(epsilon)):
+            return 0.0
+        (part,) = self.parts(side.number, _MIDDLES[0] * epsilon, [_USUAL])
+        tilt, most = part.saddle(point)
+        return float(tilt[0]) if most[0] > self._log_single(side.number, point)[0] else 0.0
+
+    def left(self, number: int, epsilon: FloatArray, log_floor: float) -> int:
+        """Return about how many cuts some ε need, until δ is below a floor."""
+        ordered = np.sort(epsilon).tolist()
+        below = bisect_left(ordered, True, key=lambda each: self.log_delta_of_both(number, each) <= log_floor)
+        cuts, reached = 0, -math.inf
+        for each in ordered[: below + 1]:
+            if each > reached:
+                cuts, reached = cuts + 1, _JOINT_RATIO * each
+        return cuts
 
     def log_delta_of_both(self, number: int, epsilon: float) -> float:
         """Return about ln δ of both parts at one ε that is seen."""
@@ -473,28 +483,6 @@ class LossCuts:
         """Return about ln δ of one large loss alone."""
         transform, _, count = self._rounds.sampled[0]
         return _log_single(transform, number * count, epsilon)
-
-    def uneven(
-        self, number: int, epsilon: FloatArray, tolerance: float
-    ) -> tuple[tuple[Smoothed, ...], BoolArray] | None:
-        """Cut so that one part has nearly all δ of the smallest ε, if that is possible, and say which ε it serves."""
-        alone, little = np.array([float(np.min(epsilon))]), math.log(_OF_OTHER * tolerance)
-        # The other part is smallest where least is left out.
-        hopeful = []
-        for which, fraction in _SMALLEST_OTHERS:
-            part, other = self.parts(number, fraction * float(alone[0]), [which, 1 - which])
-            if self.log_delta(other, alone)[0] < self.log_delta(part, alone)[0] + little:
-                hopeful.append(which)
-        chosen = [(which, fraction) for which, fraction in _FRACTIONS if which in hopeful]
-        # Chernoff's bound on the other part is enough, or that part's own frequencies seem to be.
-        for size in (Smoothed.chernoff, self.log_delta):
-            for which, fraction in chosen:
-                part, other = self.parts(number, fraction * float(alone[0]), [which, 1 - which])
-                about = self.log_delta(part, alone)[0]
-                if part.saddle(alone)[1][0] > about + _SADDLE_GAP or size(other, alone)[0] >= about + little:
-                    continue
-                return (part, other), np.asarray(size(other, epsilon) < self.log_delta(part, epsilon) + little)
-        return None
 
     def both(self, number: int, least: float) -> Iterator[tuple[Smoothed, ...]]:
         """Cut so that each part has some of δ for the smallest ε, and leave nothing out; in more than one way."""
@@ -539,6 +527,8 @@ _MAX_PASSES, _FIRST_FRACTION, _TARGET_FRACTION = 5, 0.5, 0.7
 _ROW_CUT, _MAX_ROW_CUT = 14.0, 40.0
 #: Where the slope of ln δ is looked at, relative to ε; and its least value.
 _BESIDE, _LEAST = 1.001, -1e6
+#: So many nats below the floor δ seems to be there for certain.
+_BELOW_FLOOR = 1.0
 #: Part that smoothing may take at first of what the larger direction, or part, seems to be larger by; and part of the
 #: tolerance that the smaller part may take.
 _OF_SPARE, _OF_SMALLER = 0.5, 0.3
@@ -635,11 +625,12 @@ class DirectedRow:
 class TransformRows:
     """Bounds by transforms for the rows of a table of pairs that have transforms.
 
-    `finer` is a factor by which less is smoothed than seems enough.
+    `finer` is a factor by which less is smoothed than seems enough. With `below_floor` parts of losses are bounded
+    closely there too.
     """
 
-    def __init__(self, question: Question, *, finer: float = 1.0) -> None:
-        self._question, self._part = question, finer
+    def __init__(self, question: Question, *, finer: float = 1.0, below_floor: bool = False) -> None:
+        self._question, self._part, self._below_floor = question, finer, below_floor
         self._sides: dict[Direction, tuple[Rounds, Tilts]] = {}
         #: Directions in which no loss exceeds any ε.
         self.without_loss: dict[Direction, Rounds] = {}
@@ -663,7 +654,7 @@ class TransformRows:
         self.width = math.inf
         #: What has been computed takes about so many seconds.
         self.seconds = 0.0
-        #: Number of points that only parts of the losses will bound.
+        #: Number of cuts of the losses that will be needed for points that no one tilt bounds.
         self.left_to_parts = 0
         self.log_floor = math.log(question.floor) if question.floor > 0.0 else -math.inf
 
@@ -687,7 +678,7 @@ class TransformRows:
     ) -> tuple[FloatArray, FloatArray]:
         """Bound ln δ of one row, shape (2, E) each, given lower and upper bounds that are known already.
 
-        With `parts` losses are cut where that is needed; otherwise `left_to_parts` counts such points.
+        With `parts` losses are cut where that is needed; otherwise `left_to_parts` counts the cuts.
         """
         question = self._question
         shape = (2, question.epsilon.size)
@@ -702,6 +693,9 @@ class TransformRows:
             np.minimum(upper[axis], side.chernoff, out=upper[axis])
             self.improve(side, own, spare, Found(lower[axis], upper[axis]), parts=parts)
             least = np.maximum(least, lower[axis])
+            if not parts:
+                # Where the larger direction is left to parts, so is the other one.
+                least[upper[axis] > least + math.log1p(question.tolerance)] = np.inf
             if question.joint_directions and len(sides) == 2:
                 # The other direction only has to be shown to be smaller.
                 other = next(each for each in sides if each is not side)
@@ -717,7 +711,7 @@ class TransformRows:
         side, question, met = row.smoothed, self._question, math.log1p(self._question.tolerance)
 
         def missed() -> BoolArray:
-            return np.asarray((found.upper > self.log_floor) & (found.upper > np.maximum(known, found.lower) + met))
+            return self._above_floor(found) & (found.upper > np.maximum(known, found.lower) + met)
 
         hopeless, cuts = row.tried.copy(), self.cuts.get(side.rounds)
         if cuts is not None:
@@ -726,18 +720,27 @@ class TransformRows:
             if parts:
                 self._by_parts(cuts, side.number, needed, known, found)
             else:
-                self.left_to_parts += int(np.count_nonzero(needed))
+                usual = question.epsilon[missed() & ~needed]
+                side.steepness = max(side.steepness, cuts.steepness(side, float(np.max(usual, initial=0.0))))
+                self.left_to_parts += cuts.left(side.number, question.epsilon[needed], self.log_floor)
                 hopeless |= needed
         row.tried |= missed() & ~hopeless
         excess = math.log(0.1 * question.tolerance / _ROUNDING)
         for most in (min(max(excess, _MIN_EXCESS), MAX_EXCESS), _CAREFUL_EXCESS):
             for group in self._joined(side, np.flatnonzero(missed() & ~hopeless), most):
                 columns = group.columns
+                if not self._above_floor(found)[columns].any():
+                    continue
                 for bounds, lower, upper in self.passes(side, group, known[columns], spare[columns]):
                     # The best tilt's rounding is less by what that one's has in excess.
                     least = bounds.rounding * np.exp(-side.excess(question.epsilon[columns], bounds.tilt))
                     hopeless[columns] |= least > question.tolerance
                     found.take(columns, lower, upper, bounds)
+
+    def _above_floor(self, found: "Found") -> BoolArray:
+        """Return which δ may be above the floor: none of an ε beyond one where it is not."""
+        epsilon = self._question.epsilon
+        return np.asarray(epsilon < np.min(epsilon[found.upper <= self.log_floor], initial=np.inf))
 
     def _by_parts(self, cuts: LossCuts, number: int, left: BoolArray, known: FloatArray, found: Found) -> None:
         """Improve bounds where no one tilt does, by the parts of large losses and of usual ones."""
@@ -747,16 +750,10 @@ class TransformRows:
         while left.any():
             columns = np.flatnonzero(left)
             least = float(epsilon[columns].min())
-            again = least == tried
-            uneven = None if again else cuts.uneven(number, epsilon[columns], question.tolerance)
-            choices: Iterable[tuple[Smoothed, ...]] = cuts.both(number, least)
-            served = epsilon[columns] <= _JOINT_RATIO * least
-            if uneven is not None:
-                choices, served = [uneven[0]], uneven[1]
-            # An ε that missed beside others, or by nearly one part, is tried alone and by both parts.
-            columns = columns[(epsilon[columns] == least) | (served & (not again))]
-            tried, last = least, again or (uneven is None and bool(np.all(epsilon[columns] == least)))
-            for parts in choices:
+            # An ε that missed beside others is tried alone.
+            columns = columns[epsilon[columns] <= (1.0 if least == tried else _JOINT_RATIO) * least]
+            tried, last = least, bool(np.all(epsilon[columns] == least))
+            for parts in cuts.both(number, least):
                 each = self._of_parts(cuts, parts, columns, known)
                 # δ is the sum of both.
                 lower, upper = (
@@ -766,6 +763,7 @@ class TransformRows:
                 found.take(columns, lower, upper, *each)
                 missed = found.upper[columns] > np.maximum(known, found.lower)[columns] + met
                 left[columns] = missed
+                left &= self._below_floor | self._above_floor(found)
                 columns = columns[missed]
                 if not columns.size:
                     break
@@ -775,6 +773,12 @@ class TransformRows:
         """Bound ln δ of parts at some ε: of the smaller one as well as it matters for the sum."""
         tolerance, spare, epsilon = self._question.tolerance, np.zeros(known.size), self._question.epsilon[columns]
         about = {part: cuts.log_delta(part, epsilon) for part in parts}
+        # Where δ seems to be below the floor, each part need only be shown to be below half of it.
+        small, known = np.logaddexp.reduce(list(about.values())) < self.log_floor - _BELOW_FLOOR, known.copy()
+        small &= not self._below_floor
+        known[columns[small]] = np.maximum(
+            known[columns[small]], self.log_floor - math.log(2.0) - math.log1p(tolerance)
+        )
         ordered, result = sorted(parts, key=lambda part: -float(np.sum(about[part]))), []
         for part in ordered:
             # Of next to nothing the slope does not matter.
@@ -808,7 +812,9 @@ class TransformRows:
         while left.size:
             # As far as the tilt of the first one serves, and then as far as that one's.
             reached = left[side.excess(question.epsilon[columns[left]], float(tilt[left[0]])) <= most]
-            middle = side.gentler(float(tilt[reached[-1]] if reached.size else tilt[left[0]]))
+            middle = float(tilt[reached[-1]] if reached.size else tilt[left[0]])
+            # Between two modes a tilt of those that are looked at may be far from the best one.
+            middle = side.gentler(middle) if most > _CAREFUL_EXCESS else float(exactly(middle))
             served = side.excess(question.epsilon[columns[left]], middle) <= most
             served[0] = True
             chosen = left[served]
@@ -884,7 +890,7 @@ class TransformRows:
             judged = np.maximum(known, lower)
             # Less smoothing does not help where rounding alone takes the tolerance.
             missed = (upper > self.log_floor) & (upper > judged + math.log1p(tolerance))
-            missed &= bounds.rounding < 0.8 * tolerance
+            missed &= bounds.rounding < 0.7 * tolerance
             if not missed.any():
                 return
             with np.errstate(over="ignore"):
@@ -939,7 +945,8 @@ def transform_readers(question: Question, finer: float) -> Readers | None:
     `finer` is that of `TransformRows`. Nothing is known of an ε for which too many frequencies were needed. None where
     no direction has a loss that exceeds any ε.
     """
-    rows, size = TransformRows(question, finer=finer), question.epsilon.size
+    # A guess that is far off is to be seen from both sides.
+    rows, size = TransformRows(question, finer=finer, below_floor=True), question.epsilon.size
     sides, everywhere = rows.sides(0), np.arange(size)
     known, spare = np.full(size, -np.inf), np.zeros(size)
     readers: list[tuple[IntArray, _Reader]] = []

@@ -86,7 +86,7 @@ def test_norms_are_rounded_up() -> None:
 @pytest.mark.parametrize("scale", [0, -600])
 def test_a_tilted_run_is_as_wide_as_is_proved(same: bool, scale: int) -> None:
     random = np.random.default_rng(1)
-    x, y = (_Stack(rows, segments_of(rows, 4), 4) for rows in random.random((2, 2, 12)) * 2.0**scale)
+    x, y = (_Stack.of(rows, 4) for rows in random.random((2, 2, 12)) * 2.0**scale)
     y = x if same else y
     run = TiltedRun(0.25, 1.0, 1.0 if same else 2.0, 0, 6)
     values, bound = np.zeros((2, 23)), np.full((2, 23), np.inf)
@@ -147,5 +147,5 @@ def test_towers_are_added_within_their_bound() -> None:
 
 def test_no_element_exceeds_its_terms_times_the_largest_product() -> None:
     for x, y in ((np.ones(12), np.ones(12)), np.random.default_rng(7).random((2, 12)) ** 20):
-        most = _most(max_plus(*(segments_of(each[None], 4) for each in (x, y))), 4, 12, 23)
+        most = _most(max_plus(*(segments_of(each, 4) for each in (x, y))), 4, 12, 23)
         assert np.all(np.convolve(x, y) <= most * (1.0 + 1e-12))

@@ -155,13 +155,29 @@ def test_what_lies_far_below_something_else_need_not_be_known() -> None:
     beside = np.zeros(2000)
     beside[100:1200] = 1.0
     wanted = needs(3999, 1e-4)
-    alone, found = convolve_by_tilts(x, x, wanted), convolve_by_tilts(x, x, wanted, (beside, beside))
+    alone, found = convolve_by_tilts(x, x, wanted), convolve_by_tilts(x, x, wanted, [(beside, beside)])
     assert found is not None
     assert_within(found, x, x, [0, 1300, 2400, 3000])
     total = float(np.sum(np.convolve(beside, beside)))
     assert float(np.sum(found[1])) <= 1e-9 * total
     # By itself it would be known better there, or not at all.
     assert alone is None or float(np.sum(alone[1])) <= float(np.sum(found[1]))
+
+
+@pytest.mark.parametrize("square", [True, False])
+def test_vectors_with_a_valley_are_split(square: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is usual stands at once beside a tail that falls less and less: no tilt levels both."""
+    places = np.arange(1800.0)
+    x = np.stack([1e-6 * np.exp(-2.0 * np.sqrt(places))] * 2)
+    x[:, :300] += np.exp(-0.5 * ((np.arange(300.0) - 150.0) / 10.0) ** 2)
+    y = x if square else 0.5 * x
+    wanted = Needs(1e-4, -300, Allowance(1e-44, 1e-9, 1e-7))
+    found = convolve_by_tilts(x, y, wanted)
+    assert found is not None
+    assert_within(found, x, y, [0, 250, 300, 600, 1200, 2400, 3597])
+    assert added(found, wanted) <= 1e-4
+    monkeypatch.setattr("pbdist.fourier.tilts._DEEP", math.inf)
+    assert convolve_by_tilts(x, y, wanted) is None
 
 
 @pytest.mark.parametrize("size", [1, 10, 40])
