@@ -220,7 +220,7 @@ _SPARSE = 48
 _SEGMENTS, _LONG = 96, (1 << 14, 1 << 15)
 #: Bounds may add so many times as much as is wanted: to all masses, and to rare ones.
 _ENOUGH, _RARE_ENOUGH = 4.0, 64.0
-#: Vectors are split where they lie so many bits below their hull, and again with few parts beside.
+#: Bits by which a vector lies below its hull where it is split; and most products beside a part that is split again.
 _DEEP, _MAX_BESIDE = 8.0, 6
 #: By how many bits fewer may be lost than seems enough: errors of many elements add up.
 _CARE = 10.0
@@ -262,6 +262,7 @@ def convolve_by_tilts(
         if found is None:
             return None
         values, bound = values + found[0], bound + found[1]
+    # No summand is below minus its bound, so that no partial sum exceeds the last one by more than twice the bounds.
     return values, (bound + 4.0 * UNIT_ROUNDOFF * np.abs(values)) * (1.0 + 8.0 * UNIT_ROUNDOFF)
 
 
@@ -277,12 +278,14 @@ def _by_tilts(
 ) -> tuple[FloatArray, FloatArray] | None:
     """Convolve two stacks by tilts of all they have."""
     segment = x.segment
-    total = highest = max_plus(x.segments, y.segments)
+    highest = max_plus(x.segments, y.segments)
+    total = highest.copy()
     for pair in beside:
         one, two = (segments_of(each, segment) for each in pair)
-        # The largest mass of one row stands for all.
-        found = np.append(np.full(int(np.argmax(two)), -math.inf), one + np.max(two))[: total.size]
-        total = np.maximum(total, np.append(found, np.full(total.size - found.size, -math.inf)))
+        # Only the largest mass of the second row is looked at.
+        shift = int(np.argmax(two))
+        reached = total[shift : shift + one.size]
+        np.maximum(reached, one[: reached.size] + two[shift], out=reached)
     level = needed(highest, total, needs, segment)
     level = replace(level, spare=max(level.spare - _CARE, 0.0))
     result = _convolved(x, y, level, highest)

@@ -43,7 +43,7 @@ _MAX_OPTIONAL_SECONDS, _MAX_OPTIONAL_BYTES = 30.0, 2_000_000_000
 #: Rows from which on, and seconds of one of them above which, transforms are compared with a ladder; and how much of
 #: these seconds fewer rounds take.
 _MIN_ROWS, _SLOW_ROW, _FEWER_ROUNDS = 6, 0.01, 0.5
-#: So many rows are bounded by transforms before a ladder is thought of again.
+#: Rows that are bounded by transforms before a ladder is considered again.
 _ROWS_AT_ONCE = 2
 #: Brackets beyond this are bounded again by `Fallback`.
 _WIDE_BRACKET = 0.05

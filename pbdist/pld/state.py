@@ -167,13 +167,10 @@ def _level_products(
             terms.append([(x, _joined(y, more)) for (x, y), more in zip(levels, rest, strict=True)])
         if levels[0][1] is not None and beside and not square:
             terms.append([(more, y) for (_, y), (more, _) in zip(levels, finer, strict=True)])
-        # Rare losses of coarser levels may hide what several of this one add up to.
-        beside += [
-            (coarser, term[0][1])
-            for term in terms[:1]
-            for coarser in (_level(kinds[0][0], wide) for wide in spacings[index + 1 :])
-            if coarser is not None
-        ]
+        if terms:
+            # A rare loss on a coarser level may outweigh a sum of several on this one.
+            coarser = (_level(kinds[0][0], wide) for wide in spacings[index + 1 :])
+            beside += [(row, terms[0][0][1]) for row in coarser if row is not None]
         for term in terms:
             factors = [Factor(x, y, mirrored) for (x, y), (_, _, mirrored) in zip(term, kinds, strict=True)]
             for rows, row in zip(results, convolved(factors, allowance, beside), strict=True):
@@ -330,12 +327,7 @@ def lower_deltas(state: PairState, epsilon: FloatArray, direction: Direction) ->
 
 
 def _above(row: Dominating, epsilon: FloatArray) -> FloatArray:
-    # Losses below all ε add nothing.
-    low = max(math.floor(float(np.min(epsilon, initial=LARGEST_READ)) / row.spacing) - 1, row.first)
-    row = replace(row, first=low, u=row.u[low - row.first :])
     losses, size = row.losses, row.size
-    if size == 0:
-        return np.zeros(epsilon.size)
     a, b = row.u * np.exp(0.5 * losses), row.u * np.exp(-0.5 * losses)
     rounding = (_terms(size) + _NEAR + 16.0 + 4.0 * row.reach) * _U
     a_beyond, b_beyond = _suffix_sums(a) * (1.0 + rounding), _suffix_sums(b) * (1.0 - rounding)
@@ -352,8 +344,6 @@ def _above(row: Dominating, epsilon: FloatArray) -> FloatArray:
 
 
 def _below(row: Exact, epsilon: FloatArray) -> FloatArray:
-    low = max(int(np.searchsorted(row.labels, float(np.min(epsilon, initial=LARGEST_READ)))) - _NEAR, 0)
-    row = replace(row, first=row.first + low, own=row.own[low:], other=row.other[low:])
     labels, size = row.labels, row.size
     a, b = row.plain
     rounding = (_terms(size) + 16.0) * _U

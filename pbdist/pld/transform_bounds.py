@@ -180,7 +180,7 @@ class Smoothed:
         return best, np.minimum(least - np.log(math.sqrt(2.0 * math.pi) * np.minimum(spread, _STEEP) / best), 0.0)
 
     def between_modes(self, epsilon: FloatArray, apart: float = _TWO_MODES) -> BoolArray:
-        """Whether losses with the best tilt are spread as if they had two modes, or some that are farther apart."""
+        """Whether losses with the best tilt are spread as if they had two modes, by so many nats; about."""
         _, least, spread = self._best(epsilon)
         # Of normal losses ln of Chernoff's bound is half the square of the deviations.
         return np.asarray(0.5 * spread**2 + least > apart)
@@ -431,7 +431,7 @@ class LossCuts:
         With `missed` bounds by one tilt have missed the tolerance. Without `usual` large losses alone are looked at.
         """
         result, most = side.between_modes(epsilon), side.saddle(epsilon)[1]
-        # Of modes that are far apart none of the tilts that are looked at may show both.
+        # If modes are far apart, no tilt of the grid may show both.
         far_apart = side.between_modes(epsilon, _FAR_APART)
         most = most - np.where(far_apart | missed, _MODE_GAP_MISSED, _MODE_GAP)
         result &= most > -np.inf
@@ -459,7 +459,7 @@ class LossCuts:
         return float(tilt[0]) if most[0] > self._log_single(side.number, point)[0] else 0.0
 
     def left(self, number: int, epsilon: FloatArray, log_floor: float) -> int:
-        """Return about how many cuts some ε need, until δ is below a floor."""
+        """Estimate how many cuts some ε need, up to the first with δ below a floor."""
         ordered = np.sort(epsilon).tolist()
         below = bisect_left(ordered, True, key=lambda each: self.log_delta_of_both(number, each) <= log_floor)
         cuts, reached = 0, -math.inf
@@ -527,7 +527,7 @@ _MAX_PASSES, _FIRST_FRACTION, _TARGET_FRACTION = 5, 0.5, 0.7
 _ROW_CUT, _MAX_ROW_CUT = 14.0, 40.0
 #: Where the slope of ln δ is looked at, relative to ε; and its least value.
 _BESIDE, _LEAST = 1.001, -1e6
-#: So many nats below the floor δ seems to be there for certain.
+#: δ is taken to be below the floor if it seems to be so many nats below.
 _BELOW_FLOOR = 1.0
 #: Part that smoothing may take at first of what the larger direction, or part, seems to be larger by; and part of the
 #: tolerance that the smaller part may take.
@@ -625,8 +625,8 @@ class DirectedRow:
 class TransformRows:
     """Bounds by transforms for the rows of a table of pairs that have transforms.
 
-    `finer` is a factor by which less is smoothed than seems enough. With `below_floor` parts of losses are bounded
-    closely there too.
+    `finer` is a factor by which less is smoothed than seems enough. With `below_floor` parts of losses are
+    bounded closely below the floor, too.
     """
 
     def __init__(self, question: Question, *, finer: float = 1.0, below_floor: bool = False) -> None:
@@ -813,7 +813,7 @@ class TransformRows:
             # As far as the tilt of the first one serves, and then as far as that one's.
             reached = left[side.excess(question.epsilon[columns[left]], float(tilt[left[0]])) <= most]
             middle = float(tilt[reached[-1]] if reached.size else tilt[left[0]])
-            # Between two modes a tilt of those that are looked at may be far from the best one.
+            # Between two modes the nearest tilt of the grid may be far from the best one.
             middle = side.gentler(middle) if most > _CAREFUL_EXCESS else float(exactly(middle))
             served = side.excess(question.epsilon[columns[left]], middle) <= most
             served[0] = True
@@ -945,7 +945,7 @@ def transform_readers(question: Question, finer: float) -> Readers | None:
     `finer` is that of `TransformRows`. Nothing is known of an ε for which too many frequencies were needed. None where
     no direction has a loss that exceeds any ε.
     """
-    # A guess that is far off is to be seen from both sides.
+    # Bounds from both sides show how far off a guess is.
     rows, size = TransformRows(question, finer=finer, below_floor=True), question.epsilon.size
     sides, everywhere = rows.sides(0), np.arange(size)
     known, spare = np.full(size, -np.inf), np.zeros(size)

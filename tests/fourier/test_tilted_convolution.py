@@ -166,7 +166,7 @@ def test_what_lies_far_below_something_else_need_not_be_known() -> None:
 
 @pytest.mark.parametrize("square", [True, False])
 def test_vectors_with_a_valley_are_split(square: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is usual stands at once beside a tail that falls less and less: no tilt levels both."""
+    """A bell beside a tail that flattens: no one tilt levels both."""
     places = np.arange(1800.0)
     x = np.stack([1e-6 * np.exp(-2.0 * np.sqrt(places))] * 2)
     x[:, :300] += np.exp(-0.5 * ((np.arange(300.0) - 150.0) / 10.0) ** 2)
