@@ -162,11 +162,12 @@ def privacy_bounds(
             **({} if table.half_width is None else {"buckets": 2 * table.half_width}),
         },
     )
-    if WITHIN in found:
-        bounds = [found[name].values for name in _LONG_NAMES]
+    values = {name: each.values for name, each in found.variables.items()}
+    if WITHIN in values:
+        bounds = [values[name] for name in _LONG_NAMES]
         aimed = DEFAULT_TOLERANCE if tolerance is None else float(tolerance)
         points = table.compositions, table.epsilon
-        missed = delta_missed(points, bounds, found[WITHIN].values, found[WHY].values, aimed)
+        missed = delta_missed(points, bounds, values[WITHIN], values[WHY], aimed)
         warn_or_raise(missed, strict=strict)
     return found
 
@@ -299,6 +300,7 @@ def bounds_dataset(
     of them is a removal, where one is known to be.
     """
     import xarray as xr  # noqa: PLC0415 -- it takes half a second, and no worker needs it
+    from xarray.indexes import PandasIndex  # noqa: PLC0415
 
     from pbdist.bounds.dataset import Bounds  # noqa: PLC0415
 
@@ -322,7 +324,9 @@ def bounds_dataset(
         )
         for name, one in variables.items()
     }
-    return Bounds(arrays, coords=coords, attrs={**attributes, "adjacency": neighbours.adjacency.value})
+    indexes = {name: PandasIndex(each.data, name) for name, each in coords.items()}
+    attributes = {**attributes, "adjacency": neighbours.adjacency.value}
+    return Bounds(arrays, coords=xr.Coordinates(coords, indexes), attrs=attributes)
 
 
 #: Reasons for wide bounds of which no property of the mechanism is the cause; and for missing ones.

@@ -28,7 +28,7 @@ _SUFFICIENT_EXCESS = 3.0
 #: Bits that a sum of errors has below the sum of masses, about.
 _PRECISION = 42.0
 #: Limits on the bits that may be lost.
-_MIN_SPARE, _MAX_SPARE = 4.0, 20.0
+_MIN_SPARE, _MAX_SPARE = 4.0, 28.0
 #: An element this many bits below its neighbours need not be known.
 BESIDE = 60.0
 

@@ -19,14 +19,14 @@ from pbdist.types import Direction, FloatArray, IntArray
 #: Positions of a leaf, at most.
 MAX_POSITIONS = 1 << 21
 #: Part of the tolerance that the spacing, and that the far part may take.
-_SPACING_FRACTION, _FAR_FRACTION = 0.6, 0.25
+_SPACING_FRACTION, _FAR_FRACTION = 0.6, 0.5
 #: A spacing for pictures that give none, nats.
 _DEFAULT_SPACING = 1e-3
 #: Losses are cut so many nats above the largest ε, besides -ln of the tolerance; and at most. The mean of e^{-loss}
 #: under A is 1: of mass that becomes infinite at a loss l only a part e^{ε-l} would come back.
 _MARGIN, _MAX_MARGIN = 4.6, 25.0
 #: By how much rounding may add to all masses, relative to the tolerance, before it is computed with more care.
-_ROUNDING_FRACTION = 2e-3
+_ROUNDING_FRACTION = 5e-2
 #: Spacings up to here, nats, keep half of the farthest loss of a product within what e^x may be taken of.
 _MAX_SPACING = 50.0
 #: Positions of the heaviest atom for each of the spacings that are joined to one, so that it costs few more.
@@ -83,13 +83,13 @@ def chosen_spacings(question: Question, rounds: IntArray) -> FloatArray:
     stages = 1.0 + 0.5 * math.log2(top * leaves)
     parts = 2.0 ** np.arange(allowed.size)
     directions = question.directions if not question.joint_directions else (Direction.A_TO_B,)
-    for r in rounds.tolist():
-        for direction in directions:
-            saddles = question.saddle_points(direction, r)
-            sharpest = saddles.sharpness(question.tolerance, max(question.floor, 1e-250))
-            if sharpest > 0.0:
-                each = _SPACING_FRACTION * parts / (0.25 * r * leaves * sharpest * stages)
-                allowed = np.where(parts <= r, np.minimum(allowed, each), allowed)
+    each = rounds[:, None].astype(np.float64)
+    for direction in directions:
+        saddles = question.exponents(direction).saddle_points(each, question.epsilon)
+        sharpest = saddles.sharpness(question.tolerance, max(question.floor, 1e-250))[:, None]
+        with np.errstate(divide="ignore"):
+            largest = _SPACING_FRACTION * parts / (0.25 * leaves * stages * each * sharpest)
+        allowed = np.minimum(allowed, np.min(np.where(parts <= each, largest, np.inf), axis=0))
     result: FloatArray = np.where(np.isfinite(allowed), np.sqrt(allowed), _DEFAULT_SPACING)
     return result
 
@@ -176,7 +176,7 @@ def chosen_lattices(
 
 
 #: Product of the spacing of the far part with the root of its mass, relative to the core's deviation and `step`.
-_RARE = 0.2
+_RARE = 0.3
 
 
 class _Picture:

@@ -37,7 +37,7 @@ _PER_PERIOD = 1.4
 #: Of exact transforms: bytes of a frequency, with all that is computed for it; and least bytes.
 _BYTES_PER_FREQUENCY, _MIN_BYTES = 1500, 150_000_000
 #: Seconds of a cut of the losses; up to so many seconds no ladder is considered.
-SECONDS_OF_PARTS, FEW_SECONDS = 0.03, 0.05
+SECONDS_OF_PARTS, FEW_SECONDS = 0.015, 0.05
 #: Bytes of a position of a ladder, and of a leaf.
 _BYTES_PER_POSITION, _BYTES_PER_LEAF_POSITION = 600, 500
 
@@ -98,12 +98,8 @@ def _transform_cost(question: Question, transforms: TransformRows, row: int) -> 
     for directed in transforms.sides(row):
         side = directed.smoothed
         wanted = (directed.chernoff > transforms.log_floor) & (directed.nearly_all < -question.tolerance)
-        cuts = transforms.cuts.get(side.rounds)
-        if cuts is not None:
-            needed = wanted.copy()
-            needed[needed] = cuts.needed(side, question.epsilon[needed])
-            left += cuts.left(side.number, question.epsilon[needed], transforms.log_floor)
-            wanted &= ~needed
+        needed, cuts = transforms.for_parts(side, wanted)
+        left, wanted = left + cuts, wanted & ~needed
         for group in transforms.groups(side, np.flatnonzero(wanted), MAX_EXCESS):
             epsilon = question.epsilon[group.columns]
             period = side.period(epsilon, group.log_delta, group.tilt, question.tolerance)

@@ -107,6 +107,7 @@ class _Table:
         self.log_lower, self.log_upper = np.full(shape, -np.inf), np.zeros(shape)
         #: Where the losses end, so that no better bound is possible: an ε lower by a part in 10^6 has a larger δ.
         self.ended = np.zeros(shape, bool)
+        self._known: FloatArray | None = None
         self.widths: list[float] = []
 
     def solve(self) -> None:
@@ -211,7 +212,9 @@ class _Table:
             self._rows_by_transforms(transforms, last, parts=False)
             each = _seconds(transforms) - before
             if may_climb and not chosen and rows and each > _SLOW_ROW:
-                if self._climbs_now(each, len(rows)):
+                # Rows of fewer rounds may have fewer δ above the floor.
+                middle = SECONDS_OF_PARTS * transforms.cuts_for(rows[len(rows) // 2])
+                if self._climbs_now(0.5 * (each + middle), rows + last):
                     missed, may_climb = self._missed_rows(), False
                     rows = [row for row in rows if row in missed]
                     transforms.left_to_parts = 0
@@ -236,15 +239,18 @@ class _Table:
         if rows and not ladder_first and _not_too_long(relaxed, rows):
             self._ladder(relaxed, rows)
 
-    def _climbs_now(self, each: float, count: int) -> bool:
-        """Climb a ladder for all rows, if that is quicker than so many rows, or the next few, by transforms."""
-        relaxed, missed = self.question.beside(float(self._judged_lower().min())), self._missed_rows()
-        missed.sort(key=lambda row: int(self.question.rounds[row]))
-        few = missed[:-_ROWS_AT_ONCE]
-        climb, later = (ladder_cost(relaxed, rows).seconds / AVERAGE_CLIMBS if rows else 0.0 for rows in (missed, few))
-        if not 0.0 < climb <= min(each * count, later + each * _ROWS_AT_ONCE):
+    def _climbs_now(self, each: float, rows: Sequence[int]) -> bool:
+        """Climb a ladder for rows, if that is quicker than all, or the last few, by transforms in so many seconds each.
+
+        They are in order of their rounds.
+        """
+        relaxed = self.question.beside(float(self._judged_lower().min()))
+        rows = [row for row in rows if row in self._missed_rows()]
+        few = rows[:-_ROWS_AT_ONCE]
+        climb, later = (ladder_cost(relaxed, some).seconds / AVERAGE_CLIMBS if some else 0.0 for some in (rows, few))
+        if not 0.0 < climb <= each * min(len(rows), later / each + _ROWS_AT_ONCE):
             return False
-        self._ladder(relaxed, missed, climbs=1)
+        self._ladder(relaxed, rows, climbs=1)
         return True
 
     def _few_frequencies(self, question: Question, rows: Sequence[int], *, every: bool = False) -> None:
@@ -318,7 +324,7 @@ class _Table:
 
     def take(self, rows: Sequence[int], log_lower: FloatArray, log_upper: FloatArray) -> None:
         """Keep the better bounds, and their consequences: δ does not rise with ε."""
-        chosen = list(rows)
+        chosen, self._known = list(rows), None
         order = np.argsort(self.question.epsilon, kind="stable")
         lower = np.maximum(self.log_lower[:, chosen], log_lower)[..., order]
         upper = np.minimum(self.log_upper[:, chosen], log_upper)[..., order]
@@ -335,11 +341,14 @@ class _Table:
 
     def _brackets(self) -> FloatArray:
         """Return upper / lower - 1, 0 where nothing is aimed at and infinite where nothing is known from below."""
+        if self._known is not None:
+            return self._known
         lower, upper = self._judged_lower(), self.log_upper
         met = (upper == -np.inf) | (upper <= lower) | (upper <= self._log_floor) | self.ended
         with np.errstate(invalid="ignore"):
             gap = np.where(met, 0.0, upper - lower)
-        return np.where(np.isfinite(gap), np.expm1(np.minimum(gap, 700.0)), np.inf)
+        self._known = np.where(np.isfinite(gap), np.expm1(np.minimum(gap, 700.0)), np.inf)
+        return self._known
 
     def _missed_rows(self) -> list[int]:
         missed = ~(self._brackets() <= self.question.tolerance)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from pbdist.mechanisms import BEYOND, ElementaryPair
-from pbdist.types import Direction, FloatArray
+from pbdist.types import BoolArray, Direction, FloatArray
 
 _PROBES: FloatArray = np.geomspace(1e-12, 1e4, 161)
 _EDGES: FloatArray = np.concatenate((-_PROBES[::-1], [0.0], _PROBES))
@@ -227,7 +227,7 @@ def _lattice(atoms: FloatArray, loss_error: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class SaddlePoints:
-    """Of some ε after a number of rounds; arrays of shape (E,)."""
+    """Of some ε after a number of rounds; arrays of shape (E,), or (R, E) for several numbers of rounds."""
 
     #: ε, nats; θ >= 0 and V.
     epsilon: FloatArray
@@ -239,7 +239,7 @@ class SaddlePoints:
     exponent: FloatArray
     log_delta: FloatArray
     #: Whether the losses reach that far.
-    reached_by_losses: FloatArray
+    reached_by_losses: BoolArray
 
     @property
     def excess(self) -> FloatArray:
@@ -248,17 +248,15 @@ class SaddlePoints:
         result: FloatArray = np.log1p(z * z) - 0.5 * np.minimum(np.log(self.variance), 0.0) + 1.0
         return result
 
-    def sharpness(self, tolerance: float, floor: float) -> float:
+    def sharpness(self, tolerance: float, floor: float) -> FloatArray:
         """By how much a unit of added variance moves ln δ, at most about, relative to how well it is to be known.
 
         Of what lies below the floor, it need only be proved.
         """
-        if not self.reached_by_losses.any():
-            return 0.0
         tilt, variance = self.tilt, self.variance
         allowed = np.maximum(tolerance, _OF_FLOOR * (math.log(floor) - self.log_delta))
         sharp = 0.5 * (tilt * (tilt + 1.0) + 1.0 / variance + 1.0 / np.sqrt(variance)) / allowed
-        return float(np.max(sharp[self.reached_by_losses.astype(bool)]))
+        return np.asarray(np.max(sharp, axis=-1, where=self.reached_by_losses, initial=0.0))
 
 
 class Exponents:
@@ -310,8 +308,8 @@ class Exponents:
         parts = np.arange(1.0, _PARTS) / _PARTS
         return (self._tilts[worst][:, None] + steps[worst][:, None] * parts).ravel()
 
-    def saddle_points(self, rounds: int, epsilon: FloatArray) -> SaddlePoints:
-        """Return those of some ε after a number of rounds."""
+    def saddle_points(self, rounds: int | FloatArray, epsilon: FloatArray) -> SaddlePoints:
+        """Return those of some ε after a number of rounds, or after several, of shape (R, 1)."""
         x = epsilon / rounds
         mean, tilts = self._mean, self._tilts
         index = np.clip(np.searchsorted(mean, x), 1, tilts.size - 1) - 1

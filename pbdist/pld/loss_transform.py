@@ -349,8 +349,8 @@ _DEGREE, _FIRST_PANEL, _GROWTH, _WIDER, _NARROWER = 24, 2.0, 0.8, 1.6, 0.7
 #: Up to so many frequencies are summed one by one, and once up to so many; the first ones together. Sums of more terms
 #: than these are interpolated from so many frequencies on only.
 _FEW, _ONCE, _FIRST_BLOCK, _LONG, _FEW_OF_LONG = 1500, 6000, 512, 500, 24000
-#: Terms that are summed at once.
-_AT_ONCE = 1 << 12
+#: Terms that are summed one after the other, before such sums are.
+_SUMMED = 32
 #: Ellipses that are tried.
 _ELLIPSES = np.array([1.8, 3.0, 5.5])
 #: Error of an interpolation relative to the sizes of all terms; half the narrowest panel.
@@ -391,8 +391,9 @@ class TransformLine:
         self._log_largest = whole - self._scale + rounded
         log_normal = 0.5 * (above * above - y * y) + math.log(step / math.sqrt(2.0 * math.pi))
         phase, real = -above * y, exponent * excess
-        # Of the masses, and their phases; sums are by pairs, of blocks of 128.
-        off = _U * (3.0 * (y**2 + above**2 + np.abs(above * y)) + 4.0 * abs(self._scale) + 80.0 + y.size / 128.0)
+        # Of the masses, and their phases; and of sums, of so many terms and of such sums.
+        summed = 80.0 + y.size / _SUMMED
+        off = _U * (3.0 * (y**2 + above**2 + np.abs(above * y)) + 4.0 * abs(self._scale) + summed)
         if part is not None:
             log_part, turned, doubt = part.at(y, above)
             log_normal, phase, off = log_normal + log_part, phase + turned, off + doubt
@@ -576,25 +577,19 @@ class TransformLine:
         return np.asarray(2.0 * np.minimum(modulus, 1.0) * np.exp(exponents))
 
     def _even_terms(self, t: FloatArray, chosen: BoolArray) -> ComplexArray:
-        """Sum some terms at evenly spaced frequencies: e^{x+y} - 1 = (e^x - 1)(e^y - 1) + (e^x - 1) + (e^y - 1)."""
+        """Sum some terms at evenly spaced frequencies: e^{x+y} - 1 = (e^x - 1) e^y + (e^y - 1)."""
         near = max(math.isqrt(t.size), 1)
-        excess, turn = self._excess[chosen], self._turn[chosen]
-        first = t[::near]
-        masses = np.exp(self._log_normal[chosen] + 1j * self._phase[chosen])
-        moved = t[:near] - t[0]
-        result = np.empty((first.size, near), dtype=np.complex128)
-        far, rows = self._single_terms(first, chosen), max(_AT_ONCE // max(near * excess.size, 1), 1)
-        if self._direct:
-            step = np.exp(np.multiply.outer(moved, 1j * excess - turn))
-        else:
-            step = _less_one(-np.multiply.outer(moved, turn), np.multiply.outer(moved, excess))
-            alone = np.sum(masses * step, axis=1)
-        for begin in range(0, first.size, rows):
-            each = far[begin : begin + rows, None]
-            terms = each * step
-            sums = np.sum(terms if self._direct else terms + each, axis=2)
-            result[begin : begin + rows] = sums if self._direct else sums + alone
-        return result.reshape(-1)[: t.size]
+        moved, turn = t[:near] - t[0], self._turn[chosen]
+        less = _less_one(-np.multiply.outer(moved, turn), np.multiply.outer(moved, self._excess[chosen]))
+        far, grown = self._single_terms(t[::near], chosen), less + 1.0
+        sums = np.zeros((far.shape[0], near), dtype=np.complex128)
+        if not self._direct:
+            sums += np.sum(np.exp(self._log_normal[chosen] + 1j * self._phase[chosen]) * less, axis=1)
+        # Not by a library whose sums may depend on the number of its threads.
+        for first in range(0, turn.size, _SUMMED):
+            part = slice(first, first + _SUMMED)
+            sums += np.einsum("fk,nk->fn", far[:, part], grown[:, part])
+        return sums.reshape(-1)[: t.size]
 
     def _single_terms(self, t: FloatArray, chosen: BoolArray) -> ComplexArray:
         """Return some terms at some frequencies."""
@@ -615,6 +610,13 @@ class TransformLine:
         whole = np.exp((log_normal + real + 1j * (phase + turned))[:, large])
         terms[:, large] = whole - masses[large]
         return terms
+
+
+def _on_circle(phase: FloatArray) -> ComplexArray:
+    """Return e^{i phase}."""
+    result = np.empty(phase.shape, dtype=np.complex128)
+    result.real, result.imag = np.cos(phase), np.sin(phase)
+    return result
 
 
 def _less_one(real: FloatArray, phase: FloatArray) -> ComplexArray:
@@ -710,11 +712,14 @@ class Powers:
     ) -> None:
         self._tilt, self._spacing, self._variance = tilt, spacing, variance
         self._t = spacing * np.arange(size)
+        point = tilt + 1j * self._t
+        self._kernel: ComplexArray = point * (point + 1.0)
+        self._kernel_size = np.abs(self._kernel)
         self._exponent: ComplexArray = np.zeros(size, dtype=np.complex128)
         self._doubt, self._log_scale, self.exponents = np.zeros(size), 0.0, 0.0
         for line, forward, count in lines:
             power = float(number * count)
-            logarithm, doubt = line.logarithms(spacing, size)
+            self._single = logarithm, doubt = line.logarithms(spacing, size)
             logarithm = logarithm + 1j * (line.smallest_loss * self._t)
             self._exponent += power * (logarithm if forward else np.conj(logarithm))
             # |Π (a + e) - Π a| <= Π (|a| + |e|) - Π |a|
@@ -739,15 +744,16 @@ class Powers:
         tilt, t, spacing = self._tilt, self._t, self._spacing
         variance = ratio * ratio + self._variance
         turn = (0.5 * variance * (1.0 + 2.0 * tilt)) * t
-        exponent = self._exponent + 1j * turn - 0.5 * variance * t * t
-        point = tilt + 1j * t
-        kernel = point * (point + 1.0)
-        terms = np.exp(exponent) / kernel
-        sizes = np.abs(terms)
-        doubt = self._doubt + 8.0 * _U * (8.0 + np.abs(exponent) + turn)
-        with np.errstate(over="ignore", under="ignore"):
-            certain = sizes * np.expm1(np.minimum(doubt, 1.0))
-            off = np.where(doubt < 1.0, certain, np.exp(exponent.real + doubt) / np.abs(kernel))
+        real, phase = self._exponent.real - 0.5 * variance * t * t, self._exponent.imag + turn
+        powers = np.exp(real)
+        terms = _on_circle(phase) * powers
+        terms /= self._kernel
+        sizes = powers / self._kernel_size
+        doubt = self._doubt + 8.0 * _U * (8.0 + np.abs(real) + np.abs(phase) + turn)
+        off = sizes * np.expm1(np.minimum(doubt, 1.0))
+        if doubt.max() > 1.0:
+            with np.errstate(over="ignore", under="ignore"):
+                off = np.where(doubt < 1.0, off, np.exp(real + doubt) / self._kernel_size)
         # Of t -> -t are the conjugates.
         terms[0] *= 0.5
         last = float(t[-1])
@@ -783,7 +789,7 @@ class Differences(Powers):
 
     def _scaled(self) -> None:
         line, part, number = self._line, self._part, self._number
-        log_whole, doubt = line.logarithms(self._spacing, self._t.size)
+        log_whole, doubt = self._single
         log_part, part_doubt = part.logarithms(self._spacing, self._t.size)
         ratio = np.exp(np.minimum((log_part - log_whole).real + (part.log_scale - line.log_scale), 300.0)) * np.exp(
             1j * (log_part - log_whole).imag

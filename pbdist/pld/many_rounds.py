@@ -117,7 +117,7 @@ def point_reader(
 def spacing_for(question: Question, rounds: int) -> float:
     """About the largest spacing with which the bounds meet after a number of rounds, 0 where none is known."""
     sharpness = max(
-        question.saddle_points(direction, rounds).sharpness(question.tolerance, max(question.floor, 1e-290))
+        float(question.saddle_points(direction, rounds).sharpness(question.tolerance, max(question.floor, 1e-290)))
         for direction in question.directions
     )
     if not 0.0 < sharpness < math.inf:
@@ -378,7 +378,7 @@ def bounds_below_floor(question: Question, known: FloatArray | None = None) -> F
 
 def _deep(question: Question, direction: Direction, rounds: int, level: float) -> BoolArray:
     saddles = question.saddle_points(direction, rounds)
-    return np.asarray((saddles.log_delta < level) | ~saddles.reached_by_losses.astype(bool))
+    return np.asarray((saddles.log_delta < level) | ~saddles.reached_by_losses)
 
 
 def _bounds_by_tilt(

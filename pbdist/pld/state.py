@@ -328,6 +328,11 @@ def lower_deltas(state: PairState, epsilon: FloatArray, direction: Direction) ->
 
 def _above(row: Dominating, epsilon: FloatArray) -> FloatArray:
     losses, size = row.losses, row.size
+    result = np.zeros(epsilon.size)
+    exceeded = epsilon < losses[-1]
+    epsilon = epsilon[exceeded]
+    if not epsilon.size:
+        return result
     a, b = row.u * np.exp(0.5 * losses), row.u * np.exp(-0.5 * losses)
     rounding = (_terms(size) + _NEAR + 16.0 + 4.0 * row.reach) * _U
     a_beyond, b_beyond = _suffix_sums(a) * (1.0 + rounding), _suffix_sums(b) * (1.0 - rounding)
@@ -339,12 +344,18 @@ def _above(row: Dominating, epsilon: FloatArray) -> FloatArray:
     gap = np.where(inside, epsilon[:, None] - losses[positions], 0.0)
     near = np.sum(a[positions] * -np.expm1(np.minimum(gap, 0.0)), axis=1) * (1.0 + rounding)
     rest = a_beyond[stop] - np.exp(epsilon) * b_beyond[stop] * (1.0 - 8.0 * _U)
-    result: FloatArray = near + np.maximum(rest, 0.0)
+    result[exceeded] = near + np.maximum(rest, 0.0)
     return result
 
 
 def _below(row: Exact, epsilon: FloatArray) -> FloatArray:
     labels, size = row.labels, row.size
+    result = np.zeros(epsilon.size)
+    # Losses differ little from their labels.
+    exceeded = epsilon < labels[-1] + _NEAR * row.spacing
+    epsilon = epsilon[exceeded]
+    if not epsilon.size:
+        return result
     a, b = row.plain
     rounding = (_terms(size) + 16.0) * _U
     a_beyond, b_beyond = _suffix_sums(a) * (1.0 - rounding), _suffix_sums(b) * (1.0 + rounding)
@@ -356,7 +367,7 @@ def _below(row: Exact, epsilon: FloatArray) -> FloatArray:
     positions = np.minimum(positions, size - 1)
     terms = a[positions] - growth[:, None] * b[positions]
     near = np.sum(np.where(inside, np.maximum(terms, 0.0), 0.0), axis=1) * (1.0 - 4.0 * _NEAR * _U)
-    result: FloatArray = near + np.maximum(a_beyond[stop] - growth * b_beyond[stop], 0.0)
+    result[exceeded] = near + np.maximum(a_beyond[stop] - growth * b_beyond[stop], 0.0)
     return result
 
 

@@ -40,8 +40,8 @@ _CUT = 36.0
 _MIN_TILT, _TILT_RATIO, _FIRST_TILTS, _MORE_TILTS = 1e-3, 1.15, 80, 8
 #: .. the largest, and by how many deviations they may move an outcome; by so many nats of a Chernoff bound at most.
 _MAX_TILT, _MAX_SHIFT, _RISE = 1e6, 400.0, 40.0
-#: The first tilts are computed in so many parts.
-_TILT_PARTS = 3
+#: The first tilts are computed in so many parts, where the largest moves an outcome by so many deviations.
+_TILT_PARTS, _MOVED = 3, 40.0
 #: Cached moments of rounds, and of their parts.
 _CACHED, _CACHED_CUTS = 64, 256
 #: The shortest and the longest period, relative to 2 / tilt, and the part of the tolerance that the others may take.
@@ -70,8 +70,9 @@ class Smoothed:
         #: ln E e^{τ loss} of all rounds at all tilts, about, and from above.
         self._log_moments, self._log_moments_upper = self._moments()
         self._found: dict[bytes, tuple[FloatArray, FloatArray, FloatArray]] = {}
-        #: Frequencies at which terms have fallen.
+        #: Frequencies at which terms have fallen, and periods.
         self._ends: dict[tuple[float, float, float], float] = {}
+        self._periods: dict[tuple[bytes, bytes, float, float], float] = {}
         # Chernoff's bounds of all tilts, and that δ is at most 1.
         self._other = np.concatenate(([0.0], tilts.tilt))
         self._log_factors = np.concatenate(([0.0], self._log_moments_upper + tilts.log_largest))
@@ -169,9 +170,13 @@ class Smoothed:
         return large.lines[tilt]
 
     def gentler(self, tilt: float) -> float:
-        """Return the next lower one of the tilts that are looked at, whose transforms may be known already."""
+        """Return the next lower one of the tilts that are looked at, whose transforms may be known already.
+
+        It is not the largest one: a steeper one has to bound what lies other periods away.
+        """
         grid = self.tilts.tilt
-        return float(grid[max(int(np.searchsorted(grid, tilt * (1.0 + 1e-12), side="right")) - 1, 0)])
+        place = int(np.searchsorted(grid, tilt * (1.0 + 1e-12), side="right")) - 1
+        return float(grid[max(min(place, grid.size - 2), 0)])
 
     def saddle(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return at each ε the best tilt, and about ln δ."""
@@ -206,7 +211,13 @@ class Smoothed:
         return tilt[index] * np.exp(moved * step), middle, np.sqrt(np.maximum(bend, step * step)) / step
 
     def period(self, epsilon: FloatArray, log_delta: FloatArray, tilt: float, tolerance: float) -> float:
-        """Return a period with which hardly anything is added by what lies one or more periods away."""
+        """Return a period with which hardly anything is added by what lies one or more periods away; cached."""
+        key = epsilon.tobytes(), log_delta.tobytes(), tilt, tolerance
+        if key not in self._periods:
+            self._periods[key] = self._period(epsilon, log_delta, tilt, tolerance)
+        return self._periods[key]
+
+    def _period(self, epsilon: FloatArray, log_delta: FloatArray, tilt: float, tolerance: float) -> float:
         wanted = (log_delta + tilt * epsilon + math.log(_OF_PERIODS * tolerance))[:, None]
         least = 0.0
         for sign, chosen in ((1.0, self._other > tilt), (-1.0, self._other < tilt)):
@@ -341,7 +352,9 @@ def _moments(rounds: Rounds, block: int) -> tuple[FloatArray, FloatArray, FloatA
     number = _MORE_TILTS if block else _FIRST_TILTS
     tilt = _tilts(first, number)
     # Apart, as steeper ones take more outcomes.
-    moments = np.concatenate([rounds.log_moment(each) for each in np.array_split(tilt, 1 if block else _TILT_PARTS)])
+    moved = tilt[-1] * max(transform.ratio for transform, _, _ in rounds.sampled)
+    parts = np.array_split(tilt, 1 if block or moved < _MOVED else _TILT_PARTS)
+    moments = np.concatenate([rounds.log_moment(part) for part in parts])
     upper = moments + rounds.log_moment_error(tilt)
     for array in (tilt, moments, upper):
         array.setflags(write=False)
@@ -459,11 +472,11 @@ class LossCuts:
         return float(tilt[0]) if most[0] > self._log_single(side.number, point)[0] else 0.0
 
     def left(self, number: int, epsilon: FloatArray, log_floor: float) -> int:
-        """Estimate how many cuts some ε need, up to the first with δ below a floor."""
+        """Estimate how many cuts some ε need whose δ is not below a floor."""
         ordered = np.sort(epsilon).tolist()
         below = bisect_left(ordered, True, key=lambda each: self.log_delta_of_both(number, each) <= log_floor)
         cuts, reached = 0, -math.inf
-        for each in ordered[: below + 1]:
+        for each in ordered[:below]:
             if each > reached:
                 cuts, reached = cuts + 1, _JOINT_RATIO * each
         return cuts
@@ -713,21 +726,22 @@ class TransformRows:
         def missed() -> BoolArray:
             return self._above_floor(found) & (found.upper > np.maximum(known, found.lower) + met)
 
-        hopeless, cuts = row.tried.copy(), self.cuts.get(side.rounds)
-        if cuts is not None:
-            needed = missed()
-            needed[needed] = cuts.needed(side, question.epsilon[needed], missed=parts)
-            if parts:
-                self._by_parts(cuts, side.number, needed, known, found)
-            else:
-                usual = question.epsilon[missed() & ~needed]
+        hopeless, cuts, left = row.tried.copy(), self.cuts.get(side.rounds), missed()
+        if cuts is not None and left.any():
+            needed, number = self.for_parts(side, left, missed=parts)
+            if not parts:
+                usual = question.epsilon[left & ~needed]
                 side.steepness = max(side.steepness, cuts.steepness(side, float(np.max(usual, initial=0.0))))
-                self.left_to_parts += cuts.left(side.number, question.epsilon[needed], self.log_floor)
+            if parts or number == 0:
+                self._by_parts(cuts, side.number, needed, known, found)
+                left = missed()
+            else:
+                self.left_to_parts += number
                 hopeless |= needed
-        row.tried |= missed() & ~hopeless
+        row.tried |= left & ~hopeless
         excess = math.log(0.1 * question.tolerance / _ROUNDING)
         for most in (min(max(excess, _MIN_EXCESS), MAX_EXCESS), _CAREFUL_EXCESS):
-            for group in self._joined(side, np.flatnonzero(missed() & ~hopeless), most):
+            for group in self._joined(side, np.flatnonzero(left & ~hopeless), most):
                 columns = group.columns
                 if not self._above_floor(found)[columns].any():
                     continue
@@ -736,6 +750,23 @@ class TransformRows:
                     least = bounds.rounding * np.exp(-side.excess(question.epsilon[columns], bounds.tilt))
                     hopeless[columns] |= least > question.tolerance
                     found.take(columns, lower, upper, bounds)
+            left = missed()
+
+    def for_parts(self, side: Smoothed, wanted: BoolArray, *, missed: bool = False) -> tuple[BoolArray, int]:
+        """Return which of the wanted ε need parts of losses, and with about how many cuts down to the floor.
+
+        With `missed` bounds by one tilt have missed the tolerance, and cuts are not counted.
+        """
+        cuts, needed, epsilon = self.cuts.get(side.rounds), np.zeros_like(wanted), self._question.epsilon
+        if cuts is None:
+            return needed, 0
+        needed[wanted] = cuts.needed(side, epsilon[wanted], missed=missed)
+        return needed, 0 if missed else cuts.left(side.number, epsilon[needed], self.log_floor)
+
+    def cuts_for(self, row: int) -> int:
+        """Return about how many cuts of losses a row takes."""
+        sides = self._rows[row] = self._rows.get(row) or self.sides(row)
+        return sum(self.for_parts(side.smoothed, side.chernoff > self.log_floor)[1] for side in sides)
 
     def _above_floor(self, found: "Found") -> BoolArray:
         """Return which δ may be above the floor: none of an ε beyond one where it is not."""
@@ -761,10 +792,9 @@ class TransformRows:
                     for end, sign in (("lower", -1.0), ("upper", 1.0))
                 )
                 found.take(columns, lower, upper, *each)
-                missed = found.upper[columns] > np.maximum(known, found.lower)[columns] + met
-                left[columns] = missed
+                left[columns] = found.upper[columns] > np.maximum(known, found.lower)[columns] + met
                 left &= self._below_floor | self._above_floor(found)
-                columns = columns[missed]
+                columns = columns[left[columns]]
                 if not columns.size:
                     break
             left[epsilon == least] &= not last
@@ -837,7 +867,7 @@ class TransformRows:
 
     def _gentle(self, side: Smoothed, group: Group, most: float) -> float:
         """Return a less steep tilt if its period is much shorter: where rare large losses count as much as many."""
-        best, tilt, epsilon = math.inf, group.tilt, self._question.epsilon[group.columns]
+        best, before, tilt, epsilon = math.inf, math.inf, group.tilt, self._question.epsilon[group.columns]
         most, ratio = max(most, _GENTLE_EXCESS), self.first_ratio(side, epsilon, self._question.tolerance)
         for part in _GENTLER_TILTS:
             chosen = side.gentler(part * group.tilt)
@@ -846,8 +876,9 @@ class TransformRows:
             period = side.period(epsilon, group.log_delta, chosen, self._question.tolerance)
             if period < 0.7 * best:
                 best, tilt = period, chosen
-            if period < _FEW_FREQUENCIES * ratio:
+            if period < _FEW_FREQUENCIES * ratio or period > before:
                 break
+            before = period
         return tilt
 
     def passes(
