@@ -19,7 +19,6 @@ from pbdist.fourier.vectors import (
     Vector,
     chunk_length,
     exponent_of,
-    flat_plan,
     plan_blocks,
 )
 from pbdist.types import BoolArray, FloatArray, IntArray
@@ -27,10 +26,7 @@ from pbdist.types import BoolArray, FloatArray, IntArray
 #: Up to this many products are summed directly where chunks lose accuracy.
 _EXACTING_PRODUCTS = 1 << 23
 
-#: Chunks of the longer vector: of flat vectors, short and long ones, ..
-_SHORT_AND_FLAT = 1 << 15
-_CHUNKS_OF_SHORT, _CHUNKS_OF_FLAT = 1, 16
-#: .. and of others, the finer ones for the blocks that lose accuracy with the ones before.
+#: Chunks of the longer vector, the finer ones for the blocks that lose accuracy with the ones before.
 _CHUNKS = (32, 128, 512)
 #: Finer chunks are used if at most this part of the blocks that they are to mend still loses accuracy.
 _WORTH = 0.6
@@ -76,13 +72,7 @@ def plan_chunks(x: Vector, y: Vector, survey: Survey = IN_MEMORY) -> Convolution
     They are finite and non-negative, and their first and last elements above 0. `survey` looks at them.
     """
     cut = _Cut(x, y, _CHUNKS[0], survey=survey)
-    plan = flat_plan(cut.segments_x, cut.segments_y)
-    if plan is not None:
-        chunks = _CHUNKS_OF_SHORT if max(x.size, y.size) <= _SHORT_AND_FLAT else _CHUNKS_OF_FLAT
-        cut = _Cut(x, y, chunks, cut, survey)
-        plan = flat_plan(cut.segments_x, cut.segments_y)
-    if plan is None:
-        plan = cut.planned()
+    plan = cut.planned()
     if plan.lost.any() and x.size * y.size <= _EXACTING_PRODUCTS:
         return None
     levels = (Level(cut.chunk, plan, ((0, cut.size),)), *_finer_levels(x, y, cut, plan.lost, survey))
@@ -95,7 +85,7 @@ def plan_chunks(x: Vector, y: Vector, survey: Survey = IN_MEMORY) -> Convolution
 
 def longest_chunk(size: int) -> int:
     """Upper bound on the length of a chunk of vectors of that size that are not summed directly."""
-    return int(1.25 * min(max(_SHORTEST, -(-size // _CHUNKS_OF_FLAT)), _LONGEST)) + 8 * SEGMENTS
+    return int(1.25 * min(max(_SHORTEST, -(-size // _CHUNKS[0])), _LONGEST)) + 8 * SEGMENTS
 
 
 def most_chunks(size: int) -> int:

@@ -167,8 +167,6 @@ _STEEPEST = 8192
 #: Tilts are whole multiples of this many bits an element, so that the exponents τ i are exact.
 _TILT_UNIT = 2.0**-34
 
-#: Vectors whose segments differ by at most so many bits need no tilt and no window.
-_FLAT_BITS = 12.0
 #: What is certainly this many bits below an output block's largest pair is not transformed but added to the bound.
 _NEGLECTED_BITS = 64.0
 #: An output this many bits below the largest one does not influence the choice.
@@ -222,24 +220,6 @@ def segment_maxima(chunks: FloatArray) -> FloatArray:
     """Log2 of the maxima of the segments, shape (chunks, `SEGMENTS`); minus infinity where a segment is 0."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.log2(chunks.reshape(chunks.shape[0], SEGMENTS, -1).max(axis=2)))
-
-
-def flat_plan(segments_x: FloatArray, segments_y: FloatArray) -> ChunkPlan | None:
-    """All pairs of chunks without a tilt, if the segments are flat enough for that, else None."""
-    count_x, count_y = segments_x.shape[0], segments_y.shape[0]
-    if _range_bits(segments_x) + _range_bits(segments_y) > _FLAT_BITS:
-        return None
-    blocks = np.arange(count_x + count_y - 1)
-    first, last = np.maximum(0, blocks - count_y + 1), np.minimum(count_x - 1, blocks)
-    return ChunkPlan(
-        (Run(0.0, 0, blocks.size, first, last, np.full(blocks.size, -math.inf)),), np.zeros(blocks.size, dtype=bool)
-    )
-
-
-def _range_bits(segments: FloatArray) -> float:
-    """Return by how many bits segments differ; those of 0 after the last chunk's data are no segments."""
-    used = segments.reshape(-1)[: _ends(segments)[1] + 1]
-    return float(used.max() - used.min())
 
 
 def _ends(segments: FloatArray) -> tuple[int, int]:

@@ -343,18 +343,10 @@ def rounds_of(counts: Mapping[ElementaryPair, int], direction: Direction) -> Rou
 
 #: Terms that are left out, relative to the largest.
 _LEFT_OUT = 1e-20
-#: Degree of an interpolation. Width of the first panel; of later ones relative to where they begin and to the panel
-#: before; factor by which a panel that is too wide is narrowed.
-_DEGREE, _FIRST_PANEL, _GROWTH, _WIDER, _NARROWER = 24, 2.0, 0.8, 1.6, 0.7
-#: Up to so many frequencies are summed one by one, and once up to so many; the first ones together. Sums of more terms
-#: than these are interpolated from so many frequencies on only.
-_FEW, _ONCE, _FIRST_BLOCK, _LONG, _FEW_OF_LONG = 1500, 6000, 512, 500, 24000
+#: Frequencies that are summed first together, and terms times the root of their number, at most.
+_FIRST_BLOCK, _MAX_BLOCK = 512, 1 << 22
 #: Terms that are summed one after the other, before such sums are.
 _SUMMED = 32
-#: Ellipses that are tried.
-_ELLIPSES = np.array([1.8, 3.0, 5.5])
-#: Error of an interpolation relative to the sizes of all terms; half the narrowest panel.
-_INTERPOLATION, _NARROWEST = 1e-14, 1e-3
 #: Terms e^{wX} below e to this are left out.
 _FALLEN_PART = -54.0
 #: No frequency exceeds this.
@@ -425,9 +417,6 @@ class TransformLine:
         )
         #: What every value is off by, but for interpolation and rounding.
         self._constant_error = (2.02 * quadrature + lost) * (1.0 + 1e-6)
-        self._panels: list[_Panel] = []
-        #: Whether many frequencies were summed before: panels pay where more are.
-        self._summed_many = False
 
     def log_largest(self, t: FloatArray | float) -> FloatArray:
         r"""Return upper bounds on ln \|χ\| for all frequencies from each t on, relative to e^{log_scale}."""
@@ -442,7 +431,7 @@ class TransformLine:
         """
         if spacing * number > _LARGEST_FREQUENCY:
             return np.zeros(number, dtype=np.complex128), np.full(number, math.inf)
-        values, errors = self._values(spacing, number)
+        values, errors = self._values(spacing * np.arange(number).astype(np.float64))
         if self._direct:
             absolute = np.maximum(np.abs(values), 1e-300)
             result = np.log(np.where(absolute > 1e-300, values, 1e-300))
@@ -459,47 +448,19 @@ class TransformLine:
             errors = errors + 8.0 * _U * np.sqrt(square) * (1.0 + np.sqrt(square)) / np.where(small, 1.0, absolute)
         return result, np.log1p(errors / absolute) + 8.0 * _U * np.abs(result)
 
-    def _values(self, spacing: float, number: int) -> tuple[ComplexArray, FloatArray]:
-        t: FloatArray = spacing * np.arange(number).astype(np.float64)
-        if number <= (_FEW_OF_LONG if self._excess.size > _LONG else _FEW) or (
-            number <= _ONCE and not self._summed_many
-        ):
-            self._summed_many |= number > _FEW
-            return self._one_by_one(t)
-        self._extend(float(t[-1]))
-        where = np.searchsorted(np.array([panel.end for panel in self._panels[:-1]]), t)
-        middles, halves, centres, errors = np.array(
-            [(panel.middle, panel.half, panel.centre, panel.error) for panel in self._panels]
-        ).T
-        # The difference is exact but for the first panels.
-        moved = np.clip((t - middles[where]) / halves[where], -1.0, 1.0)
-        coefficients = np.array([panel.coefficients for panel in self._panels]).T
-        first = np.zeros(number, dtype=np.complex128)
-        second = np.zeros(number, dtype=np.complex128)
-        double = 2.0 * moved
-        for coefficient in coefficients[:0:-1]:
-            first, second = coefficient[where] + double * first - second, first
-        result: ComplexArray = coefficients[0][where] + moved * first - second
-        # The centre of a panel's losses was taken out of its phase.
-        result *= np.exp(1j * (centres[where] * t))
-        turned = 4.0 * _U * (centres[where] * t + 1.0) * np.abs(result)
-        result += np.array([panel.constant for panel in self._panels])[where]
-        return result, errors[where] + self._constant_error + turned
-
-    def _one_by_one(self, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+    def _values(self, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Sum at each frequency, in blocks over which few terms fall."""
         values, errors = np.empty(t.size, dtype=np.complex128), np.empty(t.size)
-        first = 0
+        first, most = 0, max(_MAX_BLOCK // self._excess.size, 1) ** 2
         while first < t.size:
-            last = min(max(2 * first, first + _FIRST_BLOCK), t.size)
-            present = self._present(float(t[first]), float(t[last - 1]))
-            values[first:last] = present.constant + self._even_terms(t[first:last], ~present.fallen)
-            errors[first:last] = (present.rounding + present.off) * 1.01
+            last = min(max(2 * first, first + _FIRST_BLOCK), first + most, t.size)
+            present, constant, errors[first:last] = self._present(float(t[first]), float(t[last - 1]))
+            values[first:last] = constant + self._even_terms(t[first:last], present)
             first = last
         return values, errors + self._constant_error
 
-    def _present(self, begin: float, end: float) -> "_Present":
-        """Return which terms there are at some frequencies, their sizes, and what their sum is off by."""
+    def _present(self, begin: float, end: float) -> tuple[BoolArray, complex, float]:
+        """Return which terms there are at some frequencies, the sum of the others, and what all together are off by."""
         exponent, wide = self._exponent, abs(self._exponent) + end
         # Where e^{wX} has fallen to nothing its term is the mass, less than 0, or none.
         fallen = self._log_normal + exponent * self._excess - begin * self._turn < _FALLEN_PART + self._scale
@@ -515,59 +476,7 @@ class TransformLine:
         grown = np.exp(log_normal + (real if self._direct else np.maximum(real, 0.0)) - self._scale)
         total = float(sizes.sum()) + gone
         rounding = float(np.dot(grown, wide * self._move[~fallen])) + float(np.dot(sizes, self._error[~fallen]))
-        return _Present(fallen, constant, off, sizes, total, rounding + 4.0 * _U * total)
-
-    def _extend(self, end: float) -> None:
-        """Interpolate up to some frequency."""
-        begin = self._panels[-1].end if self._panels else 0.0
-        while begin <= end:
-            width = max(_FIRST_PANEL, _GROWTH * begin)
-            if self._panels:
-                width = min(width, _WIDER * 2.0 * self._panels[-1].half)
-            while True:
-                panel = self._panel(begin + 0.5 * width, 0.5 * width)
-                if panel is not None:
-                    break
-                width *= _NARROWER
-            self._panels.append(panel)
-            begin = panel.end
-
-    def _panel(self, middle: float, half: float) -> "_Panel | None":
-        begin, end, exponent = middle - half, middle + half, self._exponent
-        present = self._present(begin, end)
-        fallen, sizes = present.fallen, present.sizes
-        if fallen.all():
-            nothing = np.zeros(_DEGREE + 1, dtype=np.complex128)
-            return _Panel(middle, half, 0.0, present.constant, nothing, present.off)
-        excess, turn, log_normal = self._excess[~fallen], self._turn[~fallen], self._log_normal[~fallen]
-        modulus, seen = np.hypot(excess, turn), excess[sizes >= 1e-12 * sizes.max()]
-        centre = 0.5 * float(seen.max() + (seen.min() if self._direct else 0.0))
-        # On an ellipse of frequencies u + iv, w = ρ - v + iu, and e^{it centre} is at most e^{|v| centre}.
-        outer, inner = 0.5 * (_ELLIPSES + 1.0 / _ELLIPSES) * half, 0.5 * (_ELLIPSES - 1.0 / _ELLIPSES) * half
-        sums = np.zeros(_ELLIPSES.size)
-        for sign in (-1.0, 1.0):
-            # e^{wX} e^{-it centre} and the term 1 × e^{-it centre}.
-            growth = np.multiply.outer(exponent + sign * inner, excess) - np.multiply.outer(middle - outer, turn)
-            wide = (abs(exponent) + inner + middle + outer)[:, None] * modulus
-            shifted = log_normal - (sign * inner * centre)[:, None]
-            sums = np.maximum(sums, self._sizes(shifted, growth, wide).sum(axis=1))
-        bounds = 4.0 * sums * _ELLIPSES ** (-float(_DEGREE)) / (_ELLIPSES - 1.0)
-        best = float(bounds.min())
-        if best > _INTERPOLATION * present.total and half > _NARROWEST:
-            return None
-        points = middle + half * _CHEBYSHEV
-        values = np.sum(self._single_terms(points, ~fallen), axis=1) * np.exp(-1j * centre * points)
-        coefficients = _TO_COEFFICIENTS @ values
-        rounding = present.rounding + 4.0 * _U * present.total * end * centre
-        # Each step of Clenshaw's recurrence is off by at most 8u of its terms, which grows at most as U_k does; and
-        # where in a panel a frequency lies is off by some u, relative to all frequencies.
-        parts, degree = np.abs(coefficients), np.arange(_DEGREE + 1.0)
-        stable = _U * float(np.dot(parts, 1.5 * (degree + 2.0) ** 3 + (6.0 + 2.0 * end / half) * degree**2))
-        # Coefficients are sums of so many terms, whose factors are off by 8u of 2 / 25.
-        stable += _U * (_DEGREE + 4.0) * float(np.dot(np.abs(_TO_COEFFICIENTS).sum(axis=0), np.abs(values)))
-        stable += 20.0 * _U * float(np.abs(values).sum())
-        error = (best + _LEBESGUE * rounding + present.off + stable) * 1.01
-        return _Panel(middle, half, centre, present.constant, coefficients, error)
+        return ~fallen, constant, (rounding + 4.0 * _U * total + off) * 1.01
 
     def _sizes(self, log_normal: FloatArray, real: FloatArray, modulus: FloatArray) -> FloatArray:
         """Bound all terms: |e^z - 1| <= 2 min(|z|, 1) e^max(Re z, 0), or e^Re z where all of 1 + G is summed."""
@@ -634,32 +543,6 @@ def _less_one(real: FloatArray, phase: FloatArray) -> ComplexArray:
 Lines: TypeAlias = dict[float, list[tuple[TransformLine, bool, int]]]
 
 
-@dataclass(frozen=True, eq=False)
-class _Present:
-    """Terms at some frequencies: those that have fallen, their sum, and what it is off by; sizes of the others."""
-
-    fallen: BoolArray
-    constant: complex
-    off: float
-    sizes: FloatArray
-    total: float
-    rounding: float
-
-
-@dataclass(frozen=True, eq=False)
-class _Panel:
-    middle: float
-    half: float
-    centre: float
-    constant: complex
-    coefficients: ComplexArray
-    error: float
-
-    @property
-    def end(self) -> float:
-        return self.middle + self.half
-
-
 def _beyond(transform: LossTransform, exponent: float, first: float, step: float) -> float:
     """All terms beyond both ends, relative to the outermost ones.
 
@@ -673,16 +556,6 @@ def _beyond(transform: LossTransform, exponent: float, first: float, step: float
         if slope < 0.5 * REACH:
             return math.inf
     return 1.0 / -math.expm1(-step * slope)
-
-
-_ANGLES = math.pi * (np.arange(_DEGREE + 1) + 0.5) / (_DEGREE + 1)
-_CHEBYSHEV = np.cos(_ANGLES)
-#: cos of k times each angle, of angles below 2π, so that each is off by at most 8u.
-_TURNS = np.multiply.outer(np.arange(_DEGREE + 1), 2 * np.arange(_DEGREE + 1) + 1) % (4 * (_DEGREE + 1))
-_TO_COEFFICIENTS = 2.0 / (_DEGREE + 1) * np.cos(math.pi * _TURNS / (2.0 * (_DEGREE + 1)))
-_TO_COEFFICIENTS[0] *= 0.5
-#: Of Chebyshev points of the first kind: at most 2/π ln(n + 1) + 1 (Rivlin).
-_LEBESGUE = 2.0 / math.pi * math.log(_DEGREE + 1) + 1.0
 
 
 #: Frequencies that are summed together.
