@@ -19,7 +19,7 @@ from pbdist.types import Direction, FloatArray, IntArray
 #: Positions of a leaf, at most.
 MAX_POSITIONS = 1 << 21
 #: Part of the tolerance that the spacing, and that the far part may take.
-_SPACING_FRACTION, _FAR_FRACTION = 0.6, 0.5
+_SPACING_FRACTION, _FAR_FRACTION = 0.6, 0.25
 #: A spacing for pictures that give none, nats.
 _DEFAULT_SPACING = 1e-3
 #: Losses are cut so many nats above the largest ε, besides -ln of the tolerance; and at most. The mean of e^{-loss}
@@ -176,7 +176,7 @@ def chosen_lattices(
 
 
 #: Product of the spacing of the far part with the root of its mass, relative to the core's deviation and `step`.
-_RARE = 0.3
+_RARE = 0.2
 
 
 class _Picture:

@@ -240,10 +240,7 @@ class _Table:
             self._ladder(relaxed, rows)
 
     def _climbs_now(self, each: float, rows: Sequence[int]) -> bool:
-        """Climb a ladder for rows, if that is quicker than all, or the last few, by transforms in so many seconds each.
-
-        They are in order of their rounds.
-        """
+        """Climb a ladder for rows if it is quicker than transforms, at so many seconds each, of all or the last few."""
         relaxed = self.question.beside(float(self._judged_lower().min()))
         rows = [row for row in rows if row in self._missed_rows()]
         few = rows[:-_ROWS_AT_ONCE]

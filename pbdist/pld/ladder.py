@@ -52,8 +52,8 @@ _MAX_IRREGULAR = 1 << 32
 #: before on one is made, and what is left of these at most.
 _LEVELS, _APART, _LONG_LEVEL, _SHORTER = 5, 4, 4096, 0.6
 
-#: How often a ladder is climbed for a table.
-CLIMBS = 6
+#: How often a ladder is climbed for a table; and how much coarser, squared, the far part is if that is once.
+CLIMBS, _ONCE = 6, 2.0
 #: Different pairs of a round, and its leaves, at most.
 _MAX_PAIRS = 4096
 #: Positions of the first climb, at most; of each further one eight times as many.
@@ -106,7 +106,7 @@ def ladder_bounds(question: Question, rows: Sequence[int], *, climbs: int = CLIM
             question.largest,
             spacings,
             # Of the far part as much finer as of the core.
-            tolerance=max(tolerance * scale**2, _MIN_TOLERANCE),
+            tolerance=max(tolerance * scale**2 * (_ONCE if climbs == 1 else 1.0), _MIN_TOLERANCE),
             floor=question.floor,
             most=min(_FIRST_POSITIONS << 3 * climb, MAX_POSITIONS),
         )

@@ -184,6 +184,10 @@ class Smoothed:
         # Between two modes there is none.
         return best, np.minimum(least - np.log(math.sqrt(2.0 * math.pi) * np.minimum(spread, _STEEP) / best), 0.0)
 
+    def reached(self, epsilon: FloatArray) -> BoolArray:
+        """Whether tilts that are looked at are steep enough for lower bounds."""
+        return np.asarray(self._best(epsilon)[0] < (1.0 - 1e-9) * self.tilts.tilt[-1])
+
     def between_modes(self, epsilon: FloatArray, apart: float = _TWO_MODES) -> BoolArray:
         """Whether losses with the best tilt are spread as if they had two modes, by so many nats; about."""
         _, least, spread = self._best(epsilon)
@@ -823,8 +827,9 @@ class TransformRows:
     def _of_part(self, part: Smoothed, columns: IntArray, known: FloatArray, spare: FloatArray) -> Found:
         """Bound ln δ of a part at some ε."""
         found = Found(*part.bounds(self._question.epsilon), part)
-        missed = columns[found.upper[columns] > known[columns] + math.log1p(self._question.tolerance)]
-        for group in self._joined(part, missed, MAX_EXCESS):
+        missed = found.upper[columns] > known[columns] + math.log1p(self._question.tolerance)
+        missed &= part.reached(self._question.epsilon[columns])
+        for group in self._joined(part, columns[missed], MAX_EXCESS):
             chosen = group.columns
             for bounds, lower, upper in self.passes(part, group, known[chosen], spare[chosen]):
                 found.take(chosen, lower, upper, bounds)
