@@ -170,23 +170,15 @@ class Smoothed:
         return large.lines[tilt]
 
     def gentler(self, tilt: float) -> float:
-        """Return the next lower one of the tilts that are looked at, whose transforms may be known already.
-
-        It is not the largest one: a steeper one has to bound what lies other periods away.
-        """
+        """Return the next lower one of the tilts that are looked at, whose transforms may be known already."""
         grid = self.tilts.tilt
-        place = int(np.searchsorted(grid, tilt * (1.0 + 1e-12), side="right")) - 1
-        return float(grid[max(min(place, grid.size - 2), 0)])
+        return float(grid[max(int(np.searchsorted(grid, tilt * (1.0 + 1e-12), side="right")) - 1, 0)])
 
     def saddle(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return at each ε the best tilt, and about ln δ."""
         best, least, spread = self._best(epsilon)
         # Between two modes there is none.
         return best, np.minimum(least - np.log(math.sqrt(2.0 * math.pi) * np.minimum(spread, _STEEP) / best), 0.0)
-
-    def reached(self, epsilon: FloatArray) -> BoolArray:
-        """Whether tilts that are looked at are steep enough for lower bounds."""
-        return np.asarray(self._best(epsilon)[0] < (1.0 - 1e-9) * self.tilts.tilt[-1])
 
     def between_modes(self, epsilon: FloatArray, apart: float = _TWO_MODES) -> BoolArray:
         """Whether losses with the best tilt are spread as if they had two modes, by so many nats; about."""
@@ -827,9 +819,8 @@ class TransformRows:
     def _of_part(self, part: Smoothed, columns: IntArray, known: FloatArray, spare: FloatArray) -> Found:
         """Bound ln δ of a part at some ε."""
         found = Found(*part.bounds(self._question.epsilon), part)
-        missed = found.upper[columns] > known[columns] + math.log1p(self._question.tolerance)
-        missed &= part.reached(self._question.epsilon[columns])
-        for group in self._joined(part, columns[missed], MAX_EXCESS):
+        missed = columns[found.upper[columns] > known[columns] + math.log1p(self._question.tolerance)]
+        for group in self._joined(part, missed, MAX_EXCESS):
             chosen = group.columns
             for bounds, lower, upper in self.passes(part, group, known[chosen], spare[chosen]):
                 found.take(chosen, lower, upper, bounds)
@@ -927,7 +918,8 @@ class TransformRows:
             # Less smoothing does not help where rounding alone takes the tolerance.
             missed = (upper > self.log_floor) & (upper > judged + math.log1p(tolerance))
             missed &= bounds.rounding < 0.7 * tolerance
-            if not missed.any():
+            # Without a steeper tilt there are no lower bounds.
+            if not missed.any() or tilt >= side.tilts.tilt[-1]:
                 return
             with np.errstate(over="ignore"):
                 bracket = float(np.max(np.expm1(np.minimum(upper - judged, 50.0)[missed])))
