@@ -383,8 +383,8 @@ class TransformLine:
         self._log_largest = whole - self._scale + rounded
         log_normal = 0.5 * (above * above - y * y) + math.log(step / math.sqrt(2.0 * math.pi))
         phase, real = -above * y, exponent * excess
-        # Of the masses, and their phases; and of sums, of so many terms and of such sums.
-        summed = 80.0 + y.size / _SUMMED
+        # Of the masses, and their phases; of a product and what is added besides, of sums of 32, and of such sums.
+        summed = 128.0 + y.size / _SUMMED
         off = _U * (3.0 * (y**2 + above**2 + np.abs(above * y)) + 4.0 * abs(self._scale) + summed)
         if part is not None:
             log_part, turned, doubt = part.at(y, above)
@@ -415,7 +415,7 @@ class TransformLine:
         quadrature = (
             math.exp(0.5 * strip * strip + grown) * (3.0 * math.exp(steep) + 1.0) / math.expm1(math.pi * strip / step)
         )
-        #: What every value is off by, but for interpolation and rounding.
+        #: What every value is off by, but for rounding.
         self._constant_error = (2.02 * quadrature + lost) * (1.0 + 1e-6)
 
     def log_largest(self, t: FloatArray | float) -> FloatArray:

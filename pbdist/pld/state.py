@@ -351,7 +351,7 @@ def _above(row: Dominating, epsilon: FloatArray) -> FloatArray:
 def _below(row: Exact, epsilon: FloatArray) -> FloatArray:
     labels, size = row.labels, row.size
     result = np.zeros(epsilon.size)
-    # Losses differ little from their labels.
+    # Farther out next to nothing exceeds ε; 0 is below anything.
     exceeded = epsilon < labels[-1] + _NEAR * row.spacing
     epsilon = epsilon[exceeded]
     if not epsilon.size:
