@@ -27,12 +27,7 @@ from pbdist.progress import report
 from pbdist.types import FloatArray
 
 #: To which side each vector is rounded, ..
-_ROUNDINGS = {
-    "a_lower": Rounding.DOWN,
-    "a_upper": Rounding.UP,
-    "b_upper": Rounding.UP,
-    "b_real_lower": Rounding.DOWN,
-}
+_ROUNDINGS = {"a_lower": Rounding.DOWN, "a_upper": Rounding.UP, "b_upper": Rounding.UP, "b_real_lower": Rounding.DOWN}
 #: .. by which factor where two masses are added, ..
 _PAIRING = {name: 1.0 + (2.0 if side is Rounding.UP else -2.0) * UNIT_ROUNDOFF for name, side in _ROUNDINGS.items()}
 #: .. and which mass of the bucket ∞ belongs to it.

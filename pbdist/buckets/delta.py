@@ -30,11 +30,7 @@ _PieceSums: TypeAlias = Callable[[StateHead, float, tuple[FloatArray, FloatArray
 
 
 def _piece_sums(
-    function: _PieceSums,
-    state: BlockedState,
-    epsilon: FloatArray,
-    names: tuple[str, str],
-    mapper: Mapper,
+    function: _PieceSums, state: BlockedState, epsilon: FloatArray, names: tuple[str, str], mapper: Mapper
 ) -> list[list[float]]:
     """Return for each ε the sums of all pieces that reach above ε."""
     vectors = tuple(state.vectors[name] for name in names)
@@ -43,11 +39,7 @@ def _piece_sums(
 
 
 def _block_sums(
-    function: _PieceSums,
-    head: StateHead,
-    epsilon: FloatArray,
-    vectors: Sequence[BlockedVector],
-    block: tuple[int, int],
+    function: _PieceSums, head: StateHead, epsilon: FloatArray, vectors: Sequence[BlockedVector], block: tuple[int, int]
 ) -> list[list[float]]:
     """Return the sums of the pieces of one block for each ε."""
     a, b = (vector[slice(*block)] for vector in vectors)

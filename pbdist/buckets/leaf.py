@@ -142,11 +142,7 @@ def _bin_masses(pair: ElementaryPair, grid: Grid, direction: Direction, start: i
 
 
 def _leaf_frame(
-    pair: ElementaryPair,
-    grid: Grid,
-    direction: Direction,
-    blocks: Sequence[tuple[int, int]],
-    whole: LossMasses | None,
+    pair: ElementaryPair, grid: Grid, direction: Direction, blocks: Sequence[tuple[int, int]], whole: LossMasses | None
 ) -> tuple[_LeafFrame, list[_BlockAtoms]]:
     """Find the atoms of each block, and all else that is not spread over the loss bins.
 

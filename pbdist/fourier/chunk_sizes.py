@@ -97,12 +97,7 @@ class _Cut:
     """Two vectors in chunks, scaled by powers of two and without their towers."""
 
     def __init__(
-        self,
-        x: Vector,
-        y: Vector,
-        chunks: int,
-        other: "_Cut | None" = None,
-        survey: Survey = IN_MEMORY,
+        self, x: Vector, y: Vector, chunks: int, other: "_Cut | None" = None, survey: Survey = IN_MEMORY
     ) -> None:
         longest = max(x.size, y.size)
         self.size = x.size + y.size - 1

@@ -150,13 +150,7 @@ def way_back(tilt: float, chunk: int) -> FloatArray | None:
 
 
 def add_blocks(
-    values: FloatArray,
-    bound: FloatArray,
-    sums: ComplexArray,
-    width: FloatArray,
-    *,
-    back: FloatArray | None,
-    row: int,
+    values: FloatArray, bound: FloatArray, sums: ComplexArray, width: FloatArray, *, back: FloatArray | None, row: int
 ) -> None:
     """Transform some blocks of a run back and add them to rows of the output.
 

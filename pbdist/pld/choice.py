@@ -155,10 +155,7 @@ def chosen_lattices(
         inner = (
             (low, high)
             if coarse == 1
-            else (
-                max(low, -coarse * (math.floor(core / wide) + 1)),
-                min(high, coarse * (math.floor(core / wide) + 1)),
-            )
+            else (max(low, -coarse * (math.floor(core / wide) + 1)), min(high, coarse * (math.floor(core / wide) + 1)))
         )
         if wide > _MAX_SPACING or inner[1] - inner[0] + (high - low) // coarse > MAX_POSITIONS:
             return None

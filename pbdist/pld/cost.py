@@ -15,13 +15,7 @@ from pbdist.pld.few_frequencies import MAX_FREQUENCIES as MAX_LOW_FREQUENCIES
 from pbdist.pld.ladder import positions_needed, serves
 from pbdist.pld.many_rounds import FEWEST_LEAVES, lattices_for, spacing_for, tilts_of
 from pbdist.pld.question import Question
-from pbdist.pld.transform_bounds import (
-    MAX_EXCESS,
-    MAX_FREQUENCIES,
-    TransformRows,
-    has_transforms,
-    seconds_of_sums,
-)
+from pbdist.pld.transform_bounds import MAX_EXCESS, MAX_FREQUENCIES, TransformRows, has_transforms, seconds_of_sums
 from pbdist.types import Direction
 
 #: Of few frequencies: a row of one tilt; a position of a leaf, of a mixture, and of it for each tilt; a frequency of a
@@ -56,9 +50,7 @@ class Cost:
     def __add__(self, other: "Cost") -> "Cost":
         """One after the other."""
         return Cost(
-            self.seconds + other.seconds,
-            max(self.peak_bytes, other.peak_bytes),
-            self.state_bytes + other.state_bytes,
+            self.seconds + other.seconds, max(self.peak_bytes, other.peak_bytes), self.state_bytes + other.state_bytes
         )
 
 

@@ -12,14 +12,7 @@ from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
 from pbdist.pld.closed_form import few_outcomes, gaussian_bounds, gaussian_ratio, gaussian_width, log_least_known
 from pbdist.pld.closed_form import log_delta_above as log_above_one
 from pbdist.pld.closed_form import log_delta_below as log_below_one
-from pbdist.pld.cost import (
-    AVERAGE_CLIMBS,
-    FEW_SECONDS,
-    SECONDS_OF_PARTS,
-    chosen_rows,
-    frequency_cost,
-    ladder_cost,
-)
+from pbdist.pld.cost import AVERAGE_CLIMBS, FEW_SECONDS, SECONDS_OF_PARTS, chosen_rows, frequency_cost, ladder_cost
 from pbdist.pld.fallback import Fallback, bounds_near_the_largest_loss
 from pbdist.pld.ladder import CLIMBS, given_width_bounds, ladder_bounds
 from pbdist.pld.many_rounds import bounds_below_floor, many_round_bounds
