@@ -176,14 +176,15 @@ def _best(common: BoolArray, loss: FloatArray, relevant: BoolArray) -> int:
 
 def _hull(positions: IntArray, heights: FloatArray) -> IntArray:
     """Indices of the upper hull's corners: whatever is not above the line between its neighbours is no corner."""
-    left = np.arange(positions.size)
-    while left.size > 2:
-        rises = np.diff(heights[left]) / np.diff(positions[left])
-        corner = np.concatenate(([True], rises[:-1] > rises[1:], [True]))
-        if corner.all():
-            break
-        left = left[corner]
-    return left
+    corners: list[tuple[int, int, float]] = []
+    for index, (x, y) in enumerate(zip(positions.tolist(), heights.tolist(), strict=True)):
+        while len(corners) > 1:
+            (_, x_before, y_before), (_, x_last, y_last) = corners[-2:]
+            if (y_last - y_before) * (x - x_last) > (y - y_last) * (x_last - x_before):
+                break
+            corners.pop()
+        corners.append((index, x, y))
+    return np.array([index for index, _, _ in corners], dtype=np.int64)
 
 
 def _candidates(highest: FloatArray, relevant: BoolArray) -> FloatArray:

@@ -147,12 +147,7 @@ class _Table:
     """The best bounds so far."""
 
     def __init__(
-        self,
-        counts: Mapping[ElementaryPair, int],
-        rounds: IntArray,
-        epsilon: FloatArray,
-        *,
-        symmetric: bool,
+        self, counts: Mapping[ElementaryPair, int], rounds: IntArray, epsilon: FloatArray, *, symmetric: bool
     ) -> None:
         self._counts, self._rounds, self._epsilon = counts, rounds, epsilon
         self._symmetric = symmetric
@@ -306,13 +301,12 @@ def _depth(state: PairState, floor: float, largest: float) -> Window:
     for sign in (1.0, -1.0):
         reach = 0.0
         for row in rows:
-            losses = row.losses
-            with np.errstate(over="ignore"):
-                masses = (row.u * np.exp(sign * 0.5 * losses))[:: int(-sign)]
-            beyond = np.cumsum(masses)
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                masses = row.u * row.growth if sign > 0.0 else row.u / row.growth
+                beyond = np.cumsum(masses[:: int(-sign)])
             first = int(np.searchsorted(beyond, floor))
             if first < row.size:
-                loss = sign * float(losses[:: int(-sign)][first])
+                loss = sign * float(row.losses[:: int(-sign)][first])
                 reach = max(reach, loss + row.spacing)
         ends.append(reach)
     return Window(max(low, -ends[1]), min(high, ends[0]))

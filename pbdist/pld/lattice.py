@@ -38,6 +38,11 @@ class Dominating:
         return result
 
     @property
+    def growth(self) -> FloatArray:
+        """e^{loss / 2}, to 8u + 2 u `reach`."""
+        return _growth(self.spacing, self.first, self.size)
+
+    @property
     def reach(self) -> float:
         """Size of the farthest loss, nats."""
         return self.spacing * max(abs(self.first), abs(self.first + self.size - 1))
@@ -125,9 +130,8 @@ class Dominating:
     @np.errstate(over="ignore")
     def sums(self) -> tuple[float, float]:
         """A* and B* of all positions, from above."""
-        half = 0.5 * self.losses
-        rounding = 1.0 + (self.size + 16.0 + 2.0 * self.reach) * _U
-        return float(np.dot(self.u, np.exp(half))) * rounding, float(np.dot(self.u, np.exp(-half))) * rounding
+        growth, rounding = self.growth, 1.0 + (self.size + 16.0 + 2.0 * self.reach) * _U
+        return float(np.dot(self.u, growth)) * rounding, float(np.sum(self.u / growth)) * rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +161,11 @@ class Exact:
         return result
 
     @property
+    def growth(self) -> FloatArray:
+        """e^{label / 2}, to 12u + 2 u `reach`."""
+        return _growth(self.spacing, self.first, self.size) * math.exp(0.5 * self.label)
+
+    @property
     def reach(self) -> float:
         """Size of the farthest label, nats."""
         return self.spacing * (max(abs(self.first), abs(self.first + self.size - 1)) + 1.0)
@@ -167,9 +176,8 @@ class Exact:
 
         But for what no full floats lose: of all positions together less than `LOST_TO_UNDERFLOW`.
         """
-        half = 0.5 * self.labels
-        each = (16.0 + 4.0 * self.reach) * _U
-        return self.own * np.exp(half) * (1.0 - each), self.other * np.exp(-half) * (1.0 + each) + 1e-318
+        growth, each = self.growth, (16.0 + 4.0 * self.reach) * _U
+        return self.own * growth * (1.0 - each), self.other / growth * (1.0 + each) + 1e-318
 
     def coarser(self) -> "Exact":
         """Events of neighbours joined, under the label between them."""
@@ -248,11 +256,10 @@ class Exact:
     @np.errstate(over="ignore")
     def sums(self) -> tuple[float, float]:
         """P_A from below and P_B from above of all positions."""
-        half = 0.5 * self.labels
-        rounding = (self.size + 32.0 + 4.0 * self.reach) * _U
+        growth, rounding = self.growth, (self.size + 32.0 + 4.0 * self.reach) * _U
         return (
-            float(np.dot(self.own, np.exp(half))) * (1.0 - rounding),
-            float(np.dot(self.other, np.exp(-half))) * (1.0 + rounding) + self.size * 1e-315,
+            float(np.dot(self.own, growth)) * (1.0 - rounding),
+            float(np.sum(self.other / growth)) * (1.0 + rounding) + self.size * 1e-315,
         )
 
     def _part(self, start: int, stop: int) -> "Exact":
@@ -266,6 +273,15 @@ class Exact:
         """Count positions so that the label is at most half a spacing; no value changes."""
         steps = round(self.label / self.spacing)
         return replace(self, first=self.first + steps, label=self.label - steps * self.spacing) if steps else self
+
+
+def _growth(spacing: float, first: int, size: int) -> FloatArray:
+    """Return e^{kh / 2} for consecutive positions k."""
+    half = 0.5 * spacing
+    # Of products, as long as both factors are full floats.
+    width = math.isqrt(size) + 1 if half * max(abs(first), abs(first + size)) < 600.0 else 1
+    starts = np.arange(first, first + size, width, dtype=np.float64)
+    return np.asarray(np.multiply.outer(np.exp(half * starts), np.exp(half * np.arange(width))).reshape(-1)[:size])
 
 
 def _occupied(values: FloatArray) -> tuple[int, int]:

@@ -31,6 +31,8 @@ REACH = 10.0
 _WIDEST_ANGLE, _ACUTE_ANGLE, _WIDEST_STRIP = 2.7, 1.5, 3.0
 #: Nats by which the error of a trapezoidal rule lies below what is summed, and what steep tilts may add on the strip.
 _QUADRATURE, _STEEP = 42.0, 8.0
+#: Of real moments, which need be known to 10^-11 only: outcomes beyond all modes, and nats.
+_REAL_REACH, _REAL_QUADRATURE = 8.0, 30.0
 #: Where E = C / q_0 - 1 exceeds e to this, it is C / q_0 but for a small part.
 _LARGE = 30.0
 #: Largest Im y of a soft cut's strip, relative to b.
@@ -167,8 +169,7 @@ class LossTransform:
         if terms > _MAX_TERMS:
             return np.full(exponents.shape, np.inf)
         y: FloatArray = step * np.arange(math.floor(low / step), math.ceil(high / step) + 1).astype(np.float64)
-        excess, _, _ = self.excess(y, 0.0)
-        exponent = np.multiply.outer(exponents, excess) - 0.5 * y * y
+        exponent = np.multiply.outer(exponents, self.real_excess(y)) - 0.5 * y * y
         if part is not None:
             exponent = exponent + part.log_real(y)
         most = exponent.max(axis=-1)
@@ -180,11 +181,11 @@ class LossTransform:
         """Return the outcome of a loss above the smallest one, about."""
         # Σ q_k e^{V_k} = e^loss - q_0.
         wanted = loss + math.log(-math.expm1(self.smallest_loss - loss))
+        if len(self.ratios) == 1:
+            return (wanted - self.log_weights[0]) / self.ratio + 0.5 * self.ratio
         ratios, odds = np.array(self.ratios), np.array(self.log_weights)
         # No single shift has more; from there on Newton's steps come down.
         y = float(np.min((wanted - odds) / ratios + 0.5 * ratios))
-        if ratios.size == 1:
-            return y
         for _ in range(_STEPS):
             terms = odds + ratios * (y - 0.5 * ratios)
             top = float(terms.max())
@@ -194,6 +195,20 @@ class LossTransform:
             if step < 1e-9:
                 break
         return y
+
+    def outcomes(self, losses: FloatArray) -> FloatArray:
+        """Return the outcomes of losses above the smallest one, about."""
+        if len(self.ratios) > 1:
+            return np.array([self.outcome(each) for each in losses.tolist()])
+        wanted = losses + np.log(-np.expm1(self.smallest_loss - losses))
+        return np.asarray((wanted - self.log_weights[0]) / self.ratio + 0.5 * self.ratio)
+
+    def real_excess(self, y: FloatArray) -> FloatArray:
+        """Return X at real outcomes: ln(1 + E)."""
+        if len(self.ratios) > 1:
+            return self.excess(y.ravel(), 0.0)[0].reshape(y.shape)
+        log_odds = self.ratio * y + (self.log_weights[0] - self.smallest_loss - 0.5 * self.ratio * self.ratio)
+        return np.asarray(np.logaddexp(0.0, log_odds))
 
     def excess(self, y: FloatArray, above: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return real and imaginary part of X at y + i `above`, and a bound on its error; no angle exceeds π/2."""
@@ -239,13 +254,13 @@ class LossTransform:
         """Return the step of a trapezoidal rule that serves all exponents, and where to begin and to end."""
         least = float(exponents.min())
         strip = self.strip(least, part)
-        half = 0.5 * strip if shifted else strip
+        half, reach, nats = (0.5 * strip, REACH, _QUADRATURE) if shifted else (strip, _REAL_REACH, _REAL_QUADRATURE)
         grown = 0.0 if part is None else part.log_growth(strip)
-        step = 2.0 * math.pi * half / (_QUADRATURE + 0.5 * strip * strip + grown + _STEEP)
-        low, high = self.lowest_mode(least) - REACH, max(float(exponents.max()), 0.0) * self.ratio
+        step = 2.0 * math.pi * half / (nats + 0.5 * strip * strip + grown + _STEEP)
+        low, high = self.lowest_mode(least) - reach, max(float(exponents.max()), 0.0) * self.ratio
         if part is None:
-            return step, low, high + REACH
-        return (step, *part.range(low, high, REACH))
+            return step, low, high + reach
+        return (step, *part.range(low, high, reach))
 
     def strip(self, least: float, part: SoftCut | None = None) -> float:
         """Largest Im y of the strip that is used, for exponents of at least `least`."""
@@ -403,7 +418,7 @@ class TransformLine:
             shift = exponent * transform.ratio
             beyond = math.exp(part.log_below(ends[0], above) + float(real[0]) - self._scale)
             # |e^{wX}| is largest on the real line.
-            highest = exponent * float(transform.excess(y[-1:], 0.0)[0][0])
+            highest = exponent * float(transform.real_excess(y[-1:])[0])
             beyond += math.exp(part.log_beyond(ends[1], above, shift, step) + highest - self._scale)
         lost = float(sizes[~chosen].sum()) + beyond if math.isfinite(beyond) else math.inf
         self._excess, self._turn, self._log_normal = excess[chosen], turn[chosen], log_normal[chosen]
@@ -612,10 +627,10 @@ class Powers:
         self._log_beyond -= largest
         self.exponents += abs(largest)
 
-    def sums(self, ratio: float) -> "FrequencySums":
-        """Sums over all frequencies, with a mechanism of ratio s composed in."""
+    def sums(self, *ratios: float) -> "FrequencySums":
+        """Sums over all frequencies, for each ratio s with a mechanism of that ratio composed in."""
         tilt, t, spacing = self._tilt, self._t, self._spacing
-        variance = ratio * ratio + self._variance
+        variance = np.array([ratio * ratio + self._variance for ratio in ratios])[:, None]
         turn = (0.5 * variance * (1.0 + 2.0 * tilt)) * t
         real, phase = self._exponent.real - 0.5 * variance * t * t, self._exponent.imag + turn
         powers = np.exp(real)
@@ -628,17 +643,17 @@ class Powers:
             with np.errstate(over="ignore", under="ignore"):
                 off = np.where(doubt < 1.0, off, np.exp(real + doubt) / self._kernel_size)
         # Of t -> -t are the conjugates.
-        terms[0] *= 0.5
-        last = float(t[-1])
+        terms[:, 0] *= 0.5
+        last, variance = float(t[-1]), variance[:, 0]
         # Σ over t > T of e^{-v t²/2} / t², by the integral.
-        beyond = math.exp(min(max(self._log_beyond - 0.5 * variance * last * last, -700.0), 700.0))
-        beyond *= 2.02 / (spacing * last) / max(1.0, variance * last * last)
+        beyond = np.exp(np.clip(self._log_beyond - 0.5 * variance * last * last, -700.0, 700.0))
+        beyond *= 2.02 / (spacing * last) / np.maximum(1.0, variance * last * last)
         return FrequencySums(
-            self._log_scale + 0.5 * variance * (tilt + tilt * tilt),
+            float(self._log_scale + 0.5 * variance[0] * (tilt + tilt * tilt)),
             spacing,
             terms,
-            2.02 * float(off.sum()) + beyond,
-            (float(sizes.sum()), float(np.sum(sizes * t))),
+            2.02 * off.sum(axis=1) + beyond,
+            (sizes.sum(axis=1), np.sum(sizes * t, axis=1)),
         )
 
 
@@ -681,36 +696,35 @@ class Differences(Powers):
 
 @dataclass(frozen=True, eq=False)
 class FrequencySums:
-    """Σ of terms e^{-itε} over all frequencies, of both signs, per period; relative to e^{log_scale}."""
+    """For each ratio Σ of terms e^{-itε} over all frequencies, of both signs, per period; relative to a scale."""
 
+    #: ln of the first ratio's scale.
     log_scale: float
     spacing: float
+    #: Shape (K, n).
     terms: ComplexArray
-    error: float
-    moments: tuple[float, float]
+    #: Shape (K,).
+    error: FloatArray
+    moments: tuple[FloatArray, FloatArray]
 
-
-def sums_at(sums: Sequence[FrequencySums], epsilon: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
-    """Return sums over the same frequencies at some ε, and what they are off by."""
-    # e^{-i t ε} = e^{-i t' ε} e^{-i t'' ε}, t' a multiple of so many spacings.
-    spacing, size = sums[0].spacing, sums[0].terms.size
-    blocks = -(-size // _BLOCK)
-    padded = np.zeros((len(sums), blocks * _BLOCK), dtype=np.complex128)
-    for row, each in zip(padded, sums, strict=True):
-        row[:size] = each.terms
-    near, far = (
-        np.exp(-1j * np.multiply.outer(spacing * orders, epsilon))
-        for orders in (np.arange(_BLOCK), _BLOCK * np.arange(blocks))
-    )
-    # Not by a library whose sums may depend on the number of its threads; the outer sum by pairs.
-    inner = np.einsum("sfn,ne->sfe", padded.reshape(len(sums), blocks, _BLOCK), near)
-    values = 2.0 * np.sum(np.ascontiguousarray((inner * far).real.swapaxes(1, 2)), axis=2)
-    period, result = 2.0 * math.pi / spacing, []
-    for value, each in zip(values, sums, strict=True):
-        total, first = each.moments
-        error = each.error + _U * ((4.0 * _BLOCK + 64.0) * total + 16.0 * np.abs(epsilon) * first)
-        result.append((value / period, 1.01 * error / period))
-    return result
+    def at(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the sums at some ε, and what they are off by, shape (K, E)."""
+        # e^{-i t ε} = e^{-i t' ε} e^{-i t'' ε}, t' a multiple of so many spacings.
+        number, size = self.terms.shape
+        blocks = -(-size // _BLOCK)
+        padded = np.zeros((number, blocks * _BLOCK), dtype=np.complex128)
+        padded[:, :size] = self.terms
+        near, far = (
+            _on_circle(-np.multiply.outer(self.spacing * orders, epsilon))
+            for orders in (np.arange(_BLOCK), _BLOCK * np.arange(blocks))
+        )
+        # Not by a library whose sums may depend on the number of its threads; the outer sum by pairs.
+        inner = np.einsum("sfn,ne->sfe", padded.reshape(number, blocks, _BLOCK), near)
+        values = 2.0 * np.sum(np.ascontiguousarray((inner * far).real.swapaxes(1, 2)), axis=2)
+        per_period = self.spacing / (2.0 * math.pi)
+        total, first = (each[:, None] for each in self.moments)
+        error = self.error[:, None] + _U * ((4.0 * _BLOCK + 64.0) * total + 16.0 * np.abs(epsilon) * first)
+        return values * per_period, 1.01 * error * per_period
 
 
 def _one_less_power(part: ComplexArray, off: FloatArray, number: int) -> tuple[ComplexArray, FloatArray]:

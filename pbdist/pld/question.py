@@ -63,7 +63,8 @@ class Question:
 
     def beside(self, log_least: float) -> "Question":
         """Raise the floor to a small part of e^`log_least`, where every δ is known to be at least that."""
-        return replace(self, floor=max(self.floor, _OPEN_FRACTION * self.tolerance * math.exp(min(log_least, 0.0))))
+        floor = _OPEN_FRACTION * self.tolerance * math.exp(min(log_least, 0.0))
+        return replace(self, floor=floor) if floor > self.floor else self
 
     @property
     def largest(self) -> float:

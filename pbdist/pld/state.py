@@ -95,9 +95,9 @@ class Window:
         """First and last position of a lattice."""
         return int(np.floor(self.low / spacing)), int(np.ceil(self.high / spacing))
 
-    def swapped(self) -> "Window":
-        """The same for (B, A)."""
-        return Window(-self.high, -self.low)
+    def seen(self, direction: Direction) -> "Window":
+        """The same in a direction, where (B, A) has the losses of (A, B) turned round."""
+        return self if direction is Direction.A_TO_B else Window(-self.high, -self.low)
 
 
 def product(first: PairState, second: PairState, allowance: Allowance) -> PairState:
@@ -226,17 +226,9 @@ def within(state: PairState, window: Window) -> PairState:
     up, down = 1.0 + 4.0 * _U, 1.0 - 4.0 * _U
     # Labels of atoms are somewhat farther out than their losses.
     wider = Window(_WIDER * window.low, _WIDER * window.high)
-    return PairState(
-        _within(state.dominating, window, up, up),
-        {
-            direction: _within(masses, wider if direction is Direction.A_TO_B else wider.swapped(), down, up)
-            for direction, masses in state.exact.items()
-        },
-        state.shift,
-        # What is cut is moved inwards, or infinite.
-        state.lowest,
-        state.highest,
-    )
+    exact = {way: _within(masses, wider.seen(way), down, up) for way, masses in state.exact.items()}
+    # What is cut is moved inwards, or infinite.
+    return replace(state, dominating=_within(state.dominating, window, up, up), exact=exact)
 
 
 def _within(masses: Masses[Row], window: Window, *rounding: float) -> Masses[Row]:
@@ -254,7 +246,7 @@ def coarser_level(state: PairState, level: int = 0) -> PairState:
     """Make a level, by default the core, twice as coarse, and join it with the next one where that is as coarse now."""
     return PairState(
         _coarser_level(state.dominating, level),
-        {direction: _coarser_level(masses, level) for direction, masses in state.exact.items()},
+        {way: _coarser_level(masses, level) for way, masses in state.exact.items()},
         state.shift,
         *_outwards(state.lowest, state.highest, 2.0 * state.dominating.rows[level].spacing),
     )
@@ -275,10 +267,7 @@ def confined(state: PairState, level: int, window: Window, spacing: float) -> Pa
     wider = Window(window.low - beside, window.high + beside)
     return PairState(
         _confined(state.dominating, level, window, spacing),
-        {
-            direction: _confined(masses, level, wider if direction is Direction.A_TO_B else wider.swapped(), spacing)
-            for direction, masses in state.exact.items()
-        },
+        {way: _confined(masses, level, wider.seen(way), spacing) for way, masses in state.exact.items()},
         state.shift,
         *_outwards(state.lowest, state.highest, spacing),
     )
@@ -333,7 +322,8 @@ def _above(row: Dominating, epsilon: FloatArray) -> FloatArray:
     epsilon = epsilon[exceeded]
     if not epsilon.size:
         return result
-    a, b = row.u * np.exp(0.5 * losses), row.u * np.exp(-0.5 * losses)
+    growth = row.growth
+    a, b = row.u * growth, row.u / growth
     rounding = (_terms(size) + _NEAR + 16.0 + 4.0 * row.reach) * _U
     a_beyond, b_beyond = _suffix_sums(a) * (1.0 + rounding), _suffix_sums(b) * (1.0 - rounding)
     start = np.searchsorted(losses, epsilon, side="right")

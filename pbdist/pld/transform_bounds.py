@@ -26,7 +26,6 @@ from pbdist.pld.loss_transform import (
     TransformLine,
     log_most,
     rounds_of,
-    sums_at,
 )
 from pbdist.pld.question import Question
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
@@ -69,7 +68,7 @@ class Smoothed:
         self.steepness = 0.0
         #: ln E e^{τ loss} of all rounds at all tilts, about, and from above.
         self._log_moments, self._log_moments_upper = self._moments()
-        self._found: dict[bytes, tuple[FloatArray, FloatArray, FloatArray]] = {}
+        self._found: dict[bytes, tuple[FloatArray, ...]] = {}
         #: Frequencies at which terms have fallen, and periods.
         self._ends: dict[tuple[float, float, float], float] = {}
         self._periods: dict[tuple[bytes, bytes, float, float], float] = {}
@@ -106,16 +105,16 @@ class Smoothed:
 
     def excess(self, epsilon: FloatArray, tilt: float) -> FloatArray:
         """By how much ln of Chernoff's bound is larger with this tilt than with the best one."""
-        grid, exponent = self.tilts.tilt, self._exponent(epsilon)
+        grid, exponent = self.tilts.tilt, self._exponent
         place = min(max(int(np.searchsorted(grid, tilt)), 1), grid.size - 1)
         share = min(max(math.log(tilt / grid[place - 1]) / math.log(grid[place] / grid[place - 1]), 0.0), 1.0)
-        own = (1.0 - share) * exponent[:, place - 1] + share * exponent[:, place]
-        return np.asarray(own - np.min(exponent, axis=-1))
+        between = [(1.0 - share) * each[place - 1] + share * each[place] for each in (exponent, grid)]
+        return np.asarray(between[0] - epsilon * between[1] - self._best(epsilon)[3])
 
-    def _exponent(self, epsilon: FloatArray) -> FloatArray:
-        tilts = self.tilts
-        exponent = self._log_moments - tilts.log_kernel
-        return np.asarray(exponent - np.multiply.outer(epsilon, tilts.tilt))
+    @cached_property
+    def _exponent(self) -> FloatArray:
+        """What is smallest, less τε, at the best tilt τ."""
+        return np.asarray(self._log_moments - self.tilts.log_kernel)
 
     def size(self, tilt: float, ratio: float, period: float, cut: float = _CUT) -> int:
         """Return the number of frequencies above which terms are less than the largest by so many nats."""
@@ -176,35 +175,38 @@ class Smoothed:
 
     def saddle(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return at each ε the best tilt, and about ln δ."""
-        best, least, spread = self._best(epsilon)
+        best, least, spread, _ = self._best(epsilon)
         # Between two modes there is none.
         return best, np.minimum(least - np.log(math.sqrt(2.0 * math.pi) * np.minimum(spread, _STEEP) / best), 0.0)
 
     def between_modes(self, epsilon: FloatArray, apart: float = _TWO_MODES) -> BoolArray:
         """Whether losses with the best tilt are spread as if they had two modes, by so many nats; about."""
-        _, least, spread = self._best(epsilon)
+        _, least, spread, _ = self._best(epsilon)
         # Of normal losses ln of Chernoff's bound is half the square of the deviations.
         return np.asarray(0.5 * spread**2 + least > apart)
 
-    def _best(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the best tilt τ, the exponent there, and τ times the deviation of tilted losses; cached."""
+    def _best(self, epsilon: FloatArray) -> tuple[FloatArray, ...]:
+        """Return the best tilt τ, about the exponent there, τ times the deviation of losses, and the least exponent.
+
+        They are cached.
+        """
         key = epsilon.tobytes()
         if key not in self._found:
             self._found[key] = self._look(epsilon)
         return self._found[key]
 
-    def _look(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _look(self, epsilon: FloatArray) -> tuple[FloatArray, ...]:
         tilt = self.tilts.tilt
-        exponent = self._exponent(epsilon)
-        index = np.clip(np.argmin(exponent, axis=-1), 1, tilt.size - 2)
-        rows = np.arange(epsilon.size)
+        exponent = self._exponent - np.multiply.outer(epsilon, tilt)
+        found, rows = np.argmin(exponent, axis=-1), np.arange(epsilon.size)
+        index = np.clip(found, 1, tilt.size - 2)
         # A parabola in ln τ.
         left, middle, right = (exponent[rows, index + shift] for shift in (-1, 0, 1))
         bend = left - 2.0 * middle + right
         step = math.log(tilt[1] / tilt[0])
         bend = np.where(bend > 1e-9, bend, step * step)
-        moved = np.clip(0.5 * (left - right) / bend, -1.0, 1.0)
-        return tilt[index] * np.exp(moved * step), middle, np.sqrt(np.maximum(bend, step * step)) / step
+        best = tilt[index] * np.exp(step * np.clip(0.5 * (left - right) / bend, -1.0, 1.0))
+        return best, middle, np.sqrt(np.maximum(bend, step * step)) / step, exponent[rows, found]
 
     def period(self, epsilon: FloatArray, log_delta: FloatArray, tilt: float, tolerance: float) -> float:
         """Return a period with which hardly anything is added by what lies one or more periods away; cached."""
@@ -227,22 +229,19 @@ class Smoothed:
         shortest, longest = _PERIODS
         return 2.0 / tilt * min(max(0.5 * tilt * least, shortest), longest)
 
-    def others(self, epsilon: FloatArray, tilt: float, period: float, ratio: float) -> FloatArray:
-        """Bound ln Σ e^{τx} δ(x) over x = ε + m period, m not 0, by Chernoff's bound with other tilts."""
-        other = self._other
+    def others(self, tilt: float, period: float, ratio: float) -> list[tuple[FloatArray, FloatArray]]:
+        """Bound ln Σ e^{τx} δ(x) over x = ε + m period by a + bε: return all b and a, for m > 0 and for m < 0."""
+        # By Chernoff's bound with other tilts.
+        other, result = self._other, []
         log_factors = self._log_factors + 0.5 * ratio * ratio * (other + other * other)
-        result = np.full(epsilon.size, -np.inf)
         for sign, chosen in ((1.0, other > tilt), (-1.0, other < tilt)):
-            if not chosen.any():
-                return np.full(epsilon.size, np.inf)
             apart = np.abs(other[chosen] - tilt)
             with np.errstate(divide="ignore"):
                 geometric = np.log(-np.expm1(-apart * period))
-            reach = np.multiply.outer(sign * epsilon + period, apart)
-            result = np.logaddexp(result, np.min(log_factors[chosen] - geometric - reach, axis=-1))
-        return (
-            result + 1e-9 * (1.0 + np.abs(tilt * epsilon)) + 1e-12 * np.where(np.isfinite(result), np.abs(result), 0.0)
-        )
+            # ε and τ meet rounded.
+            slope = -sign * apart * (1.0 - sign * 8.0 * _U)
+            result.append((slope, log_factors[chosen] - geometric - apart * period * (1.0 - 8.0 * _U)))
+        return result
 
     def at(self, tilt: float, ratio: float, period: float, cut: float = _CUT) -> "SmoothedBounds":
         """Prepare bounds with a tilt τ > 0, a mechanism of ratio s composed in, and a period in nats."""
@@ -253,23 +252,32 @@ class SmoothedBounds:
     """Bounds on δ with one tilt."""
 
     def __init__(self, side: Smoothed, tilt: float, ratio: float, period: float, cut: float) -> None:
-        self._side, self.tilt, self.ratio, self._period = side, tilt, ratio, period
+        self.tilt, self.ratio = tilt, ratio
         #: Which part of δ rounding was, at the ε of the last call.
         self.rounding = np.zeros(0)
         powers = side.powers(tilt, ratio, period, cut)
-        self._narrow, self._wide = powers.sums(ratio), powers.sums(_RATIO_FACTOR * ratio)
-        self._exponents = powers.exponents
+        self._sums = powers.sums(ratio, _RATIO_FACTOR * ratio)
+        self._exponents, self._others = powers.exponents, side.others(tilt, period, ratio)
+
+    def _periods(self, epsilon: FloatArray) -> FloatArray:
+        """Bound ln of what all periods but the own one add; infinite without steeper tilts."""
+        if not all(apart.size for apart, _ in self._others):
+            return np.full(epsilon.size, np.inf)
+        each = [np.min(log_bound + np.multiply.outer(epsilon, apart), axis=-1) for apart, log_bound in self._others]
+        result = np.logaddexp(*each)
+        size = np.where(np.isfinite(result), np.abs(result), 0.0)
+        return np.asarray(result + 1e-9 * (1.0 + np.abs(self.tilt * epsilon)) + 1e-12 * size)
 
     def bounds(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Bound ln δ at some ε from both sides."""
         tilt, ratio = self.tilt, self.ratio
-        (narrow, narrow_error), (wide, wide_error) = sums_at((self._narrow, self._wide), epsilon)
+        (narrow, wide), (narrow_error, wide_error) = self._sums.at(epsilon)
         grown = _RATIO_FACTOR * math.exp(-ratio * ratio * (_RATIO_FACTOR**2 - 1.0) / 8.0) * (1.0 - 16.0 * _U)
         # With a larger ratio there is no lower bound.
         known = grown > 1.0
         weight = 1.0 / (grown - 1.0) if known else 0.0
-        log_scale = self._narrow.log_scale
-        others = self._side.others(epsilon, tilt, self._period, ratio) - log_scale
+        log_scale = self._sums.log_scale
+        others = self._periods(epsilon) - log_scale
         moved = log_scale - tilt * epsilon
         # By how much logarithms are off.
         slack = 16.0 * _U * (np.abs(moved) + tilt * np.abs(epsilon) + self._exponents)
@@ -371,8 +379,6 @@ def exactly(tilt: Any) -> Any:
 _BLUR, _STEPS = 0.1, 0.05
 #: The narrowest cut, from which outcome on any is narrower, deviations, and what tilts a cut sees, relative to 1 / cut.
 _NARROWEST, _RARE_OUTCOME, _WANTED_TILT = 0.01, 3.0, 10.0
-#: Parts: large losses and usual ones.
-_LARGE, _USUAL = 0, 1
 #: Cuts, relative to ε, in the order in which they are tried: so that either part is uniform.
 _MIDDLES = (0.65, 0.45)
 #: Tilts of usual losses: how many, the least and the largest, relative to 1 / cut, and the largest one by the
@@ -427,7 +433,9 @@ class LossCuts:
         self._rounds, self._tilts = rounds, tilts
         #: Parts, large losses and usual ones, of each cut.
         self._large: dict[tuple[float, int], LargeLosses] = {}
-        self._usual: dict[tuple[float, int], Tilts] = {}
+        self._usual_tilts: dict[tuple[float, int], Tilts] = {}
+        #: Parts for the last number of rounds.
+        self._number, self._parts = 0, dict[tuple[tuple[float, int], bool], Smoothed]()
 
     @staticmethod
     def serves(rounds: Rounds) -> bool:
@@ -447,9 +455,18 @@ class LossCuts:
         if result.any():
             result[result] = [self.sees(each) for each in epsilon[result].tolist()]
             result[result] = self._log_single(side.number, epsilon[result]) < most[result]
-        for index in np.flatnonzero(result).tolist() if usual else ():
-            part = self.parts(side.number, _MIDDLES[0] * float(epsilon[index]), [_USUAL])[0]
-            result[index] = self.log_delta(part, epsilon[index : index + 1])[0] < most[index]
+        if usual:
+
+            def less(index: int) -> bool:
+                point = epsilon[index : index + 1]
+                part = self._part(side.number, _MIDDLES[0] * float(point[0]), large=False)
+                return bool(self.log_delta(part, point)[0] < most[index])
+
+            # Usual losses have less from some ε on, but perhaps for the largest.
+            ordered = sorted(np.flatnonzero(result).tolist(), key=lambda index: float(epsilon[index]))
+            while ordered and not less(ordered[-1]):
+                result[ordered.pop()] = False
+            result[ordered[: bisect_left(ordered, True, key=less)]] = False
         return result
 
     def sees(self, epsilon: float) -> bool:
@@ -463,8 +480,7 @@ class LossCuts:
         point = np.array([epsilon])
         if not (epsilon > 0.0 and side.between_modes(point)[0] and self.sees(epsilon)):
             return 0.0
-        (part,) = self.parts(side.number, _MIDDLES[0] * epsilon, [_USUAL])
-        tilt, most = part.saddle(point)
+        tilt, most = self._part(side.number, _MIDDLES[0] * epsilon, large=False).saddle(point)
         return float(tilt[0]) if most[0] > self._log_single(side.number, point)[0] else 0.0
 
     def left(self, number: int, epsilon: FloatArray, log_floor: float) -> int:
@@ -496,25 +512,27 @@ class LossCuts:
     def both(self, number: int, least: float) -> Iterator[tuple[Smoothed, ...]]:
         """Cut so that each part has some of δ for the smallest ε, and leave nothing out; in more than one way."""
         for fraction in _MIDDLES:
-            yield tuple(self.parts(number, fraction * least, (_LARGE, _USUAL)))
+            yield tuple(self.parts(number, fraction * least))
 
-    def parts(self, number: int, loss: float, which: Sequence[int] = (_LARGE, _USUAL)) -> list[Smoothed]:
-        """Cut at about a loss, and return some of the parts: large losses, usual ones."""
+    def parts(self, number: int, loss: float) -> list[Smoothed]:
+        """Cut at about a loss, and return both parts: large losses, usual ones."""
+        return [self._part(number, loss, large=large) for large in (True, False)]
+
+    def _part(self, number: int, loss: float, *, large: bool) -> Smoothed:
         outcome = _STEPS * math.floor(min(self._rounds.sampled[0][0].outcome(loss), _MAX_OUTCOME) / _STEPS)
         # Of the farthest outcome losses may differ much.
         cut = outcome, math.frexp(loss)[1]
-        parts = []
-        for each in which:
-            if each == _USUAL:
-                if cut not in self._usual:
-                    # Transforms, which are large, are not shared.
-                    self._usual[cut] = replace(_usual_moments(self._rounds, *cut), lines={})
-                parts.append(Smoothed(self._rounds, number, self._usual[cut]))
-            else:
-                if cut not in self._large:
-                    self._large[cut] = LargeLosses(*_large_moments(self._rounds, *cut, self._tilts.tilt.size))
-                parts.append(Smoothed(self._rounds, number, self._tilts, self._large[cut]))
-        return parts
+        if number != self._number:
+            self._number, self._parts = number, {}
+        if (cut, large) not in self._parts:
+            if large and cut not in self._large:
+                self._large[cut] = LargeLosses(*_large_moments(self._rounds, *cut, self._tilts.tilt.size))
+            elif not large and cut not in self._usual_tilts:
+                # Transforms, which are large, are not shared.
+                self._usual_tilts[cut] = replace(_usual_moments(self._rounds, *cut), lines={})
+            of = (self._tilts, self._large[cut]) if large else (self._usual_tilts[cut],)
+            self._parts[cut, large] = Smoothed(self._rounds, number, *of)
+        return self._parts[cut, large]
 
 
 def _log_single(transform: LossTransform, number: int, epsilon: FloatArray) -> FloatArray:
@@ -522,9 +540,9 @@ def _log_single(transform: LossTransform, number: int, epsilon: FloatArray) -> F
     if epsilon.size > _AT_ONCE:
         pieces = np.array_split(epsilon, -(-epsilon.size // _AT_ONCE))
         return np.concatenate([_log_single(transform, number, piece) for piece in pieces])
-    first = np.array([transform.outcome(each - transform.smallest_loss) for each in epsilon.tolist()])
+    first = transform.outcomes(epsilon - transform.smallest_loss)
     y: FloatArray = np.add.outer(first, _STEP * np.arange(1.0, math.ceil(_REACH / _STEP)))
-    losses = transform.excess(y.ravel(), 0.0)[0].reshape(y.shape) + transform.smallest_loss
+    losses = transform.real_excess(y) + transform.smallest_loss
     with np.errstate(under="ignore", over="ignore", divide="ignore"):
         mass = np.exp(epsilon[:, None] - 0.5 * y * y) * np.expm1(np.maximum(losses - epsilon[:, None], 0.0))
         return np.asarray(np.log(np.sum(mass, axis=1)) + math.log(number * _STEP / math.sqrt(2.0 * math.pi)))
@@ -549,8 +567,9 @@ _MIN_REFINEMENT, _MAX_REFINEMENT = 0.8, 0.08
 _BRACKET = 1.25
 #: About the error of bounds with the best tilt.
 _ROUNDING = 3e-10
-#: ε of one tilt have at most e to this times the error of the best one's, at first and where they missed.
-_MIN_EXCESS, MAX_EXCESS, _CAREFUL_EXCESS = 0.5, 11.0, 0.5
+#: ε of one tilt have at most e to this times the error of the best one's, at first and where they missed; and by how
+#: much more the ε may have that comes first.
+_MIN_EXCESS, MAX_EXCESS, _CAREFUL_EXCESS, _FORCED_EXCESS = 0.5, 11.0, 0.5, 3.0
 #: Less steep tilts that are tried, and what they may add to the error at least: logarithm.
 _GENTLER_TILTS, _GENTLE_EXCESS = (1.0, 0.85, 0.7, 0.55, 0.4), 2.5
 #: So many frequencies need not be made fewer.
@@ -727,7 +746,8 @@ class TransformRows:
             needed, number = self.for_parts(side, left, missed=parts)
             if not parts:
                 usual = question.epsilon[left & ~needed]
-                side.steepness = max(side.steepness, cuts.steepness(side, float(np.max(usual, initial=0.0))))
+                if side.between_modes(question.epsilon[left]).any():
+                    side.steepness = max(side.steepness, cuts.steepness(side, float(np.max(usual, initial=0.0))))
             if parts or number == 0:
                 self._by_parts(cuts, side.number, needed, known, found)
                 left = missed()
@@ -834,16 +854,20 @@ class TransformRows:
         tilt, log_delta = side.saddle(question.epsilon[columns])
         known = ~np.isnan(log_delta)
         columns, tilt, log_delta = columns[known], tilt[known], log_delta[known]
-        left = np.argsort(tilt, kind="stable")
+        left, epsilon = np.argsort(tilt, kind="stable"), question.epsilon[columns]
         while left.size:
             # As far as the tilt of the first one serves, and then as far as that one's.
-            reached = left[side.excess(question.epsilon[columns[left]], float(tilt[left[0]])) <= most]
-            middle = float(tilt[reached[-1]] if reached.size else tilt[left[0]])
-            # Between two modes the nearest tilt of the grid may be far from the best one.
-            middle = side.gentler(middle) if most > _CAREFUL_EXCESS else float(exactly(middle))
-            served = side.excess(question.epsilon[columns[left]], middle) <= most
+            reached = left[side.excess(epsilon, float(tilt[left[0]]))[left] <= most]
+            for best in (tilt[reached[-1]] if reached.size else tilt[left[0]], tilt[left[0]]):
+                # Between two modes the nearest tilt of the grid may be far from the best one.
+                middle = side.gentler(float(best)) if most > _CAREFUL_EXCESS else float(exactly(best))
+                excess = side.excess(epsilon, middle)[left]
+                if excess[0] <= most + _FORCED_EXCESS:
+                    break
+            served = excess <= most
             served[0] = True
-            chosen = left[served]
+            # In the order of ε, of which more is known.
+            chosen = np.sort(left[served])
             group = Group(middle, middle, columns[chosen], log_delta[chosen])
             yield replace(group, gentle=self._gentle(side, group, most))
             left = left[~served]
@@ -939,9 +963,11 @@ class TransformRows:
             )
 
 
-#: Points of a look for an ε, nats by which a direction is smaller for certain; and ratio of neighbouring ε that are
-#: looked at for parts of losses, the first of them, at most how many, and where parts are needed, relative to one tilt.
-_SEARCH_POINTS, _SMALLER, _NEIGHBOURS, _FIRST_NEIGHBOUR, _MOST_LOOKS, _MUCH_LESS = 257, 0.1, 1.6, 3, 30, 0.75
+#: Where an ε is looked for, relative to the largest; and then between two of these.
+_LOOKED_AT, _EVENLY = np.append(0.0, np.geomspace(1e-4, 1.0, 47)), np.linspace(0.0, 1.0, 9)
+#: Nats by which a direction is smaller for certain; and ratio of neighbouring ε that are looked at for parts of losses,
+#: the first of them, at most how many, and where parts are needed, relative to one tilt.
+_SMALLER, _NEIGHBOURS, _FIRST_NEIGHBOUR, _MOST_LOOKS, _MUCH_LESS = 0.1, 1.6, 3, 30, 0.75
 
 #: Logarithms of lower and upper bounds on δ at some ε.
 _Reader = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
@@ -1035,16 +1061,17 @@ def guessed_epsilons(question: Question, log_delta: FloatArray, largest: float) 
             continue
         while True:
             side = Smoothed(rounds, number, Tilts.of(rounds, number, end, lines))
-            if side.saddle(np.array([end]))[1][0] < log_delta.min():
+            points = _LOOKED_AT * end
+            about = side.saddle(points)[1]
+            if about[-1] < log_delta.min():
                 break
             end *= 4.0
             if end > largest:
                 return None
-        points = np.linspace(0.0, end, _SEARCH_POINTS)
-        about = side.saddle(points)[1]
         above = np.maximum(np.argmax(about < log_delta[:, None], axis=1), 1)
-        share = (about[above - 1] - log_delta) / (about[above - 1] - about[above])
-        guess = points[above - 1] + points[1] * np.clip(share, 0.0, 1.0)
+        between = points[above - 1][:, None] + np.multiply.outer(points[above] - points[above - 1], _EVENLY)
+        about = np.minimum.accumulate(side.saddle(between.ravel())[1].reshape(between.shape), axis=1)
+        guess = np.array([np.interp(*each) for each in zip(-log_delta, -about, between, strict=True)])
         side = Smoothed(rounds, number, Tilts.of(rounds, number, float(guess.max()), lines))
         question.shared.tilts[rounds] = float(guess.max()), side.tilts
         guess, steepest = _guessed_by_parts(question, side, log_delta, guess)

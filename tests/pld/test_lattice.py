@@ -174,3 +174,17 @@ def test_every_place_of_a_coarser_row_is_where_it_belongs(first: int, size: int)
         occupied = (coarse.first + np.flatnonzero(coarse.u)).tolist()
         place = first + k
         assert occupied == ([place // 2] if place % 2 == 0 else [(place - 1) // 2, (place + 1) // 2])
+
+
+@pytest.mark.parametrize(
+    ("spacing", "first", "size"), [(0.25, -7, 9), (1e-3, -4000, 9001), (7.3, -120, 241), (40.0, -33, 50)]
+)
+@pytest.mark.parametrize("label", [0.0, 0.11])
+def test_exponentials_of_half_the_losses_err_by_no_more_than_they_say(
+    spacing: float, first: int, size: int, label: float
+) -> None:
+    row = Exact(spacing, first, label, np.ones(size), np.ones(size))
+    found = Dominating(spacing, first, np.ones(size)).growth if label == 0.0 else row.growth
+    for place in {0, 1, size // 3, size - 1}:
+        exact = mpmath.exp((mpmath.mpf(spacing) * (first + place) + mpmath.mpf(label)) / 2)
+        assert abs(found[place] / exact - 1) <= (12 + 2 * row.reach) * 2.0**-53
