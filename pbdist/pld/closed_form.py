@@ -413,10 +413,6 @@ def _power(single: _Outcomes, power: int) -> _Outcomes:
         for often in times:
             ways *= math.comb(left, often)
             left -= often
-        result.append(
-            (
-                ways * math.prod(a**often for (a, _), often in zip(single, times, strict=True)),
-                ways * math.prod(b**often for (_, b), often in zip(single, times, strict=True)),
-            )
-        )
+        both = [math.prod(each[side] ** often for each, often in zip(single, times, strict=True)) for side in (0, 1)]
+        result.append((ways * both[0], ways * both[1]))
     return result

@@ -131,7 +131,8 @@ class _Table:
         relaxed = self.question.beside(float(self._judged_lower().min()))
         *near, self.ended = bounds_near_the_largest_loss(relaxed)
         self.take(range(self.question.rounds.size), *near)
-        self._take_above(bounds_below_floor(relaxed, self.log_upper))
+        above = bounds_below_floor(relaxed, self.log_upper)
+        self.take(range(self.question.rounds.size), np.full_like(above, -np.inf), above)
         rows = self._missed_rows()
         if not rows:
             return
@@ -308,9 +309,6 @@ class _Table:
         upper[:, :, beyond] = log_above(found.upper)[:, :, -1:]
         self.take(rows, lower, upper)
         self.widths.append(found.spacing)
-
-    def _take_above(self, log_upper: FloatArray) -> None:
-        self.take(range(self.question.rounds.size), np.full_like(log_upper, -np.inf), log_upper)
 
     def take(self, rows: Sequence[int], log_lower: FloatArray, log_upper: FloatArray) -> None:
         """Keep the better bounds, and their consequences: δ does not rise with ε."""

@@ -64,8 +64,8 @@ _READ_RATIO, _CLOSE_READ_RATIO, _FAR_READ_RATIO = 1.25, 1.01, 16.0
 _STALLED_RATIO = 1.0015
 #: Relative width of a bracket that later engines improve; with transforms, the longest ladder for that, seconds.
 _IMPROVABLE_WIDTH, _MAX_LADDER_SECONDS = 0.25, 5.0
-#: Beyond this ratio of its ends a bracket is not refined.
-_WORTHLESS = 2.0
+#: Brackets beyond this ratio of ends are not refined; guesses above this part of the largest loss may be next to it.
+_WORTHLESS, _NEARLY_THE_LARGEST = 2.0, 0.99
 #: A ladder is not refined if the bracket is more than this part of the one before.
 _STALLED_FRACTION = 0.9
 #: Least relative move of an end towards a crossing.
@@ -268,7 +268,7 @@ class _Search:
         parts = [made((direction,)) for direction in self._directions]
         larger, smaller = sorted(parts, key=lambda part: -part.guess[0])
         near = larger.guess[0] <= _DOMINANCE_RATIO * smaller.guess[0]
-        if near:
+        if near and not larger.at_the_largest_loss(tolerance):
             self.by_engines()
         if many and not self.within(tolerance):
             self.falls_back_to(parts)
@@ -287,11 +287,19 @@ class _Search:
 
     def alone(self, tolerance: float) -> tuple[float, float]:
         """Return the bracket of the only direction, from all engines and the fallback."""
-        if not self.settled():
+        if not (self.settled() or self.at_the_largest_loss(tolerance)):
             self.by_engines()
             if not self.within(tolerance):
                 self.fallen_back()
         return self._low, self._high
+
+    def at_the_largest_loss(self, tolerance: float) -> bool:
+        """Whether ε of the only direction is that close to its largest loss, where engines take long."""
+        known, end = self._fallback, self._fallback.largest_loss
+        low = known.epsilon_below(self._delta) if self.guess[0] > _NEARLY_THE_LARGEST * end else 0.0
+        if end - low <= tolerance * end < math.inf:
+            self.move(low, min(end, known.epsilon_above(self._delta, low) if end - low > self.aim * end else end))
+        return self.within(tolerance)
 
     def settled(self) -> bool:
         """Try closed forms, few outcomes, revealed masses and transforms; return whether the search is over."""

@@ -230,8 +230,7 @@ class Smoothed:
         return 2.0 / tilt * min(max(0.5 * tilt * least, shortest), longest)
 
     def others(self, tilt: float, period: float, ratio: float) -> list[tuple[FloatArray, FloatArray]]:
-        """Bound ln Σ e^{τx} δ(x) over x = ε + m period by a + bε: return all b and a, for m > 0 and for m < 0."""
-        # By Chernoff's bound with other tilts.
+        """Return b and a of Chernoff's bounds a + bε on ln Σ e^{τx} δ(x), x = ε + m period, for m > 0 and m < 0."""
         other, result = self._other, []
         log_factors = self._log_factors + 0.5 * ratio * ratio * (other + other * other)
         for sign, chosen in ((1.0, other > tilt), (-1.0, other < tilt)):
@@ -1061,15 +1060,15 @@ def guessed_epsilons(question: Question, log_delta: FloatArray, largest: float) 
             continue
         while True:
             side = Smoothed(rounds, number, Tilts.of(rounds, number, end, lines))
-            points = _LOOKED_AT * end
-            about = side.saddle(points)[1]
+            about = side.saddle(end * _LOOKED_AT)[1]
             if about[-1] < log_delta.min():
                 break
             end *= 4.0
             if end > largest:
                 return None
         above = np.maximum(np.argmax(about < log_delta[:, None], axis=1), 1)
-        between = points[above - 1][:, None] + np.multiply.outer(points[above] - points[above - 1], _EVENLY)
+        begin = _LOOKED_AT[above - 1]
+        between = end * (begin[:, None] + np.multiply.outer(_LOOKED_AT[above] - begin, _EVENLY))
         about = np.minimum.accumulate(side.saddle(between.ravel())[1].reshape(between.shape), axis=1)
         guess = np.array([np.interp(*each) for each in zip(-log_delta, -about, between, strict=True)])
         side = Smoothed(rounds, number, Tilts.of(rounds, number, float(guess.max()), lines))

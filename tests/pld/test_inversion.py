@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import binom
 
 from pbdist import epsilon_bounds, privacy_bounds
-from pbdist.mechanisms import ApproximateDP, Gaussian, Histogram, RandomizedResponse, SubsampledGaussian
-from pbdist.pld.inversion import epsilon_table
+from pbdist.mechanisms import ApproximateDP, Gaussian, Histogram, Laplace, RandomizedResponse, SubsampledGaussian
+from pbdist.pld.inversion import _Search, epsilon_table
 
 
 def gaussian_delta(mu: mpmath.mpf, epsilon: float) -> mpmath.mpf:
@@ -78,3 +78,18 @@ def test_large_epsilon_of_randomized_response_is_told(rounds, epsilon):
     for value, above in ((low * (1 - 1e-9), True), (high * (1 + 1e-9), False)):
         delta = float(np.sum(masses * np.maximum(0.0, -np.expm1(np.minimum(value - losses, 0.0)))))
         assert (delta > 1e-5) == above
+
+
+@pytest.mark.parametrize(("scale", "rounds", "delta"), [(5.1, 7, 1.2e-7), (1.0, 3, 1.8e-12), (0.5, 4, 1e-9)])
+def test_next_to_the_largest_loss_no_engine_runs(
+    monkeypatch: pytest.MonkeyPatch, scale: float, rounds: int, delta: float
+) -> None:
+    """There ladders took seconds; the event that all rounds have their largest losses says enough."""
+    monkeypatch.setattr(_Search, "by_engines", lambda _: pytest.fail("an engine ran"))
+    found = epsilon_bounds(Laplace(scale), compositions=rounds, delta=delta)
+    lower, upper = float(found.epsilon_lower.item()), float(found.epsilon_upper.item())
+    assert 0.0 < lower < upper <= rounds / scale * (1.0 + 1e-12)
+    assert upper - lower <= 1e-4 * upper
+    with mpmath.workdps(60):
+        assert mpmath.mpf(2) ** -rounds * -mpmath.expm1(mpmath.mpf(lower) - rounds / mpmath.mpf(scale)) > delta
+    assert privacy_bounds(Laplace(scale), compositions=rounds, epsilon=upper).delta_lower.item() <= delta
