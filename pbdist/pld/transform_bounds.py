@@ -566,8 +566,8 @@ _MIN_REFINEMENT, _MAX_REFINEMENT = 0.8, 0.08
 _BRACKET = 1.25
 #: About the error of bounds with the best tilt.
 _ROUNDING = 3e-10
-#: ε of one tilt have at most e to this times the error of the best one's, at first and where they missed; and by how
-#: much more the ε may have that comes first.
+#: ε of one tilt have at most e to this times the error of the best one's, at first and where they missed; and how much
+#: more the first of them may have.
 _MIN_EXCESS, MAX_EXCESS, _CAREFUL_EXCESS, _FORCED_EXCESS = 0.5, 11.0, 0.5, 3.0
 #: Less steep tilts that are tried, and what they may add to the error at least: logarithm.
 _GENTLER_TILTS, _GENTLE_EXCESS = (1.0, 0.85, 0.7, 0.55, 0.4), 2.5
