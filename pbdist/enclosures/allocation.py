@@ -7,6 +7,7 @@ t independent ratios.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -67,17 +68,19 @@ def dominating_sum(ratio: GaussianRatio, plan: Plan) -> Dominating:
     """Return the sum of `plan.steps` ratios from above."""
     pieces = _pieces(plan.stage(1), plan.unit)
     split = ratio.split(_points(pieces, plan.unit))
-    levels = _levels(pieces, split.masses, np.zeros_like(split.masses))
+    levels = _levels(pieces, split.masses)
     return _power(Dominating(levels, split.infinite, 1, split.shift), plan, _dominating_product)
 
 
 def dominated_sum(ratio: GaussianRatio, plan: Plan) -> Dominated:
     """Return events of the sum of `plan.steps` ratios."""
     pieces = _pieces(plan.stage(1), plan.unit)
-    own, other = (
-        _levels(pieces, cells.lower, (cells.upper - cells.lower) * (1.0 + 2.0 * _U))
-        for cells in ratio.cells(_points(pieces, plan.unit))
-    )
+    cells = ratio.cells(_points(pieces, plan.unit))
+    # Cells of masses too small for a relative error are left out.
+    known = (cells[0].lower > 0.0) & (cells[1].lower > 0.0)
+    largest = max(float(np.max(row.upper[known] / row.lower[known], initial=1.0)) for row in cells)
+    error = largest * (1.0 + 4.0 * _U) - 1.0
+    own, other = (_levels(pieces, np.where(known, row.lower, 0.0), error) for row in cells)
     return _power(Dominated(own, other, 1), plan, _dominated_product)
 
 
@@ -124,12 +127,12 @@ def _points(pieces: Sequence[_Piece], unit: float) -> FloatArray:
     )
 
 
-def _levels(pieces: Sequence[_Piece], masses: FloatArray, errors: FloatArray) -> tuple[Level, ...]:
+def _levels(pieces: Sequence[_Piece], masses: FloatArray, relative: float = 0.0) -> tuple[Level, ...]:
     result, start = [], 0
     for exponent, first, stop in pieces:
         part = slice(start, start + stop - first)
         start = part.stop
-        result.append(Level(exponent, first, masses[part], errors[part]).trimmed())
+        result.append(Level(exponent, first, masses[part], relative).trimmed())
     return gathered(result)
 
 
@@ -139,7 +142,7 @@ def _dominating_product(x: Dominating, y: Dominating, plan: Plan) -> Dominating:
     infinite = (x.count * x.infinite * y.total + y.count * y.infinite * x.total) / count * (1.0 + 16.0 * _U)
     stage = plan.stage(count)
     remaining: list[Level | None] = []
-    for level in product(x.levels, y.levels, split_to_both, plan.budget(count)):
+    for level in product(x.levels, y.levels, split_to_both, stage.budget):
         inside, gone = _cut(_from_above(level), stage.top, plan.unit, count)
         infinite = (infinite + gone) * (1.0 + 4.0 * _U)
         rare, usual = _below(inside, stage)
@@ -151,7 +154,7 @@ def _dominating_product(x: Dominating, y: Dominating, plan: Plan) -> Dominating:
 
 
 def _from_above(level: Level) -> Level:
-    return Level(level.exponent, level.first, level.upper, np.zeros(level.size))
+    return Level(level.exponent, level.first, level.upper)
 
 
 def _cut(level: Level, top: float, unit: float, count: int) -> tuple[Level, float]:
@@ -166,7 +169,7 @@ def _cut(level: Level, top: float, unit: float, count: int) -> tuple[Level, floa
     masses = np.zeros(last + 1 - level.first)
     masses[: inside.size] = inside.masses
     masses[-1] = (masses[-1] + float(np.sum(above.masses))) * (1.0 + (above.size + 8.0) * _U)
-    return Level(level.exponent, level.first, masses, np.zeros(masses.size)), gone
+    return Level(level.exponent, level.first, masses), gone
 
 
 def _below(level: Level, stage: Stage) -> tuple[Level | None, Level | None]:
@@ -199,13 +202,13 @@ def _arranged(levels: Sequence[Level], stage: Stage, unit: float, coarser: Coars
 def _dominated_product(x: Dominated, y: Dominated, plan: Plan) -> Dominated:
     """Add more ratios, of which one is A's: one of the first or one of the second."""
     count, stage = x.count + y.count, plan.stage(x.count + y.count)
-    budget = plan.budget(count)
-    other = product(x.other, x.other if x is y else y.other, merged_in_halves, budget)
+    joined = partial(product, coarser=merged_in_halves, budget=stage.budget)
+    other = joined(x.other, x.other if x is y else y.other)
     if x is y:
-        own = product(x.own, x.other, merged_in_halves, budget)
+        own = joined(x.own, x.other)
     else:
-        first = [scaled(level, x.count / count) for level in product(x.own, y.other, merged_in_halves, budget)]
-        second = [scaled(level, y.count / count) for level in product(x.other, y.own, merged_in_halves, budget)]
+        first = [scaled(level, x.count / count) for level in joined(x.own, y.other)]
+        second = [scaled(level, y.count / count) for level in joined(x.other, y.own)]
         own = gathered([*first, *second])
     rows = []
     for levels in (own, other):
@@ -291,8 +294,7 @@ def _known(own: Level, other: Level) -> FloatArray:
     rows = []
     for level in (own, other):
         part = slice(first - level.first, stop - level.first)
-        lower = (level.masses[part] - level.errors[part]) * (1.0 - 4.0 * _U)
-        rows += [lower, level.upper[part]]
+        rows += [level.lower[part], level.upper[part]]
     values = np.array(rows)
     a_lower, a_upper, b_lower, b_upper = values
     good = (a_lower > _MIN_MASS) & (b_lower > _MIN_MASS)

@@ -24,12 +24,17 @@ _CACHED = 4
 class Fineness:
     """The precision of an enclosure."""
 
-    #: Points in a standard deviation, about. The relative distance of both δ falls as its square.
+    #: Points in a standard deviation, about.
     resolution: float
     #: Mass of one pair that may become infinite above and be left out below.
     lost: float
     #: The smallest δ of one pair that matters.
     matters: float
+
+    @property
+    def width(self) -> float:
+        """About the relative distance of bounds on ε; that of bounds on δ is -ln δ times as large."""
+        return 1.0 / self.resolution**2
 
 
 def enclosed_counts(counts: Mapping[ElementaryPair, int], fineness: Fineness) -> dict[ElementaryPair, int]:
@@ -74,16 +79,14 @@ def _allocation(pair: RandomAllocation, fineness: Fineness) -> ElementaryPair:
     )
 
 
-#: Finer enclosures without an improvement after which no more are tried.
-_MAX_IDLE = 2
-#: Enclosures tried at most; the resolution times √tolerance; the largest first resolution, and the largest one.
-_MAX_ATTEMPTS, _RESOLUTION_FACTOR, _FIRST_RESOLUTION, _MAX_RESOLUTION = 5, 2.5, 80.0, 10000.0
-#: About the relative distance of bounds by the enclosure alone, times the square of the resolution.
-_ENCLOSURE_WIDTH = 1.0
+#: Enclosures tried at most; the resolution times √tolerance, and the largest one.
+_MAX_ATTEMPTS, _RESOLUTION_FACTOR, _MAX_RESOLUTION = 4, 2.5, 10000.0
+#: The largest first resolution: for ε, and for δ, whose size is to be found first.
+_FIRST_RESOLUTION, _COARSE_RESOLUTION = 80.0, 25.0
+#: A search for ε aims at a tenth of its tolerance: through an enclosure, so many times as much is close enough.
+_SEARCH_FACTOR = 4.0
 #: The usual place of ln δ between its bounds: splits add about 4/3 of the variance that cells take away.
 USUAL_PART = 0.43
-#: The first resolution times √tolerance for a decision on a δ: likely to be sufficient.
-_DECISION_RESOLUTION = 1.2
 #: Fraction of the tolerance that a finer enclosure aims at, and limits of its refinement.
 _TARGET_FRACTION, _MIN_REFINEMENT, _MAX_REFINEMENT = 0.6, 1.3, 24.0
 #: Lost mass relative to the tolerance and the smallest δ, and the first guess of that δ.
@@ -106,6 +109,8 @@ class Question:
     floor: float
     #: Enclosed pairs in all rounds.
     leaves: int
+    #: The first resolution, at most.
+    resolution: float = _FIRST_RESOLUTION
     #: A δ: bounds may be wide if they show on which side of it δ lies.
     decision_delta: float | None = None
 
@@ -113,16 +118,6 @@ class Question:
         """The fineness for a δ of that size."""
         matters = max(max(delta, self.floor) / self.leaves, _MIN_LOST)
         return Fineness(resolution, max(_LOST_FRACTION * self.tolerance * matters, _MIN_LOST), matters)
-
-
-@dataclass(frozen=True)
-class Aim:
-    """The precision that bounds through one enclosure can reach."""
-
-    #: Relative width.
-    tolerance: float
-    #: A δ below which they are not close.
-    floor: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,40 +135,24 @@ class Found:
 def refined(
     counts: Mapping[ElementaryPair, int],
     question: Question,
-    solve: Callable[[Mapping[ElementaryPair, int], Aim, Found | None], Found],
+    solve: Callable[[Mapping[ElementaryPair, int], Fineness, Found | None], Found],
 ) -> tuple[Mapping[ElementaryPair, int], Found]:
     """Compute bounds with finer and finer enclosures, until they meet the tolerance; return the last ones of both.
 
-    `solve` computes bounds from enclosures to the precision of the aim, no worse than the best ones so far.
+    `solve` computes bounds as close as an enclosure of that fineness allows, no worse than the best ones so far.
     """
-    wanted = _RESOLUTION_FACTOR / math.sqrt(question.tolerance)
-    first = (
-        _FIRST_RESOLUTION
-        if question.decision_delta is None
-        else max(_FIRST_RESOLUTION, _DECISION_RESOLUTION / math.sqrt(question.tolerance))
-    )
-    fineness = question.fineness(min(wanted, first, _MAX_RESOLUTION), question.decision_delta or _FIRST_DELTA)
+    first = min(_RESOLUTION_FACTOR / math.sqrt(question.tolerance), question.resolution)
+    fineness = question.fineness(first, question.decision_delta or _FIRST_DELTA)
     found: Found | None = None
-    attempt = idle = 0
+    attempt = 0
     while True:
-        attempt += 1
         enclosures = enclosed_counts(counts, fineness)
-        tolerance = max(question.tolerance, 2.0 * _ENCLOSURE_WIDTH / fineness.resolution**2)
-        before = found
-        found = solve(
-            enclosures, Aim(tolerance, max(question.floor, _FLOOR_FRACTION * fineness.matters * question.leaves)), found
-        )
+        found = solve(enclosures, fineness, found)
         finer = _finer(fineness, found, question)
-        idle = 0 if before is None or _gains(before, found) else idle + 1
-        if finer == fineness or attempt == _MAX_ATTEMPTS or idle == _MAX_IDLE:
+        attempt += 1
+        if finer == fineness or attempt == _MAX_ATTEMPTS:
             return enclosures, found
         fineness = finer
-
-
-def _gains(before: Found, found: Found) -> bool:
-    """Whether unknown bounds have become fewer, or known ones closer."""
-    unknown, known = np.isinf(found.width), np.isfinite(found.width)
-    return bool((unknown < np.isinf(before.width)).any() or (found.width[known] < before.width[known]).any())
 
 
 def saved_state_fineness(question: Question) -> Fineness:
@@ -193,13 +172,12 @@ def _finer(fineness: Fineness, found: Found, question: Question) -> Fineness:
     judged = missed & np.isfinite(found.width) & (found.delta >= _JUDGED_FRACTION * question.leaves * fineness.matters)
     resolution = fineness.resolution
     if judged.any() or question.fineness(resolution, smallest).matters >= fineness.matters:
-        widest = float(np.max(found.width[judged], initial=_ENCLOSURE_WIDTH / resolution**2))
+        widest = float(np.max(found.width[judged], initial=0.5 * fineness.width))
         factor = min(max(math.sqrt(widest / (_TARGET_FRACTION * question.tolerance)), _MIN_REFINEMENT), _MAX_REFINEMENT)
         resolution = min(resolution * factor, _MAX_RESOLUTION)
     finer = question.fineness(resolution, smallest)
-    return (
-        fineness if resolution == fineness.resolution and finer.matters > _JUDGED_FRACTION * fineness.matters else finer
-    )
+    same = resolution == fineness.resolution and finer.matters > _JUDGED_FRACTION * fineness.matters
+    return fineness if same else finer
 
 
 #: Relative width of bounds through enclosures beyond which Gaussian bounds are computed too.
@@ -218,7 +196,8 @@ def delta_bounds(
 
     The bounds are the best ones of all enclosures, and the width is the smallest one.
     """
-    question = _question_of(counts, rounds, request.tolerance, request.floor, request.decision_delta)
+    question = _question_of(counts, rounds, request.tolerance, request.floor)
+    question = replace(question, resolution=_COARSE_RESOLUTION, decision_delta=request.decision_delta)
     if request.given_width:
         # Without a tolerance the enclosure is as fine as is likely to be sufficient.
         return tight_bounds(
@@ -227,9 +206,12 @@ def delta_bounds(
     coarse = replace(request, strict=False)
     widths: list[float] = []
 
-    def solve(enclosures: Mapping[ElementaryPair, int], aim: Aim, before: Found | None) -> Found:
+    def solve(enclosures: Mapping[ElementaryPair, int], fineness: Fineness, before: Found | None) -> Found:
         best = known if before is None else (before.lower, before.upper)
-        aimed = replace(coarse, tolerance=aim.tolerance, floor=aim.floor)
+        # Work for bounds closer than the enclosure's would be in vain.
+        delta = fineness.matters * question.leaves
+        tolerance = max(request.tolerance, fineness.width * max(-math.log(delta), 1.0))
+        aimed = replace(coarse, tolerance=tolerance, floor=max(request.floor, _FLOOR_FRACTION * delta))
         found = tight_bounds(enclosures, rounds, epsilon, aimed, known=best)
         widths.append(found.width)
         return _looked_at(found, question, joint_directions=request.joint_directions)
@@ -248,15 +230,9 @@ def delta_bounds(
     return replace(found, width=min(widths))
 
 
-def _question_of(
-    counts: Mapping[ElementaryPair, int],
-    rounds: IntArray,
-    tolerance: float,
-    floor: float,
-    decision_delta: float | None = None,
-) -> Question:
+def _question_of(counts: Mapping[ElementaryPair, int], rounds: IntArray, tolerance: float, floor: float) -> Question:
     leaves = int(np.max(rounds)) * sum(count for pair, count in counts.items() if pair.enclosed)
-    return Question(tolerance, floor, leaves, decision_delta)
+    return Question(tolerance, floor, leaves)
 
 
 def _looked_at(found: TightBounds, question: Question, *, joint_directions: bool) -> Found:
@@ -308,8 +284,9 @@ def enclosed_epsilon_table(
         return EpsilonTable(rounds, delta, lower, upper)
     question = _question_of(counts, rounds, tolerance, float(np.min(delta)))
 
-    def solve(enclosures: Mapping[ElementaryPair, int], aim: Aim, before: Found | None) -> Found:
-        found = epsilon_table(enclosures, rounds, delta, tolerance=aim.tolerance, joint_directions=joint_directions)
+    def solve(enclosures: Mapping[ElementaryPair, int], fineness: Fineness, before: Found | None) -> Found:
+        sought = _SEARCH_FACTOR * max(tolerance, fineness.width)
+        found = epsilon_table(enclosures, rounds, delta, tolerance=sought, joint_directions=joint_directions)
         lower, upper = found.lower, found.upper
         if before is not None:
             lower, upper = np.maximum(lower, before.lower), np.minimum(upper, before.upper)

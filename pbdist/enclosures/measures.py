@@ -5,7 +5,7 @@ of every coarser one, and sums of points of two levels are points of the finer o
 convolved with all finer ones made as coarse: a sum of many small ratios and a large one takes no more points than the
 large one alone (section 17 of ``docs/theory.md``).
 
-Levels come with a bound on how far each mass may be off. Coarser levels and sums are linear in both.
+Levels come with a bound on how far each mass may be off: a part of it, and an extra error after transforms.
 """
 
 import math
@@ -15,17 +15,21 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pbdist.fourier import convolve, convolve_plainly, plain_error
+from pbdist.fourier import Allowance, Needs, convolve, convolve_by_tilts, convolve_plainly, plain_error
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
 _U = UNIT_ROUNDOFF
 #: Errors are convolved in blocks, at least so many of them.
 _BLOCKS = 600
+#: Part of the masses beyond any point, on either side, that tilted transforms may add to them.
+_RARE = 1e-7
+#: More than underflow takes from a mass: at most 2^60 numbers lose 2^-1074.
+_UNDERFLOW = 1e-300
 #: Doublings of the spacing that masses are merged over at once, at most.
 _AT_ONCE = 6
 #: Up to so many products are summed directly, with and without a quick way.
-_DIRECT_PRODUCTS, _MAX_DIRECT_PRODUCTS = 1 << 20, 1 << 26
+_DIRECT_PRODUCTS, _MAX_DIRECT_PRODUCTS = 1 << 20, 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +42,10 @@ class Level:
     first: int
     #: At least 0. Shape (n,).
     masses: FloatArray
-    #: Each exact mass differs from the one here by at most that. Shape (n,).
-    errors: FloatArray
+    #: Each exact mass differs from the one here by at most this part of it, ..
+    relative: float = 0.0
+    #: .. what underflow takes, and at most that, shape (n,); None for 0.
+    extra: FloatArray | None = None
 
     @property
     def size(self) -> int:
@@ -55,18 +61,35 @@ class Level:
     @property
     def upper(self) -> FloatArray:
         """The masses from above."""
-        result: FloatArray = (self.masses + self.errors) * (1.0 + 2.0 * _U)
-        return result
+        upper: FloatArray = self.masses * ((1.0 + self.relative) * (1.0 + 4.0 * _U)) + _UNDERFLOW
+        return upper if self.extra is None else (upper + self.extra) * (1.0 + 2.0 * _U)
+
+    @property
+    def lower(self) -> FloatArray:
+        """The masses from below, where they are far above what underflow takes."""
+        lower: FloatArray = self.masses * ((1.0 - self.relative) * (1.0 - 4.0 * _U))
+        return lower if self.extra is None else lower - self.extra * (1.0 + 2.0 * _U)
+
+    @property
+    def rows(self) -> list[FloatArray]:
+        """The masses, and their extra errors if there are any."""
+        return [self.masses] if self.extra is None else [self.masses, self.extra]
+
+    def moved(self, first: int, rows: Sequence[FloatArray], roundings: float, doublings: int = 0) -> "Level":
+        """Other masses and extra errors, after sums that were rounded so often, on a lattice so much coarser."""
+        relative = (self.relative + roundings * _U) * (1.0 + (roundings + 8.0) * _U)
+        extra = None if self.extra is None else rows[1] * (1.0 + (2.0 * roundings + 4.0) * _U)
+        return Level(self.exponent + doublings, first, rows[0], relative, extra)
 
     def slice(self, start: int, stop: int) -> "Level | None":
         """Some of the points, by their place here; None for none."""
         if start >= stop:
             return None
-        return Level(self.exponent, self.first + start, self.masses[start:stop], self.errors[start:stop])
+        return self.moved(self.first + start, [row[start:stop] for row in self.rows], 0.0)
 
     def trimmed(self) -> "Level | None":
         """The same without ends where nothing is; None where nothing is anywhere."""
-        there = np.flatnonzero((self.masses > 0.0) | (self.errors > 0.0))
+        there = np.flatnonzero(sum(self.rows))
         return self.slice(int(there[0]), int(there[-1]) + 1) if there.size else None
 
 
@@ -78,12 +101,12 @@ def split_to_both(level: Level, doublings: int) -> Level:
     """Split masses between points of the coarser lattice to both neighbours, so that their mean stays."""
     if doublings == 0:
         return level
-    masses, errors, first = level.masses, level.errors, level.first
+    rows, first = level.rows, level.first
     for _ in range(doublings):
         odd = first & 1
-        masses, errors = _halved(masses, odd), _halved(errors, odd)
+        rows = [_halved(row, odd) for row in rows]
         first = (first - odd) // 2
-    return Level(level.exponent + doublings, first, masses, _with_rounding(errors, masses, 3.0 * doublings))
+    return level.moved(first, rows, 3.0 * doublings, doublings)
 
 
 def _halved(values: FloatArray, odd: int) -> FloatArray:
@@ -105,29 +128,20 @@ def merged_in_halves(level: Level, doublings: int) -> Level:
     start, stop = (level.first + half) // step, (level.first + level.size - 1 + half) // step
     offset = level.first - (start * step - half)
     rows = []
-    for values in (level.masses, level.errors):
+    for values in level.rows:
         padded = np.zeros((stop - start + 1) * step)
         padded[offset : offset + level.size] = values
         parts = padded.reshape(-1, step)
         middle = 0.5 * parts[:, 0]
         rows.append(np.append(0.0, parts[:, 1:].sum(axis=1) + middle) + np.append(middle, 0.0))
-    masses, errors = rows
     # The point before the first one may be -1, where nothing is.
     skipped = 1 if start == 0 else 0
-    errors = _with_rounding(errors, masses, step + 2.0)
-    return Level(level.exponent + doublings, start - 1 + skipped, masses[skipped:], errors[skipped:])
-
-
-def _with_rounding(errors: FloatArray, masses: FloatArray, roundings: float) -> FloatArray:
-    """Errors, after sums of masses and of errors were rounded so often."""
-    result: FloatArray = (errors + masses * (roundings * _U)) * (1.0 + (2.0 * roundings + 4.0) * _U)
-    return result
+    return level.moved(start - 1 + skipped, [row[skipped:] for row in rows], step + 2.0, doublings)
 
 
 def scaled(level: Level, factor: float) -> Level:
     """The masses times a factor that is off by u relatively."""
-    masses = level.masses * factor
-    return Level(level.exponent, level.first, masses, _with_rounding(level.errors * factor, masses, 2.0))
+    return level.moved(level.first, [row * factor for row in level.rows], 2.0)
 
 
 def gathered(levels: Iterable[Level | None]) -> tuple[Level, ...]:
@@ -144,12 +158,13 @@ def _added(levels: Sequence[Level]) -> Level:
         return levels[0]
     first = min(level.first for level in levels)
     size = max(level.first + level.size for level in levels) - first
-    masses, errors = np.zeros(size), np.zeros(size)
+    rows = [np.zeros(size) for _ in range(max(len(level.rows) for level in levels))]
     for level in levels:
-        there = slice(level.first - first, level.first - first + level.size)
-        masses[there] += level.masses
-        errors[there] += level.errors
-    return Level(levels[0].exponent, first, masses, _with_rounding(errors, masses, float(len(levels))))
+        for row, values in zip(rows, level.rows, strict=False):
+            row[level.first - first : level.first - first + level.size] += values
+    relative = max(level.relative for level in levels)
+    whole = Level(levels[0].exponent, first, rows[0], relative, rows[1] if len(rows) > 1 else None)
+    return whole.moved(first, rows, float(len(levels)))
 
 
 def parted(level: Level, cut: int) -> tuple[Level | None, Level | None]:
@@ -191,48 +206,54 @@ def _convolved(x: Level | None, y: Level | None, budget: float) -> Level | None:
     """Convolve two levels of one exponent."""
     if x is None or y is None:
         return None
-    values, bound = _convolution(x.masses, y.masses, budget)
+    values, relative, bound = _convolution(x.masses, y.masses, budget)
+    # Of (x ± p x)(y ± q y) a part of p + q + p q.
+    both = x.relative + y.relative + x.relative * y.relative
+    relative = (relative + both + relative * both) * (1.0 + 16.0 * _U)
+    extra = _extra_of_product(x, y)
+    if bound is not None:
+        more = bound * ((1.0 + both) * (1.0 + 4.0 * _U))
+        extra = more if extra is None else (extra + more) * (1.0 + 2.0 * _U)
     # No exact mass is below 0: 0 is nearer to it than what is below.
-    masses = np.maximum(values, 0.0)
-    errors = _with_rounding(bound + _errors_of_product(x, y), masses, 0.0)
-    return Level(x.exponent, x.first + y.first, masses, errors).trimmed()
+    return Level(x.exponent, x.first + y.first, np.maximum(values, 0.0), relative, extra)
 
 
-def _convolution(x: FloatArray, y: FloatArray, budget: float) -> tuple[FloatArray, FloatArray]:
+def _convolution(x: FloatArray, y: FloatArray, budget: float) -> tuple[FloatArray, float, FloatArray | None]:
     """Convolve masses: long vectors as quickly as the budget allows, others by plain sums.
 
-    Sums of k products that are not negative err by at most (k + 2) u of themselves, in whatever order they are taken,
-    and by half of the smallest number for each product that underflows.
+    Returns the values, and their errors: a part of themselves, and an extra one. Sums of k products that are not
+    negative err by at most (k + 2) u of themselves, in whatever order they are taken.
     """
     products, size = x.size * y.size, x.size + y.size - 1
     if products > _DIRECT_PRODUCTS:
         error = plain_error(x, y)
         if error * size <= budget:
-            return convolve_plainly(x, y), np.full(size, error)
+            return convolve_plainly(x, y), 0.0, np.full(size, error)
         if products > _MAX_DIRECT_PRODUCTS:
-            return convolve(x, y)
-    terms = min(x.size, y.size) + 2.0
-    values = np.convolve(x, y)
-    return values, values * (1.01 * terms * _U) + math.ldexp(terms, -1074)
+            row, needs = x[None], Needs(0.0, 0, Allowance(budget, _RARE, _RARE))
+            tilted = convolve_by_tilts(row, row if x is y else y[None], needs)
+            values, bound = convolve(x, y) if tilted is None else (tilted[0][0], tilted[1][0])
+            return values, 0.0, bound
+    return np.convolve(x, y), 1.01 * (min(x.size, y.size) + 2.0) * _U, None
 
 
-def _errors_of_product(x: Level, y: Level) -> FloatArray:
-    """Bound x's errors convolved with y from above, and y's errors with x: block by block, with one bound for each.
+def _extra_of_product(x: Level, y: Level) -> FloatArray | None:
+    """Bound x's extra errors convolved with y from above, and y's with x: block by block, with one bound for each.
 
     Element k of block K of the result is a sum over the blocks I of x; element i of block I meets element k - i of y,
     which lies in block K - I or the one before.
     """
+    if x.extra is y.extra is None:
+        return None
     size = x.size + y.size - 1
-    if not (x.errors.any() or y.errors.any()):
-        return np.zeros(size)
     block = max(1, max(x.size, y.size) // _BLOCKS)
     total = np.zeros(-(-size // block) + 1)
-    for errors, others in ((x.errors, y.upper), (y.errors, x.masses)):
-        sums = _blocks(errors, block).sum(axis=1)
-        largest = _blocks(others, block).max(axis=1)
-        nearby = np.maximum(np.append(largest, 0.0), np.append(0.0, largest))
-        part = np.convolve(sums, nearby)[: total.size]
-        total[: part.size] += part
+    for errors, others in ((x.extra, y.upper), (y.extra, x.masses * (1.0 + x.relative))):
+        if errors is not None:
+            sums = _blocks(errors, block).sum(axis=1)
+            largest = _blocks(others, block).max(axis=1)
+            part = np.convolve(sums, np.maximum(np.append(largest, 0.0), np.append(0.0, largest)))[: total.size]
+            total[: part.size] += part
     # Sums of products that are not negative, in whatever order; some may have been no full floats.
     total = total * (1.0 + (block + 2.0 * total.size + 16.0) * _U) + math.ldexp(1.0, -1000)
     return np.repeat(total, block)[:size]

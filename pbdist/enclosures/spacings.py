@@ -53,6 +53,8 @@ class Stage:
     bottom: tuple[int, int] | None
     #: Sums above it become infinite, or are left out.
     top: float
+    #: By how much rounding may move all P_B masses: a part of what may be lost, where P_A is so many times as much.
+    budget: float
 
 
 @dataclass(frozen=True)
@@ -77,11 +79,6 @@ class Plan:
     depth: float
     #: Mean ratios below which sums of 1, 2, 4, .. ratios are rare.
     least: tuple[float, ...]
-
-    def budget(self, count: int) -> float:
-        """Return by how much rounding may move all masses of sums of `count` ratios: a part of what may be lost."""
-        earlier: float = (count / self.steps) ** _EARLIER
-        return _OF_LOST * math.exp(-self.depth) * earlier
 
     def stage(self, count: int) -> Stage:
         """Return the levels for sums of `count` ratios.
@@ -108,7 +105,8 @@ class Plan:
             levels.append((exponent, usual_sum + float(beyond[at])))
             exponent += LEVEL
         top = usual_sum + float(beyond[-1])
-        return Stage(tuple(levels), rare if bottom >= finest + _WORTH else None, top)
+        budget = _OF_LOST * math.exp(-self.depth) * (count / self.steps) ** _EARLIER / max(top / count, 1.0)
+        return Stage(tuple(levels), rare if bottom >= finest + _WORTH else None, top, budget)
 
     def _allowed(self, count: int) -> tuple[FloatArray, FloatArray]:
         """Return distances above usual sums, and what spacing is fine enough from there on."""

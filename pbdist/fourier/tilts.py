@@ -52,7 +52,7 @@ class Needs:
     Such a mass need be known no better than the masses beyond it together, which affect every δ as much.
     """
 
-    #: Nats from element to element.
+    #: Nats from element to element; 0 where masses are no such losses, and those beyond on either side count alike.
     spacing: float
     #: Position of the first element: its loss is first · spacing.
     first: int
@@ -115,7 +115,8 @@ def needed(highest: FloatArray, total: FloatArray, needs: Needs, segment: int) -
     nothing = np.full(2, -math.inf)
     above, below = np.append(above, nothing)[2:], np.append(nothing, below)[:-2]
     farther_up, farther_down = np.searchsorted(rise, -rise, "left"), np.searchsorted(rise, -rise, "right") - 1
-    above, below = np.maximum(above, _taken(below, farther_down)), np.maximum(below, _taken(above, farther_up))
+    if needs.spacing > 0.0:
+        above, below = np.maximum(above, _taken(below, farther_down)), np.maximum(below, _taken(above, farther_up))
     want = np.maximum(highest, np.minimum(above - rise, below + rise))
     want = np.minimum(want, np.minimum(cap_above - rise, cap_below + rise))
     want = np.maximum(want, least + _PRECISION - spare - np.abs(rise))
