@@ -39,11 +39,7 @@ class Fineness:
 
 def enclosed_counts(counts: Mapping[ElementaryPair, int], fineness: Fineness) -> dict[ElementaryPair, int]:
     """Return the pairs of a round with enclosures in place of enclosed pairs."""
-    result: dict[ElementaryPair, int] = {}
-    for pair, count in counts.items():
-        standing = _standing_for(pair, fineness) if pair.enclosed else pair
-        result[standing] = result.get(standing, 0) + count
-    return result
+    return _replaced(counts, lambda pair: _standing_for(pair, fineness) if pair.enclosed else pair)
 
 
 def gaussian_counts(counts: Mapping[ElementaryPair, int], *, above: bool) -> dict[ElementaryPair, int]:
@@ -51,11 +47,16 @@ def gaussian_counts(counts: Mapping[ElementaryPair, int], *, above: bool) -> dic
 
     With `above` it dominates them, else they dominate it: wide, but known for every amount of noise.
     """
+    return _replaced(counts, lambda pair: around[above] if (around := pair.inner.between_gaussians) else pair)
+
+
+def _replaced(
+    counts: Mapping[ElementaryPair, int], standing: Callable[[ElementaryPair], ElementaryPair]
+) -> dict[ElementaryPair, int]:
     result: dict[ElementaryPair, int] = {}
     for pair, count in counts.items():
-        around = pair.inner.between_gaussians
-        standing = pair if around is None else around[above]
-        result[standing] = result.get(standing, 0) + count
+        new = standing(pair)
+        result[new] = result.get(new, 0) + count
     return result
 
 

@@ -6,11 +6,13 @@ others.
 """
 
 import math
+import operator
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
-from itertools import combinations, pairwise
+from itertools import accumulate
 
 import numpy as np
 
@@ -203,6 +205,13 @@ def _shared(pairs: _Masses, exponents: FloatArray) -> tuple[FloatArray, float]:
     return result, error
 
 
+def one_round(pair: ElementaryPair, direction: Direction, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return natural logarithms of bounds on δ of one round at some ε, in any order: lower and upper ones."""
+    points, inverse = np.unique(epsilon, return_inverse=True)
+    lower, upper = (bound(pair, points, direction)[inverse] for bound in (log_delta_below, log_delta_above))
+    return lower, upper
+
+
 def log_delta_above(pair: ElementaryPair, epsilon: FloatArray, direction: Direction) -> FloatArray:
     """Return natural logarithms of upper bounds on δ of one round at increasing ε, shape (E,).
 
@@ -302,45 +311,66 @@ def _loss_error(pair: ElementaryPair, epsilon: FloatArray, direction: Direction)
         error = moved
 
 
-#: Quotients of at least that are full floats.
-_FAINT = 1e-290
 #: Digits of e^ε: enough to distinguish an ε from a loss next to it.
 _DIGITS = 60
-#: Outcomes of all rounds joint_directions, at most, and different pairs.
-_MAX_OUTCOMES, _MAX_PAIRS = 2048, 8
-#: Binary digits of all outcomes, times the points and what making them costs, at most.
-_MAX_WORK, _MAKING_COST = 1_500_000_000, 20
+#: Outcomes of all rounds together, at most, and different pairs.
+_MAX_OUTCOMES, _MAX_PAIRS = 1 << 13, 8
+#: Binary digits of all outcomes, at most; a point costs as much as so many outcomes.
+_MAX_WORK, _POINT_COST = 25_000_000, 14
 
 #: Whole numbers in the place of P_A and P_B of each outcome.
 _Outcomes = Sequence[tuple[int, int]]
 
 
 class FewOutcomes:
-    """All outcomes of some rounds. `outcomes` are P_A and P_B, each times its denominator."""
+    """All outcomes of some rounds in one direction. `outcomes` are P_A and P_B, each times the denominator."""
 
-    def __init__(self, outcomes: _Outcomes, denominators: tuple[int, int]) -> None:
-        of_a, of_b = denominators
-        # Over one denominator.
-        self._outcomes = outcomes if of_a == of_b else [(a * of_b, b * of_a) for a, b in outcomes]
-        self._denominator = of_a if of_a == of_b else of_a * of_b
+    def __init__(self, outcomes: _Outcomes, denominator: int) -> None:
+        known = sorted(((_minus_loss(*outcome), outcome) for outcome in outcomes), key=operator.itemgetter(0))
+        self._order, self._outcomes = [key for key, _ in known], [outcome for _, outcome in known]
+        self._denominator = denominator
+        # What the first outcomes have together, from none on.
+        totals = [accumulate(masses, initial=0) for masses in zip(*self._outcomes, strict=True)]
+        self._totals = list(zip(*totals, strict=True))
 
-    def log_delta(self, epsilon: FloatArray, direction: Direction) -> tuple[FloatArray, FloatArray]:
+    def log_delta(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return logarithms of lower and upper bounds on δ at some ε, shape (E,): -inf and 0 beyond what is read."""
-        found = [self._bounds(value, direction) for value in epsilon.tolist()]
-        lower, upper = (np.array(side, dtype=np.float64) for side in zip(*found, strict=True))
+        lower, upper = (np.array(side) for side in zip(*map(self._bounds, epsilon.tolist()), strict=True))
         return lower, upper
 
-    def _bounds(self, epsilon: float, direction: Direction) -> tuple[float, float]:
+    def epsilon_near(self, delta: float) -> tuple[float, float]:
+        """Return about the ε that meets δ, or 0, and the slope of ln δ there."""
+        positive = range(bisect_left(self._order, 0.0))
+        place = bisect_right(positive, math.log(delta), key=lambda place: self._bounds(-self._order[place])[0])
+        # P_A - e^ε P_B of the outcomes before that place is δ.
+        own, other = self._totals[place]
+        top, bottom = delta.as_integer_ratio()
+        rest = own * bottom - top * self._denominator
+        if rest <= 0 or other == 0:
+            return 0.0, -1.0
+        return math.log(rest) - math.log(other * bottom), -rest / (top * self._denominator)
+
+    def _bounds(self, epsilon: float) -> tuple[float, float]:
         if epsilon > LARGEST_READ:
             return -math.inf, 0.0
-        swapped = direction is Direction.B_TO_A
+        # Logarithms of whole numbers err by 4u of their size. Outcomes near ε are looked at one by one.
+        error = 32.0 * _U * (1.0 + epsilon + max(map(math.log, self._totals[-1])))
+        first, last = (bisect_left(self._order, side * error - epsilon) for side in (-1.0, 1.0))
+        own, other = self._totals[first]
         sums = []
         for growth in _exponential(epsilon):
             above, below = growth.numerator, growth.denominator
-            gains = ((b * below - above * a if swapped else a * below - above * b) for a, b in self._outcomes)
-            sums.append((sum(gain for gain in gains if gain > 0), below * self._denominator))
+            gains = (a * below - above * b for a, b in self._outcomes[first:last])
+            gained = own * below - above * other + sum(gain for gain in gains if gain > 0)
+            sums.append((gained, below * self._denominator))
         (most, of_most), (least, of_least) = sums
         return _log(least, of_least, -1.0), min(_log(most, of_most, 1.0), 0.0)
+
+
+def _minus_loss(own: int, other: int) -> float:
+    if own == 0:
+        return math.inf
+    return math.log(other) - math.log(own) if other else -math.inf
 
 
 def _exponential(epsilon: float) -> tuple[Fraction, Fraction]:
@@ -353,21 +383,16 @@ def _exponential(epsilon: float) -> tuple[Fraction, Fraction]:
 
 
 def _log(numerator: int, denominator: int, side: float) -> float:
-    """Return the logarithm of a fraction, rounded up or down; those of whole numbers err by 4u of their size.
-
-    A quotient of whole numbers is the nearest float.
-    """
+    """Return the logarithm of a fraction, rounded up or down; those of whole numbers err by 4u of their size."""
     if numerator == 0:
         return -math.inf
-    quotient = numerator / denominator
-    if quotient > _FAINT:
-        log = math.log(quotient)
-        return log + side * 4.0 * _U * (1.0 + abs(log))
     logs = math.log(numerator), math.log(denominator)
     return logs[0] - logs[1] + side * 8.0 * _U * (1.0 + sum(map(abs, logs)))
 
 
-def few_outcomes(counts: Mapping[ElementaryPair, int], rounds: int, points: int) -> FewOutcomes | None:
+def few_outcomes(
+    counts: Mapping[ElementaryPair, int], rounds: int, points: int
+) -> Mapping[Direction, FewOutcomes] | None:
     """Return the outcomes of some rounds; None where others are quicker, or their probabilities are no fractions.
 
     `points` is about how many δ are to be read.
@@ -377,42 +402,50 @@ def few_outcomes(counts: Mapping[ElementaryPair, int], rounds: int, points: int)
     leaves, number = rounds * sum(counts.values()), 1
     for pair, count in counts.items():
         number *= math.comb(count * rounds + len(pair.exact_outcomes or ()) - 1, count * rounds)
-        if number > _MAX_OUTCOMES or number * leaves * _digits(pair) * (points + _MAKING_COST) > _MAX_WORK:
+        digits = leaves * _denominator(pair).bit_length()
+        if number > _MAX_OUTCOMES or digits * (number + _POINT_COST * points) > _MAX_WORK:
             return None
     return _composed(tuple(counts.items()), rounds)
 
 
 @lru_cache(maxsize=64)
-def _digits(pair: ElementaryPair) -> int:
-    """Return how many binary digits the denominators of a pair have."""
-    return sum(
-        math.lcm(*(outcome[side].denominator for outcome in pair.exact_outcomes or ())).bit_length() for side in (0, 1)
-    )
+def _denominator(pair: ElementaryPair) -> int:
+    """Return the common denominator of all probabilities of a pair."""
+    return math.lcm(*(mass.denominator for outcome in pair.exact_outcomes or () for mass in outcome))
 
 
 @lru_cache(maxsize=2)
-def _composed(counts: tuple[tuple[ElementaryPair, int], ...], rounds: int) -> FewOutcomes:
+def _composed(counts: tuple[tuple[ElementaryPair, int], ...], rounds: int) -> dict[Direction, FewOutcomes]:
     found: _Outcomes = [(1, 1)]
-    denominators = [1, 1]
+    denominator = 1
     for pair, count in counts:
-        single, power = pair.exact_outcomes or (), count * rounds
-        scales = [math.lcm(*(outcome[side].denominator for outcome in single)) for side in (0, 1)]
-        whole = [(int(a * scales[0]), int(b * scales[1])) for a, b in single]
-        denominators = [each * scale**power for each, scale in zip(denominators, scales, strict=True)]
-        found = [(a * x, b * y) for a, b in found for x, y in _power(whole, power)]
-    return FewOutcomes(found, (denominators[0], denominators[1]))
+        scale, power = _denominator(pair), count * rounds
+        denominator *= scale**power
+        powers = _power([(int(a * scale), int(b * scale)) for a, b in pair.exact_outcomes or ()], power)
+        found = [(a * x, b * y) for a, b in found for x, y in powers]
+    sides = found, [(b, a) for a, b in found]
+    return {direction: FewOutcomes(side, denominator) for direction, side in zip(Direction, sides, strict=True)}
 
 
-def _power(single: _Outcomes, power: int) -> _Outcomes:
-    """Return the outcomes of so many rounds by how often each outcome of one occurs."""
-    result = []
-    for bars in combinations(range(power + len(single) - 1), len(single) - 1):
-        ends = (-1, *bars, power + len(single) - 1)
-        times = [after - before - 1 for before, after in pairwise(ends)]
-        ways, left = 1, power
-        for often in times:
-            ways *= math.comb(left, often)
-            left -= often
-        both = [math.prod(each[side] ** often for each, often in zip(single, times, strict=True)) for side in (0, 1)]
-        result.append((ways * both[0], ways * both[1]))
+def _power(single: _Outcomes, power: int, base: tuple[int, int] = (1, 1)) -> _Outcomes:
+    """Return the outcomes of so many rounds by how often each outcome of one occurs, times a base."""
+    first, *others = single
+    if not others:
+        return [(base[0] * first[0] ** power, base[1] * first[1] ** power)]
+    if len(others) == 1:
+        return list(zip(*(_terms(base[side], first[side], others[0][side], power) for side in (0, 1)), strict=True))
+    result: list[tuple[int, int]] = []
+    for often in range(power + 1):
+        own, other = (base[side] * math.comb(power, often) * first[side] ** often for side in (0, 1))
+        result += _power(others, power - often, (own, other))
     return result
+
+
+def _terms(base: int, one: int, two: int, power: int) -> list[int]:
+    """Return the terms of (one + two)^power, times a base; the divisions leave no remainder."""
+    if two == 0:
+        return [0] * power + [base * one**power]
+    terms = [base * two**power]
+    for often in range(power):
+        terms.append(terms[-1] * (one * (power - often)) // (two * (often + 1)))
+    return terms

@@ -9,9 +9,14 @@ import numpy as np
 from pbdist.arguments import Request
 from pbdist.errors import PrecisionError
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
-from pbdist.pld.closed_form import few_outcomes, gaussian_bounds, gaussian_ratio, gaussian_width, log_least_known
-from pbdist.pld.closed_form import log_delta_above as log_above_one
-from pbdist.pld.closed_form import log_delta_below as log_below_one
+from pbdist.pld.closed_form import (
+    few_outcomes,
+    gaussian_bounds,
+    gaussian_ratio,
+    gaussian_width,
+    log_least_known,
+    one_round,
+)
 from pbdist.pld.cost import AVERAGE_CLIMBS, FEW_SECONDS, SECONDS_OF_PARTS, chosen_rows, frequency_cost, ladder_cost
 from pbdist.pld.fallback import Fallback, bounds_near_the_largest_loss
 from pbdist.pld.ladder import CLIMBS, given_width_bounds, ladder_bounds
@@ -115,13 +120,12 @@ class _Table:
             self._fall_back(row)
 
     def _by_engines(self) -> None:
-        self._one_round()
+        self._exact_rows()
         if has_transforms(self.question):
             # Such pairs reveal nothing, and few frequencies do not serve where transforms do not.
             self._by_transforms()
             return
         self._closed_form()
-        self._few_outcomes()
         if not self._missed_rows():
             return
         self._revealed()
@@ -155,25 +159,19 @@ class _Table:
             gaussian_width(ratio, question.rounds, question.epsilon, question.leaves, question.tolerance)
         )
 
-    def _few_outcomes(self) -> None:
+    def _exact_rows(self) -> None:
+        """Bound rows of few outcomes, or of one round of one pair."""
         question = self.question
         for row, r in enumerate(question.rounds.tolist()):
             known = few_outcomes(question.counts, r, question.epsilon.size * question.rounds.size)
             if known is not None:
-                found = [known.log_delta(question.epsilon, direction) for direction in Direction]
-                lower, upper = (np.array([each[side] for each in found])[:, None] for side in (0, 1))
-                self.take([row], lower, upper)
-
-    def _one_round(self) -> None:
-        question = self.question
-        rows = np.flatnonzero(question.rounds == 1).tolist()
-        if question.leaves > 1 or not rows:
-            return
-        (pair,) = question.counts
-        points, inverse = np.unique(question.epsilon, return_inverse=True)
-        found = [[bound(pair, points, side)[inverse] for side in Direction] for bound in (log_below_one, log_above_one)]
-        for row in rows:
-            self.take([row], np.array(found[0])[:, None], np.array(found[1])[:, None])
+                found = [known[side].log_delta(question.epsilon) for side in Direction]
+            elif r * question.leaves == 1:
+                (pair,) = question.counts
+                found = [one_round(pair, side, question.epsilon) for side in Direction]
+            else:
+                continue
+            self.take([row], *np.stack(found, axis=1)[:, :, None])
 
     def _revealed(self) -> None:
         """Bound δ from below by outcomes that only one input has, and where δ is nearly 1."""

@@ -108,7 +108,7 @@ class Fallback:
         log_delta = math.log(delta) - 4.0 * _U * (1.0 + abs(math.log(delta)))
         best = min(best, self._unsampled_epsilon(log_delta, best))
         # Where pictures end, that of Gaussian noise far out is about as steep.
-        tilt = min(self._tilt_of(guess), -2.0 * log_delta / max(guess, 1e-6) + 1.0)
+        tilt = min(self._tilts_of(np.array([guess]))[0], -2.0 * log_delta / max(guess, 1e-6) + 1.0)
         if self._slow == 0:
             # Where sampling is rare some tilts are good for usual losses and others for rare ones.
             tilt = min(_SCANNED_TILTS, key=lambda each: self._moment(each).epsilon(log_delta))
@@ -248,9 +248,6 @@ class Fallback:
         return sum(count * max(float(pair.mass_excess[side]), 0.0) for pair, count in self._counts.items()) * (
             1.0 + 16.0 * _U
         )
-
-    def _tilt_of(self, epsilon: float) -> float:
-        return self._tilts_of(np.array([epsilon]))[0]
 
     def _tilts_of(self, epsilon: FloatArray) -> list[float]:
         """Return tilts about the best ones of some ε, not too many."""

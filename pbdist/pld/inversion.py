@@ -13,21 +13,13 @@ import numpy as np
 
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
 from pbdist.pld.choice import chosen_lattices, chosen_spacings
-from pbdist.pld.closed_form import (
-    FewOutcomes,
-    few_outcomes,
-    gaussian_bounds,
-    gaussian_ratio,
-    log_delta_above,
-    log_delta_below,
-    log_revealed_mass,
-)
+from pbdist.pld.closed_form import few_outcomes, gaussian_bounds, gaussian_ratio, log_revealed_mass, one_round
 from pbdist.pld.cost import frequency_cost, ladder_cost
 from pbdist.pld.engine import log_above, log_below
 from pbdist.pld.fallback import Fallback, pure_bounds
 from pbdist.pld.ladder import climbed, serves
 from pbdist.pld.many_rounds import point_reader
-from pbdist.pld.question import Question, Shared
+from pbdist.pld.question import Question, Reader, Shared, largest_of
 from pbdist.pld.state import LARGEST_READ, PairState, lower_deltas, upper_deltas
 from pbdist.pld.transform_bounds import guessed_epsilons, has_transforms, transform_readers
 from pbdist.results import LARGEST_EPSILON
@@ -53,7 +45,7 @@ _MANY_PAIRS = 64
 #: The smallest floor.
 _MIN_FLOOR = 5e-324
 #: Approximate number of δ that are read for one ε.
-_READINGS_PER_EPSILON = 300
+_READINGS_PER_EPSILON = 30
 #: Coarsenings of the lattice that are tried while there are too many frequencies.
 _COARSENINGS = (1.0, 4.0, 16.0, 64.0)
 #: Directions whose guesses differ by this factor are bounded one by one.
@@ -72,9 +64,6 @@ _STALLED_FRACTION = 0.9
 _MIN_MOVE = 1e-3
 #: Nats by which ln δ differs between the guess and the ends of the nearest search.
 _LOG_DELTA_FALL = 4.0
-
-#: Logarithms of a lower and of an upper bound on the larger δ of some directions at every ε.
-_Reader = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,14 +185,7 @@ def _crossings_near(
     return found, ends
 
 
-def _largest_of(
-    outcomes: FewOutcomes, directions: tuple[Direction, ...], epsilon: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    found = [outcomes.log_delta(epsilon, direction) for direction in directions]
-    return np.max([each[0] for each in found], axis=0), np.max([each[1] for each in found], axis=0)
-
-
-def _every_frequency(question: Question, finer: float) -> _Reader | None:
+def _every_frequency(question: Question, finer: float) -> Reader | None:
     """Return a reader of all frequencies, on a coarser lattice where they would be too many."""
     for coarser in _COARSENINGS:
         reader = point_reader(question, finer * coarser, every=True)
@@ -212,7 +194,7 @@ def _every_frequency(question: Question, finer: float) -> _Reader | None:
     return None
 
 
-def _transform_reader(question: Question, finer: float) -> _Reader | None:
+def _transform_reader(question: Question, finer: float) -> Reader | None:
     """Return a reader of exact transforms for the only ε of a question."""
     readers = transform_readers(question, finer)
     return None if readers is None else readers.of(0)
@@ -240,7 +222,7 @@ class _Search:
         #: The logarithm of δ, rounded up and down.
         self.levels = self.log_delta + slack, self.log_delta - slack
         #: A guess by transforms, the slope of ln δ there, and bounds nearby.
-        self.start: tuple[float, float, _Reader | None] | None = None
+        self.start: tuple[float, float, Reader | None] | None = None
 
     @property
     def bracket(self) -> tuple[float, float]:
@@ -307,13 +289,19 @@ class _Search:
         if ratio is not None:
             self._by_closed_form(ratio)
             return True
-        outcomes = few_outcomes(self._counts, self._rounds, _READINGS_PER_EPSILON)
-        if outcomes is not None:
-            self._read(partial(_largest_of, outcomes, self._directions), 0.0, LARGEST_READ)
+        known = few_outcomes(self._counts, self._rounds, _READINGS_PER_EPSILON)
+        if known is not None:
+            outcomes = [known[direction] for direction in self._directions]
+            reader = partial(largest_of, [each.log_delta for each in outcomes])
+            near = max(each.epsilon_near(self._delta) for each in outcomes)
+            if not (near[0] > 0.0 and self._read_near(reader, *near)):
+                self._read(reader, 0.0, LARGEST_READ)
             if self._done:
                 return True
         if self.single:
-            self._read(self._one_round, 0.0, LARGEST_EPSILON)
+            (pair,) = self._counts
+            readers = [partial(one_round, pair, each) for each in self._directions]
+            self._read(partial(largest_of, readers), 0.0, LARGEST_EPSILON)
             if self._done:
                 return True
         if has_transforms(self.question(1.0, -1.0)):
@@ -324,13 +312,6 @@ class _Search:
         if endless:
             self._low, self._high = LARGEST_EPSILON, math.inf
         return endless
-
-    def _one_round(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        (pair,) = self._counts
-        points, inverse = np.unique(epsilon, return_inverse=True)
-        lower = np.max([log_delta_below(pair, points, direction) for direction in self._directions], axis=0)
-        upper = np.max([log_delta_above(pair, points, direction) for direction in self._directions], axis=0)
-        return lower[inverse], upper[inverse]
 
     def by_engines(self) -> None:
         """Try few frequencies, ladders and all frequencies, until the tolerance is met."""
@@ -343,21 +324,14 @@ class _Search:
         few = guess > 0.0 and frequency_cost(question, 0) is not None
         if few:
             self._from_nothing(partial(self._closer, guess, slope, point_reader))
-        # A ladder multiplies all pairs anew for each lattice.
-        if not self._done and not many and not self._near_enough(question):
+        # A ladder multiplies all pairs anew for each lattice; next to close transforms it is not worth its time.
+        near = self.within(_IMPROVABLE_WIDTH) and has_transforms(question)
+        if not (self._done or many or (near and ladder_cost(question, [0]).seconds > _MAX_LADDER_SECONDS)):
             self._from_nothing(partial(self._by_ladder, guess, slope))
         if not self._done and guess > 0.0 and not (many and few):
             self._from_nothing(partial(self._closer, guess, slope, _every_frequency))
         if many and self._high == math.inf and len(self._directions) == 1 and len(self._counts) <= 4 * _MANY_PAIRS:
             self._by_ladder(guess, slope)
-
-    def _near_enough(self, question: Question) -> bool:
-        """Whether transforms are so close that a ladder is not worth its time."""
-        return (
-            self.within(_IMPROVABLE_WIDTH)
-            and has_transforms(question)
-            and ladder_cost(question, [0]).seconds > _MAX_LADDER_SECONDS
-        )
 
     def _from_nothing(self, engine: Callable[[], object]) -> None:
         """Start an engine without a bracket if a wide one would end its search too early."""
@@ -475,10 +449,10 @@ class _Search:
         self,
         guess: float,
         slope: float,
-        reader_of: Callable[[Question, float], _Reader | None],
+        reader_of: Callable[[Question, float], Reader | None],
         *,
         farther: float = 1.0,
-        first: _Reader | None = None,
+        first: Reader | None = None,
     ) -> bool:
         """Read around better and better guesses, with finer and finer bounds; return whether the tolerance is met.
 
@@ -569,7 +543,7 @@ class _Search:
             spacings = spacings * min(max(math.sqrt(_TARGET_FRACTION / ratio), _MAX_REFINEMENT), _MIN_REFINEMENT)
             tolerance = max(tolerance * min(_TARGET_FRACTION / ratio, 1.0), _MIN_TOLERANCE)
 
-    def _read_near(self, reader: _Reader, guess: float, slope: float) -> bool:
+    def _read_near(self, reader: Reader, guess: float, slope: float) -> bool:
         """Move both ends next to where the bounds cross δ, by secants from a guess; return whether that served."""
 
         def near(points: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -582,7 +556,7 @@ class _Search:
             self.move(*ends[0].tolist())
         return bool(served[0])
 
-    def _read(self, reader: _Reader, begin: float, end: float) -> None:
+    def _read(self, reader: Reader, begin: float, end: float) -> None:
         """Move both ends to where the bounds cross δ between two ε."""
         known: dict[float, tuple[float, float]] = {}
 

@@ -4,7 +4,7 @@ A choice costs precision, never validity.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,7 +22,7 @@ from pbdist.pld.few_frequencies import (
 )
 from pbdist.pld.leaf import leaf_of
 from pbdist.pld.loss_profile import SaddlePoints
-from pbdist.pld.question import Question
+from pbdist.pld.question import Question, Reader, largest_of
 from pbdist.pld.state import LARGEST_SHIFT, PairState
 from pbdist.progress import report
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
@@ -83,9 +83,7 @@ def many_round_bounds(
                 yield row, leaves[0][0].dominating.core.spacing, *found
 
 
-def point_reader(
-    question: Question, finer: float, *, every: bool = False
-) -> Callable[[FloatArray], tuple[FloatArray, FloatArray]] | None:
+def point_reader(question: Question, finer: float, *, every: bool = False) -> Reader | None:
     """Return a function that bounds the larger ln δ of the requested directions near the question's only ε.
 
     None where few frequencies do not serve, or with `every` where all would be too many.
@@ -107,11 +105,7 @@ def point_reader(
             return None
         readers.append(partial(_read, known, factors, direction, shift, below=True))
 
-    def read(epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        found = [reader(epsilon) for reader in readers]
-        return np.max([lower for lower, _ in found], axis=0), np.max([upper for _, upper in found], axis=0)
-
-    return read
+    return partial(largest_of, readers)
 
 
 def spacing_for(question: Question, rounds: int) -> float:

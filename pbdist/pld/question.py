@@ -1,10 +1,12 @@
 """The question that a table of bounds answers, with rough profiles of a round's losses. Nothing here is a bound."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from pbdist.mechanisms import BEYOND, ElementaryPair
 from pbdist.pld.loss_profile import Exponents, LossProfile, SaddlePoints, loss_profile
@@ -17,6 +19,15 @@ _WINDOW_FRACTION = 0.1
 _OPEN_FRACTION = 0.1
 #: Part of the floor that profiles show.
 _SHOWN_FRACTION = 1e-6
+
+#: Logarithms of lower and upper bounds on δ at some ε.
+Reader = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+
+
+def largest_of(readers: Sequence[Reader], epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bound the largest of several ln δ."""
+    lower, upper = (np.max(each, axis=0) for each in zip(*(reader(epsilon) for reader in readers), strict=True))
+    return lower, upper
 
 
 @dataclass(frozen=True, eq=False)

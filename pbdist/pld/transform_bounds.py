@@ -8,7 +8,7 @@ Section 14 of ``docs/pld.md`` proves this, and the errors of sums in position of
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
@@ -27,7 +27,7 @@ from pbdist.pld.loss_transform import (
     log_most,
     rounds_of,
 )
-from pbdist.pld.question import Question
+from pbdist.pld.question import Question, Reader, largest_of
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 _U = UNIT_ROUNDOFF
@@ -968,16 +968,13 @@ _LOOKED_AT, _EVENLY = np.append(0.0, np.geomspace(1e-4, 1.0, 47)), np.linspace(0
 #: the first of them, at most how many, and where parts are needed, relative to one tilt.
 _SMALLER, _NEIGHBOURS, _FIRST_NEIGHBOUR, _MOST_LOOKS, _MUCH_LESS = 0.1, 1.6, 3, 30, 0.75
 
-#: Logarithms of lower and upper bounds on δ at some ε.
-_Reader = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-
 
 @dataclass(frozen=True, eq=False)
 class Readers:
     """Bounds on the larger ln δ of some directions, closest near each of some ε."""
 
     #: Which of these ε a reader serves. Of several that serve one, the larger bounds hold.
-    parts: Sequence[tuple[IntArray, _Reader]]
+    parts: Sequence[tuple[IntArray, Reader]]
 
     def near(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Bound ln δ from both sides at points near each ε, shape (K, n)."""
@@ -987,9 +984,9 @@ class Readers:
                 known[columns] = np.maximum(known[columns], more.reshape(columns.size, -1))
         return lower, upper
 
-    def of(self, column: int) -> _Reader:
+    def of(self, column: int) -> Reader:
         """Return the bounds near one of the ε."""
-        return partial(_largest, [reader for columns, reader in self.parts if column in columns])
+        return partial(largest_of, [reader for columns, reader in self.parts if column in columns])
 
 
 def transform_readers(question: Question, finer: float) -> Readers | None:
@@ -1002,7 +999,7 @@ def transform_readers(question: Question, finer: float) -> Readers | None:
     rows, size = TransformRows(question, finer=finer, below_floor=True), question.epsilon.size
     sides, everywhere = rows.sides(0), np.arange(size)
     known, spare = np.full(size, -np.inf), np.zeros(size)
-    readers: list[tuple[IntArray, _Reader]] = []
+    readers: list[tuple[IntArray, Reader]] = []
     for row in sides:
         small = np.zeros(size, bool)
         if readers:
@@ -1022,11 +1019,6 @@ def transform_readers(question: Question, finer: float) -> Readers | None:
     largest = (int(question.rounds[0]) * one.largest_loss for one in rows.without_loss.values())
     readers += [(everywhere, partial(_beyond_losses, each)) for each in largest]
     return Readers([reader for reader in readers if reader[0].size]) if sides else None
-
-
-def _largest(readers: Sequence[_Reader], epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-    found = [each(epsilon) for each in readers]
-    return np.max([each[0] for each in found], axis=0), np.max([each[1] for each in found], axis=0)
 
 
 def _sum(parts: Sequence[SmoothedBounds | Smoothed], epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -212,8 +212,7 @@ MANY = [1, 2, 3, 7, 20, 64, 128, 200]
 def _lattices_alone() -> Iterator[None]:
     """Have outcomes composed on lattices, also where they are so few, or one round, that they are summed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "few_outcomes", lambda *_: None)
-        patch.setattr(engine._Table, "_one_round", lambda _: None)
+        patch.setattr(engine._Table, "_exact_rows", lambda _: None)
         yield
 
 

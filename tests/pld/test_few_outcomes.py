@@ -51,7 +51,7 @@ def test_bounds_meet_around_the_exact_sum() -> None:
             factors = [pair.exact_outcomes or () for pair, count in counts.items() for _ in range(count * rounds)]
             epsilon = np.array([0.0, 1e-9, rng.uniform(0.0, 3.0), rng.uniform(0.0, 600.0)])
             for direction in Direction:
-                lower, upper = known.log_delta(epsilon, direction)
+                lower, upper = known[direction].log_delta(epsilon)
                 for value, low, high in zip(epsilon.tolist(), lower.tolist(), upper.tolist(), strict=True):
                     growth, exact = mpmath.exp(value), mpmath.mpf(0)
                     for chosen in product(*factors):
@@ -70,9 +70,35 @@ def _number(value: Fraction) -> mpmath.mpf:
 def test_masses_that_cancel_to_the_last_digits_are_told_apart() -> None:
     known = few_outcomes({KaryRandomizedResponse(0.25 + 2.0**-40, 4): 1}, 1, 1)
     assert known is not None
-    lower, upper = (float(side[0]) for side in known.log_delta(np.array([0.0]), Direction.A_TO_B))
+    lower, upper = (float(side[0]) for side in known[Direction.A_TO_B].log_delta(np.array([0.0])))
     # p - (1 - p) / 3 = 4 / 3 of what p exceeds a quarter by.
     assert lower <= math.log(4.0 / 3.0) - 40.0 * math.log(2.0) <= upper <= lower + 1e-12
+
+
+def test_a_loss_next_to_epsilon_is_told_apart_from_it() -> None:
+    """Closer than floats tell losses apart."""
+    rng = np.random.default_rng(SEED)
+    with mpmath.workdps(80):
+        for p in rng.uniform(0.5, 1.0, 60).tolist():
+            known = few_outcomes({RandomizedResponse(p): 1}, 1, 1)
+            assert known is not None
+            loss = mpmath.log(mpmath.mpf(p) / (1 - mpmath.mpf(p)))
+            near = float(loss)
+            for epsilon in (math.nextafter(near, 0.0), near, math.nextafter(near, math.inf)):
+                lower, upper = (float(side[0]) for side in known[Direction.A_TO_B].log_delta(np.array([epsilon])))
+                exact = max(mpmath.mpf(p) - mpmath.exp(epsilon) * (1 - mpmath.mpf(p)), mpmath.mpf(0))
+                assert (mpmath.exp(lower) if lower > -math.inf else 0) <= exact <= mpmath.exp(upper)
+                assert upper <= lower + 1e-11
+
+
+def test_a_guess_of_epsilon_meets_its_delta() -> None:
+    known = few_outcomes({KaryRandomizedResponse(0.3, 5): 1}, 20, 4)
+    assert known is not None
+    for delta in np.geomspace(1e-12, 0.1, 12).tolist():
+        guess, slope = known[Direction.A_TO_B].epsilon_near(delta)
+        lower, _ = known[Direction.A_TO_B].log_delta(np.array([guess, guess + 1e-7]))
+        assert lower[0] == pytest.approx(math.log(delta), abs=1e-9)
+        assert (lower[1] - lower[0]) / 1e-7 == pytest.approx(slope, rel=1e-3)
 
 
 def test_exponentials_and_logarithms_are_rounded_outwards() -> None:
@@ -93,7 +119,7 @@ def test_exponentials_and_logarithms_are_rounded_outwards() -> None:
 def test_what_is_not_few_or_no_fraction_is_left_to_others() -> None:
     assert few_outcomes({RandomizedResponse(0.6): 1}, 500, 4) is not None
     assert few_outcomes({RandomizedResponse(0.6): 1}, 500, 200) is None
-    assert few_outcomes({Histogram((5, 4, 3, 2, 1), (1, 2, 3, 4, 5)): 2}, 8, 1) is None
+    assert few_outcomes({Histogram((5, 4, 3, 2, 1), (1, 2, 3, 4, 5)): 2}, 16, 1) is None
     assert few_outcomes({Laplace(1.0): 1}, 1, 1) is None
     assert few_outcomes({RandomizedResponse(0.6): 1, Laplace(1.0): 1}, 1, 1) is None
     assert Histogram(tuple(range(1, 66)), tuple(range(2, 67))).exact_outcomes is None
@@ -102,5 +128,5 @@ def test_what_is_not_few_or_no_fraction_is_left_to_others() -> None:
 def test_beyond_what_is_read_nothing_is_told() -> None:
     known = few_outcomes({RandomizedResponse(0.6): 1}, 1, 1)
     assert known is not None
-    lower, upper = known.log_delta(np.array([601.0]), Direction.A_TO_B)
+    lower, upper = known[Direction.A_TO_B].log_delta(np.array([601.0]))
     assert (lower[0], upper[0]) == (-math.inf, 0.0)
