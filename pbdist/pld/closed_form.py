@@ -313,10 +313,8 @@ def _loss_error(pair: ElementaryPair, epsilon: FloatArray, direction: Direction)
 
 #: Digits of e^ε: enough to distinguish an ε from a loss next to it.
 _DIGITS = 60
-#: Outcomes of all rounds together, at most, and different pairs.
-_MAX_OUTCOMES, _MAX_PAIRS = 1 << 13, 8
-#: Binary digits of all outcomes, at most; a point costs as much as so many outcomes.
-_MAX_WORK, _POINT_COST = 25_000_000, 14
+#: Outcomes of all rounds together, and binary digits of all, at most; a point costs as much as so many outcomes.
+_MAX_OUTCOMES, _MAX_WORK, _POINT_COST = 1 << 13, 25_000_000, 14
 
 #: Whole numbers in the place of P_A and P_B of each outcome.
 _Outcomes = Sequence[tuple[int, int]]
@@ -397,7 +395,7 @@ def few_outcomes(
 
     `points` is about how many δ are to be read.
     """
-    if len(counts) > _MAX_PAIRS or any(pair.exact_outcomes is None for pair in counts):
+    if any(pair.exact_outcomes is None for pair in counts):
         return None
     leaves, number = rounds * sum(counts.values()), 1
     for pair, count in counts.items():

@@ -109,7 +109,7 @@ class Fallback:
         best = min(best, self._unsampled_epsilon(log_delta, best))
         # Where pictures end, that of Gaussian noise far out is about as steep.
         tilt = min(self._tilts_of(np.array([guess]))[0], -2.0 * log_delta / max(guess, 1e-6) + 1.0)
-        if self._slow == 0:
+        if self.slow == 0:
             # Where sampling is rare some tilts are good for usual losses and others for rare ones.
             tilt = min(_SCANNED_TILTS, key=lambda each: self._moment(each).epsilon(log_delta))
         return max(min(best, self._by_moments(log_delta, tilt)), 0.0)
@@ -118,7 +118,7 @@ class Fallback:
         """Minimize ε over tilts, from one tilt on, by steps that grow while they help."""
         found, step, sign = self._moment(tilt).epsilon(log_delta), _FIRST_STEP, 1.0
         for _ in range(_MAX_STEPS):
-            if step < _MIN_STEP or len(self._moments) * max(self._slow, 1) >= _MAX_MOMENTS:
+            if step < _MIN_STEP or len(self._moments) * max(self.slow, 1) >= _MAX_MOMENTS:
                 break
             for way in (sign, -sign):
                 other = min(max(tilt * math.exp(way * step), _MIN_TILT), _LARGEST_TILT)
@@ -128,7 +128,7 @@ class Fallback:
                     break
             else:
                 step *= 0.35
-        if len(self._moments) * max(self._slow, 1) < _MAX_MOMENTS:
+        if len(self._moments) * max(self.slow, 1) < _MAX_MOMENTS:
             found = min(found, self._moment(self._lowest(log_delta)).epsilon(log_delta))
         return found
 
@@ -245,9 +245,8 @@ class Fallback:
     def _excess(self) -> float:
         """By how much ln of the P_A mass of a round exceeds 0, at most; above 0 of some histograms alone."""
         side = 0 if self._direction is Direction.A_TO_B else 1
-        return sum(count * max(float(pair.mass_excess[side]), 0.0) for pair, count in self._counts.items()) * (
-            1.0 + 16.0 * _U
-        )
+        excess = sum(count * max(float(pair.mass_excess[side]), 0.0) for pair, count in self._counts.items())
+        return excess * (1.0 + 16.0 * _U)
 
     def _tilts_of(self, epsilon: FloatArray) -> list[float]:
         """Return tilts about the best ones of some ε, not too many."""
@@ -258,7 +257,7 @@ class Fallback:
         tilts = np.unique(np.clip(np.nan_to_num(tilts, nan=1.0), _MIN_TILT, _LARGEST_TILT))
         if tilts.size > _MAX_STEPS:
             tilts = tilts[np.unique(np.linspace(0, tilts.size - 1, _MAX_STEPS).astype(np.int64))]
-        most = max(_MAX_MOMENTS // max(self._slow, 1), 1)
+        most = max(_MAX_MOMENTS // max(self.slow, 1), 1)
         return [float(each) for each in tilts[-most:]]
 
     def _moment(self, tilt: float) -> _Moment:
@@ -313,10 +312,10 @@ class Fallback:
     @property
     def _width(self) -> float:
         """How closely moments are computed, relatively."""
-        return _CLOSE_WIDTH if self._slow <= _FEW_SLOW_PAIRS else _WIDTH
+        return _CLOSE_WIDTH if self.slow <= _FEW_SLOW_PAIRS else _WIDTH
 
     @cached_property
-    def _slow(self) -> int:
+    def slow(self) -> int:
         """How many pairs have no moment that is computed at once."""
         quick = (
             pair.log_moment_above(1.0) is not None

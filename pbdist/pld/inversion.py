@@ -44,8 +44,6 @@ _SEARCH_LIMITS = (4.0, 256.0, 1e5, LARGEST_EPSILON)
 _MANY_PAIRS = 64
 #: The smallest floor.
 _MIN_FLOOR = 5e-324
-#: Approximate number of δ that are read for one ε.
-_READINGS_PER_EPSILON = 30
 #: Coarsenings of the lattice that are tried while there are too many frequencies.
 _COARSENINGS = (1.0, 4.0, 16.0, 64.0)
 #: Directions whose guesses differ by this factor are bounded one by one.
@@ -58,8 +56,9 @@ _STALLED_RATIO = 1.0015
 _IMPROVABLE_WIDTH, _MAX_LADDER_SECONDS = 0.25, 5.0
 #: Brackets beyond this ratio of ends are not refined; guesses above this part of the largest loss may be next to it.
 _WORTHLESS, _NEARLY_THE_LARGEST = 2.0, 0.99
-#: A ladder is not refined if the bracket is more than this part of the one before.
-_STALLED_FRACTION = 0.9
+#: A ladder is not refined if the bracket is more than this part of the one before, or meets the tolerance with so many
+#: positions of all its steps.
+_STALLED_FRACTION, _MANY_POSITIONS = 0.9, 1 << 15
 #: Least relative move of an end towards a crossing.
 _MIN_MOVE = 1e-3
 #: Nats by which ln δ differs between the guess and the ends of the nearest search.
@@ -289,7 +288,7 @@ class _Search:
         if ratio is not None:
             self._by_closed_form(ratio)
             return True
-        known = few_outcomes(self._counts, self._rounds, _READINGS_PER_EPSILON)
+        known = few_outcomes(self._counts, self._rounds, points=30)
         if known is not None:
             outcomes = [known[direction] for direction in self._directions]
             reader = partial(largest_of, [each.log_delta for each in outcomes])
@@ -342,9 +341,11 @@ class _Search:
         self._low, self._high = max(known[0], self._low), min(known[1], self._high)
 
     def above(self) -> float:
-        """Return an ε that meets δ in the only direction, by what holds for every pair."""
+        """Return an ε that meets δ in the only direction, by what holds for every pair and takes little time."""
         known = self._fallback
-        return known.largest_loss if known.largest_loss < math.inf else known.epsilon_above(self._delta, self.guess[0])
+        if known.largest_loss < math.inf or known.slow:
+            return known.largest_loss
+        return known.epsilon_above(self._delta, self.guess[0])
 
     def fallen_back(self) -> tuple[float, float]:
         """Improve the bracket of the only direction by what holds for every pair, and return it."""
@@ -506,8 +507,7 @@ class _Search:
             return
         # Rare losses may move ε far from the guess.
         largest = min(max(4.0 * guess, 1e-3), LARGEST_READ)
-        tolerance = question.tolerance
-        spacings = chosen_spacings(question, question.rounds)
+        tolerance, spacings = question.tolerance, chosen_spacings(question, question.rounds)
         for _ in range(_MAX_PASSES):
             chosen = chosen_lattices(
                 question.profiles, self._rounds, largest, spacings, tolerance=tolerance, floor=question.floor
@@ -531,6 +531,10 @@ class _Search:
             if (
                 self._done
                 or (low, high) == before
+                or (
+                    self.within(self.aim / _AIM_FRACTION)
+                    and spacings.size * state.dominating.rows[0].size > _MANY_POSITIONS
+                )
                 or (before[1] < math.inf and high - low > _STALLED_FRACTION * (before[1] - before[0]))
             ):
                 return
