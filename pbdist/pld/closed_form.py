@@ -337,7 +337,7 @@ class FewOutcomes:
         return lower, upper
 
     def epsilon_near(self, delta: float) -> tuple[float, float]:
-        """Return about the ε that meets δ, or 0, and the slope of ln δ there."""
+        """Return about the ε that meets δ, or 0, and the slope of ln δ there, if that is a float."""
         positive = range(bisect_left(self._order, 0.0))
         place = bisect_right(positive, math.log(delta), key=lambda place: self._bounds(-self._order[place])[0])
         # P_A - e^ε P_B of the outcomes before that place is δ.
@@ -346,7 +346,8 @@ class FewOutcomes:
         rest = own * bottom - top * self._denominator
         if rest <= 0 or other == 0:
             return 0.0, -1.0
-        return math.log(rest) - math.log(other * bottom), -rest / (top * self._denominator)
+        logs = [math.log(each) for each in (rest, other * bottom, top * self._denominator)]
+        return logs[0] - logs[1], -math.exp(min(logs[0] - logs[2], 700.0))
 
     def _bounds(self, epsilon: float) -> tuple[float, float]:
         if epsilon > LARGEST_READ:
@@ -391,10 +392,7 @@ def _log(numerator: int, denominator: int, side: float) -> float:
 def few_outcomes(
     counts: Mapping[ElementaryPair, int], rounds: int, points: int
 ) -> Mapping[Direction, FewOutcomes] | None:
-    """Return the outcomes of some rounds; None where others are quicker, or their probabilities are no fractions.
-
-    `points` is about how many δ are to be read.
-    """
+    """Return the outcomes of some rounds; None if there are no fractions, or too many for about so many δ."""
     if any(pair.exact_outcomes is None for pair in counts):
         return None
     leaves, number = rounds * sum(counts.values()), 1

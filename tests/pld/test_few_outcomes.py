@@ -8,6 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from pbdist import epsilon_bounds
 from pbdist.mechanisms import (
     ElementaryPair,
     Histogram,
@@ -99,6 +100,13 @@ def test_a_guess_of_epsilon_meets_its_delta() -> None:
         lower, _ = known[Direction.A_TO_B].log_delta(np.array([guess, guess + 1e-7]))
         assert lower[0] == pytest.approx(math.log(delta), abs=1e-9)
         assert (lower[1] - lower[0]) / 1e-7 == pytest.approx(slope, rel=1e-3)
+
+
+@pytest.mark.parametrize("delta", [5e-324, 1e-310, 1e-300])
+def test_epsilon_of_the_least_delta_is_the_largest_loss(delta: float) -> None:
+    found = epsilon_bounds(RandomizedResponse(0.6), compositions=10, delta=delta)
+    lower, upper = float(found.epsilon_lower.max()), float(found.epsilon_upper.max())
+    assert lower < 10.0 * math.log(1.5) <= upper <= lower + 1e-5
 
 
 def test_exponentials_and_logarithms_are_rounded_outwards() -> None:
