@@ -158,9 +158,8 @@ def refined(
 
 def saved_state_fineness(question: Question) -> Fineness:
     """Return the fineness for saved states, whose bounds are read everywhere."""
-    return question.fineness(
-        min(2.0 * _RESOLUTION_FACTOR / math.sqrt(question.tolerance), _MAX_RESOLUTION), question.floor
-    )
+    resolution = min(2.0 * _RESOLUTION_FACTOR / math.sqrt(question.tolerance), _MAX_RESOLUTION)
+    return question.fineness(resolution, question.floor)
 
 
 def _finer(fineness: Fineness, found: Found, question: Question) -> Fineness:
@@ -172,7 +171,11 @@ def _finer(fineness: Fineness, found: Found, question: Question) -> Fineness:
     # Bounds on a δ of which much is lost, or that is too small to matter, are apart for that reason.
     judged = missed & np.isfinite(found.width) & (found.delta >= _JUDGED_FRACTION * question.leaves * fineness.matters)
     resolution = fineness.resolution
-    if judged.any() or question.fineness(resolution, smallest).matters >= fineness.matters:
+    deeper = question.fineness(resolution, smallest)
+    if smallest == 0.0 and deeper.matters <= _JUDGED_FRACTION * fineness.matters:
+        # The size of a δ comes first.
+        return deeper
+    if judged.any() or deeper.matters >= fineness.matters:
         widest = float(np.max(found.width[judged], initial=0.5 * fineness.width))
         factor = min(max(math.sqrt(widest / (_TARGET_FRACTION * question.tolerance)), _MIN_REFINEMENT), _MAX_REFINEMENT)
         resolution = min(resolution * factor, _MAX_RESOLUTION)
@@ -209,9 +212,10 @@ def delta_bounds(
 
     def solve(enclosures: Mapping[ElementaryPair, int], fineness: Fineness, before: Found | None) -> Found:
         best = known if before is None else (before.lower, before.upper)
-        # Work for bounds closer than the enclosure's would be in vain.
+        # Work for bounds closer than the enclosure's would be in vain: those of the largest δ are the closest.
         delta = fineness.matters * question.leaves
-        tolerance = max(request.tolerance, fineness.width * max(-math.log(delta), 1.0))
+        missed = [] if before is None else before.delta[before.width > request.tolerance].tolist()
+        tolerance = max(request.tolerance, fineness.width * max(-math.log(max(delta, *missed, 0.0)), 1.0))
         aimed = replace(coarse, tolerance=tolerance, floor=max(request.floor, _FLOOR_FRACTION * delta))
         found = tight_bounds(enclosures, rounds, epsilon, aimed, known=best)
         widths.append(found.width)

@@ -22,8 +22,8 @@ from pbdist.types import FloatArray
 _U = UNIT_ROUNDOFF
 #: Errors are convolved in blocks, at least so many of them.
 _BLOCKS = 600
-#: Part of the masses beyond any point, on either side, that tilted transforms may add to them.
-_RARE = 1e-7
+#: What tilted transforms may add: a part of the budget, and of the masses beyond any point on either side.
+_OF_BUDGET, _RARE = 1e-3, 1e-7
 #: More than underflow takes from a mass: at most 2^60 numbers lose 2^-1074.
 _UNDERFLOW = 1e-300
 #: Doublings of the spacing that masses are merged over at once, at most.
@@ -230,7 +230,7 @@ def _convolution(x: FloatArray, y: FloatArray, budget: float) -> tuple[FloatArra
         if error * size <= budget:
             return convolve_plainly(x, y), 0.0, np.full(size, error)
         if products > _MAX_DIRECT_PRODUCTS:
-            row, needs = x[None], Needs(0.0, 0, Allowance(budget, _RARE, _RARE))
+            row, needs = x[None], Needs(0.0, 0, Allowance(_OF_BUDGET * budget, _RARE, _RARE))
             tilted = convolve_by_tilts(row, row if x is y else y[None], needs)
             values, bound = convolve(x, y) if tilted is None else (tilted[0][0], tilted[1][0])
             return values, 0.0, bound

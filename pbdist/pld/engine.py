@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -160,18 +161,15 @@ class _Table:
         )
 
     def _exact_rows(self) -> None:
-        """Bound rows of few outcomes, or of one round of one pair."""
+        """Bound rows of few outcomes, and of one round of one pair."""
         question = self.question
         for row, r in enumerate(question.rounds.tolist()):
             known = few_outcomes(question.counts, r, question.epsilon.size * question.rounds.size)
-            if known is not None:
-                found = [known[side].log_delta(question.epsilon) for side in Direction]
-            elif r * question.leaves == 1:
-                (pair,) = question.counts
-                found = [one_round(pair, side, question.epsilon) for side in Direction]
-            else:
-                continue
-            self.take([row], *np.stack(found, axis=1)[:, :, None])
+            readers = [] if known is None else [[known[side].log_delta for side in Direction]]
+            if r * question.leaves == 1:
+                readers.append([partial(one_round, next(iter(question.counts)), side) for side in Direction])
+            for both in readers:
+                self.take([row], *np.stack([reader(question.epsilon) for reader in both], axis=1)[:, :, None])
 
     def _revealed(self) -> None:
         """Bound δ from below by outcomes that only one input has, and where δ is nearly 1."""

@@ -152,6 +152,13 @@ def test_wide_bounds_are_not_called_close() -> None:
         privacy_bounds(mechanism, compositions=41, epsilon=[0.1, 0.5, 1.0], strict=True)
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 689.0, 690.0])
+def test_one_round_is_known_beyond_what_few_outcomes_are_read_for(epsilon: float) -> None:
+    found = privacy_bounds(RandomizedResponse(1e-300), compositions=1, epsilon=epsilon, strict=True)
+    exact = -math.expm1(epsilon + math.log(1e-300))
+    assert float(found.delta_lower.max()) <= exact <= float(found.delta_upper.max())
+
+
 def test_a_few_outcomes_are_summed_exactly() -> None:
     """δ of one round, p - e^ε (1 - p) / 3, of which all but 11 digits cancel."""
     p, epsilon = 0.25000183188280006, 9.770007967025873e-6
