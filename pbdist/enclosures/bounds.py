@@ -84,7 +84,7 @@ def _allocation(pair: RandomAllocation, fineness: Fineness) -> ElementaryPair:
 _MAX_ATTEMPTS, _RESOLUTION_FACTOR, _MAX_RESOLUTION = 4, 2.5, 10000.0
 #: The largest first resolution: for ε, and for δ, whose size is to be found first.
 _FIRST_RESOLUTION, _COARSE_RESOLUTION = 80.0, 25.0
-#: A search for ε aims at a tenth of its tolerance: through an enclosure, so many times as much is close enough.
+#: A search for ε aims at a tenth of its tolerance; through the first enclosure, at so many times as much.
 _SEARCH_FACTOR = 4.0
 #: The usual place of ln δ between its bounds: splits add about 4/3 of the variance that cells take away.
 USUAL_PART = 0.43
@@ -215,7 +215,7 @@ def delta_bounds(
         # Work for bounds closer than the enclosure's would be in vain: those of the largest δ are the closest.
         delta = fineness.matters * question.leaves
         missed = [] if before is None else before.delta[before.width > request.tolerance].tolist()
-        tolerance = max(request.tolerance, fineness.width * max(-math.log(max(delta, *missed, 0.0)), 1.0))
+        tolerance = max(request.tolerance, fineness.width * max(-math.log(max([delta, *missed])), 1.0))
         aimed = replace(coarse, tolerance=tolerance, floor=max(request.floor, _FLOOR_FRACTION * delta))
         found = tight_bounds(enclosures, rounds, epsilon, aimed, known=best)
         widths.append(found.width)
@@ -290,7 +290,7 @@ def enclosed_epsilon_table(
     question = _question_of(counts, rounds, tolerance, float(np.min(delta)))
 
     def solve(enclosures: Mapping[ElementaryPair, int], fineness: Fineness, before: Found | None) -> Found:
-        sought = _SEARCH_FACTOR * max(tolerance, fineness.width)
+        sought = max(tolerance, fineness.width) * (_SEARCH_FACTOR if before is None else 1.0)
         found = epsilon_table(enclosures, rounds, delta, tolerance=sought, joint_directions=joint_directions)
         lower, upper = found.lower, found.upper
         if before is not None:

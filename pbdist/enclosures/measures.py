@@ -44,7 +44,7 @@ class Level:
     masses: FloatArray
     #: Each exact mass differs from the one here by at most this part of it, ..
     relative: float = 0.0
-    #: .. what underflow takes, and at most that, shape (n,); None for 0.
+    #: .. by what underflow takes, and by at most this: shape (n,), None for 0.
     extra: FloatArray | None = None
 
     @property

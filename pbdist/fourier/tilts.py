@@ -52,7 +52,7 @@ class Needs:
     Such a mass need be known no better than the masses beyond it together, which affect every δ as much.
     """
 
-    #: Nats from element to element; 0 where masses are no such losses, and those beyond on either side count alike.
+    #: Nats from element to element; 0 for other masses, of which those beyond on either side count alike.
     spacing: float
     #: Position of the first element: its loss is first · spacing.
     first: int

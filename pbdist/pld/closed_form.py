@@ -337,7 +337,7 @@ class FewOutcomes:
         return lower, upper
 
     def epsilon_near(self, delta: float) -> tuple[float, float]:
-        """Return about the ε that meets δ, or 0, and the slope of ln δ there, if that is a float."""
+        """Return about the ε that meets δ, or 0, and the slope of ln δ there, at least -e^700."""
         positive = range(bisect_left(self._order, 0.0))
         place = bisect_right(positive, math.log(delta), key=lambda place: self._bounds(-self._order[place])[0])
         # P_A - e^ε P_B of the outcomes before that place is δ.
