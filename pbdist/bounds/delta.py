@@ -78,8 +78,8 @@ def privacy_bounds(
         ``"both"``: δ as in approximate differential privacy, the larger of the two directions. ``"each"``: both, along
         a leading dimension ``direction``: "A||B" is the divergence of A from B, "B||A" that of B from A.
     floor : float, optional
-        With ``"tight"``: where the upper bound on δ is at most this, the tolerance need not be met; 1e-40 by default,
-        which is below 2^-128. 0 asks for the tolerance at any δ, and takes longer.
+        With ``"tight"``: where the upper bound on δ is at most this, the tolerance need not be met, and no closer bound
+        is sought; 1e-40 by default, which is below 2^-128. 0 asks for the tolerance at any δ, and takes longer.
     strict : bool, optional
         Whether a missed tolerance is an error. By default the bounds are returned, with a warning.
     adjacency : {"add-or-remove", "add-or-remove-group", "replace-one", "zero-out"}, optional

@@ -112,12 +112,12 @@ class _Table:
     def solve(self) -> None:
         """Fill the table."""
         self._by_engines()
-        rows = self._wide_rows()
+        rows = self._missed_rows(_WIDE_BRACKET)
         if not rows:
             return
         # The engines above see no farther.
         self._few_frequencies(self._narrowed(self.question), rows, every=True)
-        for row in self._wide_rows():
+        for row in self._missed_rows(_WIDE_BRACKET):
             self._fall_back(row)
 
     def _by_engines(self) -> None:
@@ -334,13 +334,9 @@ class _Table:
         self._known = np.where(np.isfinite(gap), np.expm1(np.minimum(gap, 700.0)), np.inf)
         return self._known
 
-    def _missed_rows(self) -> list[int]:
-        missed = ~(self._brackets() <= self.question.tolerance)
+    def _missed_rows(self, bracket: float = 0.0) -> list[int]:
+        missed = ~(self._brackets() <= max(bracket, self.question.tolerance))
         return np.flatnonzero(missed.any(axis=(0, 2))).tolist()
-
-    def _wide_rows(self) -> list[int]:
-        wide = self._brackets() > max(_WIDE_BRACKET, self.question.tolerance)
-        return np.flatnonzero(wide.any(axis=(0, 2))).tolist()
 
     @property
     def within(self) -> BoolArray:

@@ -314,18 +314,19 @@ class Tilts:
     lines: Lines = field(default_factory=dict)
 
     @staticmethod
-    def of(rounds: Rounds, top: int, epsilon: float, lines: Lines | None = None) -> "Tilts":
-        """Look at as many as matter for up to `epsilon` after `top` rounds, with `lines` that are known already."""
+    def of(rounds: Rounds, top: int, epsilon: float, lines: Lines | None = None, floor: float = 0.0) -> "Tilts":
+        """Look at as many as matter up to `epsilon` after `top` rounds, or as show that δ there is below a floor."""
         # Where a record is added steep tilts move no outcome far.
         ratio = max((transform.ratio for transform, forward, _ in rounds.sampled if forward), default=0.0)
         most = min(_MAX_TILT, _MAX_SHIFT / ratio) if ratio > 0.0 else _MAX_TILT
         blocks: list[tuple[FloatArray, FloatArray, FloatArray]] = []
         while True:
             blocks.append(_moments(rounds, len(blocks)))
-            tilt, moments, _ = blocks[-1]
+            tilt, moments, upper = blocks[-1]
             with np.errstate(over="ignore", invalid="ignore"):
                 rise = top * float(moments[-1] - moments[0]) - epsilon * float(tilt[-1] - tilt[0])
-            if not rise < _RISE or tilt[-1] >= most:
+                small = np.exp(float(np.min(top * upper - epsilon * tilt))) < 0.5 * floor
+            if small or not rise < _RISE or tilt[-1] >= most:
                 break
         tilts, log_moments, uppers = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
         return Tilts(tilts, log_moments, uppers, lines={} if lines is None else lines)
@@ -661,18 +662,19 @@ class TransformRows:
         self._sides: dict[Direction, tuple[Rounds, Tilts]] = {}
         #: Directions in which no loss exceeds any ε.
         self.without_loss: dict[Direction, Rounds] = {}
-        least, top = float(question.epsilon.min()), int(question.rounds.max())
+        least, first = float(question.epsilon.min()), int(question.rounds.min())
         #: Cuts of the losses, where they are cut.
         self.cuts: dict[Rounds, LossCuts | None] = {}
         for direction in question.directions:
             rounds = rounds_of(question.counts, direction)
-            if rounds is not None and top * rounds.largest_loss <= least:
+            if rounds is not None and question.top * rounds.largest_loss <= least:
                 self.without_loss[direction] = rounds
             elif rounds is not None:
                 lines = question.shared.lines.setdefault(rounds, {})
                 end, tilts = question.shared.tilts.get(rounds, (0.0, None))
                 if tilts is None or end < question.largest:
-                    tilts = Tilts.of(rounds, int(question.rounds.min()), question.largest, lines)
+                    single = question.rounds.size * question.epsilon.size == 1 and not below_floor
+                    tilts = Tilts.of(rounds, first, question.largest, lines, question.floor if single else 0.0)
                 self._sides[direction] = rounds, tilts
                 self.cuts[rounds] = _cuts_of(question, rounds, tilts)
         #: Of each row, with what is known of it and was tried.

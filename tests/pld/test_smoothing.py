@@ -200,6 +200,21 @@ def test_a_guess_is_that_of_the_directions_asked_for() -> None:
     assert both == guesses[0]
 
 
+def test_no_tilts_are_looked_at_beyond_one_that_shows_a_delta_below_the_floor() -> None:
+    counts: dict[ElementaryPair, int] = {SubsampledGaussian(8.0, 0.01): 1}
+    rounds, epsilon = 1000, 1.0
+    found = rounds_of(counts, Direction.A_TO_B)
+    assert found is not None
+    assert Tilts.of(found, rounds, epsilon, floor=1e-40).tilt.size < Tilts.of(found, rounds, epsilon).tilt.size
+    far, close = (
+        tight_bounds(counts, np.array([rounds]), np.array([epsilon]), Request(1e-3, floor, joint_directions=True))
+        for floor in (1e-40, 0.0)
+    )
+    assert np.all(close.log_upper <= close.log_lower.max() + 1e-3)
+    assert np.all(close.log_lower <= far.log_upper)
+    assert np.all(far.log_upper <= math.log(1e-40))
+
+
 @pytest.mark.slow(reason="seven rows, and integrals of forty digits")
 def test_rows_that_a_ladder_bounds_sooner_agree_with_transforms(monkeypatch: pytest.MonkeyPatch) -> None:
     climbed: list[list[int]] = []
