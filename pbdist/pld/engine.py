@@ -21,7 +21,7 @@ from pbdist.pld.closed_form import (
 from pbdist.pld.cost import AVERAGE_CLIMBS, FEW_SECONDS, SECONDS_OF_PARTS, chosen_rows, frequency_cost, ladder_cost
 from pbdist.pld.fallback import Fallback, bounds_near_the_largest_loss
 from pbdist.pld.ladder import CLIMBS, given_width_bounds, ladder_bounds
-from pbdist.pld.many_rounds import bounds_below_floor, many_round_bounds
+from pbdist.pld.many_rounds import FEWEST_OF_EVERY, bounds_below_floor, many_round_bounds
 from pbdist.pld.question import Question
 from pbdist.pld.state import LARGEST_READ
 from pbdist.pld.transform_bounds import TransformRows, has_transforms
@@ -42,6 +42,8 @@ _MAX_OPTIONAL_SECONDS, _MAX_OPTIONAL_BYTES = 30.0, 2_000_000_000
 #: Rows from which on, and seconds of one of them above which, transforms are compared with a ladder; and how much of
 #: these seconds fewer rounds take.
 _MIN_ROWS, _SLOW_ROW, _FEWER_ROUNDS = 6, 0.01, 0.5
+#: For at most so many points all frequencies of their rows take less time than a ladder.
+_FEW_POINTS = 8
 #: Rows that are bounded by transforms before a ladder is considered again.
 _ROWS_AT_ONCE = 2
 #: Brackets beyond this are bounded again by `Fallback`.
@@ -112,11 +114,8 @@ class _Table:
     def solve(self) -> None:
         """Fill the table."""
         self._by_engines()
-        rows = self._missed_rows(_WIDE_BRACKET)
-        if not rows:
-            return
         # The engines above see no farther.
-        self._few_frequencies(self._narrowed(self.question), rows, every=True)
+        self._few_frequencies(self._narrowed(self.question), self._missed_rows(_WIDE_BRACKET), every=True)
         for row in self._missed_rows(_WIDE_BRACKET):
             self._fall_back(row)
 
@@ -144,6 +143,9 @@ class _Table:
         relaxed = self._narrowed(relaxed)
         few, _ = chosen_rows(relaxed, rows)
         self._few_frequencies(relaxed, few)
+        rows = [row for row in self._missed_rows() if relaxed.rounds[row] * relaxed.leaves >= FEWEST_OF_EVERY]
+        if len(rows) * relaxed.epsilon.size <= _FEW_POINTS:
+            self._few_frequencies(relaxed, rows, every=True)
         self._ladder(relaxed, self._missed_rows())
         # Rows that the ladder does not serve, or not well.
         left = [row for row in self._missed_rows() if row not in few]

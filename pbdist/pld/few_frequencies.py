@@ -180,7 +180,7 @@ def _tilted(
 
 
 #: Most frequencies, and products of frequencies and elements: more take longer than a ladder.
-MAX_FREQUENCIES, _MAX_WORK = 8192, 1_000_000_000
+MAX_FREQUENCIES, _MAX_WORK = 8192, 300_000_000
 #: Longest window: its length times a frequency's number is an int64; and where every frequency is taken.
 _LONGEST, _LONGEST_OF_EVERY = 1 << 48, 1 << 18
 #: Every so many factors, the product so far is checked: it may be small enough already.

@@ -18,7 +18,7 @@ from pbdist.pld.cost import frequency_cost, ladder_cost
 from pbdist.pld.engine import log_above, log_below
 from pbdist.pld.fallback import Fallback, pure_bounds
 from pbdist.pld.ladder import climbed, serves
-from pbdist.pld.many_rounds import point_reader
+from pbdist.pld.many_rounds import FEWEST_OF_EVERY, point_reader
 from pbdist.pld.question import Question, Reader, Shared, largest_of
 from pbdist.pld.state import LARGEST_READ, PairState, lower_deltas, upper_deltas
 from pbdist.pld.transform_bounds import guessed_epsilons, has_transforms, transform_readers
@@ -44,21 +44,22 @@ _SEARCH_LIMITS = (4.0, 256.0, 1e5, LARGEST_EPSILON)
 _MANY_PAIRS = 64
 #: The smallest floor.
 _MIN_FLOOR = 5e-324
+#: Brackets that no other engine improves, relative to the aim; and narrower ones than the fallback's, relatively.
+_CLOSE_ENOUGH, _NARROW = 4.0, 0.01
 #: Coarsenings of the lattice that are tried while there are too many frequencies.
 _COARSENINGS = (1.0, 4.0, 16.0, 64.0)
 #: Directions whose guesses differ by this factor are bounded one by one.
 _DOMINANCE_RATIO = 1.1
-#: Distance from the guess up to which δ is read, as a factor: first, next to the guess, and by exact transforms.
-_READ_RATIO, _CLOSE_READ_RATIO, _FAR_READ_RATIO = 1.25, 1.01, 16.0
+#: Distance from the guess up to which δ is read, relative to it: first, and next; and by exact transforms, as a factor.
+_READ, _READ_CLOSE, _FAR_READ_RATIO = 0.25, 0.01, 16.0
 #: Without an upper bound, a guess that moves by a smaller factor ends the search.
 _STALLED_RATIO = 1.0015
 #: Relative width of a bracket that later engines improve; with transforms, the longest ladder for that, seconds.
 _IMPROVABLE_WIDTH, _MAX_LADDER_SECONDS = 0.25, 5.0
 #: Brackets beyond this ratio of ends are not refined; guesses above this part of the largest loss may be next to it.
 _WORTHLESS, _NEARLY_THE_LARGEST = 2.0, 0.99
-#: A ladder is not refined if the bracket is more than this part of the one before, or meets the tolerance with so many
-#: positions of all its steps.
-_STALLED_FRACTION, _MANY_POSITIONS = 0.9, 1 << 15
+#: A ladder is not refined if the bracket is more than this part of the one before.
+_STALLED_FRACTION = 0.9
 #: Least relative move of an end towards a crossing.
 _MIN_MOVE = 1e-3
 #: Nats by which ln δ differs between the guess and the ends of the nearest search.
@@ -186,11 +187,8 @@ def _crossings_near(
 
 def _every_frequency(question: Question, finer: float) -> Reader | None:
     """Return a reader of all frequencies, on a coarser lattice where they would be too many."""
-    for coarser in _COARSENINGS:
-        reader = point_reader(question, finer * coarser, every=True)
-        if reader is not None:
-            return reader
-    return None
+    made = (point_reader(question, finer * coarser, every=True) for coarser in _COARSENINGS)
+    return next((reader for reader in made if reader is not None), None)
 
 
 def _transform_reader(question: Question, finer: float) -> Reader | None:
@@ -270,7 +268,7 @@ class _Search:
         """Return the bracket of the only direction, from all engines and the fallback."""
         if not (self.settled() or self.at_the_largest_loss(tolerance)):
             self.by_engines()
-            if not self.within(tolerance):
+            if not self.within(_NARROW):
                 self.fallen_back()
         return self._low, self._high
 
@@ -279,7 +277,8 @@ class _Search:
         known, end = self._fallback, self._fallback.largest_loss
         low = known.epsilon_below(self._delta) if self.guess[0] > _NEARLY_THE_LARGEST * end else 0.0
         if end - low <= tolerance * end < math.inf:
-            self.move(low, min(end, known.epsilon_above(self._delta, low) if end - low > self.aim * end else end))
+            looks = end - low > self.aim * end and not known.slow
+            self.move(low, min(end, known.epsilon_above(self._delta, low) if looks else end))
         return self.within(tolerance)
 
     def settled(self) -> bool:
@@ -313,23 +312,31 @@ class _Search:
         return endless
 
     def by_engines(self) -> None:
-        """Try few frequencies, ladders and all frequencies, until the tolerance is met."""
+        """Try few frequencies, all frequencies and ladders, until the bracket is close enough."""
         guess, slope = self.guess
         guess = min(max(guess, self._low), self._high)
         many = len(self._counts) > _MANY_PAIRS
         if many:
             self.aim *= _MANY_PAIRS_FACTOR
         question = self.question(guess, slope)
+        ladder = guess <= LARGEST_READ and self._delta >= _MIN_LADDER_DELTA and serves(question)
+        climbs = ladder and not many
+        closer = partial(self._closer, guess, slope, near_only=climbs)
         few = guess > 0.0 and frequency_cost(question, 0) is not None
         if few:
-            self._from_nothing(partial(self._closer, guess, slope, point_reader))
+            self._from_nothing(partial(closer, point_reader))
+        # All frequencies of a short window take less time than a ladder.
+        short = self._rounds * question.leaves >= FEWEST_OF_EVERY and not has_transforms(question)
+        if climbs and short and guess > 0.0 and not self._close:
+            self._from_nothing(partial(closer, partial(point_reader, every=True)))
         # A ladder multiplies all pairs anew for each lattice; next to close transforms it is not worth its time.
         near = self.within(_IMPROVABLE_WIDTH) and has_transforms(question)
-        if not (self._done or many or (near and ladder_cost(question, [0]).seconds > _MAX_LADDER_SECONDS)):
+        if climbs and not (self._close or (near and ladder_cost(question, [0]).seconds > _MAX_LADDER_SECONDS)):
             self._from_nothing(partial(self._by_ladder, guess, slope))
-        if not self._done and guess > 0.0 and not (many and few):
+        if not self._close and guess > 0.0 and not (many and few):
             self._from_nothing(partial(self._closer, guess, slope, _every_frequency))
-        if many and self._high == math.inf and len(self._directions) == 1 and len(self._counts) <= 4 * _MANY_PAIRS:
+        some = many and len(self._counts) <= 4 * _MANY_PAIRS
+        if ladder and some and self._high == math.inf and len(self._directions) == 1:
             self._by_ladder(guess, slope)
 
     def _from_nothing(self, engine: Callable[[], object]) -> None:
@@ -368,6 +375,11 @@ class _Search:
     @property
     def _done(self) -> bool:
         return self._high == 0.0 or self._high - self._low <= self.aim * self._high < math.inf
+
+    @property
+    def _close(self) -> bool:
+        """Whether no other engine is worth its time."""
+        return self._done or self.within(_CLOSE_ENOUGH * self.aim)
 
     def question(self, epsilon: float, slope: float) -> Question:
         tolerance = min(max(_TARGET_FRACTION * self.aim * epsilon * -slope, _MIN_TOLERANCE), _MAX_TOLERANCE)
@@ -423,9 +435,9 @@ class _Search:
         guess = exponents.deepest(self._rounds, math.log(left) if left > 0.0 else -math.inf)
         guess = min(max(guess, 0.0), LARGEST_EPSILON)
         share = max(left / self._delta, 1e-3)
-        tilt = float(exponents.saddle_points(self._rounds, np.array([guess])).tilt[0])
+        points = exponents.saddle_points(self._rounds, np.array([guess]))
         # Next to no tilt δ falls with the deviation.
-        variance = float(exponents.saddle_points(self._rounds, np.array([guess])).variance[0])
+        tilt, variance = float(points.tilt[0]), float(points.variance[0])
         return guess, -max(tilt, 0.5 / math.sqrt(variance) if variance > 1e-270 else 1.0, 1e-3) * share
 
     def _by_closed_form(self, ratio: float) -> None:
@@ -454,29 +466,28 @@ class _Search:
         *,
         farther: float = 1.0,
         first: Reader | None = None,
-    ) -> bool:
-        """Read around better and better guesses, with finer and finer bounds; return whether the tolerance is met.
+        near_only: bool = False,
+    ) -> None:
+        """Read around better and better guesses, with finer and finer bounds.
 
         Where a crossing is not found near the guess it is looked for as many times `farther` away. `first` is a reader
         that is known already.
         """
         finer = 1.0
-        for _ in range(2 * _MAX_PASSES):
+        for _ in range(2 if near_only else 2 * _MAX_PASSES):
             reader, first = first or reader_of(self.question(guess, slope), finer), None
-            if reader is None:
-                return False
             before = self._low, self._high
-            near = self._read_near(reader, guess, slope)
-            if not near:
-                self._read(reader, guess / _READ_RATIO, guess * _READ_RATIO)
-            if not near and (self._low == before[0] or self._high == before[1]):
-                # Bounds are best near the guess, and of many rounds nowhere else.
-                self._read(reader, guess / _CLOSE_READ_RATIO, guess * _CLOSE_READ_RATIO)
-                self._read(reader, max(guess + _LOG_DELTA_FALL / slope, 0.0), guess - _LOG_DELTA_FALL / slope)
+            near = reader is not None and self._read_near(reader, guess, slope)
+            if reader is None or (near_only and not near):
+                return
+            # Bounds are best near the guess, and of many rounds nowhere else.
+            for apart in () if near else (_READ * guess, _READ_CLOSE * guess, min(-_LOG_DELTA_FALL / slope, guess)):
+                if self._low == before[0] or self._high == before[1]:
+                    self._read(reader, guess - apart, guess + apart)
             if farther > 1.0 and (self._low == 0.0 or self._high == math.inf):
                 self._read(reader, guess / farther, guess * farther)
-            if self._done:
-                return True
+            if self._done or (near_only and self._close):
+                return
             low, high = self._low, self._high
             if not 0.0 < low <= high < math.inf:
                 # A guess far off is moved to where the crossing must be.
@@ -484,27 +495,22 @@ class _Search:
                 # On lattices, floats give no upper bound on a tiny δ, whatever the guess.
                 hopeless = high == math.inf and self._delta < _TINY_DELTA and farther == 1.0
                 if still or hopeless or (low == 0.0) == (high == math.inf):
-                    return False
+                    return
                 moved = high if low == 0.0 else low
                 if low > 0.0 and guess <= _STALLED_RATIO * moved and moved <= _STALLED_RATIO * guess:
-                    return False
+                    return
                 guess = moved
                 continue
             width = high - low
             # Finer bounds do not help where the upper ones are no good.
             if before[1] - before[0] <= 1.1 * width or high > _WORTHLESS * low:
-                return False
+                return
             guess = 0.5 * (low + high)
             finer *= min(max(math.sqrt(_TARGET_FRACTION * self.aim * high / width), _MAX_REFINEMENT), _MIN_REFINEMENT)
-        return False
 
     def _by_ladder(self, guess: float, slope: float) -> None:
-        """Climb ladders, each finer than the one before, where they serve."""
-        if not 0.0 <= guess <= LARGEST_READ or self._delta < _MIN_LADDER_DELTA:
-            return
+        """Climb ladders, each finer than the one before."""
         question = self.question(max(guess, 1e-6), slope)
-        if not serves(question):
-            return
         # Rare losses may move ε far from the guess.
         largest = min(max(4.0 * guess, 1e-3), LARGEST_READ)
         tolerance, spacings = question.tolerance, chosen_spacings(question, question.rounds)
@@ -529,12 +535,8 @@ class _Search:
             low, high = self._low, self._high
             # A bracket that hardly shrinks with a finer ladder is not wide because of its spacing.
             if (
-                self._done
+                self._close
                 or (low, high) == before
-                or (
-                    self.within(self.aim / _AIM_FRACTION)
-                    and spacings.size * state.dominating.rows[0].size > _MANY_POSITIONS
-                )
                 or (before[1] < math.inf and high - low > _STALLED_FRACTION * (before[1] - before[0]))
             ):
                 return

@@ -119,8 +119,10 @@ def ladder_bounds(question: Question, rows: Sequence[int], *, climbs: int = CLIM
         if not table.climb(chosen, directions, chosen_rows):
             break
         brackets = table.brackets(question.floor, directions, joint_directions=joint_directions)
+        # B||A may be the larger direction somewhere.
         other_matters = joint_directions and not symmetric and len(directions) == 1
-        if other_matters and table.other_matters(question.floor, tolerance):
+        enough = np.maximum(question.floor, (1.0 + 0.9 * tolerance) * table.lower[0])
+        if other_matters and np.any(table.upper[1] > enough):
             directions = tuple(Direction)
             before = math.inf
         elif question.lattice > 0.0:
@@ -187,10 +189,6 @@ class _Table:
         known = self.lower.max(axis=0) if joint_directions else self.lower[: len(directions)]
         return float(np.log(known.min())) if known.min() > 0.0 else -math.inf
 
-    def other_matters(self, floor: float, tolerance: float) -> bool:
-        """Whether B||A may be the larger direction somewhere."""
-        return bool(np.any((self.upper[1] > floor) & (self.upper[1] > (1.0 + 0.9 * tolerance) * self.lower[0])))
-
 
 def climbed(
     counts: Mapping[ElementaryPair, int], chosen: Chosen, rounds: Sequence[int], directions: Sequence[Direction]
@@ -211,9 +209,8 @@ def powers(leaf: PairState, rounds: Sequence[int], limits: Limits) -> Iterator[t
     """Yield the powers of a leaf, for increasing numbers of rounds, as far as rounding leaves them any meaning."""
     top = max(rounds)
     rungs: list[PairState] = [_confined(leaf, 1, top, limits)]
-    wanted = sorted(set(rounds))
     before = 0
-    for r in wanted:
+    for r in sorted(set(rounds)):
         while 1 << len(rungs) <= r:
             rungs.append(_next(rungs[-1], len(rungs), top, limits))
             if not _has_meaning(rungs[-1]):

@@ -189,7 +189,7 @@ ENGINES: dict[str, tuple[Any, str, Pair, int, float]] = {
     "closed form": (inversion, "gaussian_bounds", mech.Gaussian(20.0), 64, 1e-5),
     "transforms": (inversion, "transform_readers", mech.SubsampledGaussian(1.0, 0.01), 64, 1e-5),
     "few frequencies": (inversion, "point_reader", mech.SubsampledLaplace(0.2, 1e-3), 4096, 1e-5),
-    "ladder": (inversion, "climbed", mech.Histogram((1000, 1000, 2), (1001, 999, 2)), 160, 1e-5),
+    "ladder": (inversion, "climbed", mech.SubsampledLaplace(2.0, 0.1), 5, 1e-5),
     "enclosures": (enclosing, "enclosed_counts", mech.RandomAllocation(2.0, 10), 1, 1e-5),
 }
 

@@ -122,6 +122,7 @@ def one_way(monkeypatch: pytest.MonkeyPatch, name: str, tolerance: float, *, few
         patched.setattr(engine, "chosen_rows", lambda _q, rows: (list(rows), []) if few else ([], list(rows)))
         if not few:
             patched.setattr(engine, "frequency_cost", lambda *_: None)
+            patched.setattr(engine, "_FEW_POINTS", 0)
         found = table_of(name, tolerance)
     return found, told
 
