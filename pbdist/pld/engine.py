@@ -21,7 +21,7 @@ from pbdist.pld.closed_form import (
 from pbdist.pld.cost import AVERAGE_CLIMBS, FEW_SECONDS, SECONDS_OF_PARTS, chosen_rows, frequency_cost, ladder_cost
 from pbdist.pld.fallback import Fallback, bounds_near_the_largest_loss
 from pbdist.pld.ladder import CLIMBS, given_width_bounds, ladder_bounds
-from pbdist.pld.many_rounds import FEWEST_OF_EVERY, bounds_below_floor, many_round_bounds
+from pbdist.pld.many_rounds import bounds_below_floor, many_round_bounds
 from pbdist.pld.question import Question
 from pbdist.pld.state import LARGEST_READ
 from pbdist.pld.transform_bounds import TransformRows, has_transforms
@@ -143,7 +143,7 @@ class _Table:
         relaxed = self._narrowed(relaxed)
         few, _ = chosen_rows(relaxed, rows)
         self._few_frequencies(relaxed, few)
-        rows = [row for row in self._missed_rows() if relaxed.rounds[row] * relaxed.leaves >= FEWEST_OF_EVERY]
+        rows = self._missed_rows()
         if len(rows) * relaxed.epsilon.size <= _FEW_POINTS:
             self._few_frequencies(relaxed, rows, every=True)
         self._ladder(relaxed, self._missed_rows())

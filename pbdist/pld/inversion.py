@@ -18,7 +18,7 @@ from pbdist.pld.cost import frequency_cost, ladder_cost
 from pbdist.pld.engine import log_above, log_below
 from pbdist.pld.fallback import Fallback, pure_bounds
 from pbdist.pld.ladder import climbed, serves
-from pbdist.pld.many_rounds import FEWEST_OF_EVERY, point_reader
+from pbdist.pld.many_rounds import point_reader
 from pbdist.pld.question import Question, Reader, Shared, largest_of
 from pbdist.pld.state import LARGEST_READ, PairState, lower_deltas, upper_deltas
 from pbdist.pld.transform_bounds import guessed_epsilons, has_transforms, transform_readers
@@ -326,8 +326,7 @@ class _Search:
         if few:
             self._from_nothing(partial(closer, point_reader))
         # All frequencies of a short window take less time than a ladder.
-        short = self._rounds * question.leaves >= FEWEST_OF_EVERY and not has_transforms(question)
-        if climbs and short and guess > 0.0 and not self._close:
+        if climbs and guess > 0.0 and not (self._close or has_transforms(question)):
             self._from_nothing(partial(closer, partial(point_reader, every=True)))
         # A ladder multiplies all pairs anew for each lattice; next to close transforms it is not worth its time.
         near = self.within(_IMPROVABLE_WIDTH) and has_transforms(question)

@@ -28,8 +28,8 @@ from pbdist.progress import report
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 _U = UNIT_ROUNDOFF
-#: Fewer leaves than this leave too many frequencies; and all of a window are not taken for fewer than the second.
-FEWEST_LEAVES, FEWEST_OF_EVERY = 128, 8
+#: Fewer leaves than this leave too many frequencies.
+FEWEST_LEAVES = 128
 #: Rounding that a leaf costs, relative to the sum of the weights, in both precisions.
 _ROUNDING, _EXTENDED_ROUNDING = 1.5e-13, 1e-16
 #: Logarithm of a tenth of the tolerance relative to what rounding costs, below which it costs too much for certain.
