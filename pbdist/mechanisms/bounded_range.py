@@ -155,6 +155,10 @@ class BoundedRange(ElementaryPair):
         """By the length of the interval of losses, which falls with the noise."""
         return ordered(self, BoundedRange, -Fraction(self.eta))
 
+    def loss_bound(self, direction: Direction) -> float | None:  # noqa: ARG002
+        """η itself."""
+        return self.eta
+
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """Masses of the bins. Their edges are losses, so that no event lies in a wrong bin.
 

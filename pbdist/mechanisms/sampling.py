@@ -138,7 +138,7 @@ class SubsampledGaussian(_Sampled):
             return None
         return loss, log_a
 
-    def loss_bound(self, direction: Direction) -> float | None:
+    def loss_bound(self, direction: Direction) -> float:
         """Infinite where a record is removed, -ln(1 - q) where one is added."""
         return math.inf if direction is Direction.A_TO_B else rounded_up(self._deepest)
 
@@ -1088,8 +1088,8 @@ class TruncatedPoissonUpper(_TruncatedPoisson, ScaledPair):
         return ((cut.rest[0], cut.rest[1], whole), (least, most, other))
 
     def loss_bound(self, direction: Direction) -> float | None:
-        """Infinite where a record is removed; where one is added, the masses tell."""
-        return math.inf if direction is Direction.A_TO_B else None
+        """The larger one of both cases."""
+        return max(part.loss_bound(direction) for _, _, part in self._parts)
 
     @property
     def without_sampling(self) -> Gaussian:

@@ -105,7 +105,9 @@ def test_where_losses_are_infinite_the_rest_still_counts() -> None:
     assert known.log_delta_above(np.array([4.0]))[0] < math.log(1e-3)
 
 
-@pytest.mark.parametrize("pair", BOUNDED, ids=repr)
+@pytest.mark.parametrize(
+    "pair", [*BOUNDED, mech.BoundedRange(0.8), mech.TruncatedPoissonUpper(0.6, 0.01, 12, 1000)], ids=repr
+)
 @pytest.mark.parametrize("direction", Direction)
 def test_no_loss_is_above_the_bound_and_some_are_next_to_it(pair: ElementaryPair, direction: Direction) -> None:
     bound = pair.loss_bound(direction)
@@ -118,7 +120,9 @@ def test_no_loss_is_above_the_bound_and_some_are_next_to_it(pair: ElementaryPair
     assert not masses.atoms_a.upper[masses.atom_loss > bound + masses.loss_error].any()
     near = masses.bins_a.lower[1] + masses.atoms_a.lower[masses.atom_loss > bound * (1.0 - 1e-3)].sum()
     # Far out, where a shift is not seen any more, masses are small.
-    assert near > 0.0 or isinstance(pair, mech.GaussianMixture | mech.SubsampledGaussian | Reversed)
+    assert near > 0.0 or isinstance(
+        pair, mech.GaussianMixture | mech.SubsampledGaussian | mech.TruncatedPoissonUpper | Reversed
+    )
 
 
 def test_largest_losses_of_sampled_laplace_noise_are_rounded_up() -> None:
