@@ -256,7 +256,8 @@ class _Table:
             for row, bracket in widths.items():
                 if bracket <= question.tolerance or bracket > 0.8 * before.get(row, math.inf):
                     continue
-                finer = math.sqrt(_TARGET_FRACTION * question.tolerance / bracket)
+                # By the square of the spacing at first; next to atoms, in proportion to it.
+                finer = (_TARGET_FRACTION * question.tolerance / bracket) ** (1.0 if before else 0.5)
                 again[row] = wanted[row] * min(max(finer, _MAX_REFINEMENT), _MIN_REFINEMENT)
             if not again:
                 break
