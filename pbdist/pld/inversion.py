@@ -168,7 +168,7 @@ def _crossings_near(
     apart = np.array([1.0 - _NEAR_RESOLUTION * aim, 1.0 + _NEAR_RESOLUTION * aim])
     with np.errstate(invalid="ignore", divide="ignore"):
         for _ in range(_NEAR_READS):
-            served &= np.max(np.abs(off), axis=1) < _FARTHEST
+            served &= (np.max(np.abs(off), axis=1) < _FARTHEST) & (near[:, 0] > 0.0)
             if not served.any():
                 break
             secants = (off - before[1]) / np.where(near == before[0], np.inf, near - before[0])
@@ -339,10 +339,9 @@ class _Search:
             self._by_ladder(guess, slope)
 
     def _from_nothing(self, engine: Callable[[], object]) -> None:
-        """Start an engine without a bracket if a wide one would end its search too early."""
+        """Start an engine without the bracket of another, which would end its search too early."""
         known = self.bracket
-        if not self.within(_IMPROVABLE_WIDTH):
-            self._low, self._high = 0.0, math.inf
+        self._low, self._high = 0.0, math.inf
         engine()
         self._low, self._high = max(known[0], self._low), min(known[1], self._high)
 
