@@ -115,7 +115,7 @@ class _Table:
         """Fill the table."""
         self._by_engines()
         # The engines above see no farther.
-        self._few_frequencies(self._narrowed(self.question), self._missed_rows(_WIDE_BRACKET), every=True)
+        self._few_frequencies(self._narrowed(self.question), self._missed_rows(_WIDE_BRACKET))
         for row in self._missed_rows(_WIDE_BRACKET):
             self._fall_back(row)
 
@@ -141,11 +141,8 @@ class _Table:
         if not rows:
             return
         relaxed = self._narrowed(relaxed)
-        few, _ = chosen_rows(relaxed, rows)
+        few = rows if len(rows) * relaxed.epsilon.size <= _FEW_POINTS else chosen_rows(relaxed, rows)[0]
         self._few_frequencies(relaxed, few)
-        rows = self._missed_rows()
-        if len(rows) * relaxed.epsilon.size <= _FEW_POINTS:
-            self._few_frequencies(relaxed, rows, every=True)
         self._ladder(relaxed, self._missed_rows())
         # Rows that the ladder does not serve, or not well.
         left = [row for row in self._missed_rows() if row not in few]
@@ -242,13 +239,13 @@ class _Table:
         self._ladder(relaxed, rows, climbs=1)
         return True
 
-    def _few_frequencies(self, question: Question, rows: Sequence[int], *, every: bool = False) -> None:
+    def _few_frequencies(self, question: Question, rows: Sequence[int]) -> None:
         """Bound rows by few frequencies, with finer lattices where the tolerance is missed and that may help."""
         wanted = dict.fromkeys(rows, 1.0)
         before: dict[int, float] = {}
         for attempt in range(_MAX_PASSES):
             widths = {}
-            for row, spacing, lower, upper in many_round_bounds(question, wanted, both=attempt > 0, every=every):
+            for row, spacing, lower, upper in many_round_bounds(question, wanted, both=attempt > 0):
                 self.widths.append(spacing)
                 self.take([row], lower[:, None], upper[:, None])
                 widths[row] = float(self._brackets()[:, row].max())

@@ -12,7 +12,7 @@ over them (`frequency_delta`). The frequencies that are left out are bounded:
   its second derivative is at most E D² s²: a transform of a few times the leaf's length bounds it everywhere.
 
 (Theorem 17 in ``docs/pld.md``.) Where these bounds are too large, as for few leaves, lattices and the heaviest tails,
-no frequencies are returned, unless every frequency of a short window is requested: then nothing is left out.
+every frequency of a short window is computed, by one transform, and nothing is left out.
 """
 
 import math
@@ -220,6 +220,12 @@ class Frequencies:
     log_scale_error: FloatArray
 
     @cached_property
+    def denominators(self) -> dict[float, ComplexArray]:
+        """1 - e^{2πi m/N - rate · spacing} for every frequency m, at rates θ and θ + 1."""
+        root = unit_roots(np.arange(self.coefficients.shape[-1]), self.length)
+        return {rate: _one_minus(rate * self.spacing, root) for rate in (self.tilt, self.tilt + 1.0)}
+
+    @cached_property
     def all_roots(self) -> ComplexArray | None:
         """All roots of unity of order N, where there are not many more of them than frequencies."""
         few = 4 * self.coefficients.shape[-1] < self.length
@@ -227,13 +233,13 @@ class Frequencies:
 
 
 def few_frequencies(
-    factors: Sequence[tuple[TiltedLeaf, int]], outside: float, *, extended: bool = False, every: bool = False
+    factors: Sequence[tuple[TiltedLeaf, int]], outside: float, *, extended: bool = False
 ) -> Frequencies | None:
     """Compose tilted leaves on one spacing and of one tilt, each taken a number of times.
 
     At most `outside` of the weight may lie outside the result's window, in each row, and about as much may be worth the
-    frequencies left out. `extended` is for the precision of the frequencies. With `every` none is left out. None where
-    too many frequencies survive, it cannot be shown that few do, or the window is too long for every frequency.
+    frequencies left out. `extended` is for the precision of few frequencies. Where too many survive, or it cannot be
+    shown that few do, none is left out; None if the window is too long for that.
     """
     if not all(np.all(leaf.totals > 0.0) for leaf, _ in factors):
         return None
@@ -242,13 +248,14 @@ def few_frequencies(
     if window is None:
         return None
     starts, length = window
-    if every:
-        length, extended = good_length(length), False
-        if length > _LONGEST_OF_EVERY:
-            return None
-    cutoff = (length // 2, np.zeros(1)) if every else _cutoff(factors, moments, length, outside)
+    short = length <= _LONGEST_OF_EVERY
+    cutoff = _cutoff(factors, moments, length, outside, thorough=extended or not short)
+    every = cutoff is None
     if cutoff is None:
-        return None
+        if not short:
+            return None
+        length, extended = good_length(length), False
+        cutoff = length // 2, np.zeros(1)
     highest, left_out = cutoff
     unit = EXTENDED_ROUNDOFF if extended else UNIT_ROUNDOFF
     # Reduced before it is multiplied: no product is beyond int64.
@@ -394,9 +401,17 @@ def _gathered(values: Sequence[FloatArray], factors: Sequence[tuple[TiltedLeaf, 
 
 
 def _cutoff(
-    factors: Sequence[tuple[TiltedLeaf, int]], moments: Sequence[_Moments], length: int, outside: float
+    factors: Sequence[tuple[TiltedLeaf, int]],
+    moments: Sequence[_Moments],
+    length: int,
+    outside: float,
+    *,
+    thorough: bool,
 ) -> tuple[int, FloatArray] | None:
-    """Return the highest frequency of the sum, and the sum of |product| / (j s) over those left out, by rows."""
+    """Return the highest frequency of the sum, and the sum of |product| / (j s) over those left out, by rows.
+
+    All frequencies of a short window take less time than a `thorough` search.
+    """
     second = _gathered([each.second for each in moments], factors)
     fourth = _gathered([each.fourth for each in moments], factors)
     if not (np.all(second > 0.0) and np.all(np.isfinite(fourth)) and np.all(fourth > 0.0)) or length > _LONGEST:
@@ -408,12 +423,15 @@ def _cutoff(
     enough = math.log(0.25 * outside / (2.0 + math.log(length)))
     # If fourth moments do not suffice, search for the frequency from which on nothing is left.
     sufficient = (highest + 1) * step <= near
+    if not (thorough or sufficient):
+        return None
     found = _far(
         factors,
         moments,
         near if sufficient else min(highest * step, math.pi),
         enough,
         looks=_LOOKS if sufficient else 1,
+        longest=_LONGEST_LOOK if thorough else length,
     )
     if found is None:
         return None
@@ -434,7 +452,13 @@ def _cutoff(
 
 
 def _far(
-    factors: Sequence[tuple[TiltedLeaf, int]], moments: Sequence[_Moments], begin: float, enough: float, *, looks: int
+    factors: Sequence[tuple[TiltedLeaf, int]],
+    moments: Sequence[_Moments],
+    begin: float,
+    enough: float,
+    *,
+    looks: int,
+    longest: int,
 ) -> tuple[float, FloatArray] | None:
     """Return the first t from `begin` on from which ln Π |ŵ|^d / s^d is at most `enough` up to π, and a bound on it.
 
@@ -449,7 +473,7 @@ def _far(
         order.sort(key=lambda index: -factors[index][1] * float(np.min(moments[index].second)))
     for look in reversed(range(looks)):
         wanted = math.ceil(2.0 * math.pi * deviation / (_FINE * _CLOSER**look))
-        length = good_length(min(max(2 * size, wanted), max(2 * size, _LONGEST_LOOK)))
+        length = good_length(min(max(2 * size, wanted), max(2 * size, longest)))
         first = math.floor(begin * length / (2.0 * math.pi) * (1.0 - 1e-9))
         logs: FloatArray = np.zeros(())
         for done, index in enumerate(order):
@@ -463,7 +487,7 @@ def _far(
         small = np.flatnonzero((beyond <= enough).all(axis=0))
         if small.size and int(small[0]) <= first:
             return begin, beyond[:, first]
-        if not look or length >= max(2 * size, _LONGEST_LOOK):
+        if not look or length >= max(2 * size, longest):
             break
     if not small.size:
         return None
@@ -637,10 +661,6 @@ class _Series:
     def __init__(self, known: Frequencies, row: int) -> None:
         self.known, self.start = known, float(known.start[row])
         self.orders = np.arange(known.coefficients.shape[-1])
-        self.base = self.roots(np.array([1]))[0]
-        self.denominators = {
-            rate: _one_minus(rate * known.spacing, self.base) for rate in (known.tilt, known.tilt + 1.0)
-        }
         ends = 0.5 * known.spacing * np.array([self.start, self.start + 2.0 * known.length])
         self.reach = float(np.abs(ends).max())
 
@@ -667,7 +687,7 @@ class _Series:
         """
         decay, steps = rate * self.known.spacing, (self.known.length - first).astype(np.float64)
         above = _one_minus(decay * steps[:, None], roots.conj())
-        below = self.denominators[rate]
+        below = self.known.denominators[rate]
         if decay > 0.0:
             return above / below
         result = np.empty(above.shape, dtype=np.complex128)

@@ -14,7 +14,7 @@ import numpy as np
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
 from pbdist.pld.choice import chosen_lattices, chosen_spacings
 from pbdist.pld.closed_form import few_outcomes, gaussian_bounds, gaussian_ratio, log_revealed_mass, one_round
-from pbdist.pld.cost import frequency_cost, ladder_cost
+from pbdist.pld.cost import ladder_cost
 from pbdist.pld.engine import log_above, log_below
 from pbdist.pld.fallback import Fallback, pure_bounds
 from pbdist.pld.ladder import climbed, serves
@@ -33,7 +33,7 @@ _MAX_PASSES, _MIN_REFINEMENT, _MAX_REFINEMENT, _TARGET_FRACTION = 4, 0.7, 0.05, 
 _SEARCH_POINTS, _MAX_SEARCHES, _FINAL_RESOLUTION = 17, 16, 0.002
 #: Searches by secants: relative distance of the first two points, readings at most, nats of ln δ that a guess may be
 #: off; distance of the ends from where δ is met, relative to the aim, and the largest one after which one is done.
-_BESIDE, _NEAR_READS, _FARTHEST, _NEAR_RESOLUTION, _CLOSE = 1e-3, 5, 10.0, 0.1, 0.25
+_BESIDE, _NEAR_READS, _FARTHEST, _NEAR_RESOLUTION, _CLOSE = 1e-3, 9, 10.0, 0.1, 0.25
 #: Smallest δ of a ladder; profiles for a δ below the second number leave nothing out.
 _MIN_LADDER_DELTA, _TINY_DELTA = 1e-120, 1e-280
 #: Limits of the relative brackets of δ that passes aim at.
@@ -141,11 +141,10 @@ def _read_together(searches: "Sequence[_Search]") -> None:
     if readers is None:
         return
     levels = np.array([search.levels for search in left])
-    served, ends = _crossings_near(readers.near, guesses, slopes, levels, left[0].aim)
+    _, ends = _crossings_near(readers.near, guesses, slopes, levels, left[0].aim)
     for column, search in enumerate(left):
         search.start = float(guesses[column]), float(slopes[column]), readers.of(column)
-        if served[column]:
-            search.move(*ends[column].tolist())
+        search.move(*ends[column].tolist())
 
 
 def _crossings_near(
@@ -155,16 +154,26 @@ def _crossings_near(
     levels: FloatArray,
     aim: float,
 ) -> tuple[BoolArray, FloatArray]:
-    """Return where secants from a guess serve, and ends next to where the bounds cross δ, shape (K, 2).
+    """Return where secants from a guess end next to where the bounds cross δ, and what ends are known, shape (K, 2).
 
     `reader` takes points near each guess, shape (K, n); `levels` are ln δ rounded up, for its lower bounds, and down,
     for the upper ones, shape (K, 2).
     """
+    # By bound the largest ε that is known to be too small, and the smallest one that is not.
+    under, over = np.zeros((guess.size, 2)), np.full((guess.size, 2), np.inf)
+
+    def excess_at(points: FloatArray) -> FloatArray:
+        excess = np.stack(reader(points), axis=-1) - levels[:, None]
+        at = np.broadcast_to(points[..., None], excess.shape)
+        np.maximum(under, np.max(at, axis=1, where=excess > 0.0, initial=0.0), out=under)
+        np.minimum(over, np.min(at, axis=1, where=(excess <= 0.0) & (at > 0.0), initial=np.inf), out=over)
+        return excess
+
     points = guess[:, None] * np.array([1.0, 1.0 + _BESIDE])
-    excess = np.stack(reader(points), axis=-1) - levels[:, None]
+    excess = excess_at(points)
     near, off = points[:, :1].repeat(2, axis=1), excess[:, 0]
     before = points[:, 1:].repeat(2, axis=1), excess[:, 1]
-    ends, found, served = np.zeros((guess.size, 2)), np.zeros(guess.size, bool), np.ones(guess.size, bool)
+    found, served = np.zeros(guess.size, bool), np.ones(guess.size, bool)
     apart = np.array([1.0 - _NEAR_RESOLUTION * aim, 1.0 + _NEAR_RESOLUTION * aim])
     with np.errstate(invalid="ignore", divide="ignore"):
         for _ in range(_NEAR_READS):
@@ -173,21 +182,22 @@ def _crossings_near(
                 break
             secants = (off - before[1]) / np.where(near == before[0], np.inf, near - before[0])
             slopes = np.where(secants < 0.0, secants, slope[:, None])
-            before, near = (near, off), np.where(served[:, None], (near - off / slopes) * apart, near)
-            lower, upper = reader(near)
+            following = near - off / slopes
+            astray = ((following <= under) | (following >= over)) & (under > 0.0) & (over < np.inf)
+            following = np.where(astray, 0.5 * (under + over), following) * apart
+            before, near = (near, off), np.where(served[:, None], following, near)
             # Of the lower bounds at the first of both points, and of the upper bounds at the second.
-            off = np.stack((lower[:, 0], upper[:, 1]), axis=1) - levels
+            off = np.diagonal(excess_at(near), axis1=1, axis2=2)
             crossed = served & (off[:, 0] > 0.0) & (off[:, 1] <= 0.0) & (near[:, 0] > 0.0)
-            crossed &= np.max(np.abs(off / (slopes * near)), axis=1) <= _CLOSE * aim
-            ends[crossed], found = near[crossed], found | crossed
+            found |= crossed & (np.max(np.abs(off / (slopes * near)), axis=1) <= _CLOSE * aim)
             if np.all(found | ~served):
                 break
-    return found, ends
+    return found, np.stack((under[:, 0], over[:, 1]), axis=1)
 
 
-def _every_frequency(question: Question, finer: float) -> Reader | None:
-    """Return a reader of all frequencies, on a coarser lattice where they would be too many."""
-    made = (point_reader(question, finer * coarser, every=True) for coarser in _COARSENINGS)
+def _coarse_reader(question: Question, finer: float) -> Reader | None:
+    """Return a reader of frequencies, on a coarser lattice where they would be too many."""
+    made = (point_reader(question, finer * coarser) for coarser in _COARSENINGS)
     return next((reader for reader in made if reader is not None), None)
 
 
@@ -274,7 +284,10 @@ class _Search:
 
     def at_the_largest_loss(self, tolerance: float) -> bool:
         """Whether ε of the only direction is that close to its largest loss, where engines take long."""
-        known, end = self._fallback, self._fallback.largest_loss
+        known = self._fallback
+        if self.guess[0] <= _NEARLY_THE_LARGEST * known.largest_seen:
+            return False
+        end = known.largest_loss
         low = known.epsilon_below(self._delta) if self.guess[0] > _NEARLY_THE_LARGEST * end else 0.0
         if end - low <= tolerance * end < math.inf:
             looks = end - low > self.aim * end and not known.slow
@@ -312,7 +325,7 @@ class _Search:
         return endless
 
     def by_engines(self) -> None:
-        """Try few frequencies, all frequencies and ladders, until the bracket is close enough."""
+        """Try frequencies next to the guess, a ladder, and frequencies anywhere, until the bracket is close enough."""
         guess, slope = self.guess
         guess = min(max(guess, self._low), self._high)
         many = len(self._counts) > _MANY_PAIRS
@@ -321,19 +334,14 @@ class _Search:
         question = self.question(guess, slope)
         ladder = guess <= LARGEST_READ and self._delta >= _MIN_LADDER_DELTA and serves(question)
         climbs = ladder and not many
-        closer = partial(self._closer, guess, slope, near_only=climbs)
-        few = guess > 0.0 and frequency_cost(question, 0) is not None
-        if few:
-            self._from_nothing(partial(closer, point_reader))
-        # All frequencies of a short window take less time than a ladder.
-        if climbs and guess > 0.0 and not (self._close or has_transforms(question)):
-            self._from_nothing(partial(closer, partial(point_reader, every=True)))
+        if climbs and guess > 0.0:
+            self._from_nothing(partial(self._closer, guess, slope, point_reader, near_only=True))
         # A ladder multiplies all pairs anew for each lattice; next to close transforms it is not worth its time.
         near = self.within(_IMPROVABLE_WIDTH) and has_transforms(question)
         if climbs and not (self._close or (near and ladder_cost(question, [0]).seconds > _MAX_LADDER_SECONDS)):
             self._from_nothing(partial(self._by_ladder, guess, slope))
-        if not self._close and guess > 0.0 and not (many and few):
-            self._from_nothing(partial(self._closer, guess, slope, _every_frequency))
+        if not self._close and guess > 0.0:
+            self._from_nothing(partial(self._closer, guess, slope, _coarse_reader))
         some = many and len(self._counts) <= 4 * _MANY_PAIRS
         if ladder and some and self._high == math.inf and len(self._directions) == 1:
             self._by_ladder(guess, slope)
@@ -476,11 +484,12 @@ class _Search:
             reader, first = first or reader_of(self.question(guess, slope), finer), None
             before = self._low, self._high
             near = reader is not None and self._read_near(reader, guess, slope)
+            known = self.bracket
             if reader is None or (near_only and not near):
                 return
             # Bounds are best near the guess, and of many rounds nowhere else.
             for apart in () if near else (_READ * guess, _READ_CLOSE * guess, min(-_LOG_DELTA_FALL / slope, guess)):
-                if self._low == before[0] or self._high == before[1]:
+                if self._low == known[0] or self._high == known[1]:
                     self._read(reader, guess - apart, guess + apart)
             if farther > 1.0 and (self._low == 0.0 or self._high == math.inf):
                 self._read(reader, guess / farther, guess * farther)
@@ -556,8 +565,7 @@ class _Search:
 
         levels = np.array([self.levels])
         served, ends = _crossings_near(near, np.array([guess]), np.array([slope]), levels, self.aim)
-        if served[0]:
-            self.move(*ends[0].tolist())
+        self.move(*ends[0].tolist())
         return bool(served[0])
 
     def _read(self, reader: Reader, begin: float, end: float) -> None:
@@ -571,6 +579,7 @@ class _Search:
                 known.update(zip(new, zip(found[0].tolist(), found[1].tolist(), strict=True), strict=True))
             return np.array([known[value] for value in epsilon.tolist()])
 
+        begin, end = max(begin, self._low), min(end, self._high)
         fine = _FINAL_RESOLUTION * self.aim
         inner, _ = _crossing(lambda epsilon: bounds(epsilon)[:, 0] > self.levels[0], begin, end, fine)
         _, outer = _crossing(lambda epsilon: ~(bounds(epsilon)[:, 1] <= self.levels[1]), begin, end, fine)

@@ -63,12 +63,12 @@ class Tilt:
 
 
 def many_round_bounds(
-    question: Question, rows: Mapping[int, float], *, both: bool = False, every: bool = False
+    question: Question, rows: Mapping[int, float], *, both: bool = False
 ) -> Iterator[tuple[int, float, FloatArray, FloatArray]]:
     """Yield rows of a table, where possible, with the spacing and ln of lower and upper bounds, shape (2, E).
 
     `rows` has factors by which spacings are to be smaller than they seem to have to be. With `both` also the direction
-    that seems to be smaller is bounded from below. With `every` all frequencies of a short window are taken.
+    that seems to be smaller is bounded from below.
     """
     spacings = {row: finer * spacing_for(question, int(question.rounds[row])) for row, finer in rows.items()}
     for group in _grouped_by_spacing(spacings):
@@ -77,16 +77,16 @@ def many_round_bounds(
         if leaves is None:
             continue
         for row in group:
-            found = _row_bounds(question, leaves, int(question.rounds[row]), both=both, every=every)
+            found = _row_bounds(question, leaves, int(question.rounds[row]), both=both)
             report("by few frequencies, r =", int(question.rounds[row]), question.top)
             if found is not None:
                 yield row, leaves[0][0].dominating.core.spacing, *found
 
 
-def point_reader(question: Question, finer: float, *, every: bool = False) -> Reader | None:
+def point_reader(question: Question, finer: float) -> Reader | None:
     """Return a function that bounds the larger ln δ of the requested directions near the question's only ε.
 
-    None where few frequencies do not serve, or with `every` where all would be too many.
+    None where frequencies would be too many.
     """
     r = int(question.rounds[0])
     spacing = finer * spacing_for(question, r)
@@ -100,7 +100,7 @@ def point_reader(question: Question, finer: float, *, every: bool = False) -> Re
     readers = []
     for direction in question.directions:
         tilt = tilts_of(question, direction, r, question.saddle_points(direction, r))[0]
-        known = _known(factors, direction, tilt, below=True, every=every)
+        known = _known(factors, direction, tilt, below=True)
         if known is None:
             return None
         readers.append(partial(_read, known, factors, direction, shift, below=True))
@@ -156,7 +156,7 @@ def _leaves(question: Question, spacing: float, top: int) -> list[tuple[PairStat
 
 
 def _row_bounds(
-    question: Question, leaves: Sequence[tuple[PairState, int]], rounds: int, *, both: bool, every: bool
+    question: Question, leaves: Sequence[tuple[PairState, int]], rounds: int, *, both: bool
 ) -> tuple[FloatArray, FloatArray] | None:
     factors = [(state, count * rounds) for state, count in leaves]
     shift = sum(power * state.shift for state, power in factors) * (1.0 + 1e-12)
@@ -177,7 +177,7 @@ def _row_bounds(
                 log_upper[axis, tilt.columns] = bound
                 if np.all(bound <= np.maximum(log_lower[1 - axis, tilt.columns], log_floor)):
                     continue
-            known = _known(factors, direction, tilt, below=not smaller, every=every)
+            known = _known(factors, direction, tilt, below=not smaller)
             if known is None:
                 return None
             found = _read(known, factors, direction, shift, question.epsilon[tilt.columns], below=not smaller)
@@ -222,14 +222,14 @@ def tilts_of(
 
 
 def _known(
-    factors: Sequence[tuple[PairState, int]], direction: Direction, tilt: Tilt, *, below: bool, every: bool
+    factors: Sequence[tuple[PairState, int]], direction: Direction, tilt: Tilt, *, below: bool
 ) -> Frequencies | None:
-    """Compose tilted leaves; None where few frequencies do not serve, or all would be too many."""
+    """Compose tilted leaves; None where frequencies would be too many."""
     leaves = [(tilted_leaf(state, direction, tilt.tilt, exact=below), power) for state, power in factors]
     items = [(leaf, power) for leaf, power in leaves if leaf is not None]
     if len(items) < len(leaves):
         return None
-    return few_frequencies(items, tilt.outside, extended=tilt.extended, every=every)
+    return few_frequencies(items, tilt.outside, extended=tilt.extended)
 
 
 def _read(

@@ -105,7 +105,9 @@ class Question:
     @cached_property
     def profiles(self) -> list[tuple[LossProfile, int]]:
         """The losses of each pair, usual ones of many rounds and rare ones of one; and how often it occurs."""
-        usual, rare = self.largest / (self.top * self.leaves), self.largest / self.leaves
+        # Rounded up, so that an ε nearby is seen in the same way.
+        seen = self.largest if self.largest <= 0.0 else 2.0 ** (0.25 * math.ceil(4.0 * math.log2(self.largest)))
+        usual, rare = seen / (self.top * self.leaves), seen / self.leaves
         lost, known = self.lost / (self.top * self.leaves), self.shared.profiles
         beyond = _deviations(_SHOWN_FRACTION * max(self.floor, 1e-290) / (self.top * self.leaves))
         for pair in self.counts:
