@@ -18,7 +18,7 @@ every frequency of a short window is computed, by one transform, and nothing is 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
@@ -181,8 +181,11 @@ def _tilted(
 
 #: Most frequencies, and products of frequencies and elements: more take longer than a ladder.
 MAX_FREQUENCIES, _MAX_WORK = 8192, 300_000_000
-#: Longest window: its length times a frequency's number is an int64; and where every frequency is taken.
-_LONGEST, _LONGEST_OF_EVERY = 1 << 48, 1 << 18
+#: Longest window: its length times a frequency's number is an int64; where every frequency is taken; where not many
+#: are missed by a search that is not thorough.
+_LONGEST, _LONGEST_OF_EVERY, _SHORT = 1 << 48, 1 << 18, 1 << 15
+#: Longest transform of a leaf, and how many products of frequencies and elements take as long as one of its elements.
+_LONGEST_TRANSFORM, _TRANSFORM_COST = 1 << 20, 40.0
 #: Every so many factors, the product so far is checked: it may be small enough already.
 _AT_ONCE = 64
 #: Longest transform that looks for frequencies far from 0; looks, the last one's step over the deviation, and by how
@@ -248,14 +251,13 @@ def few_frequencies(
     if window is None:
         return None
     starts, length = window
-    short = length <= _LONGEST_OF_EVERY
-    cutoff = _cutoff(factors, moments, length, outside, thorough=extended or not short)
-    every = cutoff is None
+    if length <= _LONGEST_TRANSFORM:
+        length = good_length(length)
+    cutoff = _cutoff(factors, moments, length, outside, thorough=extended or length > _SHORT)
     if cutoff is None:
-        if not short:
+        if length > _LONGEST_OF_EVERY:
             return None
-        length, extended = good_length(length), False
-        cutoff = length // 2, np.zeros(1)
+        cutoff, extended = (length // 2, np.zeros(1)), False
     highest, left_out = cutoff
     unit = EXTENDED_ROUNDOFF if extended else UNIT_ROUNDOFF
     # Reduced before it is multiplied: no product is beyond int64.
@@ -265,7 +267,9 @@ def few_frequencies(
     log_scale, log_scale_error = np.zeros_like(log_bound), np.zeros_like(log_bound)
     firsts = [2 * start for start in starts]
     for leaf, power in factors:
-        spectrum, rounding = _every(leaf, length) if every else _lowest(leaf, length, highest, extended=extended)
+        one_by_one = extended or length > min(_LONGEST_TRANSFORM, highest * leaf.weights / _TRANSFORM_COST)
+        of = partial(_summed, extended=extended) if one_by_one else _transformed
+        spectrum, rounding = of(leaf, length, highest)
         coefficients = coefficients * _raised(spectrum, power)
         rate += power * (rounding + 4.0) * unit
         log_bound = log_bound + power * np.log(leaf.totals * (1.0 + (leaf.size + 16.0) * _U))
@@ -446,7 +450,7 @@ def _cutoff(
     # Of all frequencies but the last one there is a pair.
     if highest > MAX_FREQUENCIES or 2 * highest >= length:
         return None
-    if highest * sum(leaf.weights for leaf, _ in factors) > _MAX_WORK:
+    if length > _LONGEST_TRANSFORM and highest * sum(leaf.weights for leaf, _ in factors) > _MAX_WORK:
         return None
     return (highest, left_out * 1.001) if np.all(left_out <= outside) else None
 
@@ -514,7 +518,7 @@ def _squares(leaf: TiltedLeaf, rows: tuple[FloatArray, FloatArray], second: Floa
     return np.minimum(larger, 1.0)
 
 
-def _lowest(leaf: TiltedLeaf, length: int, highest: int, *, extended: bool) -> tuple[ComplexArray, float]:
+def _summed(leaf: TiltedLeaf, length: int, highest: int, *, extended: bool) -> tuple[ComplexArray, float]:
     """Return Σ_j w_j e^{-2πi jm/N} for m = 0 .. highest, and a bound on the error in units of rounding times Σ w.
 
     Of each lattice summed over blocks of B, each with the same B powers, then over the blocks, and turned to where the
@@ -543,15 +547,15 @@ def _lowest(leaf: TiltedLeaf, length: int, highest: int, *, extended: bool) -> t
     return total, 64.0 + worst + 4.0 * len(leaf.parts)
 
 
-def _every(leaf: TiltedLeaf, length: int) -> tuple[ComplexArray, float]:
-    """Return what `_lowest` does, for all frequencies: one transform of each row, turned to where the leaf begins.
+def _transformed(leaf: TiltedLeaf, length: int, highest: int) -> tuple[ComplexArray, float]:
+    """Return what `_summed` does, by one transform of each row, turned to where the leaf begins.
 
     No element of a transform errs by more than `transform_error` times the sum of the weights; a turn adds 24u.
     """
     begin = min(part.first for part in leaf.parts)
     rows, _ = leaf.dense(leaf.last + 1)
-    turns = unit_roots(-begin * np.arange(length // 2 + 1), length)
-    return forward(rows, length) * turns, transform_error(length) / _U + 64.0 + 4.0 * len(leaf.parts)
+    turns = unit_roots(-begin * np.arange(highest + 1), length)
+    return forward(rows, length)[:, : highest + 1] * turns, transform_error(length) / _U + 64.0 + 4.0 * len(leaf.parts)
 
 
 def _raised(spectrum: ComplexArray, exponent: int) -> ComplexArray:
