@@ -134,6 +134,8 @@ def log_revealed_mass(counts: Mapping[ElementaryPair, int], rounds: IntArray, di
 
     Of factors of masses M, of which m has none of P_B, it is Π M^d (1 - Π (1 - m/M)^d) (Theorem 9, docs/pld.md).
     """
+    if all((pair.loss_bound(direction) or math.inf) < math.inf for pair in counts):
+        return np.full(rounds.size, -np.inf)
     masses = [(pair.directed_loss_masses(np.zeros(1), direction), count) for pair, count in counts.items()]
     return _log_revealed(masses, rounds)
 

@@ -68,6 +68,9 @@ class Bins:
         )
 
 
+_NO_BINS = Bins(np.zeros(0, np.int64), *(np.zeros(0) for _ in range(5)))
+
+
 def tilted_bins(
     position: IntArray, a: tuple[FloatArray, FloatArray, FloatArray], b: tuple[FloatArray, FloatArray, FloatArray]
 ) -> Bins:
@@ -87,10 +90,10 @@ def tilted_bins(
 
 def known_enough(parts: Iterable[Bins], spacing: float) -> float:
     """How well masses must be known for their loss to be taken as computed."""
+    filled = [(part, part.known) for part in parts if part.position.size]
     for limit in _KNOWN[:-1]:
         added = 0.0
-        for part in parts:
-            known = part.known
+        for part, known in filled:
             worse = known > limit
             share = np.minimum(known[worse] / spacing, 1.0)
             added += float(np.sum(np.minimum(part.a_upper[worse], part.b_upper[worse]) * share))
@@ -281,6 +284,8 @@ def _dominating(
     u, shift = np.zeros(size + 1), 0.0
     for part in parts:
         there = part.chosen(part.something)
+        if not there.position.size:
+            continue
         low, high, moved = split_bins(there, spacing, *errors)
         shift = max(shift, moved)
         u[:-1] += np.bincount(there.position - first, low, size)
@@ -295,6 +300,8 @@ def _exact(parts: Sequence[Bins], spacing: float, label: float, direction: Direc
     size = last - first + 1
     own, other = np.zeros(size), np.zeros(size)
     for part in parts:
+        if not part.position.size:
+            continue
         lower, upper = (part.a_lower, part.b_upper) if direction is Direction.A_TO_B else (part.b_lower, part.a_upper)
         own += np.bincount((part.position - first)[part.something], lower[part.something], size)
         other += np.bincount((part.position - first)[part.something], upper[part.something], size)
@@ -327,6 +334,8 @@ class _Atoms:
         self.far = self._sorted(masses, inside & ~in_core, loss, h * coarse)
 
     def _sorted(self, masses: ScaledLossMasses, chosen: BoolArray, loss: FloatArray, spacing: float) -> Bins:
+        if not chosen.any():
+            return _NO_BINS
         plain = masses.masses
         quotient = loss[chosen] / spacing
         nearest = np.rint(quotient)
@@ -403,12 +412,13 @@ class _Side:
 
     def sum(self, outermost: int | None, chosen: BoolArray) -> tuple[float, float]:
         """Sum the masses of an outermost bin, if any, and of some atoms: from below and from above."""
-        factor = np.exp(self.atoms_log_scale[chosen])
-        lower, upper = (
-            float(np.sum(self.atoms.lower[chosen] * factor)),
-            float(np.sum(self.atoms.upper[chosen] * factor)),
-        )
-        there = bool(np.any(self.atoms.upper[chosen] > 0.0))
+        lower = upper = 0.0
+        there = bool(chosen.any())
+        if there:
+            factor = np.exp(self.atoms_log_scale[chosen])
+            lower = float(np.sum(self.atoms.lower[chosen] * factor))
+            upper = float(np.sum(self.atoms.upper[chosen] * factor))
+            there = bool(np.any(self.atoms.upper[chosen] > 0.0))
         if outermost is not None:
             scale = math.exp(float(self.log_scale[outermost]))
             lower, upper = (

@@ -12,6 +12,7 @@ v (θ(θ+1) + 1/V + 1/√V) / 2. The direction B||A has the loss -L under B, wit
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -136,9 +137,10 @@ def loss_profile(pair: ElementaryPair, target: float, rare: float, beyond: float
         decades = math.log10(100.0 * target / _PROBES[-1])
         far = _PROBES[-1] * 10.0 ** np.linspace(0.1, decades, math.ceil(10.0 * decades))
         edges = np.concatenate((-far[::-1], edges, far))
-    rough = _profile(pair, edges if target >= _PROBES[-1] else _ROUGH)
+    rough = _profile(pair, edges) if target >= _PROBES[-1] else _rough_profile(pair)
     if rough.loss.size == 0 or rough.lattice > 0.0:
-        return rough
+        # What is remembered of it is not shared between threads.
+        return replace(rough)
     found = rough
     for _ in range(_REFINEMENTS):
         _, means, variances, _ = found.moments(np.array([-0.5, 0.0, -1.0]))
@@ -159,6 +161,12 @@ def loss_profile(pair: ElementaryPair, target: float, rare: float, beyond: float
         if found.loss.size == 0 or float(np.min(np.sqrt(found.moments(_OWN)[2]))) > before / _CLOSER:
             break
     return found
+
+
+@lru_cache(maxsize=4)
+def _rough_profile(pair: ElementaryPair) -> LossProfile:
+    """The profile that all finer ones of a pair begin with."""
+    return _profile(pair, _ROUGH)
 
 
 def _profile(pair: ElementaryPair, edges: FloatArray) -> LossProfile:

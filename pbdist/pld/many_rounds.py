@@ -6,7 +6,7 @@ A choice costs precision, never validity.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -93,17 +93,14 @@ def point_reader(question: Question, finer: float) -> Reader | None:
     leaves = _leaves(question, spacing, r) if spacing > 0.0 else None
     if leaves is None:
         return None
-    factors = [(state, count * r) for state, count in leaves]
-    shift = sum(power * state.shift for state, power in factors) * (1.0 + 1e-12)
-    if not shift <= LARGEST_SHIFT:
-        return None
     readers = []
     for direction in question.directions:
         tilt = tilts_of(question, direction, r, question.saddle_points(direction, r))[0]
-        known = _known(factors, direction, tilt, below=True)
+        composed = Composition([(state, count * r) for state, count in leaves], direction)
+        known = composed.frequencies(tilt, below=True)
         if known is None:
             return None
-        readers.append(partial(_read, known, factors, direction, shift, below=True))
+        readers.append(partial(composed.read, known, below=True))
 
     return partial(largest_of, readers)
 
@@ -159,9 +156,6 @@ def _row_bounds(
     question: Question, leaves: Sequence[tuple[PairState, int]], rounds: int, *, both: bool
 ) -> tuple[FloatArray, FloatArray] | None:
     factors = [(state, count * rounds) for state, count in leaves]
-    shift = sum(power * state.shift for state, power in factors) * (1.0 + 1e-12)
-    if not shift <= LARGEST_SHIFT:
-        return None
     shape = (2, question.epsilon.size)
     log_lower, log_upper = np.full(shape, -np.inf), np.zeros(shape)
     log_floor = math.log(question.floor) if question.floor > 0.0 else -math.inf
@@ -169,18 +163,18 @@ def _row_bounds(
     largest = np.max([each.log_delta for each in points.values()], axis=0)
     # The larger direction first.
     for direction, saddles in sorted(points.items(), key=lambda item: -float(np.sum(item[1].log_delta))):
-        axis = list(Direction).index(direction)
+        axis, composed = list(Direction).index(direction), Composition(factors, direction)
         smaller = question.joint_directions and not both and not np.any(saddles.log_delta > largest - _DOMINATED_GAP)
         for tilt in tilts_of(question, direction, rounds, saddles, careful=both):
             if smaller:
-                bound = chernoff_bound(factors, direction, tilt.tilt, question.epsilon[tilt.columns], shift)
+                bound = composed.chernoff_bound(tilt.tilt, question.epsilon[tilt.columns])
                 log_upper[axis, tilt.columns] = bound
                 if np.all(bound <= np.maximum(log_lower[1 - axis, tilt.columns], log_floor)):
                     continue
-            known = _known(factors, direction, tilt, below=not smaller)
+            known = composed.frequencies(tilt, below=not smaller)
             if known is None:
                 return None
-            found = _read(known, factors, direction, shift, question.epsilon[tilt.columns], below=not smaller)
+            found = composed.read(known, question.epsilon[tilt.columns], below=not smaller)
             log_lower[axis, tilt.columns], log_upper[axis, tilt.columns] = found
     if question.symmetric:
         log_lower[1], log_upper[1] = log_lower[0], log_upper[0]
@@ -221,102 +215,103 @@ def tilts_of(
     return result
 
 
-def _known(
-    factors: Sequence[tuple[PairState, int]], direction: Direction, tilt: Tilt, *, below: bool
-) -> Frequencies | None:
-    """Compose tilted leaves; None where frequencies would be too many."""
-    leaves = [(tilted_leaf(state, direction, tilt.tilt, exact=below), power) for state, power in factors]
-    items = [(leaf, power) for leaf, power in leaves if leaf is not None]
-    if len(items) < len(leaves):
-        return None
-    return few_frequencies(items, tilt.outside, extended=tilt.extended)
+@dataclass(frozen=True, eq=False)
+class Composition:
+    """Leaves in one direction, each taken a number of times."""
 
+    factors: Sequence[tuple[PairState, int]]
+    direction: Direction
 
-def _read(
-    known: Frequencies,
-    factors: Sequence[tuple[PairState, int]],
-    direction: Direction,
-    shift: float,
-    epsilon: FloatArray,
-    *,
-    below: bool,
-) -> tuple[FloatArray, FloatArray]:
-    """Bound ln δ at some ε from below and from above."""
-    if epsilon.size > 1 and epsilon.size * known.coefficients.shape[-1] > _MAX_TERMS:
-        parts = [_read(known, factors, direction, shift, part, below=below) for part in np.array_split(epsilon, 2)]
-        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
-    sign = 1.0 if direction is Direction.A_TO_B else -1.0
-    upper, _ = log_finite_upper(known, epsilon, shift, _highest(factors, direction))
-    # Losses were moved by up to η: A - e^ε B <= A - e^(ε-η) B'' for A||B, and e^η (B'' - e^(ε-η) A) for B||A.
-    upper = np.logaddexp(upper, _log_infinite_upper(factors, direction)) + (shift if sign < 0.0 else 0.0)
-    upper = upper + 32.0 * _U * (1.0 + np.where(np.isfinite(upper), np.abs(upper), 0.0))
-    lower = np.full(epsilon.size, -np.inf)
-    if below:
-        lower, _ = log_finite_lower(known, epsilon)
-        lower = np.logaddexp(lower, _log_infinite_lower(factors, direction, epsilon))
-        lower = lower - 32.0 * _U * (1.0 + np.where(np.isfinite(lower), np.abs(lower), 0.0))
-    return np.minimum(lower, 0.0), np.minimum(upper, 0.0)
+    @cached_property
+    def shift(self) -> float:
+        """By how much losses may have been moved, nats."""
+        return sum(power * state.shift for state, power in self.factors) * (1.0 + 1e-12)
 
+    @cached_property
+    def highest(self) -> float:
+        """A loss that no finite one exceeds, nats."""
+        forwards = self.direction is Direction.A_TO_B
+        ends = [power * (state.highest if forwards else -state.lowest) for state, power in self.factors]
+        return sum(ends) + 8.0 * len(ends) * _U * sum(map(abs, ends))
 
-def _highest(factors: Sequence[tuple[PairState, int]], direction: Direction) -> float:
-    """A loss that no finite one exceeds, nats."""
-    ends = [power * (state.highest if direction is Direction.A_TO_B else -state.lowest) for state, power in factors]
-    return sum(ends) + 8.0 * len(ends) * _U * sum(map(abs, ends))
+    def frequencies(self, tilt: Tilt, *, below: bool) -> Frequencies | None:
+        """Compose tilted leaves; None where frequencies would be too many, or losses were moved too far."""
+        leaves = [(tilted_leaf(state, self.direction, tilt.tilt, exact=below), power) for state, power in self.factors]
+        items = [(leaf, power) for leaf, power in leaves if leaf is not None]
+        if len(items) < len(leaves) or not self.shift <= LARGEST_SHIFT:
+            return None
+        return few_frequencies(items, tilt.outside, extended=tilt.extended)
 
+    def read(self, known: Frequencies, epsilon: FloatArray, *, below: bool) -> tuple[FloatArray, FloatArray]:
+        """Bound ln δ at some ε from below and from above."""
+        if epsilon.size > 1 and epsilon.size * known.coefficients.shape[-1] > _MAX_TERMS:
+            parts = [self.read(known, part, below=below) for part in np.array_split(epsilon, 2)]
+            return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+        upper, _ = log_finite_upper(known, epsilon, self.shift, self.highest)
+        # Losses were moved by up to η: A - e^ε B <= A - e^(ε-η) B'' for A||B, and e^η (B'' - e^(ε-η) A) for B||A.
+        moved = 0.0 if self.direction is Direction.A_TO_B else self.shift
+        upper = np.logaddexp(upper, self._log_infinite_upper) + moved
+        upper = upper + 32.0 * _U * (1.0 + np.where(np.isfinite(upper), np.abs(upper), 0.0))
+        lower = np.full(epsilon.size, -np.inf)
+        if below:
+            lower, _ = log_finite_lower(known, epsilon)
+            lower = np.logaddexp(lower, self._log_infinite_lower(epsilon))
+            lower = lower - 32.0 * _U * (1.0 + np.where(np.isfinite(lower), np.abs(lower), 0.0))
+        return np.minimum(lower, 0.0), np.minimum(upper, 0.0)
 
-def chernoff_bound(
-    factors: Sequence[tuple[PairState, int]], direction: Direction, tilt: float, epsilon: FloatArray, shift: float
-) -> FloatArray:
-    """Logarithms of upper bounds on δ at some ε by one tilt θ >= 0.
+    def chernoff_bound(self, tilt: float, epsilon: FloatArray) -> FloatArray:
+        """Logarithms of upper bounds on δ at some ε by one tilt θ >= 0.
 
-    Finite losses of a dominating pair add at most c e^{-θε} Π (Σ a* e^{θℓ})^d to δ(ε), c = θ^θ / (1+θ)^(1+θ), and the
-    mass at infinity is added (Theorem 14, docs/pld.md).
-    """
-    exponent = size = 0.0
-    for state, power in factors:
-        leaf = tilted_leaf(state, direction, tilt, exact=False)
-        if leaf is None:
-            return np.zeros(epsilon.size)
-        total = math.log(float(leaf.totals[0])) + float(leaf.log_scale[0])
-        exponent += power * total
-        size += power * (float(leaf.log_scale_error[0]) + (leaf.size + 16.0) * _U * (1.0 + abs(total)))
-    finite = exponent - tilt * (epsilon - shift) + math.log(largest_factor(tilt)) + size
-    finite = finite + 32.0 * _U * (abs(exponent) + tilt * epsilon + 2.0)
-    finite[epsilon - shift * (1.0 + 8.0 * _U) >= _highest(factors, direction)] = -np.inf
-    upper = np.logaddexp(finite, _log_infinite_upper(factors, direction))
-    upper += (0.0 if direction is Direction.A_TO_B else shift) + 1e-12
-    return np.minimum(upper, 0.0)
+        Finite losses of a dominating pair add at most c e^{-θε} Π (Σ a* e^{θℓ})^d to δ(ε), c = θ^θ / (1+θ)^(1+θ), and
+        the mass at infinity is added (Theorem 14, docs/pld.md).
+        """
+        exponent = size = 0.0
+        for state, power in self.factors:
+            leaf = tilted_leaf(state, self.direction, tilt, exact=False)
+            if leaf is None or not self.shift <= LARGEST_SHIFT:
+                return np.zeros(epsilon.size)
+            total = math.log(float(leaf.totals[0])) + float(leaf.log_scale[0])
+            exponent += power * total
+            size += power * (float(leaf.log_scale_error[0]) + (leaf.size + 16.0) * _U * (1.0 + abs(total)))
+        finite = exponent - tilt * (epsilon - self.shift) + math.log(largest_factor(tilt)) + size
+        finite = finite + 32.0 * _U * (abs(exponent) + tilt * epsilon + 2.0)
+        finite[epsilon - self.shift * (1.0 + 8.0 * _U) >= self.highest] = -np.inf
+        upper = np.logaddexp(finite, self._log_infinite_upper)
+        upper += (0.0 if self.direction is Direction.A_TO_B else self.shift) + 1e-12
+        return np.minimum(upper, 0.0)
 
+    @cached_property
+    def _log_infinite_upper(self) -> float:
+        """Logarithm of what dominating masses have at infinity: T^r - F^r rises with total T and finite F."""
+        axis = 0 if self.direction is Direction.A_TO_B else 1
+        parts = []
+        for state, power in self.factors:
+            masses = state.dominating
+            finite = sum(row.sums()[axis] for row in masses.rows) * (1.0 + 8.0 * _U)
+            parts.append((finite, masses.infinite[axis], power))
+        return _log_some_infinite(parts, 1.0)
 
-def _log_infinite_upper(factors: Sequence[tuple[PairState, int]], direction: Direction) -> float:
-    """Logarithm of what dominating masses have at infinity: T^r - F^r rises with total T and finite F."""
-    axis = 0 if direction is Direction.A_TO_B else 1
-    parts = []
-    for state, power in factors:
-        masses = state.dominating
-        finite = sum(row.sums()[axis] for row in masses.rows) * (1.0 + 8.0 * _U)
-        parts.append((finite, masses.infinite[axis], power))
-    return _log_some_infinite(parts, 1.0)
+    @cached_property
+    def _log_beyond(self) -> tuple[float, float]:
+        """Logarithms of the masses of the event that some leaf's loss lies above its lattices: from below and above."""
+        own, other = [], []
+        for state, power in self.factors:
+            masses = state.exact[self.direction]
+            sums = [row.sums() for row in masses.rows]
+            own.append((sum(each[0] for each in sums) * (1.0 - 8.0 * _U), masses.infinite[0], power))
+            other.append((sum(each[1] for each in sums) * (1.0 + 8.0 * _U), masses.infinite[1], power))
+        return _log_some_infinite(own, -1.0), _log_some_infinite(other, 1.0)
 
-
-def _log_infinite_lower(
-    factors: Sequence[tuple[PairState, int]], direction: Direction, epsilon: FloatArray
-) -> FloatArray:
-    """Logarithm of a - e^ε b of the event that some leaf's loss lies above its lattices, where that is positive."""
-    own, other = [], []
-    for state, power in factors:
-        masses = state.exact[direction]
-        sums = [row.sums() for row in masses.rows]
-        own.append((sum(each[0] for each in sums) * (1.0 - 8.0 * _U), masses.infinite[0], power))
-        other.append((sum(each[1] for each in sums) * (1.0 + 8.0 * _U), masses.infinite[1], power))
-    log_a, log_b = _log_some_infinite(own, -1.0), _log_some_infinite(other, 1.0)
-    if log_a == -math.inf:
-        return np.full(epsilon.size, -np.inf)
-    ratio = epsilon + log_b - log_a
-    if log_b > -math.inf:
-        ratio = ratio + 16.0 * _U * (np.abs(epsilon) + abs(log_b) + abs(log_a) + 1.0)
-    with np.errstate(divide="ignore"):
-        return np.asarray(log_a + np.log(np.where(ratio < 0.0, -np.expm1(np.minimum(ratio, 0.0)), 0.0)))
+    def _log_infinite_lower(self, epsilon: FloatArray) -> FloatArray:
+        """Logarithm of a - e^ε b of the event that some leaf's loss lies above its lattices, where it is positive."""
+        log_a, log_b = self._log_beyond
+        if log_a == -math.inf:
+            return np.full(epsilon.size, -np.inf)
+        ratio = epsilon + log_b - log_a
+        if log_b > -math.inf:
+            ratio = ratio + 16.0 * _U * (np.abs(epsilon) + abs(log_b) + abs(log_a) + 1.0)
+        with np.errstate(divide="ignore"):
+            return np.asarray(log_a + np.log(np.where(ratio < 0.0, -np.expm1(np.minimum(ratio, 0.0)), 0.0)))
 
 
 def _log_some_infinite(parts: Sequence[tuple[float, float, int]], side: float) -> float:
@@ -389,7 +384,4 @@ def _bounds_by_tilt(
         (leaf_of(pair, lattice, ()), count * rounds)
         for (pair, count), lattice in zip(question.counts.items(), chosen.lattices, strict=True)
     ]
-    shift = sum(power * state.shift for state, power in factors) * (1.0 + 1e-12)
-    if not shift <= LARGEST_SHIFT:
-        return nothing
-    return chernoff_bound(factors, direction, tilt, epsilon, shift)
+    return Composition(factors, direction).chernoff_bound(tilt, epsilon)

@@ -24,9 +24,9 @@ from pbdist.pld.few_frequencies import (
     TiltedLeaf,
     _cutoff,
     _far,
-    _lowest,
     _Moments,
     _squares,
+    _summed,
     _window,
     few_frequencies,
     unit_roots,
@@ -239,7 +239,7 @@ def test_roots_of_unity(extended: bool, numerators: list[int], denominator: int)
 
 @pytest.mark.parametrize("extended", [False, True])
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 8, 9, 64, 65, 127, 131, 257, 600])
-def test_the_lowest_frequencies(size: int, extended: bool) -> None:
+def test_the_summed_frequencies(size: int, extended: bool) -> None:
     draw = np.random.default_rng(size)
     unit = EXTENDED_ROUNDOFF if extended else UNIT_ROUNDOFF
     worst = 0.0
@@ -251,7 +251,7 @@ def test_the_lowest_frequencies(size: int, extended: bool) -> None:
     ]:
         plain = leaf_of(dyadic(np.array([shaped(draw, shape, size) for _ in range(ROWS)])))
         for leaf in (plain, parted(draw, plain), parted(draw, plain)):
-            found, bound = _lowest(leaf, length, highest, extended=extended)
+            found, bound = _summed(leaf, length, highest, extended=extended)
             assert found.shape == (ROWS, highest + 1)
             weights = dense(leaf)
             for row in range(ROWS):
@@ -537,8 +537,10 @@ def compared(factors: Factors, known: Frequencies) -> float:
 
 
 @pytest.mark.parametrize("extended", [False, True])
-def test_sums_with_factors_that_rise_and_fall_are_within_the_error(extended: bool) -> None:
-    """The claim itself, for all such factors at once."""
+def test_sums_with_factors_that_rise_and_fall_are_within_the_error(
+    extended: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claim itself, for all such factors at once, with frequencies by transforms and one by one."""
     draw = np.random.default_rng(9 + extended)
     cases = some = close = 0
     for _ in range(times(60)):
@@ -547,8 +549,9 @@ def test_sums_with_factors_that_rise_and_fall_are_within_the_error(extended: boo
         )
         outside = 10.0 ** -draw.uniform(0.3, 12.0)
         cases += 1
+        monkeypatch.setattr(characteristic, "_TRANSFORM_COST", draw.choice([1e-9, 40.0, 1e9]))
         known = few_frequencies(factors, outside, extended=extended)
-        if known is None:
+        if known is None or known.coefficients.shape[-1] > known.length // 2:
             continue
         some += 1
         largest = compared(factors, known)
@@ -557,13 +560,15 @@ def test_sums_with_factors_that_rise_and_fall_are_within_the_error(extended: boo
     assert close > 0.06 * cases, close
 
 
-def test_of_every_frequency_nothing_is_left_out() -> None:
+def test_of_every_frequency_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same claim for few rounds, atoms and lattices, of windows of even and of odd lengths."""
     draw = np.random.default_rng(31)
     lengths, close = [], 0
+    monkeypatch.setattr(characteristic, "_cutoff", lambda *_, **__: None)
     for _ in range(times(60)):
         factors = random_factors(draw, ["bell", "flat", "atoms", "noise", "sparse", "two scales"], longest=60, most=20)
-        known = few_frequencies(factors, 10.0 ** -draw.uniform(6.0, 12.0), every=True)
+        monkeypatch.setattr(characteristic, "_TRANSFORM_COST", draw.choice([1e-9, 40.0, 1e9]))
+        known = few_frequencies(factors, 10.0 ** -draw.uniform(6.0, 12.0))
         assert known is not None
         assert known.coefficients.shape[-1] == known.length // 2 + 1
         lengths.append(known.length)
@@ -573,10 +578,12 @@ def test_of_every_frequency_nothing_is_left_out() -> None:
 
 
 def test_a_window_too_long_for_every_frequency_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    factors = [(leaf_of(rows_of(np.random.default_rng(0), "flat", 60)), 9)]
-    assert few_frequencies(factors, 1e-9, every=True) is not None
+    factors = [(leaf_of(rows_of(np.random.default_rng(0), "flat", 60)), 2)]
+    known = few_frequencies(factors, 1e-9)
+    assert known is not None
+    assert known.coefficients.shape[-1] == known.length // 2 + 1
     monkeypatch.setattr("pbdist.pld.few_frequencies._LONGEST_OF_EVERY", 100)
-    assert few_frequencies(factors, 1e-9, every=True) is None
+    assert few_frequencies(factors, 1e-9) is None
 
 
 def test_labels_that_are_not_places_are_told() -> None:

@@ -16,12 +16,13 @@ from pbdist.mechanisms import (
     Laplace,
     NoisyCount,
     Pair,
+    RandomizedResponse,
     SubsampledGaussian,
     factor_counts,
 )
 from pbdist.pld import TightBounds, engine, tight_bounds
 from pbdist.pld.leaf import Lattice, leaf_state
-from pbdist.pld.many_rounds import Tilt, _known, _read, chernoff_bound, many_round_bounds
+from pbdist.pld.many_rounds import Composition, Tilt, many_round_bounds
 from pbdist.pld.question import Question
 from pbdist.types import Direction
 from tests.pld.test_closed_form import holds, log_delta, variance_of
@@ -61,7 +62,6 @@ def test_any_lattice_and_any_tilt_are_sound(part: int) -> None:
                 pairs, counts, random_lattices(draw, spacing, deviation, len(pairs)), strict=True
             )
         ]
-        shift = sum(power * state.shift for state, power in factors) * (1.0 + 1e-12)
         mean, whole = 0.5 * float(variance), math.sqrt(float(variance))
         epsilon = np.array([max(mean + whole * draw.uniform(-4.0, 12.0), 0.0) for _ in range(4)])
         for direction in Direction:
@@ -69,12 +69,11 @@ def test_any_lattice_and_any_tilt_are_sound(part: int) -> None:
             tilt = max((at - mean) / float(variance) + draw.uniform(-1.0, 1.0) / whole, 0.0)
             extended = draw.random() < 0.3
             chosen = Tilt(tilt, np.arange(epsilon.size), 10.0 ** -draw.uniform(1.0, 12.0), extended)
-            chernoff = chernoff_bound(factors, direction, tilt, epsilon, shift)
-            known = _known(factors, direction, chosen, below=True, every=False)
+            composed = Composition(factors, direction)
+            chernoff = composed.chernoff_bound(tilt, epsilon)
+            known = composed.frequencies(chosen, below=True)
             lower, upper = (
-                (np.full(4, -np.inf), chernoff)
-                if known is None
-                else _read(known, factors, direction, shift, epsilon, below=True)
+                (np.full(4, -np.inf), chernoff) if known is None else composed.read(known, epsilon, below=True)
             )
             for column, asked in enumerate(epsilon.tolist()):
                 truth = log_delta(variance, asked)
@@ -145,11 +144,17 @@ def test_both_ways_are_consistent(name: str, tolerance: float, monkeypatch: pyte
         assert np.all(found.within), (name, tolerance, found)
 
 
-def test_rows_that_few_frequencies_do_not_tell_are_left_out() -> None:
-    """A lattice, and few rounds."""
-    for pair, rounds in ((ApproximateDP(0.1, 1e-6), 1000), (Laplace(1.0), 1)):
+def test_all_frequencies_tell_rows_of_lattices_and_of_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    for pair, rounds in ((RandomizedResponse(0.6), 40), (Laplace(1.0), 1)):
         question = Question({pair: 1}, np.array([rounds]), np.array([0.5]), 1e-3, 1e-40, True)
-        assert list(many_round_bounds(question, {0: 1.0})) == []
+        ((_, _, lower, upper),) = many_round_bounds(question, {0: 1.0})
+        exact = tight_bounds({pair: 1}, question.rounds, question.epsilon, Request())
+        assert np.all(lower <= exact.log_upper[:, 0])
+        assert np.all(upper >= exact.log_lower[:, 0])
+        assert np.all(upper - lower < 0.01)
+        with monkeypatch.context() as patched:
+            patched.setattr("pbdist.pld.few_frequencies._LONGEST_OF_EVERY", 1)
+            assert list(many_round_bounds(question, {0: 1.0})) == []
 
 
 def test_a_factor_without_any_loss_but_0() -> None:

@@ -9,6 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from pbdist.fourier.transform import good_length
 from pbdist.mechanisms import Histogram, LossMasses, MassBounds, RandomizedResponse, ScaledLossMasses
 from pbdist.pld import many_rounds
 from pbdist.pld.closed_form import _log_narrow, _log_revealed
@@ -16,9 +17,9 @@ from pbdist.pld.engine import _Table, delta_above, delta_below, log_above, log_b
 from pbdist.pld.fallback import _log_bound, _with_error
 from pbdist.pld.few_frequencies import (
     _cutoff,
-    _lowest,
     _Moments,
     _squares,
+    _summed,
     _window,
     few_frequencies,
     largest_factor,
@@ -29,7 +30,7 @@ from pbdist.pld.inversion import _crossings_near, _Search
 from pbdist.pld.lattice import Dominating, Exact
 from pbdist.pld.leaf import Bins, Lattice, _beyond, leaf_state, split_bins
 from pbdist.pld.loss_transform import TransformLine
-from pbdist.pld.many_rounds import Tilt, _known, _log_some_infinite, _read, chernoff_bound, point_reader
+from pbdist.pld.many_rounds import Composition, Tilt, _log_some_infinite, point_reader
 from pbdist.pld.question import Question, Shared
 from pbdist.pld.state import Masses, PairState, _suffix_sums, _terms, lower_deltas, product, upper_deltas
 from pbdist.types import Direction, FloatArray
@@ -219,7 +220,9 @@ def test_chernoffs_bound_is_rounded_up(direction: Direction, power: int, shift: 
         u *= (1.0 - 1.0 / power * random.random()) / max(np.dot(u, np.exp(half)), np.dot(u, np.exp(-half)))
         state, tilt, epsilon = state_of(u, first=-1), 0.0 if power > 10 else 2.0, 0.1
         state = PairState(state.dominating, {}, shift / power, state.lowest, state.highest)
-        found = chernoff_bound([(state, power)], direction, tilt, np.array([epsilon]), shift)[0]
+        found = Composition([(replace(state, shift=shift / power), power)], direction).chernoff_bound(
+            tilt, np.array([epsilon])
+        )[0]
         sign = 1 if direction is A_TO_B else -1
         total = sum(
             mass * mpmath.exp(mpmath.mpf(0.25) * sign * place * (mpmath.mpf(tilt) + mpmath.mpf(0.5)))
@@ -232,14 +235,12 @@ def test_chernoffs_bound_is_rounded_up(direction: Direction, power: int, shift: 
 
 def test_the_other_directions_masses_have_moved_too() -> None:
     # The same masses in both directions.
-    factors = [(state_of(np.exp(-0.1 * np.arange(-4.0, 5.0) ** 2) / 7.0, first=-4), 300)]
-    epsilon, shift = np.array([0.5, 3.0]), 0.05
-    tilt = Tilt(1.0, np.arange(2), 1e-9, extended=False)
+    state, shift = state_of(np.exp(-0.1 * np.arange(-4.0, 5.0) ** 2) / 7.0, first=-4), 0.05
+    factors = [(replace(state, shift=shift / 300), 300)]
+    epsilon, tilt = np.array([0.5, 3.0]), Tilt(1.0, np.arange(2), 1e-9, extended=False)
     one, other = (
-        _read(
-            _known(factors, direction, tilt, below=False, every=False), factors, direction, shift, epsilon, below=False
-        )[1]
-        for direction in Direction
+        composed.read(composed.frequencies(tilt, below=False), epsilon, below=False)[1]
+        for composed in (Composition(factors, direction) for direction in Direction)
     )
     assert np.all(one < -shift)
     assert np.all(other - one >= shift * (1.0 - 1e-9))
@@ -286,9 +287,9 @@ def test_sums_of_few_frequencies_allow_for_all_that_is_left_out(power: int, outs
     leaf = leaf_of(dyadic(np.random.default_rng(0).random((1, 9)) + np.zeros((3, 1))))
     factors, moments = [(leaf, power)], [_Moments(leaf)]
     known = few_frequencies(factors, outside)
-    length = _window(factors, moments, outside)[1]
-    highest, left_out = _cutoff(factors, moments, length, outside)
-    rounding = power * _lowest(leaf, length, highest, extended=False)[1] * 2.0**-53
+    length = good_length(_window(factors, moments, outside)[1])
+    highest, left_out = _cutoff(factors, moments, length, outside, thorough=False)
+    rounding = power * _summed(leaf, length, highest, extended=False)[1] * 2.0**-53
     whole = leaf.totals**power
     assert np.all(known.error >= 2.0 * outside + whole * (left_out + rounding) * (1.0 - 1e-9))
     assert power > 1000 or np.all(left_out > 100.0 * rounding)
