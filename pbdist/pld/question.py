@@ -106,7 +106,7 @@ class Question:
     def profiles(self) -> list[tuple[LossProfile, int]]:
         """The losses of each pair, usual ones of many rounds and rare ones of one; and how often it occurs."""
         # Rounded up, so that an ε nearby is seen in the same way.
-        seen = self.largest if self.largest <= 0.0 else 4.0 * 8.0 ** math.ceil(math.log2(0.25 * self.largest) / 3.0)
+        seen = 2.0 ** (2 + 3 * math.ceil((math.log2(self.largest) - 2.0) / 3.0)) if self.largest > 0.0 else 0.0
         usual, rare = seen / (self.top * self.leaves), seen / self.leaves
         lost, known = self.lost / (self.top * self.leaves), self.shared.profiles
         beyond = _deviations(_SHOWN_FRACTION * max(self.floor, 1e-290) / (self.top * self.leaves))
