@@ -44,8 +44,8 @@ _FLOOR_MARGIN = 3.0
 _WINDOW_FRACTION = 0.02
 #: By how many nats δ seems to be less than the floor.
 _FLOOR_GAP = 2.0
-#: Spacing, in deviations of a leaf's loss under the tilt.
-_CHERNOFF_SPACING = 0.1
+#: Spacing, in deviations of a leaf's loss under the tilt; or part of what puts a bound at the floor.
+_CHERNOFF_SPACING, _CHERNOFF_PART = 0.1, 0.2
 #: Up to here, nats, and a margin beyond, e^loss is a float.
 _MAX_LOSS = 660.0
 #: Frequencies times points that are held at a time: arrays of 1 MiB, which stay in the cache and are not given back.
@@ -374,8 +374,11 @@ def _bounds_by_tilt(
     question: Question, direction: Direction, nearest: SaddlePoints, rounds: int, epsilon: FloatArray
 ) -> FloatArray:
     """Bound ln δ at some ε by the tilt of one."""
-    tilt = float(nearest.tilt[0])
-    spacing = _CHERNOFF_SPACING * math.sqrt(float(nearest.variance[0]) / (rounds * question.leaves))
+    tilt, leaves = float(nearest.tilt[0]), rounds * question.leaves
+    spacing = _CHERNOFF_SPACING * math.sqrt(float(nearest.variance[0]) / leaves)
+    # The spacing h costs some θ(θ+1)h² nats a leaf, of those by which the bound is below the floor.
+    below = _FLOOR_GAP + tilt * float(epsilon.min() - nearest.epsilon[0])
+    spacing = max(spacing, _CHERNOFF_PART * math.sqrt(below / (leaves * max(tilt * (tilt + 1.0), 1e-12))))
     nothing = np.zeros(epsilon.size)
     chosen = lattices_for(question, spacing, question.top) if spacing > 0.0 else None
     if chosen is None:
