@@ -85,13 +85,13 @@ _MAX_ATTEMPTS, _RESOLUTION_FACTOR, _MAX_RESOLUTION = 4, 2.5, 10000.0
 #: The largest first resolution: for ε, and for δ, whose size is to be found first.
 _FIRST_RESOLUTION, _COARSE_RESOLUTION = 80.0, 25.0
 #: A search for ε aims at a tenth of its tolerance; through the first enclosure, at so many times as much.
-_SEARCH_FACTOR = 4.0
+_SEARCH_FACTOR = 2.0
 #: The usual place of ln δ between its bounds: splits add about 4/3 of the variance that cells take away.
 USUAL_PART = 0.43
 #: Fraction of the tolerance that a finer enclosure aims at, and limits of its refinement.
 _TARGET_FRACTION, _MIN_REFINEMENT, _MAX_REFINEMENT = 0.6, 1.3, 24.0
-#: Lost mass relative to the tolerance and the smallest δ, and the first guess of that δ.
-_LOST_FRACTION, _FIRST_DELTA = 0.03, 1e-10
+#: Lost mass relative to the tolerance and the smallest δ.
+_LOST_FRACTION = 0.03
 #: Bounds on a δ above this fraction of the smallest δ that matters are judged.
 _JUDGED_FRACTION = 0.5
 #: Below this fraction of it bounds need not be close.
@@ -114,6 +114,8 @@ class Question:
     resolution: float = _FIRST_RESOLUTION
     #: A δ: bounds may be wide if they show on which side of it δ lies.
     decision_delta: float | None = None
+    #: The smallest δ, at least about.
+    first_delta: float = 0.0
 
     def fineness(self, resolution: float, delta: float) -> Fineness:
         """The fineness for a δ of that size."""
@@ -143,7 +145,7 @@ def refined(
     `solve` computes bounds as close as an enclosure of that fineness allows, no worse than the best ones so far.
     """
     first = min(_RESOLUTION_FACTOR / math.sqrt(question.tolerance), question.resolution)
-    fineness = question.fineness(first, question.decision_delta or _FIRST_DELTA)
+    fineness = question.fineness(first, question.decision_delta or question.first_delta)
     found: Found | None = None
     attempt = 0
     while True:
@@ -186,6 +188,8 @@ def _finer(fineness: Fineness, found: Found, question: Question) -> Fineness:
 
 #: Relative width of bounds through enclosures beyond which Gaussian bounds are computed too.
 _WIDE_BRACKET = 0.05
+#: Bounds through an enclosure are as close as so many times its width, at most.
+_LEAST_SLACK = 4.0
 
 
 def delta_bounds(
@@ -208,6 +212,10 @@ def delta_bounds(
             enclosed_counts(counts, saved_state_fineness(question)), rounds, epsilon, request, known=known
         )
     coarse = replace(request, strict=False)
+    # Lower bounds that take little time tell about how small δ is.
+    near = rounds.min(keepdims=True), epsilon.max(keepdims=True)
+    smallest = tight_bounds(gaussian_counts(counts, above=False), *near, coarse).log_lower
+    question = replace(question, first_delta=float(np.exp(smallest.max())))
     widths: list[float] = []
 
     def solve(enclosures: Mapping[ElementaryPair, int], fineness: Fineness, before: Found | None) -> Found:
@@ -215,7 +223,8 @@ def delta_bounds(
         # Work for bounds closer than the enclosure's would be in vain: those of the largest δ are the closest.
         delta = fineness.matters * question.leaves
         missed = [] if before is None else before.delta[before.width > request.tolerance].tolist()
-        tolerance = max(request.tolerance, fineness.width * max(-math.log(max([delta, *missed])), 1.0))
+        slack = max(-math.log(max([delta, *missed])), _LEAST_SLACK) * (_SEARCH_FACTOR if before is None else 1.0)
+        tolerance = max(request.tolerance, fineness.width * slack)
         aimed = replace(coarse, tolerance=tolerance, floor=max(request.floor, _FLOOR_FRACTION * delta))
         found = tight_bounds(enclosures, rounds, epsilon, aimed, known=best)
         widths.append(found.width)
