@@ -5,7 +5,7 @@ closed form, δ is bounded at more and more ε, chosen where the curve needs the
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from pbdist.arguments import check_totals, checked_components, checked_compositions, checked_numbers, checked_tolerance
 from pbdist.curves.tradeoff import SupportCurve, Wholes, state_tradeoff, wholes_of
 from pbdist.errors import PrecisionError
-from pbdist.mechanisms import ElementaryPair, Pair, factor_counts
+from pbdist.mechanisms import Pair, PairCounts, factor_counts
 from pbdist.pld import LARGEST_READ, compute_states
 from pbdist.pld.closed_form import gaussian_ratio
 from pbdist.pld.loss_profile import loss_profile
@@ -121,7 +121,7 @@ def _by_states(
     return found
 
 
-def _rough_reach(counts: Mapping[ElementaryPair, int], rounds: int, floor: float) -> float:
+def _rough_reach(counts: PairCounts, rounds: int, floor: float) -> float:
     """Return an ε at which δ is about `floor` at most in both directions, by Chernoff's bound; only a choice."""
     profiles = [(loss_profile(pair, 1.0, 1.0), count) for pair, count in counts.items()]
     reach = 0.0

@@ -1,7 +1,7 @@
 """Bounds of rounds with enclosed pairs: the counterparts of the functions of `pbdist.pld`."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
@@ -12,7 +12,7 @@ from pbdist.enclosures.allocation import dominated_pair, dominated_sum, dominati
 from pbdist.enclosures.gaussian_ratio import GaussianRatio
 from pbdist.enclosures.spacings import chosen_plan
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import ElementaryPair, Enclosure, Gaussian, RandomAllocation, Reversed
+from pbdist.mechanisms import ElementaryPair, Enclosure, Gaussian, PairCounts, RandomAllocation, Reversed
 from pbdist.pld import EpsilonTable, SavedStates, TightBounds, compute_states, epsilon_table, tight_bounds
 from pbdist.types import FloatArray, IntArray
 
@@ -37,12 +37,12 @@ class Fineness:
         return 1.0 / self.resolution**2
 
 
-def enclosed_counts(counts: Mapping[ElementaryPair, int], fineness: Fineness) -> dict[ElementaryPair, int]:
+def enclosed_counts(counts: PairCounts, fineness: Fineness) -> dict[ElementaryPair, int]:
     """Return the pairs of a round with enclosures in place of enclosed pairs."""
     return _replaced(counts, lambda pair: _standing_for(pair, fineness) if pair.enclosed else pair)
 
 
-def gaussian_counts(counts: Mapping[ElementaryPair, int], *, above: bool) -> dict[ElementaryPair, int]:
+def gaussian_counts(counts: PairCounts, *, above: bool) -> dict[ElementaryPair, int]:
     """Return the pairs of a round with Gaussian noise in place of enclosed pairs (Theorem 48).
 
     With `above` it dominates them, else they dominate it: wide, but known for every amount of noise.
@@ -50,9 +50,7 @@ def gaussian_counts(counts: Mapping[ElementaryPair, int], *, above: bool) -> dic
     return _replaced(counts, lambda pair: around[above] if (around := pair.inner.between_gaussians) else pair)
 
 
-def _replaced(
-    counts: Mapping[ElementaryPair, int], standing: Callable[[ElementaryPair], ElementaryPair]
-) -> dict[ElementaryPair, int]:
+def _replaced(counts: PairCounts, standing: Callable[[ElementaryPair], ElementaryPair]) -> dict[ElementaryPair, int]:
     result: dict[ElementaryPair, int] = {}
     for pair, count in counts.items():
         new = standing(pair)
@@ -136,10 +134,8 @@ class Found:
 
 
 def refined(
-    counts: Mapping[ElementaryPair, int],
-    question: Question,
-    solve: Callable[[Mapping[ElementaryPair, int], Fineness, Found | None], Found],
-) -> tuple[Mapping[ElementaryPair, int], Found]:
+    counts: PairCounts, question: Question, solve: Callable[[PairCounts, Fineness, Found | None], Found]
+) -> tuple[PairCounts, Found]:
     """Compute bounds with finer and finer enclosures, until they meet the tolerance; return the last ones of both.
 
     `solve` computes bounds as close as an enclosure of that fineness allows, no worse than the best ones so far.
@@ -193,7 +189,7 @@ _LEAST_SLACK = 4.0
 
 
 def delta_bounds(
-    counts: Mapping[ElementaryPair, int],
+    counts: PairCounts,
     rounds: IntArray,
     epsilon: FloatArray,
     request: Request,
@@ -218,7 +214,7 @@ def delta_bounds(
     question = replace(question, first_delta=float(np.exp(smallest.max())))
     widths: list[float] = []
 
-    def solve(enclosures: Mapping[ElementaryPair, int], fineness: Fineness, before: Found | None) -> Found:
+    def solve(enclosures: PairCounts, fineness: Fineness, before: Found | None) -> Found:
         best = known if before is None else (before.lower, before.upper)
         # Work for bounds closer than the enclosure's would be in vain: those of the largest δ are the closest.
         delta = fineness.matters * question.leaves
@@ -244,7 +240,7 @@ def delta_bounds(
     return replace(found, width=min(widths))
 
 
-def _question_of(counts: Mapping[ElementaryPair, int], rounds: IntArray, tolerance: float, floor: float) -> Question:
+def _question_of(counts: PairCounts, rounds: IntArray, tolerance: float, floor: float) -> Question:
     leaves = int(np.max(rounds)) * sum(count for pair, count in counts.items() if pair.enclosed)
     return Question(tolerance, floor, leaves)
 
@@ -277,12 +273,7 @@ def _decided(lower: FloatArray, upper: FloatArray, question: Question) -> FloatA
 
 
 def enclosed_epsilon_table(
-    counts: Mapping[ElementaryPair, int],
-    rounds: IntArray,
-    delta: FloatArray,
-    *,
-    tolerance: float,
-    joint_directions: bool,
+    counts: PairCounts, rounds: IntArray, delta: FloatArray, *, tolerance: float, joint_directions: bool
 ) -> EpsilonTable:
     """Bound ε for every r and δ, as `epsilon_table` does."""
     table = partial(epsilon_table, tolerance=tolerance, joint_directions=joint_directions)
@@ -298,7 +289,7 @@ def enclosed_epsilon_table(
         return EpsilonTable(rounds, delta, lower, upper)
     question = _question_of(counts, rounds, tolerance, float(np.min(delta)))
 
-    def solve(enclosures: Mapping[ElementaryPair, int], fineness: Fineness, before: Found | None) -> Found:
+    def solve(enclosures: PairCounts, fineness: Fineness, before: Found | None) -> Found:
         sought = max(tolerance, fineness.width) * (_SEARCH_FACTOR if before is None else 1.0)
         found = epsilon_table(enclosures, rounds, delta, tolerance=sought, joint_directions=joint_directions)
         lower, upper = found.lower, found.upper
@@ -317,7 +308,7 @@ def enclosed_epsilon_table(
 
 
 def compute_enclosed_states(
-    counts: Mapping[ElementaryPair, int], rounds: IntArray, epsilon: FloatArray, *, tolerance: float, floor: float
+    counts: PairCounts, rounds: IntArray, epsilon: FloatArray, *, tolerance: float, floor: float
 ) -> SavedStates:
     """Return the states of `compute_states`, through enclosures as fine as is likely to be sufficient."""
     enclosed = enclosed_counts(counts, saved_state_fineness(_question_of(counts, rounds, tolerance, floor)))

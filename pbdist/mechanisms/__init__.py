@@ -58,6 +58,7 @@ from pbdist.mechanisms.outcomes import masses_of_outcomes as masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair as ElementaryPair
 from pbdist.mechanisms.pair import NoiseOrder as NoiseOrder
 from pbdist.mechanisms.pair import Pair as Pair
+from pbdist.mechanisms.pair import PairCounts as PairCounts
 from pbdist.mechanisms.pair import adjacency_together as adjacency_together
 from pbdist.mechanisms.pair import at_least_as_noisy as at_least_as_noisy
 from pbdist.mechanisms.pair import choices_of as choices_of

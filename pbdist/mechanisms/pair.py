@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -458,6 +458,10 @@ def _plain(value: Any) -> JsonValue:
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return value
+
+
+#: How often each elementary pair occurs in a round.
+PairCounts: TypeAlias = Mapping[ElementaryPair, int]
 
 
 def factor_counts(components: Sequence[tuple[Pair, int]]) -> dict[ElementaryPair, int]:

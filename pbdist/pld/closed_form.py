@@ -16,7 +16,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, LossMasses
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, LossMasses, PairCounts
 from pbdist.mechanisms.masses import gaussian_interval
 from pbdist.pld.state import LARGEST_READ
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
@@ -37,7 +37,7 @@ _MAX_LOG_REST = -1.0
 _Masses = list[tuple[LossMasses, int]]
 
 
-def gaussian_ratio(counts: Mapping[ElementaryPair, int]) -> float | None:
+def gaussian_ratio(counts: PairCounts) -> float | None:
     """Return μ of one round, within 8u; None unless it consists of untruncated Gaussian noise."""
     squares: list[float] = []
     for pair, count in counts.items():
@@ -129,7 +129,7 @@ def _log_difference(mu: FloatArray, loss: FloatArray, shift: FloatArray, *, uppe
     return np.where(resolved[0] & resolved[1] & np.isfinite(result), result, -np.inf)
 
 
-def log_revealed_mass(counts: Mapping[ElementaryPair, int], rounds: IntArray, direction: Direction) -> FloatArray:
+def log_revealed_mass(counts: PairCounts, rounds: IntArray, direction: Direction) -> FloatArray:
     """Logarithms of lower bounds on the P_A mass of outcomes that P_B lacks, after some numbers of rounds, shape (R,).
 
     Of factors of masses M, of which m has none of P_B, it is Π M^d (1 - Π (1 - m/M)^d) (Theorem 9, docs/pld.md).
@@ -140,7 +140,7 @@ def log_revealed_mass(counts: Mapping[ElementaryPair, int], rounds: IntArray, di
     return _log_revealed(masses, rounds)
 
 
-def log_least_known(counts: Mapping[ElementaryPair, int], rounds: IntArray, epsilon: FloatArray) -> FloatArray:
+def log_least_known(counts: PairCounts, rounds: IntArray, epsilon: FloatArray) -> FloatArray:
     """Logarithms of lower bounds on δ, shape (2, R, E): by revealed mass, and near 0 where δ is nearly 1."""
     masses = [(pair.directed_loss_masses(_EDGES, Direction.A_TO_B), count) for pair, count in counts.items()]
     swapped = [(each.swapped(), count) for each, count in masses]
@@ -391,9 +391,7 @@ def _log(numerator: int, denominator: int, side: float) -> float:
     return logs[0] - logs[1] + side * 8.0 * _U * (1.0 + sum(map(abs, logs)))
 
 
-def few_outcomes(
-    counts: Mapping[ElementaryPair, int], rounds: int, points: int
-) -> Mapping[Direction, FewOutcomes] | None:
+def few_outcomes(counts: PairCounts, rounds: int, points: int) -> Mapping[Direction, FewOutcomes] | None:
     """Return the outcomes of some rounds; None if there are no fractions, or too many for about so many δ."""
     if any(pair.exact_outcomes is None for pair in counts):
         return None

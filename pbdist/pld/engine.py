@@ -1,7 +1,7 @@
 """The tight method: chooses closed form, exact transforms, few frequencies or ladder to meet a tolerance."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from pbdist.arguments import Request
 from pbdist.errors import PrecisionError
-from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
+from pbdist.mechanisms import UNIT_ROUNDOFF, PairCounts
 from pbdist.pld.closed_form import (
     few_outcomes,
     gaussian_bounds,
@@ -69,7 +69,7 @@ class TightBounds:
 
 
 def tight_bounds(
-    counts: Mapping[ElementaryPair, int],
+    counts: PairCounts,
     rounds: IntArray,
     epsilon: FloatArray,
     request: Request,

@@ -6,13 +6,13 @@ below: the events that every loss, or that some loss, is large (Theorem 8).
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, PairCounts
 from pbdist.pld.closed_form import gaussian_bounds, gaussian_ratio
 from pbdist.pld.few_frequencies import largest_factor
 from pbdist.pld.loss_profile import LossProfile
@@ -403,9 +403,7 @@ def _some(log_a: FloatArray, log_b: FloatArray, count: float) -> tuple[FloatArra
     return some_a, np.minimum(some_b, 0.0)
 
 
-def pure_bounds(
-    counts: Mapping[ElementaryPair, int], rounds: int, directions: Sequence[Direction], most: float
-) -> tuple[float, float]:
+def pure_bounds(counts: PairCounts, rounds: int, directions: Sequence[Direction], most: float) -> tuple[float, float]:
     """Bound the ε with which δ = 0 is met in all of some directions, by losses; nats.
 
     Where losses have no bound, or none is known, `most` counts as infinite.

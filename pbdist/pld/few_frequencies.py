@@ -19,7 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -102,6 +102,10 @@ class TiltedLeaf:
             whole[part.rows, part.first - begin : part.last - begin + 1 : part.stride] += part.weights
         beside = [part for part in self.parts if part.stride > 1 and self.last >= longest]
         return whole, _totals(beside, rows)
+
+
+#: Leaves on one spacing and of one tilt, each with how often it is taken.
+Factors: TypeAlias = Sequence[tuple[TiltedLeaf, int]]
 
 
 def _totals(parts: Sequence[Part], rows: int) -> FloatArray:
@@ -235,9 +239,7 @@ class Frequencies:
         return None if few else unit_roots(np.arange(self.length), self.length)
 
 
-def few_frequencies(
-    factors: Sequence[tuple[TiltedLeaf, int]], outside: float, *, extended: bool = False
-) -> Frequencies | None:
+def few_frequencies(factors: Factors, outside: float, *, extended: bool = False) -> Frequencies | None:
     """Compose tilted leaves on one spacing and of one tilt, each taken a number of times.
 
     At most `outside` of the weight may lie outside the result's window, in each row, and about as much may be worth the
@@ -364,9 +366,7 @@ class _Moments:
         return result
 
 
-def _window(
-    factors: Sequence[tuple[TiltedLeaf, int]], moments: Sequence[_Moments], outside: float
-) -> tuple[list[int], int] | None:
+def _window(factors: Factors, moments: Sequence[_Moments], outside: float) -> tuple[list[int], int] | None:
     """Return where the window of each row starts, from the sum of the leaves' first positions, and the length of all.
 
     All weight but `outside` lies within, by Chernoff's bound with the sums of `_Moments.log_exponential`. Masses and
@@ -396,7 +396,7 @@ def _window(
     return starts, length
 
 
-def _gathered(values: Sequence[FloatArray], factors: Sequence[tuple[TiltedLeaf, int]]) -> FloatArray:
+def _gathered(values: Sequence[FloatArray], factors: Factors) -> FloatArray:
     """Sum over the factors, each as often as it is taken."""
     total: FloatArray = np.zeros(())
     for each, (_, power) in zip(values, factors, strict=True):
@@ -405,12 +405,7 @@ def _gathered(values: Sequence[FloatArray], factors: Sequence[tuple[TiltedLeaf, 
 
 
 def _cutoff(
-    factors: Sequence[tuple[TiltedLeaf, int]],
-    moments: Sequence[_Moments],
-    length: int,
-    outside: float,
-    *,
-    thorough: bool,
+    factors: Factors, moments: Sequence[_Moments], length: int, outside: float, *, thorough: bool
 ) -> tuple[int, FloatArray] | None:
     """Return the highest frequency of the sum, and the sum of |product| / (j s) over those left out, by rows.
 
@@ -456,13 +451,7 @@ def _cutoff(
 
 
 def _far(
-    factors: Sequence[tuple[TiltedLeaf, int]],
-    moments: Sequence[_Moments],
-    begin: float,
-    enough: float,
-    *,
-    looks: int,
-    longest: int,
+    factors: Factors, moments: Sequence[_Moments], begin: float, enough: float, *, looks: int, longest: int
 ) -> tuple[float, FloatArray] | None:
     """Return the first t from `begin` on from which ln Π |ŵ|^d / s^d is at most `enough` up to π, and a bound on it.
 

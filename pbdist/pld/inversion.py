@@ -5,13 +5,13 @@ lower bound on δ exceeds δ a lower one, however they are found (Theorem 16 in 
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
 
-from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
+from pbdist.mechanisms import UNIT_ROUNDOFF, PairCounts
 from pbdist.pld.choice import chosen_lattices, chosen_spacings
 from pbdist.pld.closed_form import few_outcomes, gaussian_bounds, gaussian_ratio, log_revealed_mass, one_round
 from pbdist.pld.cost import ladder_cost
@@ -83,12 +83,7 @@ class EpsilonTable:
 
 
 def epsilon_table(
-    counts: Mapping[ElementaryPair, int],
-    rounds: IntArray,
-    delta: FloatArray,
-    *,
-    tolerance: float,
-    joint_directions: bool = False,
+    counts: PairCounts, rounds: IntArray, delta: FloatArray, *, tolerance: float, joint_directions: bool = False
 ) -> EpsilonTable:
     """Bound ε for every r and δ.
 
@@ -148,11 +143,7 @@ def _read_together(searches: "Sequence[_Search]") -> None:
 
 
 def _crossings_near(
-    reader: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
-    guess: FloatArray,
-    slope: FloatArray,
-    levels: FloatArray,
-    aim: float,
+    reader: Reader, guess: FloatArray, slope: FloatArray, levels: FloatArray, aim: float
 ) -> tuple[BoolArray, FloatArray]:
     """Return where secants from a guess end next to where the bounds cross δ, and what ends are known, shape (K, 2).
 
@@ -212,7 +203,7 @@ class _Search:
 
     def __init__(
         self,
-        counts: Mapping[ElementaryPair, int],
+        counts: PairCounts,
         rounds: int,
         delta: float,
         directions: tuple[Direction, ...],

@@ -8,14 +8,14 @@ two squarings, the core is made twice as coarse. That costs about as much precis
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError, PrecisionError
 from pbdist.fourier import Allowance
-from pbdist.mechanisms import ElementaryPair
+from pbdist.mechanisms import PairCounts
 from pbdist.pld.choice import MAX_POSITIONS, Chosen, Limits, chosen_lattices, chosen_spacings
 from pbdist.pld.lattice import Dominating
 from pbdist.pld.leaf import Lattice, leaf_of
@@ -148,9 +148,7 @@ def ladder_bounds(question: Question, rows: Sequence[int], *, climbs: int = CLIM
 class _Table:
     """The best bounds so far."""
 
-    def __init__(
-        self, counts: Mapping[ElementaryPair, int], rounds: IntArray, epsilon: FloatArray, *, symmetric: bool
-    ) -> None:
+    def __init__(self, counts: PairCounts, rounds: IntArray, epsilon: FloatArray, *, symmetric: bool) -> None:
         self._counts, self._rounds, self._epsilon = counts, rounds, epsilon
         self._symmetric = symmetric
         shape = (2, rounds.size, epsilon.size)
@@ -191,7 +189,7 @@ class _Table:
 
 
 def climbed(
-    counts: Mapping[ElementaryPair, int], chosen: Chosen, rounds: Sequence[int], directions: Sequence[Direction]
+    counts: PairCounts, chosen: Chosen, rounds: Sequence[int], directions: Sequence[Direction]
 ) -> Iterator[tuple[int, PairState]]:
     """Yield the state of each number of rounds, in increasing order."""
     top = max(rounds)

@@ -13,7 +13,7 @@ losses from usual ones (section 15). `Rounds` are all pairs of a round in one di
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -21,7 +21,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import log_ndtr, wofz
 
-from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
+from pbdist.mechanisms import UNIT_ROUNDOFF, PairCounts
 from pbdist.types import BoolArray, ComplexArray, Direction, FloatArray
 
 _U = UNIT_ROUNDOFF
@@ -339,7 +339,7 @@ class Rounds:
         return np.asarray(1e-11 * counts * (2.0 + np.abs(tilt)) + 8.0 * _U * variance * (2.0 + np.abs(tilt)) ** 2)
 
 
-def rounds_of(counts: Mapping[ElementaryPair, int], direction: Direction) -> Rounds | None:
+def rounds_of(counts: PairCounts, direction: Direction) -> Rounds | None:
     """Return what a round consists of, None where a pair has no transform here."""
     sampled, variances = [], []
     for pair, count in counts.items():

@@ -1,14 +1,14 @@
 """The question that a table of bounds answers, with rough profiles of a round's losses. Nothing here is a bound."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from pbdist.mechanisms import BEYOND, ElementaryPair
+from pbdist.mechanisms import BEYOND, ElementaryPair, PairCounts
 from pbdist.pld.loss_profile import Exponents, LossProfile, SaddlePoints, loss_profile
 from pbdist.pld.loss_transform import Lines, Rounds
 from pbdist.types import Direction, FloatArray, IntArray
@@ -50,7 +50,7 @@ class Question:
     """A question: bounds on δ at every r and ε."""
 
     #: What one round consists of.
-    counts: Mapping[ElementaryPair, int]
+    counts: PairCounts
     #: Shape (R,).
     rounds: IntArray
     #: Nats. Shape (E,).

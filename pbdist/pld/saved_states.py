@@ -4,12 +4,12 @@ Choices cost precision or bytes, never validity: bounds are read from the states
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pbdist.mechanisms import ElementaryPair
+from pbdist.mechanisms import PairCounts
 from pbdist.pld.choice import chosen_lattices, chosen_spacings
 from pbdist.pld.ladder import MAX_LEAVES, climbed
 from pbdist.pld.question import Question
@@ -56,7 +56,7 @@ class SavedStates:
 
 
 def compute_states(
-    counts: Mapping[ElementaryPair, int], rounds: IntArray, epsilon: FloatArray, *, tolerance: float, floor: float
+    counts: PairCounts, rounds: IntArray, epsilon: FloatArray, *, tolerance: float, floor: float
 ) -> SavedStates:
     """Climb until the tolerance is met at every ε up to the largest one, in both directions, or no finer lattice helps.
 
@@ -113,13 +113,7 @@ class _Climb:
     """The best states so far, and the bounds read from them."""
 
     def __init__(
-        self,
-        counts: Mapping[ElementaryPair, int],
-        rounds: Sequence[int],
-        epsilon: FloatArray,
-        *,
-        tolerance: float,
-        floor: float,
+        self, counts: PairCounts, rounds: Sequence[int], epsilon: FloatArray, *, tolerance: float, floor: float
     ) -> None:
         self._counts, self._rounds, self._epsilon = counts, rounds, epsilon
         self._aim, self._floor = _TARGET_FRACTION * tolerance, floor

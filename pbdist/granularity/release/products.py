@@ -1,7 +1,7 @@
 """What a change does to the analyses that it touches: a product of worst-case pairs, and whether it is attained."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -19,7 +19,7 @@ from pbdist.granularity.notions import (
     UserLevel,
 )
 from pbdist.granularity.release.declared import Analysis, Attained, Blocks, Memberships, Profile, Touch
-from pbdist.mechanisms import ElementaryPair, Pair, Reversed
+from pbdist.mechanisms import ElementaryPair, Pair, PairCounts, Reversed
 from pbdist.mechanisms.pair import at_least_as_noisy
 
 
@@ -248,7 +248,7 @@ def without_reversed(found: Sequence[Resolved]) -> list[Resolved]:
     return [Resolved(factors, attained) for factors, attained in remaining.items()]
 
 
-def _reversed_counts(factors: Factors) -> Mapping[ElementaryPair, int]:
+def _reversed_counts(factors: Factors) -> PairCounts:
     counts: Counter[ElementaryPair] = Counter()
     for pair, count in factors:
         for factor in reversed_pair(pair).factors:
