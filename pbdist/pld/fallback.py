@@ -85,13 +85,6 @@ class Fallback:
         self._moments: dict[float, _Moment] = {}
         self._scans: dict[ElementaryPair, dict[float, float]] = {}
 
-    @property
-    def largest_seen(self) -> float:
-        """The largest sum of losses that is seen, nats."""
-        sign = 1.0 if self._direction is Direction.A_TO_B else -1.0
-        largest = [count * float(np.max(sign * each.loss, initial=0.0)) for each, count in self._question.profiles]
-        return self._rounds * sum(largest)
-
     @cached_property
     def largest_loss(self) -> float:
         """A sum that no loss of all rounds exceeds, nats; infinite where some may, or where none is known."""

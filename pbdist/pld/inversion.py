@@ -251,7 +251,8 @@ class _Search:
         if near and not larger.at_the_largest_loss(tolerance):
             self.by_engines()
         if many and not self.within(tolerance):
-            self.falls_back_to(parts)
+            lows, highs = zip(*(part.fallen_back() for part in parts), strict=True)
+            self.move(max(lows), max(highs))
         if self.within(_IMPROVABLE_WIDTH if many else tolerance):
             return self.bracket
         # Each direction alone, as a poor bracket of one hides the other; for many pairs the larger one is done.
@@ -275,10 +276,7 @@ class _Search:
 
     def at_the_largest_loss(self, tolerance: float) -> bool:
         """Whether ε of the only direction is that close to its largest loss, where engines take long."""
-        known = self._fallback
-        if self.guess[0] <= _NEARLY_THE_LARGEST * known.largest_seen:
-            return False
-        end = known.largest_loss
+        known, end = self._fallback, self._fallback.largest_loss
         low = known.epsilon_below(self._delta) if self.guess[0] > _NEARLY_THE_LARGEST * end else 0.0
         if end - low <= tolerance * end < math.inf:
             looks = end - low > self.aim * end and not known.slow
@@ -358,12 +356,6 @@ class _Search:
         self._low = max(self._low, known.epsilon_below(self._delta))
         self._high = min(self._high, known.epsilon_above(self._delta, guess))
         return self._low, self._high
-
-    def falls_back_to(self, parts: "Sequence[_Search]") -> None:
-        """Improve the bracket by what holds for every pair, in searches of one direction each."""
-        found = [part.fallen_back() for part in parts]
-        self._low = max(self._low, *(low for low, _ in found))
-        self._high = min(self._high, max(high for _, high in found))
 
     @cached_property
     def _fallback(self) -> Fallback:
@@ -450,9 +442,8 @@ class _Search:
             _read_together([self])
         if not self._done and self.start is not None:
             guess, slope, first = self.start
-            self._from_nothing(
-                partial(self._closer, guess, slope, _transform_reader, farther=_FAR_READ_RATIO, first=first)
-            )
+            closer = partial(self._closer, guess, slope, _transform_reader, farther=_FAR_READ_RATIO, first=first)
+            self._from_nothing(closer)
         return self._done
 
     def _closer(

@@ -341,10 +341,10 @@ def bounds_below_floor(question: Question, known: FloatArray | None = None) -> F
     if question.floor <= 0.0:
         return result
     level = math.log(question.floor) - _FLOOR_GAP
-    deep = {
-        direction: np.array([_deep(question, direction, r, level) for r in question.rounds.tolist()])
-        for direction in question.directions
-    }
+    deep: dict[Direction, BoolArray] = {}
+    for direction in question.directions:
+        saddles = [question.saddle_points(direction, r) for r in question.rounds.tolist()]
+        deep[direction] = np.array([(each.log_delta < level) | ~each.reached_by_losses for each in saddles])
     left: BoolArray = np.ones(shape, dtype=bool) if known is None else known > math.log(question.floor)
     if question.joint_directions:
         # Where the larger direction does not, the smaller one is bounded with it.
@@ -363,11 +363,6 @@ def bounds_below_floor(question: Question, known: FloatArray | None = None) -> F
     if question.symmetric:
         result[1] = result[0]
     return result
-
-
-def _deep(question: Question, direction: Direction, rounds: int, level: float) -> BoolArray:
-    saddles = question.saddle_points(direction, rounds)
-    return np.asarray((saddles.log_delta < level) | ~saddles.reached_by_losses)
 
 
 def _bounds_by_tilt(
