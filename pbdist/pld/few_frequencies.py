@@ -2,7 +2,7 @@
 
 The transform of a d-fold composition is the d-th power of one leaf's transform. Of a loss that is no lattice only the
 lowest frequencies survive a high power, about as many as the composition's window has standard deviations. They are
-computed one by one for the leaf's own lattices, which therefore need not be made coarser, whatever d is; δ is a sum
+computed for the leaf's own lattices, which therefore need not be made coarser, whatever d is; δ is a sum
 over them (`frequency_delta`). The frequencies that are left out are bounded:
 
 - *near 0*. For the tilted leaf w, of sum s, and D the difference of two independent positions drawn from it, cos x <=
@@ -12,7 +12,7 @@ over them (`frequency_delta`). The frequencies that are left out are bounded:
   its second derivative is at most E D² s²: a transform of a few times the leaf's length bounds it everywhere.
 
 (Theorem 17 in ``docs/pld.md``.) Where these bounds are too large, as for few leaves, lattices and the heaviest tails,
-every frequency of a short window is computed, by one transform, and nothing is left out.
+every frequency of a short window is taken, and nothing is left out.
 """
 
 import math

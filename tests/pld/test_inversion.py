@@ -8,8 +8,16 @@ import pytest
 from scipy.stats import binom
 
 from pbdist import epsilon_bounds, privacy_bounds
-from pbdist.mechanisms import ApproximateDP, Gaussian, Histogram, Laplace, RandomizedResponse, SubsampledGaussian
-from pbdist.pld.inversion import _Search, epsilon_table
+from pbdist.mechanisms import (
+    ApproximateDP,
+    DiscreteGaussian,
+    Gaussian,
+    Histogram,
+    Laplace,
+    RandomizedResponse,
+    SubsampledGaussian,
+)
+from pbdist.pld.inversion import _crossings_near, _Search, epsilon_table
 
 
 def gaussian_delta(mu: mpmath.mpf, epsilon: float) -> mpmath.mpf:
@@ -93,3 +101,53 @@ def test_next_to_the_largest_loss_no_engine_runs(
     with mpmath.workdps(60):
         assert mpmath.mpf(2) ** -rounds * -mpmath.expm1(mpmath.mpf(lower) - rounds / mpmath.mpf(scale)) > delta
     assert privacy_bounds(Laplace(scale), compositions=rounds, epsilon=upper).delta_lower.item() <= delta
+
+
+def discrete_gaussian_delta(scale: float, rounds: int, epsilon: float, delta: float) -> mpmath.mpf:
+    """The loss of rounds depends on the sum of the outcomes alone."""
+    reach = int(scale * (math.sqrt(-2.0 * math.log(delta)) + 3.0))
+    single = np.array(
+        [mpmath.exp(-(mpmath.mpf(k) ** 2) / (2 * mpmath.mpf(scale) ** 2)) for k in range(-reach, reach + 1)]
+    )
+    total = np.array([mpmath.mpf(1)])
+    for _ in range(rounds):
+        total = np.convolve(total, single / single.sum())
+    limit = scale**2 * mpmath.mpf(epsilon)
+    middle = total.size // 2
+    losses = [(mpmath.mpf(rounds) / 2 - k - limit) / mpmath.mpf(scale) ** 2 for k in range(-middle, middle + 1)]
+    return sum(-mass * mpmath.expm1(-loss) for mass, loss in zip(total, losses, strict=True) if loss > 0)
+
+
+@pytest.mark.parametrize(
+    ("scale", "rounds", "delta"), [(2.7, 4, 1e-10), (2.7, 5, 1e-9), (2.0, 6, 1e-12), (5.0, 2, 1e-30)]
+)
+def test_epsilon_of_few_rounds_of_discrete_noise(scale: float, rounds: int, delta: float) -> None:
+    """Next to an atom δ falls so steeply that frequencies alone miss the tolerance."""
+    found = epsilon_bounds(DiscreteGaussian(scale), compositions=rounds, delta=delta, strict=True)
+    lower, upper = float(found.epsilon_lower.max()), float(found.epsilon_upper.max())
+    with mpmath.workdps(60):
+        assert discrete_gaussian_delta(scale, rounds, lower, delta) > delta
+        assert discrete_gaussian_delta(scale, rounds, upper, delta) <= delta
+
+
+@pytest.mark.parametrize("step", [1e-9, 1e-3, 0.3])
+def test_what_secants_have_read_is_between(step: float) -> None:
+    """Of ln δ that falls by steps, as next to atoms, and with bounds some way apart."""
+    draw = np.random.default_rng(4)
+    served = 0
+    for _ in range(50):
+        truth, slope, apart = draw.uniform(0.5, 20.0), -draw.uniform(0.5, 5.0), 10.0 ** draw.uniform(-9.0, -1.0)
+
+        def reader(points, truth=truth, slope=slope, apart=apart):  # type: ignore[no-untyped-def]
+            log_delta = slope * step * np.floor((points - truth) / step)
+            return log_delta - apart, log_delta + apart
+
+        guess = np.array([truth * draw.uniform(0.9, 1.1)])
+        found, ends = _crossings_near(reader, guess, np.array([slope]), np.zeros((1, 2)), 1e-4)
+        served += int(found[0])
+        low, high = ends[0].tolist()
+        assert low == 0.0 or reader(low)[0] > 0.0
+        assert high == math.inf or reader(high)[1] <= 0.0
+        assert low < high
+        assert not found[0] or 0.0 < low < high < math.inf
+    assert served > {1e-9: 25, 1e-3: 0, 0.3: -1}[step]
