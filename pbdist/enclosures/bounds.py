@@ -210,7 +210,7 @@ def delta_bounds(
     coarse = replace(request, strict=False)
     # Lower bounds that take little time tell about how small δ is.
     near = rounds.min(keepdims=True), epsilon.max(keepdims=True)
-    smallest = tight_bounds(gaussian_counts(counts, above=False), *near, coarse).log_lower
+    smallest = tight_bounds(gaussian_counts(counts, above=False), *near, replace(coarse, tolerance=0.1)).log_lower
     question = replace(question, first_delta=float(np.exp(smallest.max())))
     widths: list[float] = []
 

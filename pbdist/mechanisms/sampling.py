@@ -1116,7 +1116,7 @@ class TruncatedPoissonUpper(_TruncatedPoisson, ScaledPair):
         return ScaledLossMasses(masses, scale_a, scale_b)
 
 
-#: Digits of the largest loss: more than float64 has zeros.
+#: Digits of the largest loss.
 _DIGITS = 40
 #: Losses whose exponentials decimal numbers hold, in nats.
 _FAR = 1_000_000
@@ -1177,9 +1177,10 @@ class SubsampledLaplace(_Sampled, BoundedPair):
         # Floats tell neither sum well: rates next to 1 cancel, and large losses overflow.
         sign = 1 if direction is Direction.A_TO_B else -1
         with localcontext() as context:
+            context.prec = _DIGITS
             rate, size = Decimal(self.rate), Decimal(self.sensitivity) / Decimal(self.scale)
             # A small loss is about rate · size, beside which as many digits are kept.
-            context.prec = _DIGITS - min(rate.adjusted() + min(size.adjusted(), 0), 0)
+            context.prec -= min(rate.adjusted() + min(size.adjusted(), 0), 0)
             # The loss of every record's noise is no smaller.
             found = size if sign * size > _FAR else min(size, sign * (1 - rate + rate * (sign * size).exp()).ln())
         return math.nextafter(float(found), math.inf)
