@@ -38,8 +38,8 @@ _BESIDE, _NEAR_READS, _FARTHEST, _NEAR_RESOLUTION, _CLOSE = 1e-3, 9, 10.0, 0.1, 
 _MIN_LADDER_DELTA, _TINY_DELTA = 1e-120, 1e-280
 #: Limits of the relative brackets of δ that passes aim at.
 _MIN_TOLERANCE, _MAX_TOLERANCE = 2e-6, 1e-2
-#: Largest ε of each rough search.
-_SEARCH_LIMITS = (4.0, 256.0, 1e5, LARGEST_EPSILON)
+#: Largest ε of the first rough search; below this part of the last one, an ε is better seen by itself.
+_FIRST_LIMIT, _NEAR_LIMIT = 4.0, 0.25
 #: More different pairs than this are composed on a ladder only where nothing else bounds ε.
 _MANY_PAIRS = 64
 #: The smallest floor.
@@ -385,27 +385,21 @@ class _Search:
             shared=self._shared,
         )
 
-    def _seen(self, epsilon: float, slope: float) -> Question:
-        """Return a question for a guess: what the pictures of a tiny δ leave out would be more than that δ."""
-        return replace(self.question(epsilon, slope), whole=self._delta < _TINY_DELTA)
-
     @cached_property
     def guess(self) -> tuple[float, float]:
         """About the ε that meets δ, and the slope of ln δ there, by rough pictures."""
-        guess = slope = 0.0
-        for largest in _SEARCH_LIMITS:
-            if largest <= guess < LARGEST_EPSILON:
-                continue
-            question = self._seen(largest, -1.0)
-            found = [self._guess_of(question, direction) for direction in self._directions]
-            guess, slope = max(found)
-            if guess < largest:
-                break
-        if 0.0 < guess < LARGEST_EPSILON:
-            # Losses are seen best where they matter.
-            question = self._seen(guess, slope)
-            guess, slope = max(self._guess_of(question, direction) for direction in self._directions)
-        return guess, slope
+        largest = _FIRST_LIMIT
+        guess, slope = self._guess_as_seen(largest, -1.0)
+        while guess >= largest < LARGEST_EPSILON:
+            largest = min(2.0 * guess, LARGEST_EPSILON)
+            guess, slope = self._guess_as_seen(largest, -1.0)
+        # Losses are seen best where they matter.
+        return self._guess_as_seen(guess, slope) if 0.0 < guess <= _NEAR_LIMIT * largest else (guess, slope)
+
+    def _guess_as_seen(self, epsilon: float, slope: float) -> tuple[float, float]:
+        """Guess from the pictures for an ε: what they leave out of a tiny δ would be more than that δ."""
+        question = replace(self.question(epsilon, slope), whole=self._delta < _TINY_DELTA)
+        return max(self._guess_of(question, direction) for direction in self._directions)
 
     def _guess_of(self, question: Question, direction: Direction) -> tuple[float, float]:
         """Return the guess of a direction, from the pictures of a question."""
