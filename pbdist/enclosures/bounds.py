@@ -83,7 +83,7 @@ _MAX_ATTEMPTS, _RESOLUTION_FACTOR, _MAX_RESOLUTION = 4, 2.5, 10000.0
 #: The largest first resolution: for ε, and for δ, whose size is to be found first.
 _FIRST_RESOLUTION, _COARSE_RESOLUTION = 80.0, 25.0
 #: A search for ε aims at a tenth of its tolerance; through the first enclosure, at so many times as much.
-_SEARCH_FACTOR = 2.0
+_SEARCH_FACTOR = 4.0
 #: The usual place of ln δ between its bounds: splits add about 4/3 of the variance that cells take away.
 USUAL_PART = 0.43
 #: Fraction of the tolerance that a finer enclosure aims at, and limits of its refinement.
@@ -112,8 +112,8 @@ class Question:
     resolution: float = _FIRST_RESOLUTION
     #: A δ: bounds may be wide if they show on which side of it δ lies.
     decision_delta: float | None = None
-    #: The smallest δ, at least about.
-    first_delta: float = 0.0
+    #: The first guess of the smallest δ.
+    first_delta: float = 1e-10
 
     def fineness(self, resolution: float, delta: float) -> Fineness:
         """The fineness for a δ of that size."""
@@ -184,8 +184,8 @@ def _finer(fineness: Fineness, found: Found, question: Question) -> Fineness:
 
 #: Relative width of bounds through enclosures beyond which Gaussian bounds are computed too.
 _WIDE_BRACKET = 0.05
-#: Bounds through an enclosure are as close as so many times its width, at most.
-_LEAST_SLACK = 4.0
+#: Bounds of a single δ through an enclosure are as close as so many times its width, at most; and the first ones.
+_LEAST_SLACK, _FIRST_SLACK = 4.0, 2.0
 
 
 def delta_bounds(
@@ -208,10 +208,11 @@ def delta_bounds(
             enclosed_counts(counts, saved_state_fineness(question)), rounds, epsilon, request, known=known
         )
     coarse = replace(request, strict=False)
-    # Lower bounds that take little time tell about how small δ is.
-    near = rounds.min(keepdims=True), epsilon.max(keepdims=True)
-    smallest = tight_bounds(gaussian_counts(counts, above=False), *near, replace(coarse, tolerance=0.1)).log_lower
-    question = replace(question, first_delta=float(np.exp(smallest.max())))
+    single = rounds.size * epsilon.size == 1
+    if single:
+        # Lower bounds that take little time tell about how small δ is.
+        smallest = tight_bounds(gaussian_counts(counts, above=False), rounds, epsilon, replace(coarse, tolerance=0.1))
+        question = replace(question, first_delta=float(np.exp(smallest.log_lower.max())))
     widths: list[float] = []
 
     def solve(enclosures: PairCounts, fineness: Fineness, before: Found | None) -> Found:
@@ -219,7 +220,8 @@ def delta_bounds(
         # Work for bounds closer than the enclosure's would be in vain: those of the largest δ are the closest.
         delta = fineness.matters * question.leaves
         missed = [] if before is None else before.delta[before.width > request.tolerance].tolist()
-        slack = max(-math.log(max([delta, *missed])), _LEAST_SLACK) * (_SEARCH_FACTOR if before is None else 1.0)
+        slack = max(-math.log(max([delta, *missed])), _LEAST_SLACK if single else 1.0)
+        slack *= _FIRST_SLACK if single and before is None else 1.0
         tolerance = max(request.tolerance, fineness.width * slack)
         aimed = replace(coarse, tolerance=tolerance, floor=max(request.floor, _FLOOR_FRACTION * delta))
         found = tight_bounds(enclosures, rounds, epsilon, aimed, known=best)

@@ -183,7 +183,10 @@ def _crossings_near(
             found |= crossed & (np.max(np.abs(off / (slopes * near)), axis=1) <= _CLOSE * aim)
             if np.all(found | ~served):
                 break
-    return found, np.stack((under[:, 0], over[:, 1]), axis=1)
+    ends = np.stack((under[:, 0], over[:, 1]), axis=1)
+    # With ends far apart, a search farther away would end too early.
+    ends[ends[:, 1] > _WORTHLESS * ends[:, 0]] = 0.0, np.inf
+    return found, ends
 
 
 def _coarse_reader(question: Question, finer: float) -> Reader | None:

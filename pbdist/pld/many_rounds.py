@@ -46,8 +46,8 @@ _WINDOW_FRACTION = 0.02
 _FLOOR_GAP = 2.0
 #: Spacing, in deviations of a leaf's loss under the tilt; or part of what puts a bound at the floor.
 _CHERNOFF_SPACING, _CHERNOFF_PART = 0.1, 0.2
-#: Up to here, nats, and a margin beyond, e^loss is a float.
-_MAX_LOSS = 660.0
+#: Up to here, nats, and a margin beyond, e^loss is a float; and the end of that margin.
+_MAX_LOSS, _LARGEST_LOSS = 660.0, 700.0
 #: Frequencies times points that are held at a time: arrays of 1 MiB, which stay in the cache and are not given back.
 _MAX_TERMS = 1 << 16
 
@@ -130,16 +130,12 @@ def _grouped_by_spacing(spacings: Mapping[int, float]) -> list[list[int]]:
 
 def lattices_for(question: Question, spacing: float, top: int) -> Chosen | None:
     """Choose lattices of one spacing, for so many rounds at most; None where they would be too large."""
-    spacings = np.full(top.bit_length(), spacing)
-    return chosen_lattices(
-        question.profiles,
-        top,
-        question.largest,
-        spacings,
-        tolerance=question.tolerance,
-        floor=question.floor,
-        farthest=_MAX_LOSS,
+    spacings, tolerance, floor = np.full(top.bit_length(), spacing), question.tolerance, question.floor
+    chosen = chosen_lattices(
+        question.profiles, top, question.largest, spacings, tolerance=tolerance, floor=floor, farthest=_MAX_LOSS
     )
+    ends = [] if chosen is None else [each.spacing * max(each.high, -each.low) for each in chosen.lattices]
+    return chosen if max(ends, default=0.0) <= _LARGEST_LOSS else None
 
 
 def _leaves(question: Question, spacing: float, top: int) -> list[tuple[PairState, int]] | None:

@@ -21,8 +21,8 @@ from pbdist.mechanisms import (
     factor_counts,
 )
 from pbdist.pld import TightBounds, engine, tight_bounds
-from pbdist.pld.leaf import Lattice, leaf_state
-from pbdist.pld.many_rounds import Composition, Tilt, many_round_bounds
+from pbdist.pld.leaf import Lattice, leaf_of, leaf_state
+from pbdist.pld.many_rounds import Composition, Tilt, lattices_for, many_round_bounds
 from pbdist.pld.question import Question
 from pbdist.types import Direction
 from tests.pld.test_closed_form import holds, log_delta, variance_of
@@ -155,6 +155,18 @@ def test_all_frequencies_tell_rows_of_lattices_and_of_few_rounds(monkeypatch: py
         with monkeypatch.context() as patched:
             patched.setattr("pbdist.pld.few_frequencies._LONGEST_OF_EVERY", 1)
             assert list(many_round_bounds(question, {0: 1.0})) == []
+
+
+def test_lattices_end_where_exponentials_of_losses_are_floats() -> None:
+    pair = Laplace(0.0003)
+    question = Question({pair: 1}, np.array([37]), np.array([123000.0]), 1e-3, 1e-40, True)
+    made = 0
+    for spacing in np.geomspace(1.0, 3000.0, 40).tolist():
+        chosen = lattices_for(question, spacing, 37)
+        if chosen is not None:
+            leaf_of(pair, chosen.lattices[0], question.directions)
+            made += 1
+    assert 0 < made < 40
 
 
 def test_a_factor_without_any_loss_but_0() -> None:
