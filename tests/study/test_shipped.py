@@ -39,7 +39,7 @@ PLANS = {
     "hospitals": ("a7f7d498948a8a80", 1, "1.24 s"),
     "laplace-against-gauss": ("b6ac627c4046a2e9", 1, "0.358 s"),
     "mechanisms": ("0a30986dcb23e562", 1, "0.627 s"),
-    "optimal-mechanisms": ("e5cca178f9187da2", 1, "0.639 s"),
+    "optimal-mechanisms": ("e5cca178f9187da2", 1, "0.625 s"),
     "random-allocation": ("ff87529aad19da36", 1, "3.37 min"),
     "quickstart": ("0d00980d70845325", 1, "0.445 s"),
     "sizing-counting-gaussian": ("22e375101367f83c", 64, "1.47 s"),
