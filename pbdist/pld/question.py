@@ -17,7 +17,7 @@ from pbdist.types import Direction, FloatArray, IntArray
 _WINDOW_FRACTION = 0.1
 #: Part of the tolerance that may be left open where lower bounds are known.
 _OPEN_FRACTION = 0.1
-#: Up to here, nats, ε are rounded up for profiles.
+#: Up to here, nats, a single ε is rounded up for profiles.
 _ROUNDED = 256.0
 #: Part of the floor that profiles show.
 _SHOWN_FRACTION = 1e-6
@@ -109,7 +109,7 @@ class Question:
         """The losses of each pair, usual ones of many rounds and rare ones of one; and how often it occurs."""
         # Rounded up, so that an ε nearby is seen in the same way.
         seen = self.largest
-        if 0.0 < seen <= _ROUNDED:
+        if self.rounds.size == self.epsilon.size == 1 and 0.0 < seen <= _ROUNDED:
             seen = 2.0 ** (2 + 3 * math.ceil((math.log2(seen) - 2.0) / 3.0))
         usual, rare = seen / (self.top * self.leaves), seen / self.leaves
         lost, known = self.lost / (self.top * self.leaves), self.shared.profiles
