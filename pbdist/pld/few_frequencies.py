@@ -185,8 +185,8 @@ def _tilted(
 
 #: Most frequencies, and products of frequencies and elements: more take longer than a ladder.
 MAX_FREQUENCIES, _MAX_WORK = 8192, 300_000_000
-#: Longest window: its length times a frequency's number is an int64; where every frequency is taken; where not many
-#: are missed by a search that is not thorough.
+#: Longest window: its length times a frequency's number is an int64; longest one of which every frequency may be taken,
+#: and of which they are taken without a thorough search.
 _LONGEST, _LONGEST_OF_EVERY, _SHORT = 1 << 48, 1 << 18, 1 << 15
 #: Longest transform of a leaf, and how many products of frequencies and elements take as long as one of its elements.
 _LONGEST_TRANSFORM, _TRANSFORM_COST = 1 << 20, 40.0
@@ -256,10 +256,13 @@ def few_frequencies(factors: Factors, outside: float, *, extended: bool = False)
     if length <= _LONGEST_TRANSFORM:
         length = good_length(length)
     cutoff = _cutoff(factors, moments, length, outside, thorough=extended or length > _SHORT)
+    one_by_one = extended or length > _LONGEST_TRANSFORM
+    if cutoff is not None and one_by_one and cutoff[0] * sum(leaf.weights for leaf, _ in factors) > _MAX_WORK:
+        cutoff = None
     if cutoff is None:
         if length > _LONGEST_OF_EVERY:
             return None
-        cutoff, extended = (length // 2, np.zeros(1)), False
+        cutoff, extended, one_by_one = (length // 2, np.zeros(1)), False, False
     highest, left_out = cutoff
     unit = EXTENDED_ROUNDOFF if extended else UNIT_ROUNDOFF
     # Reduced before it is multiplied: no product is beyond int64.
@@ -269,8 +272,8 @@ def few_frequencies(factors: Factors, outside: float, *, extended: bool = False)
     log_scale, log_scale_error = np.zeros_like(log_bound), np.zeros_like(log_bound)
     firsts = [2 * start for start in starts]
     for leaf, power in factors:
-        one_by_one = extended or length > min(_LONGEST_TRANSFORM, highest * leaf.weights / _TRANSFORM_COST)
-        of = partial(_summed, extended=extended) if one_by_one else _transformed
+        directly = one_by_one or highest * leaf.weights < _TRANSFORM_COST * length
+        of = partial(_summed, extended=extended) if directly else _transformed
         spectrum, rounding = of(leaf, length, highest)
         coefficients = coefficients * _raised(spectrum, power)
         rate += power * (rounding + 4.0) * unit
@@ -444,8 +447,6 @@ def _cutoff(
         highest = math.ceil(end / step)
     # Of all frequencies but the last one there is a pair.
     if highest > MAX_FREQUENCIES or 2 * highest >= length:
-        return None
-    if length > _LONGEST_TRANSFORM and highest * sum(leaf.weights for leaf, _ in factors) > _MAX_WORK:
         return None
     return (highest, left_out * 1.001) if np.all(left_out <= outside) else None
 

@@ -975,7 +975,7 @@ _SMALLER, _NEIGHBOURS, _FIRST_NEIGHBOUR, _MOST_LOOKS, _MUCH_LESS = 0.1, 1.6, 3, 
 class Readers:
     """Bounds on the larger ln δ of some directions, closest near each of some ε."""
 
-    #: Which of these ε a reader serves. Of several that serve one, the larger bounds hold.
+    #: Which of these ε a reader serves; each has one of every direction. Of several, the larger bounds hold.
     parts: Sequence[tuple[IntArray, Reader]]
 
     def near(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -587,6 +587,17 @@ def test_a_window_too_long_for_every_frequency_is_refused(monkeypatch: pytest.Mo
     assert few_frequencies(factors, 1e-9) is None
 
 
+def test_where_more_digits_take_too_long_all_frequencies_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    factors = [(leaf_of(rows_of(np.random.default_rng(0), "flat", 60)), 300)]
+    few = few_frequencies(factors, 1e-9, extended=True)
+    monkeypatch.setattr(characteristic, "_MAX_WORK", 1)
+    known = few_frequencies(factors, 1e-9, extended=True)
+    assert few is not None
+    assert known is not None
+    assert 2 * few.coefficients.shape[-1] < known.coefficients.shape[-1] == known.length // 2 + 1
+    compared(factors, known)
+
+
 def test_labels_that_are_not_places_are_told() -> None:
     """Rows of halves drift apart from the first one, and the ends are where it says they are."""
     rows = rows_of(np.random.default_rng(12), "flat", 20)
