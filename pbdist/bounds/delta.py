@@ -393,13 +393,15 @@ def epsilon_within(
     """
     lower, upper = found.lower, found.upper
     ratio = np.where(no_epsilon_meets(lower, upper), 0.0, relative_width(lower, upper))
-    worst = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
     within = np.asarray(ratio <= tolerance)
     computed = lower if found.computed_lower is None else found.computed_lower
     why = why_wide(pairs, within, relative_width(computed, upper) <= tolerance, np.isinf(upper))
+    if within.all():
+        return within, why, None
+    worst = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
     missed = (
         f"tolerance: expected epsilon_upper / epsilon_lower - 1 <= {brief(tolerance)}, got {ratio[worst]:.3g} at"
         f" r = {int(found.compositions[worst[1]])}, δ = {brief(found.delta[worst[2]])}:"
         f" ε is between {rounded_down(lower[worst])} and {rounded_up(upper[worst])}{_reason(str(why[worst]))}"
     )
-    return within, why, None if within.all() else missed
+    return within, why, missed

@@ -1,11 +1,9 @@
 """Measures on likelihood ratios that add up, on lattices of several spacings: made coarser, and convolved.
 
-A measure has levels. The points of level e are the multiples of ``unit · 2^e``, so that each level's lattice holds that
-of every coarser one, and sums of points of two levels are points of the finer one's lattice. What a coarse level has is
-convolved with all finer ones made as coarse: a sum of many small ratios and a large one takes no more points than the
-large one alone (section 17 of ``docs/theory.md``).
-
-Levels come with a bound on how far each mass may be off: a part of it, and an extra error after transforms.
+The points of level e are the multiples of ``unit · 2^e``: sums of points of two levels are points of the finer one's
+lattice. What a coarse level has is convolved with all finer ones made as coarse: a sum of many small ratios and a large
+one takes no more points than the large one alone (section 17 of ``docs/theory.md``). Levels come with a bound on how
+far each mass may be off: a part of it, and an extra error after transforms.
 """
 
 import math

@@ -1,13 +1,10 @@
 """Choose the spacings of the levels, and where each begins. Nothing here is a bound.
 
-With n of t steps added up, the usual sums of the likelihood ratios lie about n m, with a standard deviation of s √n. m
-and s are mean and deviation of one ratio under B, where ratios that few sums have are left aside: with little noise the
-mean of all, 1, comes from such ratios alone. Each split of a ratio adds up to a quarter of the squared
-spacing to its variance, in every step, so that usual sums lie on a spacing that is a small part of s √n. Far above
-them one ratio is larger than all others together: there the spacing need only be small beside the distance over which
-masses fall by a factor e, which grows with the ratio. Far below them it must be smaller than that of the usual sums
-where masses fall more steeply. Where sums are rarer than the smallest δ that matters, it may be larger by the root of
-the ratio, as splits change δ by their square.
+Of n steps, usual sums of the likelihood ratios deviate from n m by about s √n; m and s are those of one ratio under B,
+less the ratios that few sums have. Splitting a ratio adds up to a quarter of the squared spacing to its variance: usual
+sums lie on a small part of s √n. Far above them one ratio is larger than all others together, and the spacing need only
+be small beside the distance over which masses fall by a factor e; far below, masses may fall more steeply. Where sums
+are rarer than the smallest δ that matters, the spacing may be larger by the root of the ratio.
 """
 
 import math

@@ -1,19 +1,8 @@
 """Convolve two vectors by the spectra of their chunks, with a bound on the error of each output block.
 
-The bound
----------
-Let u = 2^-53, ε = `transform_error` (L) for a transform of length L = 2c, and A, B the chunks of x and y after they
-were tilted by w(i) = 2^(τ i + o) >= 1. Block s collects the m pairs (p, s - p) of its window. In units of the tilted
-output each pair adds at most ‖A‖₂‖B‖₂ to any element, by Cauchy-Schwarz, and so
-
-- the two transforms err by (2ε + ε²) ‖A‖₂‖B‖₂ L in the 1-norm over the frequencies, after Parseval,
-- the complex products by 3u, their sum over the pairs by m u, relative to the same norms,
-- the inverse transform by ε times the 1-norm of its input over L, in each element,
-- the tilts, each of them off by at most 8u (see `_tilt`), and their multiplications by 3 (8u + u),
-- the addition of two neighbouring blocks by u times each.
-
-Together (3ε + (m + 40) u) 1.001 Σ ‖A‖₂‖B‖₂ / w₂(j) for element j, where w₂ is the tilt of the output; second-order
-terms are far below a thousandth since ε < 1e-12. Pairs left out are non-negative and add what `Run.neglected` says.
+The bound is that of section 6 of ``docs/theory.md``: (3ε + (m + 40) u) 1.001 Σ ‖A‖₂‖B‖₂ / w₂(j) for element j, over the
+m pairs of chunks A, B of x and y that it collects, tilted by w(i) = 2^(τ i + o) >= 1; ε is `transform_error` (L) and w₂
+the tilt of the output. Pairs left out are non-negative and add what `Run.neglected` says.
 
 Every step is a function of some chunks, some frequencies or some blocks, and gives the same bits whatever part of the
 whole it is called for: one row of a transform does not depend on the rows beside it.

@@ -1,11 +1,10 @@
 """Convolution of non-negative vectors with a certified bound on its rounding error.
 
 A plain transform errs by about 1e-16 of the largest output, so that everything below is noise. Here both vectors are
-cut into chunks (`cuts`), every chunk is flattened by an exponential tilt (`chunk_plan`) and transformed by itself, and
-the products of the chunks that meet in one block of the output are added up before they are transformed back
-(`blocks`). Each block then errs by about 1e-16 of what feeds it. A few elements that tower above their neighbours are
-taken out first and added directly, and so are the first and the last elements. Short or sparse vectors are summed
-directly as a whole.
+cut into chunks (`cuts`), each flattened by an exponential tilt (`chunk_plan`) and transformed by itself; products of
+chunks that meet in one block of the output are added up, then transformed back (`blocks`). Each block errs by about
+1e-16 of what feeds it. Elements that tower above their neighbours, the first and the last ones, and short or sparse
+vectors as a whole are summed directly.
 """
 
 import math

@@ -1,7 +1,5 @@
 """Fourier transforms and what is assumed of their rounding: the only module that calls them.
 
-The assumption, in one place
-----------------------------
 Let N = 2^a 3^b 5^c be a length that `good_length` gives, u = 2^-53 and ε = `transform_error` (N). scipy's ``rfft`` and
 ``irfft`` at that length are taken to err
 
@@ -16,9 +14,8 @@ Higham (Accuracy and Stability of Numerical Algorithms, 2nd edition, Theorem 24.
 & Picot (2020), and those of radix 4 two u. Radix 3 (an addition, a multiplication by a rounded constant, two additions)
 adds 4.2 u in the first sense and 6 u in the second, radix 5 (one addition more) 6.5 u and 7.8 u. So one pass costs at
 most 7, 12, 8 and 13.8 u for radix 2, 3, 4 and 5; that is 7, 7.6, 4 and 6 u for each bit of N, second-order terms aside.
-The kernel asks for 7.6 u for each bit and takes 14 u, 1.8 times as much, which also covers the division by N. Since 3
-and 5 are rare in long lengths and radix 4 is not, the true margin is larger: the tests measure it against exact
-arithmetic.
+The kernel asks for 7.6 u for each bit and takes 14 u, 1.8 times as much, which also covers the division by N; the
+tests measure the true margin against exact arithmetic.
 """
 
 from typing import cast

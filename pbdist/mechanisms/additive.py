@@ -150,27 +150,27 @@ class AdditiveNoise(ScaledPair, BoundedPair):
         ends = np.concatenate(([np.inf], self._location(edges), [-np.inf]))
         if math.isfinite(low) or math.isfinite(high):
             np.clip(ends, low, high, out=ends)
-        bins, log_scale = self._mass(ends[1:], ends[:-1], means, scaled=scaled)
-
         starts, stops = np.array([left, high]), np.array([low, right])
         nonempty = starts < stops
         atom_loss = self._loss(np.array([-np.inf, np.inf])[nonempty])
-        atoms, atoms_log_scale = self._mass(starts[nonempty], stops[nonempty], means, scaled=scaled)
+        bins, atoms = slice(edges.size + 1), slice(edges.size + 1, None)
+        starts, stops = np.concatenate((ends[1:], starts[nonempty])), np.concatenate((ends[:-1], stops[nonempty]))
+        found, log_scale = self._mass(starts, stops, means, scaled=scaled)
         # Edges beyond the losses that occur matter only where rounding alone puts them there.
         largest = max(abs(float(edges[0])), abs(float(edges[-1]))) if edges.size else 0.0
         largest_found = float(np.max(np.abs(self._loss(np.array([low, high])))))
         masses = LossMasses(
-            bins_a=bins.row(0),
-            bins_b=bins.row(1),
+            bins_a=found.row(0, bins),
+            bins_b=found.row(1, bins),
             atom_loss=atom_loss,
-            atoms_a=atoms.row(0),
-            atoms_b=atoms.row(1),
+            atoms_a=found.row(0, atoms),
+            atoms_b=found.row(1, atoms),
             only_a=only_a,
             only_b=only_b,
             loss_error=self._location_error(min(largest, 1.01 * largest_found))
             + 6.0 * UNIT_ROUNDOFF * float(np.max(np.abs(atom_loss), initial=0.0)),
         )
-        return ScaledLossMasses(masses, log_scale[0], log_scale[1], atoms_log_scale[0], atoms_log_scale[1])
+        return ScaledLossMasses(masses, *(log_scale[row, part] for part in (bins, atoms) for row in (0, 1)))
 
     def _largest_loss(self, direction: Direction) -> float:
         """Upper bound on the finite losses of a direction; -inf if there are none."""

@@ -70,11 +70,10 @@ class MassBounds:
         """
         computed = np.atleast_1d(np.asarray(values, dtype=np.float64))
         slack = np.asarray(relative_error, dtype=np.float64) + 4.0 * UNIT_ROUNDOFF
-        resolved = bool(np.max(slack, initial=0.0) < _LARGEST_ERROR)
-        if resolved and np.min(computed, initial=np.inf) >= SMALLEST_MASS and occupied is True:
+        resolved, tiny = bool((slack < _LARGEST_ERROR).all()), ~(computed >= SMALLEST_MASS)
+        if resolved and occupied is True and not tiny.any():
             keep = 1.0 - slack
             return cls(computed * keep, computed / keep)
-        tiny = ~(computed >= SMALLEST_MASS)
         if not resolved and np.any(~tiny & ~(slack < _LARGEST_ERROR)):
             raise InvalidInputError("mechanism: expected less extreme parameters: float64 does not resolve its masses")
         keep = 1.0 - np.minimum(slack, _LARGEST_ERROR)
@@ -92,9 +91,9 @@ class MassBounds:
         """Masses that are exactly 0."""
         return cls(np.zeros(size), np.zeros(size))
 
-    def row(self, index: int) -> "MassBounds":
-        """One row of stacked masses."""
-        return MassBounds(self.lower[index], self.upper[index])
+    def row(self, index: int, part: slice = slice(None)) -> "MassBounds":
+        """One row of stacked masses, or a part of it."""
+        return MassBounds(self.lower[index, part], self.upper[index, part])
 
     def reversed(self) -> "MassBounds":
         """The same masses in reversed order."""

@@ -123,7 +123,7 @@ def chosen_lattices(
     doublings = max(math.log2(leaves), 1.0)
     # Of many doublings only some make rare losses coarser.
     step = math.sqrt(12.0 * _FAR_FRACTION * tolerance / max(min(doublings, _FEW_DOUBLINGS), 0.5 * doublings))
-    pictures = [_picture(profile, lost / leaves, leaves, largest) for profile, _ in profiles]
+    pictures = [_picture(profile, lost / leaves, leaves, largest, lattice > 0.0) for profile, _ in profiles]
     if lattice > 0.0:
         spacing, coarse, cores = lattice, 1, [0.0] * len(pictures)
         spacings = np.maximum(spacings, lattice)
@@ -177,9 +177,9 @@ _RARE = 0.2
 
 
 class _Picture:
-    """Losses of one pair as points: where they end, how steep their masses are, and how rare."""
+    """Losses of one pair as points: where they end and, if wanted, how steep their masses are, and how rare."""
 
-    def __init__(self, profile: LossProfile, lost: float, leaves: int, largest: float) -> None:
+    def __init__(self, profile: LossProfile, lost: float, leaves: int, largest: float, only_ends: bool) -> None:
         loss, log_a = profile.loss, profile.log_a
         self.above = self.below = self.reach = 0.0
         if loss.size == 0:
@@ -196,6 +196,8 @@ class _Picture:
         above = loss > 0.0
         self.reach = max(self.above, _reach(loss[above], np.cumsum(a[above][::-1])[::-1], lost, leaves, largest))
         self.reach += max(self.below, _reach(-loss[~above], np.cumsum(b[~above]), lost, leaves, largest))
+        if only_ends:
+            return
         log_u = log_a - 0.5 * loss
         inside = (loss <= self.above) & (loss >= -self.below)
         if not inside.any():
@@ -243,12 +245,12 @@ class _Picture:
         return max(last_steep, last_usual)
 
 
-def _picture(profile: LossProfile, lost: float, leaves: int, largest: float) -> _Picture:
+def _picture(profile: LossProfile, lost: float, leaves: int, largest: float, only_ends: bool) -> _Picture:
     """Return the picture of a profile, and keep the last one."""
-    key = lost, leaves, largest
+    key = lost, leaves, largest, only_ends
     if key not in profile.pictures:
         profile.pictures.clear()
-        profile.pictures[key] = _Picture(profile, lost, leaves, largest)
+        profile.pictures[key] = _Picture(profile, lost, leaves, largest, only_ends)
     found: _Picture = profile.pictures[key]
     return found
 

@@ -10,7 +10,6 @@ import operator
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, localcontext
-from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
 
@@ -143,13 +142,11 @@ def log_revealed_mass(counts: PairCounts, rounds: IntArray, direction: Direction
 def log_least_known(counts: PairCounts, rounds: IntArray, epsilon: FloatArray) -> FloatArray:
     """Logarithms of lower bounds on δ, shape (2, R, E): by revealed mass, and near 0 where δ is nearly 1."""
     masses = [(pair.directed_loss_masses(_EDGES, Direction.A_TO_B), count) for pair, count in counts.items()]
-    swapped = [(each.swapped(), count) for each, count in masses]
-    return np.stack(
-        [
-            np.maximum(_log_revealed(own, rounds)[:, None], _nearly_all(own, rounds, epsilon))
-            for own in (masses, swapped)
-        ]
-    )
+    sides = [masses]
+    if not all(pair.symmetric for pair in counts):
+        sides.append([(each.swapped(), count) for each, count in masses])
+    found = [np.maximum(_log_revealed(own, rounds)[:, None], _nearly_all(own, rounds, epsilon)) for own in sides]
+    return np.stack([found[0], found[-1]])
 
 
 def _log_revealed(pairs: _Masses, rounds: IntArray) -> FloatArray:
@@ -359,8 +356,7 @@ class FewOutcomes:
         first, last = (bisect_left(self._order, side * error - epsilon) for side in (-1.0, 1.0))
         own, other = self._totals[first]
         sums = []
-        for growth in _exponential(epsilon):
-            above, below = growth.numerator, growth.denominator
+        for above, below in _exponential(epsilon):
             gains = (a * below - above * b for a, b in self._outcomes[first:last])
             gained = own * below - above * other + sum(gain for gain in gains if gain > 0)
             sums.append((gained, below * self._denominator))
@@ -374,13 +370,15 @@ def _minus_loss(own: int, other: int) -> float:
     return math.log(other) - math.log(own) if other else -math.inf
 
 
-def _exponential(epsilon: float) -> tuple[Fraction, Fraction]:
-    """Return lower and upper value of e^ε: `decimal` rounds it to the nearest number of so many digits."""
+def _exponential(epsilon: float) -> list[tuple[int, int]]:
+    """Return lower and upper value of e^ε, as fractions: `decimal` rounds to the nearest number of so many digits."""
     with localcontext() as context:
         context.prec = _DIGITS
-        grown = Fraction(Decimal(epsilon).exp())
-    error = grown / 10 ** (_DIGITS - 1)
-    return grown - error, grown + error
+        grown = Decimal(epsilon).exp()
+    digits = _DIGITS - 1 - grown.adjusted()
+    own, other = 10 ** max(digits, 0), 10 ** max(-digits, 0)
+    nearest = int(grown.scaleb(digits, context))
+    return [((nearest + side) * other, own) for side in (-1, 1)]
 
 
 def _log(numerator: int, denominator: int, side: float) -> float:

@@ -26,10 +26,8 @@ _SECONDS_PER_POSITION, _SECONDS_PER_FREQUENCY = 1.5e-7, 1.5e-8
 _SECONDS_PER_PRODUCT, _SECONDS_PER_LADDER_POSITION, AVERAGE_CLIMBS = 1.5e-3, 2.5e-7, 1.7
 #: No ladder is quicker than this, seconds.
 _SOON = 0.02
-#: Of exact transforms: frequencies of a period and a ratio.
-_PER_PERIOD = 1.4
-#: Of exact transforms: bytes of a frequency, with all that is computed for it; and least bytes.
-_BYTES_PER_FREQUENCY, _MIN_BYTES = 1500, 150_000_000
+#: Of exact transforms: frequencies of a period and a ratio; bytes of one, with all that is computed; and least bytes.
+_PER_PERIOD, _BYTES_PER_FREQUENCY, _MIN_BYTES = 1.4, 1500, 150_000_000
 #: Seconds of a cut of the losses; up to so many seconds no ladder is considered.
 SECONDS_OF_PARTS, FEW_SECONDS = 0.015, 0.05
 #: Bytes of a position of a ladder, and of a leaf.
@@ -159,11 +157,8 @@ def frequency_cost(question: Question, row: int) -> Cost | None:
             if left > MAX_LOW_FREQUENCIES:
                 return None
             tilts, frequencies = tilts + 1, frequencies + left
-    sampled = any(pair.gaussian_mixture is not None for pair in question.counts)
-    seconds = tilts * _SECONDS_PER_TILT
-    seconds += (tilts * _SECONDS_PER_POSITION + frequencies * _SECONDS_PER_FREQUENCY) * positions
-    seconds += (_SECONDS_PER_SAMPLED_BIN if sampled else _SECONDS_PER_BIN) * positions
-    return Cost(seconds, _BYTES_PER_LEAF_POSITION * positions)
+    each = tilts * _SECONDS_PER_POSITION + frequencies * _SECONDS_PER_FREQUENCY + _SECONDS_PER_BIN
+    return Cost(tilts * _SECONDS_PER_TILT + each * positions, _BYTES_PER_LEAF_POSITION * positions)
 
 
 def ladder_cost(question: Question, rows: Sequence[int]) -> Cost:

@@ -46,6 +46,8 @@ _MIN_ROWS, _SLOW_ROW, _FEWER_ROUNDS = 6, 0.01, 0.5
 _FEW_POINTS = 8
 #: Rows that are bounded by transforms before a ladder is considered again.
 _ROWS_AT_ONCE = 2
+#: An ε so many deviations below the mean loss has a δ next to 1.
+_USUAL_DEVIATIONS = 3.0
 #: Brackets beyond this are bounded again by `Fallback`.
 _WIDE_BRACKET = 0.05
 #: No ladder looks deeper.
@@ -131,6 +133,10 @@ class _Table:
         self._revealed()
         if not self._missed_rows():
             return
+        if self.question.rounds.size * self.question.epsilon.size == 1 and self._seems_usual():
+            self._few_frequencies(self.question, [0])
+            if not self._missed_rows():
+                return
         # A δ that is little beside the known ones need not be bounded closely.
         relaxed = self.question.beside(float(self._judged_lower().min()))
         *near, self.ended = bounds_near_the_largest_loss(relaxed)
@@ -147,6 +153,14 @@ class _Table:
         # Rows that the ladder does not serve, or not well.
         left = [row for row in self._missed_rows() if row not in few]
         self._few_frequencies(relaxed, [row for row in left if frequency_cost(relaxed, row) is not None])
+
+    def _seems_usual(self) -> bool:
+        """Whether the only δ seems to lie above the floor, well below 1, and below the largest loss."""
+        question = self.question
+        found = [question.saddle_points(direction, question.top) for direction in question.directions]
+        larger = max(found, key=lambda each: float(each.log_delta[0]))
+        within = larger.slope <= _USUAL_DEVIATIONS * np.sqrt(larger.variance)
+        return bool((larger.reached_by_losses & within & (larger.log_delta > self._log_floor + 1.0))[0])
 
     def _closed_form(self) -> None:
         question = self.question
@@ -309,18 +323,21 @@ class _Table:
     def take(self, rows: Sequence[int], log_lower: FloatArray, log_upper: FloatArray) -> None:
         """Keep the better bounds, and their consequences: δ does not rise with ε."""
         chosen, self._known = list(rows), None
-        order = np.argsort(self.question.epsilon, kind="stable")
-        lower = np.maximum(self.log_lower[:, chosen], log_lower)[..., order]
-        upper = np.minimum(self.log_upper[:, chosen], log_upper)[..., order]
-        back = np.argsort(order, kind="stable")
-        lower = np.maximum.accumulate(lower[..., ::-1], axis=-1)[..., ::-1]
-        self.log_lower[:, chosen] = np.minimum(lower[..., back], 0.0)
-        self.log_upper[:, chosen] = np.minimum(np.minimum.accumulate(upper, axis=-1)[..., back], 0.0)
+        lower, upper = (
+            np.maximum(self.log_lower[:, chosen], log_lower),
+            np.minimum(self.log_upper[:, chosen], log_upper),
+        )
+        if self.question.epsilon.size > 1:
+            order = np.argsort(self.question.epsilon, kind="stable")
+            back = np.argsort(order, kind="stable")
+            lower = np.maximum.accumulate(lower[..., order[::-1]], axis=-1)[..., ::-1][..., back]
+            upper = np.minimum.accumulate(upper[..., order], axis=-1)[..., back]
+        self.log_lower[:, chosen], self.log_upper[:, chosen] = np.minimum(lower, 0.0), np.minimum(upper, 0.0)
 
     def _judged_lower(self) -> FloatArray:
         """The lower bounds that upper ones are judged by: the larger direction's, if that alone is to be met."""
         if self.question.joint_directions:
-            return np.broadcast_to(np.max(self.log_lower, axis=0), self.log_lower.shape)
+            return np.asarray(np.maximum(self.log_lower, self.log_lower[::-1]))
         return self.log_lower
 
     def _brackets(self) -> FloatArray:
@@ -329,9 +346,9 @@ class _Table:
             return self._known
         lower, upper = self._judged_lower(), self.log_upper
         met = (upper == -np.inf) | (upper <= lower) | (upper <= self._log_floor) | self.ended
-        with np.errstate(invalid="ignore"):
-            gap = np.where(met, 0.0, upper - lower)
-        self._known = np.where(np.isfinite(gap), np.expm1(np.minimum(gap, 700.0)), np.inf)
+        # -inf where no bound is known from below.
+        gap = np.where(met, 0.0, upper - np.maximum(lower, -1e300))
+        self._known = np.where(gap < 1e299, np.expm1(np.minimum(gap, 700.0)), np.inf)
         return self._known
 
     def _missed_rows(self, bracket: float = 0.0) -> list[int]:

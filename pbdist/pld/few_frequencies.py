@@ -1,24 +1,16 @@
 """Compositions of many leaves, known by the few frequencies that are left of them.
 
 The transform of a d-fold composition is the d-th power of one leaf's transform. Of a loss that is no lattice only the
-lowest frequencies survive a high power, about as many as the composition's window has standard deviations. They are
-computed for the leaf's own lattices, which therefore need not be made coarser, whatever d is; δ is a sum
-over them (`frequency_delta`). The frequencies that are left out are bounded:
-
-- *near 0*. For the tilted leaf w, of sum s, and D the difference of two independent positions drawn from it, cos x <=
-  1 - x²/2 + x⁴/24 gives |ŵ(t)|² = s² E cos tD <= s² (1 - σ²t² + c t⁴) <= s² exp(-σ²t² + c t⁴), σ² = E D²/2 and
-  c = E D⁴/24; up to t₁² = Σ dσ² / (4 Σ dc) the exponents add up to at most -¾ t² Σ dσ².
-- *elsewhere*. Between two frequencies Δ apart |ŵ|² exceeds the larger of its values there by at most s² σ² Δ²/4, since
-  its second derivative is at most E D² s²: a transform of a few times the leaf's length bounds it everywhere.
-
-(Theorem 17 in ``docs/pld.md``.) Where these bounds are too large, as for few leaves, lattices and the heaviest tails,
-every frequency of a short window is taken, and nothing is left out.
+lowest frequencies survive a high power, about as many as the composition's window has standard deviations; of a short
+window all are computed, and those that are seen not to matter are left out. They are those of the leaf's own lattices,
+which therefore need not be made coarser, whatever d is; δ is a sum over them. What the frequencies left out are worth
+is bounded by moments and transforms (Theorem 17 in ``docs/pld.md``).
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -185,16 +177,17 @@ def _tilted(
 
 #: Most frequencies, and products of frequencies and elements: more take longer than a ladder.
 MAX_FREQUENCIES, _MAX_WORK = 8192, 300_000_000
-#: Longest window: its length times a frequency's number is an int64; longest one of which every frequency may be taken,
-#: and of which they are taken without a thorough search.
-_LONGEST, _LONGEST_OF_EVERY, _SHORT = 1 << 48, 1 << 18, 1 << 15
+#: Longest window: its length times a frequency's number is an int64; longest one of which every frequency may be
+#: computed, and of which they are computed at once.
+_LONGEST, _LONGEST_OF_EVERY, _SHORT = 1 << 48, 1 << 18, 1 << 13
+#: Part of what may lie outside a window that all frequencies may be worth that are seen not to matter.
+_SEEN_FRACTION = 0.1
 #: Longest transform of a leaf, and how many products of frequencies and elements take as long as one of its elements.
 _LONGEST_TRANSFORM, _TRANSFORM_COST = 1 << 20, 40.0
 #: Every so many factors, the product so far is checked: it may be small enough already.
 _AT_ONCE = 64
-#: Longest transform that looks for frequencies far from 0; looks, the last one's step over the deviation, and by how
-#: much the ones before are coarser.
-_LONGEST_LOOK, _LOOKS, _FINE, _CLOSER = 1 << 17, 4, 3.9e-3, 4.0
+#: Longest transform that looks for frequencies far from 0; the step of a rough and a close look, times the deviation.
+_LONGEST_LOOK, _ROUGH, _FINE = 1 << 17, 0.25, 3.9e-3
 #: 2π in both precisions.
 _TWICE_PI: tuple[Any, Any] = (2.0 * math.pi, 2 * np.longdouble("3.14159265358979323846264338327950288"))
 #: Rates of Chernoff's bound, as multiples of the reciprocal of the standard deviation.
@@ -215,7 +208,9 @@ class Frequencies:
     start: tuple[int, ...]
     #: N: the weights are known on elements 0 .. N-1.
     length: int
-    #: c with w(m) = Re (c_0 + 2 Σ_j c_j e^{2πi jm/N}) / N; shape (rows, K + 1).
+    #: Which frequencies are known, from 0 on, increasing; shape (K,).
+    orders: IntArray
+    #: c with w(m) = Re (c_0 + 2 Σ_j c_j e^{2πi jm/N}) / N; shape (rows, K).
     coefficients: ComplexArray
     #: No coefficient is larger; shape (rows,).
     size: FloatArray
@@ -227,15 +222,19 @@ class Frequencies:
     log_scale_error: FloatArray
 
     @cached_property
-    def denominators(self) -> dict[float, ComplexArray]:
-        """1 - e^{2πi m/N - rate · spacing} for every frequency m, at rates θ and θ + 1."""
-        root = unit_roots(np.arange(self.coefficients.shape[-1]), self.length)
-        return {rate: _one_minus(rate * self.spacing, root) for rate in (self.tilt, self.tilt + 1.0)}
+    def decays(self) -> FloatArray:
+        """The rates θ and θ + 1 times the spacing, shape (2, 1, 1)."""
+        return self.spacing * np.array([self.tilt, self.tilt + 1.0])[:, None, None]
+
+    @cached_property
+    def denominators(self) -> ComplexArray:
+        """1 - e^{2πi m/N - decay} for both decays and every known frequency m, shape (2, 1, K)."""
+        return _one_minus(self.decays, unit_roots(self.orders, self.length))
 
     @cached_property
     def all_roots(self) -> ComplexArray | None:
         """All roots of unity of order N, where there are not many more of them than frequencies."""
-        few = 4 * self.coefficients.shape[-1] < self.length
+        few = 4 * self.orders.size < self.length
         return None if few else unit_roots(np.arange(self.length), self.length)
 
 
@@ -243,8 +242,8 @@ def few_frequencies(factors: Factors, outside: float, *, extended: bool = False)
     """Compose tilted leaves on one spacing and of one tilt, each taken a number of times.
 
     At most `outside` of the weight may lie outside the result's window, in each row, and about as much may be worth the
-    frequencies left out. `extended` is for the precision of few frequencies. Where too many survive, or it cannot be
-    shown that few do, none is left out; None if the window is too long for that.
+    frequencies left out. `extended` is for the precision of few frequencies. None if too many survive, or it cannot be
+    shown that few do, and the window is too long to compute all.
     """
     if not all(np.all(leaf.totals > 0.0) for leaf, _ in factors):
         return None
@@ -255,42 +254,46 @@ def few_frequencies(factors: Factors, outside: float, *, extended: bool = False)
     starts, length = window
     if length <= _LONGEST_TRANSFORM:
         length = good_length(length)
-    cutoff = _cutoff(factors, moments, length, outside, thorough=extended or length > _SHORT)
-    one_by_one = extended or length > _LONGEST_TRANSFORM
-    if cutoff is not None and one_by_one and cutoff[0] * sum(leaf.weights for leaf, _ in factors) > _MAX_WORK:
-        cutoff = None
-    if cutoff is None:
-        if length > _LONGEST_OF_EVERY:
-            return None
-        cutoff, extended, one_by_one = (length // 2, np.zeros(1)), False, False
-    highest, left_out = cutoff
+    found = None if length <= _SHORT else _low(factors, moments, length, outside)
+    if found is None and length <= _LONGEST_OF_EVERY:
+        found = _seen(factors, length, outside)
+    if found is None:
+        return None
+    orders, left_out = found
+    work = orders.size * sum(leaf.weights for leaf, _ in factors)
+    if length > _LONGEST_TRANSFORM and work > _MAX_WORK:
+        return None
+    extended = extended and orders.size <= MAX_FREQUENCIES and work <= _MAX_WORK
     unit = EXTENDED_ROUNDOFF if extended else UNIT_ROUNDOFF
     # Reduced before it is multiplied: no product is beyond int64.
-    turns = np.multiply.outer(np.array([start % length for start in starts]), np.arange(highest + 1))
+    turns = np.multiply.outer(np.array([start % length for start in starts]), orders)
     coefficients = unit_roots(turns, length, extended=extended)
     rate, log_bound = 0.0, np.zeros(factors[0][0].totals.size)
     log_scale, log_scale_error = np.zeros_like(log_bound), np.zeros_like(log_bound)
     firsts = [2 * start for start in starts]
     for leaf, power in factors:
-        directly = one_by_one or highest * leaf.weights < _TRANSFORM_COST * length
-        of = partial(_summed, extended=extended) if directly else _transformed
-        spectrum, rounding = of(leaf, length, highest)
+        directly = extended or length > _LONGEST_TRANSFORM or orders.size * leaf.weights < _TRANSFORM_COST * length
+        if directly:
+            spectrum, rounding = _summed(leaf, length, orders, extended=extended)
+        else:
+            every, rounding = _transformed(leaf, length)
+            spectrum = every[:, orders]
         coefficients = coefficients * _raised(spectrum, power)
         rate += power * (rounding + 4.0) * unit
         log_bound = log_bound + power * np.log(leaf.totals * (1.0 + (leaf.size + 16.0) * _U))
         log_scale = log_scale + power * leaf.log_scale
         log_scale_error = log_scale_error + power * (leaf.log_scale_error + 8.0 * _U * np.abs(leaf.log_scale))
         firsts = [first + power * (2 * leaf.first + half) for first, half in zip(firsts, leaf.halves, strict=True)]
-    if 2 * highest == length:
+    if 2 * int(orders[-1]) == length:
         # It has no pair, and counts once.
         coefficients[:, -1] *= 0.5
     rate += 4.0 * len(factors) * unit
     # A coefficient weighs at most 1 / j, or 1 for j = 0, in a sum with the factors of `error`; the shift errs by 32u.
-    frequencies = 2.0 + math.log(highest + 1.0)
+    frequencies = 2.0 + math.log(orders.size)
     with np.errstate(over="ignore"):
         bound = np.exp(log_bound) * (1.0 + 1e-12)
         grown = math.expm1(rate) if rate < 700.0 else math.inf
-        error = 2.0 * outside + bound * ((grown + 64.0 * unit + 4.0 * _U) * frequencies + left_out)
+        error = 2.0 * outside + bound * ((grown + 64.0 * unit + 4.0 * _U) * frequencies + left_out * (1.0 + grown))
     if not np.all(np.isfinite(error)):
         return None
     return Frequencies(
@@ -298,6 +301,7 @@ def few_frequencies(factors: Factors, outside: float, *, extended: bool = False)
         tilt=factors[0][0].tilt,
         start=tuple(firsts),
         length=length,
+        orders=orders,
         coefficients=coefficients.astype(np.complex128),
         size=bound * (1.0 + grown + 128.0 * _U),
         error=error * (1.0 + 1e-12),
@@ -372,9 +376,8 @@ class _Moments:
 def _window(factors: Factors, moments: Sequence[_Moments], outside: float) -> tuple[list[int], int] | None:
     """Return where the window of each row starts, from the sum of the leaves' first positions, and the length of all.
 
-    All weight but `outside` lies within, by Chernoff's bound with the sums of `_Moments.log_exponential`. Masses and
-    labels of a bin are half a position apart in each leaf, so that those rows drift apart from the other. None if the
-    bound says nothing.
+    All weight but `outside` lies within, by Chernoff's bound; None if that says nothing. Masses and labels of a bin are
+    half a position apart in each leaf, so that those rows drift apart from the other.
     """
     variance = _gathered([each.second_above for each in moments], factors).max() + 1e-2
     rates = _EXPONENTS / math.sqrt(variance)
@@ -407,13 +410,10 @@ def _gathered(values: Sequence[FloatArray], factors: Factors) -> FloatArray:
     return total
 
 
-def _cutoff(
-    factors: Factors, moments: Sequence[_Moments], length: int, outside: float, *, thorough: bool
-) -> tuple[int, FloatArray] | None:
-    """Return the highest frequency of the sum, and the sum of |product| / (j s) over those left out, by rows.
-
-    All frequencies of a short window take less time than a `thorough` search.
-    """
+def _low(
+    factors: Factors, moments: Sequence[_Moments], length: int, outside: float
+) -> tuple[IntArray, FloatArray] | None:
+    """Return the lowest frequencies, and the sum of |product| / (j s) over those left out, by rows."""
     second = _gathered([each.second for each in moments], factors)
     fourth = _gathered([each.fourth for each in moments], factors)
     if not (np.all(second > 0.0) and np.all(np.isfinite(fourth)) and np.all(fourth > 0.0)) or length > _LONGEST:
@@ -425,16 +425,10 @@ def _cutoff(
     enough = math.log(0.25 * outside / (2.0 + math.log(length)))
     # If fourth moments do not suffice, search for the frequency from which on nothing is left.
     sufficient = (highest + 1) * step <= near
-    if not (thorough or sufficient):
-        return None
-    found = _far(
-        factors,
-        moments,
-        near if sufficient else min(highest * step, math.pi),
-        enough,
-        looks=_LOOKS if sufficient else 1,
-        longest=_LONGEST_LOOK if thorough else length,
-    )
+    found = _far(factors, moments, near, enough, _ROUGH) if sufficient else None
+    # A closer look takes longer than all frequencies of a window.
+    if found is None and length > _LONGEST_OF_EVERY:
+        found = _far(factors, moments, near if sufficient else min(highest * step, math.pi), enough, _FINE)
     if found is None:
         return None
     end, far = found
@@ -448,45 +442,50 @@ def _cutoff(
     # Of all frequencies but the last one there is a pair.
     if highest > MAX_FREQUENCIES or 2 * highest >= length:
         return None
-    return (highest, left_out * 1.001) if np.all(left_out <= outside) else None
+    return (np.arange(highest + 1), left_out * 1.001) if np.all(left_out <= outside) else None
+
+
+def _seen(factors: Factors, length: int, outside: float) -> tuple[IntArray, FloatArray]:
+    """Return the frequencies that matter, and what `_low` does of the others, from transforms of all leaves."""
+    logs: FloatArray = np.zeros(())
+    for leaf, power in factors:
+        spectrum, rounding = _transformed(leaf, length)
+        logs = logs + power * np.log(np.abs(spectrum) / leaf.totals[:, None] + (rounding + leaf.size) * _U)
+    terms = np.exp(np.clip(logs, -700.0, 0.0))
+    terms[:, 1:] /= np.arange(1.0, terms.shape[-1])
+    matters = np.any(terms > _SEEN_FRACTION * outside / length, axis=0)
+    matters[0] = True
+    return np.flatnonzero(matters), np.sum(terms, axis=-1, where=~matters) * 1.001
 
 
 def _far(
-    factors: Factors, moments: Sequence[_Moments], begin: float, enough: float, *, looks: int, longest: int
+    factors: Factors, moments: Sequence[_Moments], begin: float, enough: float, fineness: float
 ) -> tuple[float, FloatArray] | None:
     """Return the first t from `begin` on from which ln Π |ŵ|^d / s^d is at most `enough` up to π, and a bound on it.
 
-    None if there is none. It is looked at closer and closer where it is not `begin`; the last look is the closest.
+    None if there is none; on a rough look only `begin` counts. `fineness` is its step over the deviation.
     """
     deviation = max(math.sqrt(float(np.max(each.second_above))) for each in moments)
     rows = [leaf.dense(_LONGEST_LOOK) for leaf, _ in factors]
-    size = max(dense.shape[-1] for dense, _ in rows)
-    order = list(range(len(factors)))
-    if len(factors) > _AT_ONCE:
-        # Widely spread losses first: their factors are the smallest.
-        order.sort(key=lambda index: -factors[index][1] * float(np.min(moments[index].second)))
-    for look in reversed(range(looks)):
-        wanted = math.ceil(2.0 * math.pi * deviation / (_FINE * _CLOSER**look))
-        length = good_length(min(max(2 * size, wanted), max(2 * size, longest)))
-        first = math.floor(begin * length / (2.0 * math.pi) * (1.0 - 1e-9))
-        logs: FloatArray = np.zeros(())
-        for done, index in enumerate(order):
-            # No factor exceeds 1, so the product of some of them bounds the product of all.
-            if done % _AT_ONCE == 0 < done and np.all(logs[:, first:] <= enough):
-                break
-            leaf, power = factors[index]
-            logs = logs + 0.5 * power * np.log(_squares(leaf, rows[index], moments[index].second_above, length))
-        # The largest from each frequency on.
-        beyond = np.maximum.accumulate(logs[:, ::-1], axis=-1)[:, ::-1]
-        small = np.flatnonzero((beyond <= enough).all(axis=0))
-        if small.size and int(small[0]) <= first:
-            return begin, beyond[:, first]
-        if not look or length >= max(2 * size, longest):
+    size = 2 * max(dense.shape[-1] for dense, _ in rows)
+    # Widely spread losses first: their factors are the smallest.
+    order = sorted(range(len(factors)), key=lambda index: -factors[index][1] * float(np.min(moments[index].second)))
+    length = good_length(max(size, min(math.ceil(2.0 * math.pi * deviation / fineness), _LONGEST_LOOK)))
+    first = math.floor(begin * length / (2.0 * math.pi) * (1.0 - 1e-9))
+    logs: FloatArray = np.zeros(())
+    for done, index in enumerate(order):
+        # No factor exceeds 1, so the product of some of them bounds the product of all.
+        if done % _AT_ONCE == 0 < done and np.all(logs[:, first:] <= enough):
             break
-    if not small.size:
+        leaf, power = factors[index]
+        logs = logs + 0.5 * power * np.log(_squares(leaf, rows[index], moments[index].second_above, length))
+    # The largest from each frequency on.
+    beyond = np.maximum.accumulate(logs[:, ::-1], axis=-1)[:, ::-1]
+    small = np.flatnonzero((beyond <= enough).all(axis=0))
+    if not small.size or (fineness > _FINE and small[0] > first):
         return None
-    index = int(small[0])
-    return max(2.0 * math.pi * index / length * (1.0 + 1e-9), begin), beyond[:, index]
+    index = max(int(small[0]), first)
+    return max(2.0 * math.pi * index / length * (1.0 + 1e-9) if index > first else 0.0, begin), beyond[:, index]
 
 
 def _squares(leaf: TiltedLeaf, rows: tuple[FloatArray, FloatArray], second: FloatArray, length: int) -> FloatArray:
@@ -508,16 +507,15 @@ def _squares(leaf: TiltedLeaf, rows: tuple[FloatArray, FloatArray], second: Floa
     return np.minimum(larger, 1.0)
 
 
-def _summed(leaf: TiltedLeaf, length: int, highest: int, *, extended: bool) -> tuple[ComplexArray, float]:
-    """Return Σ_j w_j e^{-2πi jm/N} for m = 0 .. highest, and a bound on the error in units of rounding times Σ w.
+def _summed(leaf: TiltedLeaf, length: int, orders: IntArray, *, extended: bool) -> tuple[ComplexArray, float]:
+    """Return Σ_j w_j e^{-2πi jm/N} for every m of `orders`, and a bound on the error in units of rounding times Σ w.
 
     Of each lattice summed over blocks of B, each with the same B powers, then over the blocks, and turned to where the
     lattice begins. A power errs by 21u (`unit_roots`), a product by 3u more; sums of B and of n/B terms, real and
     imaginary part each, by twice as many roundings.
     """
     real = np.longdouble if extended else np.float64
-    orders = np.arange(highest + 1)
-    total = np.zeros((len(leaf.halves), highest + 1), dtype=np.clongdouble if extended else np.complex128)
+    total = np.zeros((len(leaf.halves), orders.size), dtype=np.clongdouble if extended else np.complex128)
     worst = 0.0
     for part in leaf.parts:
         rows, size = part.weights.shape
@@ -537,15 +535,13 @@ def _summed(leaf: TiltedLeaf, length: int, highest: int, *, extended: bool) -> t
     return total, 64.0 + worst + 4.0 * len(leaf.parts)
 
 
-def _transformed(leaf: TiltedLeaf, length: int, highest: int) -> tuple[ComplexArray, float]:
-    """Return what `_summed` does, by one transform of each row, turned to where the leaf begins.
+def _transformed(leaf: TiltedLeaf, length: int) -> tuple[ComplexArray, float]:
+    """Return what `_summed` does, for all frequencies, by one transform of each row.
 
-    No element of a transform errs by more than `transform_error` times the sum of the weights; a turn adds 24u.
+    No element of a transform errs by more than `transform_error` times the sum of the weights.
     """
-    begin = min(part.first for part in leaf.parts)
     rows, _ = leaf.dense(leaf.last + 1)
-    turns = unit_roots(-begin * np.arange(highest + 1), length)
-    return forward(rows, length)[:, : highest + 1] * turns, transform_error(length) / _U + 64.0 + 4.0 * len(leaf.parts)
+    return forward(rows, length), transform_error(length) / _U + 64.0 + 4.0 * len(leaf.parts)
 
 
 def _raised(spectrum: ComplexArray, exponent: int) -> ComplexArray:
@@ -602,14 +598,13 @@ def log_finite_upper(
     first = np.clip(first, 0, known.length)
     distance = np.maximum(series.loss_at(first) - lowered, 0.0)
     roots = series.roots(first)
-    sums = np.exp(-tilt * distance)[:, None] * series.sums(first, roots, tilt)
-    sums -= np.exp(-(tilt + 1.0) * distance)[:, None] * series.sums(first, roots, tilt + 1.0)
+    sums = np.exp(np.multiply.outer([-tilt, -(tilt + 1.0)], distance))[..., None] * series.sums(first, roots)
     scale, scale_error = float(known.log_scale[0]), float(known.log_scale_error[0])
     error = float(known.error[0]) * largest_factor(tilt) + 2.0 * series.rounding(0)
     slack = scale_error + 8.0 * _U * (abs(scale) + np.abs(tilt * lowered) + (tilt + 1.0) * series.reach + 8.0)
     level = scale - tilt * lowered
     # A sum below 0 is so by no more than its error.
-    finite = np.log(np.maximum(series.total(0, roots, sums), 0.0) + error) + level + slack
+    finite = np.log(np.maximum(series.total(0, roots, sums[0] - sums[1]), 0.0) + error) + level + slack
     finite[lowered >= highest + 8.0 * _U * abs(highest)] = -np.inf
     return finite, math.log(error) + level
 
@@ -638,8 +633,9 @@ def log_finite_lower(known: Frequencies, epsilon: FloatArray) -> tuple[FloatArra
     terms = abs(scale_a) + abs(scale_b) + (tilt + 1.0) * series.reach + 8.0
     rounding = 8.0 * _U * terms
     grown = level + 2.0 * scale_error + rounding + 8.0 * _U * (np.abs(epsilon) + np.abs(level))
-    a = series.total(1, roots, series.sums(first, roots, tilt)) - error_a - series.rounding(1)
-    b = series.total(2, roots, series.sums(first, roots, tilt + 1.0)) + error_b + series.rounding(2)
+    sums = series.sums(first, roots)
+    a = series.total(1, roots, sums[0]) - error_a - series.rounding(1)
+    b = series.total(2, roots, sums[1]) + error_b + series.rounding(2)
     best = a - b * (np.exp(np.minimum(grown, _LARGEST_EXPONENT)) * (1.0 + 32.0 * _U))
     best -= 4.0 * _U * np.abs(a)
     usable = (best > 0.0) & (grown < _LARGEST_EXPONENT)
@@ -650,11 +646,10 @@ def log_finite_lower(known: Frequencies, epsilon: FloatArray) -> tuple[FloatArra
 
 
 class _Series:
-    """The series over the frequencies of a composition, for rows that begin where one of them does."""
+    """The series over the known frequencies of a composition, for rows that begin where one of them does."""
 
     def __init__(self, known: Frequencies, row: int) -> None:
         self.known, self.start = known, float(known.start[row])
-        self.orders = np.arange(known.coefficients.shape[-1])
         ends = 0.5 * known.spacing * np.array([self.start, self.start + 2.0 * known.length])
         self.reach = float(np.abs(ends).max())
 
@@ -670,34 +665,33 @@ class _Series:
         return result
 
     def roots(self, index: IntArray) -> ComplexArray:
-        """Return e^{2πi m index / N} for every frequency m, shape (P, K + 1)."""
-        turns, table = np.multiply.outer(index, self.orders), self.known.all_roots
+        """Return e^{2πi m index / N} for every known frequency m, shape (P, K)."""
+        turns, table = np.multiply.outer(index, self.known.orders), self.known.all_roots
         return unit_roots(turns, self.known.length) if table is None else table[turns % self.known.length]
 
-    def sums(self, first: IntArray, roots: ComplexArray, rate: float) -> ComplexArray:
-        """Return Σ_{i < n} e^{(2πi m/N - rate · spacing) i}, n = N - first, shape (P, K + 1), given the roots of first.
+    def sums(self, first: IntArray, roots: ComplexArray) -> ComplexArray:
+        """Return Σ_{i < n} e^{(2πi m/N - decay) i}, n = N - first, for both decays, shape (2, P, K).
 
-        The n-th power of a root is the conjugate of that of `first`.
+        `roots` are those of first: the n-th power of a root is the conjugate of that of `first`.
         """
-        decay, steps = rate * self.known.spacing, (self.known.length - first).astype(np.float64)
-        above = _one_minus(decay * steps[:, None], roots.conj())
-        below = self.known.denominators[rate]
-        if decay > 0.0:
+        steps = (self.known.length - first).astype(np.float64)
+        above, below = _one_minus(self.known.decays * steps[:, None], roots.conj()), self.known.denominators
+        if self.known.decays[0] > 0.0:
             return above / below
         result = np.empty(above.shape, dtype=np.complex128)
-        result[:, 1:] = above[:, 1:] / below[1:]
-        result[:, 0] = steps
+        result[..., 1:] = above[..., 1:] / below[..., 1:]
+        result[0, :, 0], result[1, :, 0] = steps, above[1, :, 0] / below[1, :, 0]
         return result
 
     def total(self, row: int, roots: ComplexArray, series: ComplexArray | float) -> FloatArray:
-        """Return Σ_m w(first + m) g(m), shape (P,), for the transform of g at every frequency."""
+        """Return Σ_m w(first + m) g(m), shape (P,), for the transform of g at every known frequency."""
         terms = (self.known.coefficients[row] * roots * series).real
         result: FloatArray = (2.0 * np.add.reduce(terms, axis=-1) - terms[:, 0]) / self.known.length
         return result
 
     def rounding(self, row: int) -> float:
         """Bound on the rounding of `total` for factors of at most 1 that never rise: no series exceeds N / (2m)."""
-        count = self.orders.size
+        count = self.known.orders.size
         return float(self.known.size[row]) * ((2.0 + math.log(count)) * (_TERM + 4.0 * count * _U))
 
 

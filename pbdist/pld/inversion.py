@@ -38,30 +38,27 @@ _BESIDE, _NEAR_READS, _FARTHEST, _NEAR_RESOLUTION, _CLOSE = 1e-3, 9, 10.0, 0.1, 
 _MIN_LADDER_DELTA, _TINY_DELTA = 1e-120, 1e-280
 #: Limits of the relative brackets of δ that passes aim at.
 _MIN_TOLERANCE, _MAX_TOLERANCE = 2e-6, 1e-2
-#: Largest ε of the first rough search; below this part of the last one, an ε is better seen by itself.
-_FIRST_LIMIT, _NEAR_LIMIT = 4.0, 0.25
-#: More different pairs than this are composed on a ladder only where nothing else bounds ε.
-_MANY_PAIRS = 64
-#: The smallest floor.
-_MIN_FLOOR = 5e-324
+#: Largest ε of the first guess; below or above these parts of the last one, an ε is seen again, so often at most.
+_FIRST_LIMIT, _NEAR_LIMIT, _FAR_LIMIT, _MAX_GUESSES = 4.0, 0.25, 1.5, 4
+#: More different pairs than this are composed on a ladder only where nothing else bounds ε; the smallest floor.
+_MANY_PAIRS, _MIN_FLOOR = 64, 5e-324
 #: Brackets that no other engine improves, relative to the aim; and narrower ones than the fallback's, relatively.
 _CLOSE_ENOUGH, _NARROW = 4.0, 0.01
-#: Coarsenings of the lattice that are tried while there are too many frequencies.
-_COARSENINGS = (1.0, 4.0, 16.0, 64.0)
+#: Coarsenings of the lattice that are tried while there are too many frequencies; part of the aim for exact bounds.
+_COARSENINGS, _EXACT = (1.0, 4.0, 16.0, 64.0), 1e-3
 #: Directions whose guesses differ by this factor are bounded one by one.
 _DOMINANCE_RATIO = 1.1
 #: Distance from the guess up to which δ is read, relative to it: first, and next; and by exact transforms, as a factor.
 _READ, _READ_CLOSE, _FAR_READ_RATIO = 0.25, 0.01, 16.0
-#: Without an upper bound, a guess that moves by a smaller factor ends the search.
-_STALLED_RATIO = 1.0015
+#: Without an upper bound, a guess that moves by a smaller factor ends the search; least relative move of an end.
+_STALLED_RATIO, _MIN_MOVE = 1.0015, 1e-3
 #: Relative width of a bracket that later engines improve; with transforms, the longest ladder for that, seconds.
 _IMPROVABLE_WIDTH, _MAX_LADDER_SECONDS = 0.25, 5.0
-#: Brackets beyond this ratio of ends are not refined; guesses above this part of the largest loss may be next to it.
-_WORTHLESS, _NEARLY_THE_LARGEST = 2.0, 0.99
+#: Brackets beyond this ratio of ends are not refined; guesses above this part of the largest loss may be next to it;
+#: those below this part of the largest one that is seen are not.
+_WORTHLESS, _NEARLY_THE_LARGEST, _WELL_BELOW = 2.0, 0.99, 0.9
 #: A ladder is not refined if the bracket is more than this part of the one before.
 _STALLED_FRACTION = 0.9
-#: Least relative move of an end towards a crossing.
-_MIN_MOVE = 1e-3
 #: Nats by which ln δ differs between the guess and the ends of the nearest search.
 _LOG_DELTA_FALL = 4.0
 
@@ -279,8 +276,12 @@ class _Search:
 
     def at_the_largest_loss(self, tolerance: float) -> bool:
         """Whether ε of the only direction is that close to its largest loss, where engines take long."""
+        guess, slope = self.guess
+        seen = self.question(guess, slope).exponents(self._directions[0]).largest_mean
+        if 0.0 < guess < _WELL_BELOW * self._rounds * seen:
+            return False
         known, end = self._fallback, self._fallback.largest_loss
-        low = known.epsilon_below(self._delta) if self.guess[0] > _NEARLY_THE_LARGEST * end else 0.0
+        low = known.epsilon_below(self._delta) if guess > _NEARLY_THE_LARGEST * end else 0.0
         if end - low <= tolerance * end < math.inf:
             looks = end - low > self.aim * end and not known.slow
             self.move(low, min(end, known.epsilon_above(self._delta, low) if looks else end))
@@ -297,19 +298,20 @@ class _Search:
             outcomes = [known[direction] for direction in self._directions]
             reader = partial(largest_of, [each.log_delta for each in outcomes])
             near = max(each.epsilon_near(self._delta) for each in outcomes)
-            if not (near[0] > 0.0 and self._read_near(reader, *near)):
-                self._read(reader, 0.0, LARGEST_READ)
+            self._read_around(reader, near, LARGEST_READ)
             if self._done:
                 return True
         if self.single:
             (pair,) = self._counts
             readers = [partial(one_round, pair, each) for each in self._directions]
-            self._read(partial(largest_of, readers), 0.0, LARGEST_EPSILON)
+            self._read_around(partial(largest_of, readers), self.guess, LARGEST_EPSILON, _EXACT)
             if self._done:
                 return True
         if has_transforms(self.question(1.0, -1.0)):
             # Such pairs reveal nothing.
             return self._by_transforms()
+        if all(profile.only_a == profile.only_b == 0.0 for profile, _ in self._rough.profiles):
+            return False
         revealed = [log_revealed_mass(self._counts, np.array([self._rounds]), each)[0] for each in self._directions]
         endless = bool(np.max(revealed) > self.levels[0])
         if endless:
@@ -389,27 +391,27 @@ class _Search:
         )
 
     @cached_property
+    def _rough(self) -> Question:
+        """A question that sees all losses at once."""
+        return replace(self.question(_FIRST_LIMIT, -1.0), rough=True)
+
+    @cached_property
     def guess(self) -> tuple[float, float]:
         """About the ε that meets δ, and the slope of ln δ there, by rough pictures."""
-        largest = _FIRST_LIMIT
-        guess, slope = self._guess_as_seen(largest, -1.0)
-        while guess >= largest < LARGEST_EPSILON:
-            largest = min(2.0 * guess, LARGEST_EPSILON)
-            guess, slope = self._guess_as_seen(largest, -1.0)
-        # Losses are seen best where they matter.
-        return self._guess_as_seen(guess, slope) if 0.0 < guess <= _NEAR_LIMIT * largest else (guess, slope)
+        guess = max(self._rough.rough_epsilon(direction, self.log_delta) for direction in self._directions)
+        slope = -1.0
+        for _ in range(_MAX_GUESSES):
+            # Losses are seen best where they matter.
+            seen = min(guess, LARGEST_EPSILON) if guess > 0.0 else _FIRST_LIMIT
+            guess, slope = self._guess_as_seen(seen, slope)
+            if guess == 0.0 or _NEAR_LIMIT * seen <= guess <= _FAR_LIMIT * seen:
+                break
+        return guess, slope
 
     def _guess_as_seen(self, epsilon: float, slope: float) -> tuple[float, float]:
         """Guess from the pictures for an ε: what they leave out of a tiny δ would be more than that δ."""
         question = replace(self.question(epsilon, slope), whole=self._delta < _TINY_DELTA)
-        return max(self._guess_of(question, direction) for direction in self._directions)
-
-    def _guess_of(self, question: Question, direction: Direction) -> tuple[float, float]:
-        """Return the guess of a direction, from the pictures of a question."""
-        known, key = self._shared.guesses, (direction, question.largest, question.tolerance)
-        if key not in known:
-            known[key] = self._guessed(question, direction)
-        return known[key]
+        return max(self._guessed(question, direction) for direction in self._directions)
 
     def _guessed(self, question: Question, direction: Direction) -> tuple[float, float]:
         infinite = sum(
@@ -431,7 +433,7 @@ class _Search:
             lower, upper = gaussian_bounds(ratio, np.array([self._rounds]), epsilon)
             return lower[0], upper[0]
 
-        self._read(reader, 0.0, LARGEST_EPSILON)
+        self._read_around(reader, self.guess, LARGEST_EPSILON, _EXACT)
 
     def _by_transforms(self) -> bool:
         """Read ε off exact transforms; return whether the tolerance is met."""
@@ -535,7 +537,7 @@ class _Search:
             spacings = spacings * min(max(math.sqrt(_TARGET_FRACTION / ratio), _MAX_REFINEMENT), _MIN_REFINEMENT)
             tolerance = max(tolerance * min(_TARGET_FRACTION / ratio, 1.0), _MIN_TOLERANCE)
 
-    def _read_near(self, reader: Reader, guess: float, slope: float) -> bool:
+    def _read_near(self, reader: Reader, guess: float, slope: float, of_aim: float = 1.0) -> bool:
         """Move both ends next to where the bounds cross δ, by secants from a guess; return whether that served."""
 
         def near(points: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -543,9 +545,14 @@ class _Search:
             return lower[None], upper[None]
 
         levels = np.array([self.levels])
-        served, ends = _crossings_near(near, np.array([guess]), np.array([slope]), levels, self.aim)
+        served, ends = _crossings_near(near, np.array([guess]), np.array([slope]), levels, of_aim * self.aim)
         self.move(*ends[0].tolist())
         return bool(served[0])
+
+    def _read_around(self, reader: Reader, near: tuple[float, float], end: float, of_aim: float = 1.0) -> None:
+        """Read next to a guess and its slope, and up to an ε where that does not serve."""
+        if not (near[0] > 0.0 and self._read_near(reader, *near, of_aim)):
+            self._read(reader, 0.0, end)
 
     def _read(self, reader: Reader, begin: float, end: float) -> None:
         """Move both ends to where the bounds cross δ between two ε."""

@@ -250,6 +250,8 @@ def leaf_state(masses: ScaledLossMasses, lattice: Lattice, directions: Collectio
 
 def _spread(masses: ScaledLossMasses, bins: slice, first: int, spacing: float) -> Bins:
     plain = masses.masses
+    if not (plain.bins_a.upper[bins].any() or plain.bins_b.upper[bins].any()):
+        return _NO_BINS
     position = first + np.arange(bins.stop - bins.start)
     middle = spacing * (position + 0.5)
     scale_a, scale_b = masses.log_scale_a[bins] - 0.5 * middle, masses.log_scale_b[bins] + 0.5 * middle

@@ -4,9 +4,9 @@ Windows, tilts and widths are chosen from it; bounds computed with them hold wha
 event of loss ln(a / b), which keeps both masses. Its cumulants K(θ) = ln E_A e^{θL} are those of the pair up to the
 square of a bin's width, and exact at θ = 0 and θ = -1.
 
-At the saddle point θ of ε, rK'(θ) = ε, δ is about e^{F} / (1 + θ(1+θ)√(2πV)) with F = rK(θ) - θε and V = rK''(θ).
-Adding a variance v to the loss, with the same P_A and P_B masses, moves ln δ by at most about
-v (θ(θ+1) + 1/V + 1/√V) / 2. The direction B||A has the loss -L under B, with the cumulants K(-1-θ).
+At the saddle point θ of ε, rK'(θ) = ε, δ is about e^{F} / (1 + θ(1+θ)√(2πV)), F = rK(θ) - θε and V = rK''(θ). Adding a
+variance v to the loss moves ln δ by at most about v (θ(θ+1) + 1/V + 1/√V) / 2. The direction B||A has the loss -L under
+B, with the cumulants K(-1-θ).
 """
 
 import math
@@ -32,12 +32,13 @@ _LITTLE_NOISE, _FINE_RESOLUTION = 0.3, 30.0
 _CLOSER, _OWN, _UNSEEN = 2.0, np.array([0.0, -1.0]), 1e-3
 #: Deviations up to which all joined bins have the same width.
 _BULK = 8.0
-#: Saddle points are looked for at these.
+#: Saddle points are looked for at these; a rough search takes fewer.
 _TILTS: FloatArray = np.concatenate(([0.0], np.geomspace(1e-4, 1e4, 81)))
+ROUGH_TILTS: FloatArray = np.geomspace(1e-3, 1e4, 22)
 #: How often leaps are looked at closer, from what part of them that is not smooth, into how many parts, and how many.
 _REFINEMENTS, _LEAP, _PARTS, _MAX_LEAPS = 3, 0.3, 8, 8
-#: Frequencies at which a characteristic function is evaluated, and the factor between kept and estimated ones.
-_FREQUENCIES, _MORE = 48, 2.0
+#: Means that close to the largest loss, relatively, are as good as beyond it.
+_AT_THE_END = 1e-8
 #: Part of the distance to the floor by which ln δ of what lies below it may be wrong.
 _OF_FLOOR = 0.2
 
@@ -61,7 +62,7 @@ class LossProfile:
     only_a: float = 0.0
     only_b: float = 0.0
     #: What is remembered of the choice of lattices.
-    pictures: dict[tuple[float, int, float], Any] = field(default_factory=dict, init=False, repr=False)
+    pictures: dict[tuple[float, int, float, bool], Any] = field(default_factory=dict, init=False, repr=False)
 
     def moments(self, tilt: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return K, K', K'' and E D⁴/24 for the difference D of two losses, at each of some θ."""
@@ -75,15 +76,6 @@ class LossProfile:
         variance = np.einsum("ij,ij->i", weight, square) / total
         fourth = np.einsum("ij,ij,ij->i", weight, square, square) / total
         return largest + np.log(total), mean, variance, (fourth + 3.0 * variance**2) / 12.0
-
-    def log_characteristic(self, tilt: float, frequencies: FloatArray) -> FloatArray:
-        """Return ln |E e^{itL}| under a tilt, at some t."""
-        exponent = self.log_a + tilt * self.loss
-        weight = np.exp(exponent - exponent.max())
-        weight /= weight.sum()
-        sums = np.exp(1j * np.multiply.outer(frequencies, self.loss)) @ weight
-        result: FloatArray = np.log(np.minimum(np.abs(sums), 1.0) + 1e-300)
-        return result
 
     def usual_reach(self, reach: float) -> float:
         """A size of losses, at least `reach`, beyond which those of A and of B hardly matter for their mean."""
@@ -120,10 +112,13 @@ class LossProfile:
         )
 
 
-def loss_profile(pair: ElementaryPair, target: float, rare: float, beyond: float = BEYOND) -> LossProfile:
+def loss_profile(
+    pair: ElementaryPair, target: float, rare: float, beyond: float = BEYOND, *, rough: bool = False
+) -> LossProfile:
     """Picture a pair around its own losses, and up to the mean loss `target` that tilts may give it, nats.
 
-    Up to `rare` with as many bins as are allowed, and so many deviations beyond where it has a picture of its own.
+    Up to `rare` with as many bins as are allowed, and so many deviations beyond where it has a picture of its own; or
+    with few bins, if a `rough` one suffices.
     """
     picture = pair.loss_picture(rare, beyond)
     if picture is not None:
@@ -137,18 +132,18 @@ def loss_profile(pair: ElementaryPair, target: float, rare: float, beyond: float
         decades = math.log10(100.0 * target / _PROBES[-1])
         far = _PROBES[-1] * 10.0 ** np.linspace(0.1, decades, math.ceil(10.0 * decades))
         edges = np.concatenate((-far[::-1], edges, far))
-    rough = _profile(pair, edges) if target >= _PROBES[-1] else _rough_profile(pair)
-    if rough.loss.size == 0 or rough.lattice > 0.0:
+    found = _profile(pair, edges) if target >= _PROBES[-1] else _rough_profile(pair)
+    if rough or found.loss.size == 0 or found.lattice > 0.0:
         # What is remembered of it is not shared between threads.
-        return replace(rough)
-    found = rough
+        return replace(found)
+    first = found
     for _ in range(_REFINEMENTS):
         _, means, variances, _ = found.moments(np.array([-0.5, 0.0, -1.0]))
         mean, spreads = float(means[0]), np.sqrt(np.maximum(variances, 1e-24))
-        spread, farthest = float(spreads[0]), max(float(rough.loss[-1]), -float(rough.loss[0]))
+        spread, farthest = float(spreads[0]), max(float(first.loss[-1]), -float(first.loss[0]))
         reach = min(target, farthest) + abs(mean) + 10.0 * spread
         # With little noise A and B themselves have losses far from those between them, and closer to each other.
-        reach = max(reach, min(rough.usual_reach(reach), farthest))
+        reach = max(reach, min(first.usual_reach(reach), farthest))
         least = float(np.min(spreads))
         width = least if least < spread / _CLOSER else spread
         resolution = _RESOLUTION if width < _LITTLE_NOISE else _FINE_RESOLUTION
@@ -337,7 +332,8 @@ class Exponents:
         exponent = np.where(at_zero, rounds * self._k[0], rounds * (self._k[index] + area - tilt * x))
         slope = np.where(at_zero, rounds * self._mean[0] - epsilon, 0.0)
         log_delta = exponent - np.log1p(tilt * (1.0 + tilt) * np.sqrt(2.0 * math.pi * variance))
-        return SaddlePoints(epsilon, tilt, variance, slope, exponent, log_delta, x < mean[-1])
+        reached = x < mean[-1] - _AT_THE_END * abs(mean[-1])
+        return SaddlePoints(epsilon, tilt, variance, slope, exponent, log_delta, reached)
 
     def deepest(self, rounds: int, log_floor: float) -> float:
         """Return about the ε at which δ is e^`log_floor` after some rounds; the largest loss if there is none."""
@@ -349,31 +345,26 @@ class Exponents:
         return float(rounds * np.interp(-log_floor, -np.minimum.accumulate(log_delta), self._mean))
 
     @property
+    def largest_mean(self) -> float:
+        """The mean of a round's loss under the steepest tilt, nats."""
+        return float(self._mean[-1])
+
+    @property
     def usual_variance(self) -> float:
         """Variance of a round's loss, without a tilt."""
         return float(self._variance[0])
 
     def surviving(self, rounds: int, tilt: float, log_outside: float, spacing: float) -> float:
-        """Return about how many frequencies are left of so many rounds, on a lattice of a spacing; infinite if all are.
+        """Return about how many frequencies are left of so many rounds, on a lattice of a spacing.
 
-        Where the lowest moments do not suffice, the characteristic function is computed at some frequencies.
+        All of a window where the lowest moments do not tell.
         """
         second, fourth = (float(np.interp(tilt, self._tilts, values)) for values in (self._variance, self._fourth))
         budget = math.log(8.0) - log_outside
         window = 2.0 * math.sqrt(2.0 * budget * rounds * second)
         cut = math.sqrt(budget / (0.3749 * rounds * second))
-        if cut * cut > 0.25 * second / fourth:
-            frequencies = np.geomspace(cut, math.pi / spacing, _FREQUENCIES)
-            left = np.zeros(frequencies.size)
-            for profile, count in self._profiles:
-                if profile.loss.size:
-                    left += count * rounds * profile.log_characteristic(self._theta(tilt), frequencies)
-            above = np.flatnonzero(left > log_outside - 2.0)
-            if above.size and above[-1] == frequencies.size - 1:
-                return math.inf
-            cut = float(frequencies[above[-1] + 1]) if above.size else cut
         # Windows are somewhat wider than they would have to be.
-        return _MORE * cut * window / (2.0 * math.pi)
+        return 0.5 * window / spacing if cut * cut > 0.25 * second / fourth else cut * window / math.pi
 
     def _theta(self, tilt: FloatArray | float) -> Any:
         """The tilt of A||B."""

@@ -6,9 +6,8 @@ X = ln(C / q_0) >= 0, the excess of a loss over the smallest one,
 
     χ(w) = q_0^w (1 + G(w)),   G(w) = ∫ (e^{wX} - 1) e^{-y²/2} dy / √(2π),
 
-where G is as small as sampling is rare, so that powers of 1 + G are known well. It is summed by the trapezoidal rule
-(section 13 of ``docs/pld.md``), on the real line here and on lines y + ia in `transform_line`. A `SoftCut` parts large
-losses from usual ones (section 15). `Rounds` are all pairs of a round in one direction.
+where G is as small as sampling is rare. It is summed by the trapezoidal rule (section 13 of ``docs/pld.md``), on the
+real line here and on lines y + ia in `transform_line`. A `SoftCut` parts large losses from usual ones (section 15).
 """
 
 import math

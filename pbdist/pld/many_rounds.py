@@ -30,20 +30,16 @@ from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 _U = UNIT_ROUNDOFF
 #: Fewer leaves than this leave too many frequencies.
 FEWEST_LEAVES = 128
-#: Rounding that a leaf costs, relative to the sum of the weights, in both precisions.
-_ROUNDING, _EXTENDED_ROUNDING = 1.5e-13, 1e-16
-#: Logarithm of a tenth of the tolerance relative to what rounding costs, below which it costs too much for certain.
-_COSTLY = -2.3
-#: Rows whose spacings differ by at most this factor share their leaves.
-_MAX_SPACING_RATIO = 4.0
-#: A direction whose δ seems to be smaller by so many nats need only be shown to be smaller.
-_DOMINATED_GAP = 0.3
-#: ε are taken for at most those where δ is below the floor by so many nats.
-_FLOOR_MARGIN = 3.0
+#: Rounding that a leaf costs, relative to the sum of the weights, in both precisions; logarithm of a tenth of the
+#: tolerance relative to that, below which it costs too much for certain.
+_ROUNDING, _EXTENDED_ROUNDING, _COSTLY = 1.5e-13, 1e-16, -2.3
+#: Rows whose spacings differ by at most this factor share their leaves; a direction whose δ seems to be smaller by so
+#: many nats need only be shown to be smaller.
+_MAX_SPACING_RATIO, _DOMINATED_GAP = 4.0, 0.3
+#: ε are taken for at most those where δ is below the floor by so many nats; and by how many it seems to be below it.
+_FLOOR_MARGIN, _FLOOR_GAP = 3.0, 2.0
 #: Part of the tolerance that windows may take.
 _WINDOW_FRACTION = 0.02
-#: By how many nats δ seems to be less than the floor.
-_FLOOR_GAP = 2.0
 #: Spacing, in deviations of a leaf's loss under the tilt; or part of what puts a bound at the floor.
 _CHERNOFF_SPACING, _CHERNOFF_PART = 0.1, 0.2
 #: Up to here, nats, and a margin beyond, e^loss is a float; and the end of that margin.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pbdist.mechanisms import BEYOND, ElementaryPair, PairCounts
-from pbdist.pld.loss_profile import Exponents, LossProfile, SaddlePoints, loss_profile
+from pbdist.pld.loss_profile import ROUGH_TILTS, Exponents, LossProfile, SaddlePoints, loss_profile
 from pbdist.pld.loss_transform import Lines, Rounds
 from pbdist.types import Direction, FloatArray, IntArray
 
@@ -17,8 +17,8 @@ from pbdist.types import Direction, FloatArray, IntArray
 _WINDOW_FRACTION = 0.1
 #: Part of the tolerance that may be left open where lower bounds are known.
 _OPEN_FRACTION = 0.1
-#: Up to here, nats, a single ε is rounded up for profiles.
-_ROUNDED = 256.0
+#: Up to here, nats, a single ε is rounded up for profiles, and by that factor, the mass down that they leave out.
+_ROUNDED, _COARSE = 256.0, 256.0
 #: Part of the floor that profiles show.
 _SHOWN_FRACTION = 1e-6
 
@@ -28,6 +28,8 @@ Reader = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 def largest_of(readers: Sequence[Reader], epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Bound the largest of several ln δ."""
+    if len(readers) == 1:
+        return readers[0](epsilon)
     lower, upper = (np.max(each, axis=0) for each in zip(*(reader(epsilon) for reader in readers), strict=True))
     return lower, upper
 
@@ -36,10 +38,11 @@ def largest_of(readers: Sequence[Reader], epsilon: FloatArray) -> tuple[FloatArr
 class Shared:
     """Caches shared by all questions about the same pairs, number of rounds and δ."""
 
-    #: Profiles of pairs, by the losses up to which they are seen and the deviations beyond.
-    profiles: dict[tuple[ElementaryPair, float, float, float], LossProfile] = field(default_factory=dict)
-    #: Guesses of an ε, by direction and by the ε and tolerance for which the pairs are seen.
-    guesses: dict[tuple[Direction, float, float], tuple[float, float]] = field(default_factory=dict)
+    #: Profiles of pairs, by the losses up to which they are seen, the deviations beyond, and whether they are rough.
+    profiles: dict[tuple[ElementaryPair, float, float, float, bool], LossProfile] = field(default_factory=dict)
+    #: All pairs as a question sees them, and the cumulants of a round.
+    seen: dict[Any, list[tuple[LossProfile, int]]] = field(default_factory=dict)
+    exponents: dict[Any, Exponents] = field(default_factory=dict)
     #: Transforms of a round, by tilt; cuts of its losses, by number of tilts.
     lines: dict[Rounds, Lines] = field(default_factory=dict)
     cuts: dict[tuple[Rounds, int], Any] = field(default_factory=dict)
@@ -65,13 +68,13 @@ class Question:
     joint_directions: bool
     #: The requested directions; by default both.
     requested: tuple[Direction, ...] = tuple(Direction)
-    #: Whether profiles also show losses that are too rare to matter.
+    #: Whether profiles also show losses that are too rare to matter, and whether they are the roughest.
     whole: bool = False
+    rough: bool = False
     #: About how steeply ln δ falls at the ε, at most, a nat; 0 where that is not known.
     steepness: float = 0.0
     #: Shared with all questions that are made from this one.
     shared: Shared = field(default_factory=Shared, repr=False)
-    _exponents: dict[Direction, Exponents] = field(default_factory=dict, init=False, repr=False)
     _saddles: dict[tuple[Direction, int], SaddlePoints] = field(default_factory=dict, init=False, repr=False)
 
     def beside(self, log_least: float) -> "Question":
@@ -105,20 +108,32 @@ class Question:
         return self.requested[: 1 if self.symmetric else 2]
 
     @cached_property
+    def _view(self) -> tuple[float, float, int, float, float, bool, bool]:
+        """The least and the largest ε, the largest r, what may be lost and may be seen of a round, and how.
+
+        A single ε and its mass are rounded, so that one nearby is seen in the same way.
+        """
+        least, largest, leaves = float(self.epsilon.min()), self.largest, self.top * self.leaves
+        lost, shown = self.lost / leaves, _SHOWN_FRACTION * max(self.floor, 1e-290) / leaves
+        if self.rounds.size == self.epsilon.size == 1 and 0.0 < largest <= _ROUNDED:
+            largest = 2.0 ** (2 + 3 * math.ceil((math.log2(largest) - 2.0) / 3.0))
+            least, lost = largest / 8.0, _COARSE ** math.floor(math.log(lost, _COARSE))
+        return least, largest, self.top, lost, _deviations(shown), self.whole, self.rough
+
+    @cached_property
     def profiles(self) -> list[tuple[LossProfile, int]]:
         """The losses of each pair, usual ones of many rounds and rare ones of one; and how often it occurs."""
-        # Rounded up, so that an ε nearby is seen in the same way.
-        seen = self.largest
-        if self.rounds.size == self.epsilon.size == 1 and 0.0 < seen <= _ROUNDED:
-            seen = 2.0 ** (2 + 3 * math.ceil((math.log2(seen) - 2.0) / 3.0))
-        usual, rare = seen / (self.top * self.leaves), seen / self.leaves
-        lost, known = self.lost / (self.top * self.leaves), self.shared.profiles
-        beyond = _deviations(_SHOWN_FRACTION * max(self.floor, 1e-290) / (self.top * self.leaves))
-        for pair in self.counts:
-            if (pair, usual, rare, beyond) not in known:
-                known[pair, usual, rare, beyond] = loss_profile(pair, usual, rare, beyond)
-        found = ((known[pair, usual, rare, beyond], count) for pair, count in self.counts.items())
-        return [(profile if self.whole else profile.seen(lost), count) for profile, count in found]
+        if self._view not in self.shared.seen:
+            _, largest, _, lost, beyond, whole, rough = self._view
+            usual, rare, known = largest / (self.top * self.leaves), largest / self.leaves, self.shared.profiles
+            for pair in self.counts:
+                if (pair, usual, rare, beyond, rough) not in known:
+                    known[pair, usual, rare, beyond, rough] = loss_profile(pair, usual, rare, beyond, rough=rough)
+            found = ((known[pair, usual, rare, beyond, rough], count) for pair, count in self.counts.items())
+            self.shared.seen[self._view] = [
+                (profile if whole else profile.seen(lost), count) for profile, count in found
+            ]
+        return self.shared.seen[self._view]
 
     @property
     def lost(self) -> float:
@@ -133,13 +148,17 @@ class Question:
 
     def exponents(self, direction: Direction) -> Exponents:
         """Cumulants of a round."""
-        if direction not in self._exponents:
-            self._exponents[direction] = Exponents(
-                self.profiles,
-                direction,
-                (float(self.epsilon.min()) / self.top, self.largest / float(self.rounds.min())),
-            )
-        return self._exponents[direction]
+        known, key = self.shared.exponents, (direction, self._view, float(self.rounds.min()))
+        if key not in known:
+            least, largest, *_ = self._view
+            known[key] = Exponents(self.profiles, direction, (least / self.top, largest / float(self.rounds.min())))
+        return known[key]
+
+    def rough_epsilon(self, direction: Direction, log_delta: float) -> float:
+        """About the ε that meets δ after the most rounds, rather too large, by Chernoff's bound for a few tilts."""
+        tilts = ROUGH_TILTS if direction is Direction.A_TO_B else -1.0 - ROUGH_TILTS
+        sums = sum(count * profile.moments(tilts)[0] for profile, count in self.profiles if profile.loss.size)
+        return float(np.min((self.top * sums - log_delta) / ROUGH_TILTS))
 
     def saddle_points(self, direction: Direction, rounds: int) -> SaddlePoints:
         """Those of every ε after a number of rounds."""

@@ -533,9 +533,9 @@ def test_losses_of_thousands_of_nats_tell_everything() -> None:
 def test_losses_are_pictured_once_for_all_engines(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def profile(pair: ElementaryPair, target: float, rare: float, beyond: float) -> LossProfile:
+    def profile(pair: ElementaryPair, target: float, rare: float, beyond: float, *, rough: bool) -> LossProfile:
         seen.append(pair)
-        return loss_profile(pair, target, rare, beyond)
+        return loss_profile(pair, target, rare, beyond, rough=rough)
 
     monkeypatch.setattr(question, "loss_profile", profile)
     tight_bounds({Laplace(10.0): 1}, np.array([1, 50]), np.array([0.05]), Request(tolerance=1e-2, floor=1e-40))

@@ -114,7 +114,7 @@ def test_exponentials_and_logarithms_are_rounded_outwards() -> None:
     with mpmath.workdps(120):
         for _ in range(times(60)):
             value = float(rng.uniform(0.0, 600.0))
-            below, above = map(_number, _exponential(value))
+            below, above = (_number(Fraction(*each)) for each in _exponential(value))
             assert below < mpmath.exp(value) < above < below * (1 + mpmath.mpf(10) ** -55)
             # Quotients that are floats, and those that are none.
             numerator = int(rng.integers(1, 2**60))

@@ -122,6 +122,7 @@ def one_way(monkeypatch: pytest.MonkeyPatch, name: str, tolerance: float, *, few
         if not few:
             patched.setattr(engine, "frequency_cost", lambda *_: None)
             patched.setattr(engine, "_FEW_POINTS", 0)
+            patched.setattr(engine._Table, "_seems_usual", lambda _: False)
         found = table_of(name, tolerance)
     return found, told
 

@@ -16,8 +16,10 @@ from pbdist.pld.closed_form import _log_narrow, _log_revealed
 from pbdist.pld.engine import _Table, delta_above, delta_below, log_above, log_below
 from pbdist.pld.fallback import _log_bound, _with_error
 from pbdist.pld.few_frequencies import (
-    _cutoff,
+    _SHORT,
+    _low,
     _Moments,
+    _seen,
     _squares,
     _summed,
     _window,
@@ -288,8 +290,9 @@ def test_sums_of_few_frequencies_allow_for_all_that_is_left_out(power: int, outs
     factors, moments = [(leaf, power)], [_Moments(leaf)]
     known = few_frequencies(factors, outside)
     length = good_length(_window(factors, moments, outside)[1])
-    highest, left_out = _cutoff(factors, moments, length, outside, thorough=False)
-    rounding = power * _summed(leaf, length, highest, extended=False)[1] * 2.0**-53
+    found = _seen(factors, length, outside) if length <= _SHORT else _low(factors, moments, length, outside)
+    orders, left_out = found
+    rounding = power * _summed(leaf, length, orders, extended=False)[1] * 2.0**-53
     whole = leaf.totals**power
     assert np.all(known.error >= 2.0 * outside + whole * (left_out + rounding) * (1.0 - 1e-9))
     assert power > 1000 or np.all(left_out > 100.0 * rounding)

@@ -37,16 +37,16 @@ PLANS = {
     "census-2020": ("b443da68eb2c0798", 1, "0.313 s"),
     "evaluation": ("e6507063c20bcf43", 1, "4.07 s"),
     "hospitals": ("a7f7d498948a8a80", 1, "1.24 s"),
-    "laplace-against-gauss": ("b6ac627c4046a2e9", 1, "0.358 s"),
+    "laplace-against-gauss": ("b6ac627c4046a2e9", 1, "0.227 s"),
     "mechanisms": ("0a30986dcb23e562", 1, "0.627 s"),
-    "optimal-mechanisms": ("e5cca178f9187da2", 1, "0.625 s"),
+    "optimal-mechanisms": ("e5cca178f9187da2", 1, "1.05 s"),
     "random-allocation": ("ff87529aad19da36", 1, "3.37 min"),
     "quickstart": ("0d00980d70845325", 1, "0.445 s"),
     "sizing-counting-gaussian": ("22e375101367f83c", 64, "1.47 s"),
     "sizing-counting-laplace": ("15d86417337a0db8", 32, "2.43 min"),
     "sizing-dp-sgd": ("1483fd81ae8b8754", 32, "68.5 s"),
-    "vuvuzela-conversation": ("1815c5d07e59a514", 1, "11.7 s"),
-    "vuvuzela-dialing": ("733054063788f980", 1, "4.37 s"),
+    "vuvuzela-conversation": ("1815c5d07e59a514", 1, "17.2 s"),
+    "vuvuzela-dialing": ("733054063788f980", 1, "4.66 s"),
 }
 
 
