@@ -175,8 +175,8 @@ def _tilted(
     return TiltedLeaf(spacing, tilt, first, halves, tuple(parts), log_scale, error)
 
 
-#: Most frequencies, and products of frequencies and elements: more take longer than a ladder.
-MAX_FREQUENCIES, _MAX_WORK = 8192, 300_000_000
+#: Most frequencies, also with more digits, and products of frequencies and elements: more take longer than a ladder.
+MAX_FREQUENCIES, _MOST_EXTENDED, _MAX_WORK = 8192, 1024, 300_000_000
 #: Longest window: its length times a frequency's number is an int64; longest one of which every frequency may be
 #: computed, and of which they are computed at once.
 _LONGEST, _LONGEST_OF_EVERY, _SHORT = 1 << 48, 1 << 18, 1 << 13
@@ -263,7 +263,7 @@ def few_frequencies(factors: Factors, outside: float, *, extended: bool = False)
     work = orders.size * sum(leaf.weights for leaf, _ in factors)
     if length > _LONGEST_TRANSFORM and work > _MAX_WORK:
         return None
-    extended = extended and orders.size <= MAX_FREQUENCIES and work <= _MAX_WORK
+    extended = extended and orders.size <= _MOST_EXTENDED and work <= _MAX_WORK
     unit = EXTENDED_ROUNDOFF if extended else UNIT_ROUNDOFF
     # Reduced before it is multiplied: no product is beyond int64.
     turns = np.multiply.outer(np.array([start % length for start in starts]), orders)
