@@ -37,8 +37,8 @@ _TILTS: FloatArray = np.concatenate(([0.0], np.geomspace(1e-4, 1e4, 81)))
 ROUGH_TILTS: FloatArray = np.geomspace(1e-3, 1e4, 22)
 #: How often leaps are looked at closer, from what part of them that is not smooth, into how many parts, and how many.
 _REFINEMENTS, _LEAP, _PARTS, _MAX_LEAPS = 3, 0.3, 8, 8
-#: Losses whose deviation is a smaller part of ε than that are at their end.
-_AT_THE_END = 1e-8
+#: Next to the largest mean, losses with a deviation that is a smaller part of ε than that are at their end.
+_AT_THE_END = 1e-5
 #: Part of the distance to the floor by which ln δ of what lies below it may be wrong.
 _OF_FLOOR = 0.2
 
@@ -332,7 +332,8 @@ class Exponents:
         exponent = np.where(at_zero, rounds * self._k[0], rounds * (self._k[index] + area - tilt * x))
         slope = np.where(at_zero, rounds * self._mean[0] - epsilon, 0.0)
         log_delta = exponent - np.log1p(tilt * (1.0 + tilt) * np.sqrt(2.0 * math.pi * variance))
-        reached = (x <= mean[-1] + 1e-12 * abs(mean[-1])) & (variance > (_AT_THE_END * epsilon) ** 2)
+        spread = (x < (1.0 - _AT_THE_END) * mean[-1]) | (variance > (_AT_THE_END * epsilon) ** 2)
+        reached = spread & (x <= (1.0 + 1e-12) * mean[-1])
         return SaddlePoints(epsilon, tilt, variance, slope, exponent, log_delta, reached)
 
     def deepest(self, rounds: int, log_floor: float) -> float:

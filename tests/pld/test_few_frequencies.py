@@ -611,6 +611,17 @@ def test_where_more_digits_take_too_long_fewer_suffice(monkeypatch: pytest.Monke
     compared(factors, known)
 
 
+def test_thousands_of_frequencies_are_computed_without_more_digits() -> None:
+    pair = np.zeros((ROWS, 4801))
+    pair[..., [0, 1, 2400, 4799, 4800]] = 0.2
+    factors = [(leaf_of(dyadic(pair)), 3)]
+    plain, extended = (few_frequencies(factors, 1e-9, extended=extended) for extended in (False, True))
+    assert plain is not None
+    assert extended is not None
+    assert extended.orders.size > characteristic._MOST_EXTENDED
+    np.testing.assert_array_equal(extended.coefficients, plain.coefficients)
+
+
 def test_labels_that_are_not_places_are_told() -> None:
     """Rows of halves drift apart from the first one, and the ends are where it says they are."""
     rows = rows_of(np.random.default_rng(12), "flat", 20)

@@ -11,13 +11,19 @@ from pbdist import epsilon_bounds, privacy_bounds
 from pbdist.mechanisms import (
     ApproximateDP,
     DiscreteGaussian,
+    ElementaryPair,
     Gaussian,
     Histogram,
     Laplace,
+    MetricDP,
     RandomizedResponse,
     SubsampledGaussian,
+    SubsampledLaplace,
 )
 from pbdist.pld.inversion import _crossings_near, _Search, epsilon_table
+from pbdist.pld.many_rounds import spacing_for
+from pbdist.pld.question import Shared
+from pbdist.types import Direction
 
 
 def gaussian_delta(mu: mpmath.mpf, epsilon: float) -> mpmath.mpf:
@@ -151,3 +157,24 @@ def test_what_secants_have_read_is_between(step: float) -> None:
         assert low < high
         assert not found[0] or 0.0 < low < high < math.inf
     assert served > {1e-9: 25, 1e-3: 0, 0.3: -1}[step]
+
+
+@pytest.mark.parametrize(
+    ("pair", "rounds", "delta"),
+    [(Laplace(4.045404850807277), 16, 9.5e-8), (MetricDP(1.2735115201985123), 13, 1.035e-4)],
+)
+def test_guesses_next_to_an_atom_at_the_largest_loss_ask_for_no_fine_lattice(
+    pair: ElementaryPair, rounds: int, delta: float
+) -> None:
+    search = _Search({pair: 1}, rounds, delta, (Direction.A_TO_B,), aim=1e-4, shared=Shared())
+    guess, slope = search.guess
+    question = search.question(guess, slope)
+    assert guess == pytest.approx(rounds * question.exponents(Direction.A_TO_B).largest_mean)
+    assert spacing_for(question, rounds) == 0.0
+
+
+def test_guesses_at_the_steepest_tilt_of_smooth_losses_are_read_all_the_same() -> None:
+    pair = SubsampledLaplace(0.6208432026256703, 6.208796001928445e-06)
+    found = epsilon_table({pair: 1}, np.array([55]), np.array([3.26e-6]), tolerance=1e-3)
+    assert np.all(found.lower > 8e-5)
+    assert np.all(found.upper <= 1.001 * found.lower)
