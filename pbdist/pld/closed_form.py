@@ -9,7 +9,7 @@ import math
 import operator
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from decimal import Decimal, localcontext
+from decimal import Context, Decimal
 from functools import lru_cache
 from itertools import accumulate
 
@@ -372,9 +372,8 @@ def _minus_loss(own: int, other: int) -> float:
 
 def _exponential(epsilon: float) -> list[tuple[int, int]]:
     """Return lower and upper value of e^ε, as fractions: `decimal` rounds to the nearest number of so many digits."""
-    with localcontext() as context:
-        context.prec = _DIGITS
-        grown = Decimal(epsilon).exp()
+    context = Context(prec=_DIGITS)
+    grown = context.exp(Decimal.from_float(epsilon))
     digits = _DIGITS - 1 - grown.adjusted()
     own, other = 10 ** max(digits, 0), 10 ** max(-digits, 0)
     nearest = int(grown.scaleb(digits, context))

@@ -1,10 +1,10 @@
 """Compositions of many leaves, known by the few frequencies that are left of them.
 
 The transform of a d-fold composition is the d-th power of one leaf's transform. Of a loss that is no lattice only the
-lowest frequencies survive a high power, about as many as the composition's window has standard deviations; of a short
-window all are computed, and those that are seen not to matter are left out. They are those of the leaf's own lattices,
-which therefore need not be made coarser, whatever d is; δ is a sum over them. What the frequencies left out are worth
-is bounded by moments and transforms (Theorem 17 in ``docs/pld.md``).
+lowest frequencies survive a high power, about as many as the composition's window has standard deviations. In a short
+window all frequencies are computed, and those too small to matter are left out. Leaves keep their own lattices, which
+need not be made coarser, however large d is; δ is a sum over the frequencies kept. Moments and transforms bound what
+the others are worth (Theorem 17 in ``docs/pld.md``).
 """
 
 import math
@@ -175,12 +175,12 @@ def _tilted(
     return TiltedLeaf(spacing, tilt, first, halves, tuple(parts), log_scale, error)
 
 
-#: Most frequencies, also with more digits, and products of frequencies and elements: more take longer than a ladder.
+#: Most frequencies, most of them with more digits, and most products with elements: more take longer than a ladder.
 MAX_FREQUENCIES, _MOST_EXTENDED, _MAX_WORK = 8192, 1024, 300_000_000
 #: Longest window: its length times a frequency's number is an int64; longest one of which every frequency may be
 #: computed, and of which they are computed at once.
 _LONGEST, _LONGEST_OF_EVERY, _SHORT = 1 << 48, 1 << 18, 1 << 13
-#: Part of what may lie outside a window that all frequencies may be worth that are seen not to matter.
+#: What all frequencies left out of a short window may be worth together, as a part of what may lie outside it.
 _SEEN_FRACTION = 0.1
 #: Longest transform of a leaf, and how many products of frequencies and elements take as long as one of its elements.
 _LONGEST_TRANSFORM, _TRANSFORM_COST = 1 << 20, 40.0
@@ -446,7 +446,7 @@ def _low(
 
 
 def _seen(factors: Factors, length: int, outside: float) -> tuple[IntArray, FloatArray]:
-    """Return the frequencies that matter, and what `_low` does of the others, from transforms of all leaves."""
+    """Return the frequencies that matter, and the sum of `_low` over the others, from transforms of all leaves."""
     logs: FloatArray = np.zeros(())
     for leaf, power in factors:
         spectrum, rounding = _transformed(leaf, length)
@@ -463,7 +463,7 @@ def _far(
 ) -> tuple[float, FloatArray] | None:
     """Return the first t from `begin` on from which ln Π |ŵ|^d / s^d is at most `enough` up to π, and a bound on it.
 
-    None if there is none; on a rough look only `begin` counts. `fineness` is its step over the deviation.
+    None if there is none. `fineness` is the step times the deviation; a rough look finds `begin` or nothing.
     """
     deviation = max(math.sqrt(float(np.max(each.second_above))) for each in moments)
     rows = [leaf.dense(_LONGEST_LOOK) for leaf, _ in factors]
@@ -485,7 +485,7 @@ def _far(
     if not small.size or (fineness > _FINE and small[0] > first):
         return None
     index = max(int(small[0]), first)
-    return max(2.0 * math.pi * index / length * (1.0 + 1e-9) if index > first else 0.0, begin), beyond[:, index]
+    return max(2.0 * math.pi * index / length * (1.0 + 1e-9), begin), beyond[:, index]
 
 
 def _squares(leaf: TiltedLeaf, rows: tuple[FloatArray, FloatArray], second: FloatArray, length: int) -> FloatArray:

@@ -38,7 +38,7 @@ _BESIDE, _NEAR_READS, _FARTHEST, _NEAR_RESOLUTION, _CLOSE = 1e-3, 9, 10.0, 0.1, 
 _MIN_LADDER_DELTA, _TINY_DELTA = 1e-120, 1e-280
 #: Limits of the relative brackets of δ that passes aim at.
 _MIN_TOLERANCE, _MAX_TOLERANCE = 2e-6, 1e-2
-#: Largest ε of the first guess; below or above these parts of the last one, an ε is seen again, so often at most.
+#: Largest ε that a first guess sees; a guess is made again outside these multiples of what it saw, so often at most.
 _FIRST_LIMIT, _NEAR_LIMIT, _FAR_LIMIT, _MAX_GUESSES = 4.0, 0.25, 1.5, 4
 #: More different pairs than this are composed on a ladder only where nothing else bounds ε; the smallest floor.
 _MANY_PAIRS, _MIN_FLOOR = 64, 5e-324
@@ -550,7 +550,7 @@ class _Search:
         return bool(served[0])
 
     def _read_around(self, reader: Reader, near: tuple[float, float], end: float, of_aim: float = 1.0) -> None:
-        """Read next to a guess and its slope, and up to an ε where that does not serve."""
+        """Read next to a guess with its slope; if that finds no crossing, read everywhere up to an ε."""
         if not (near[0] > 0.0 and self._read_near(reader, *near, of_aim)):
             self._read(reader, 0.0, end)
 

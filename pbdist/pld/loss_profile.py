@@ -37,7 +37,7 @@ _TILTS: FloatArray = np.concatenate(([0.0], np.geomspace(1e-4, 1e4, 81)))
 ROUGH_TILTS: FloatArray = np.geomspace(1e-3, 1e4, 22)
 #: How often leaps are looked at closer, from what part of them that is not smooth, into how many parts, and how many.
 _REFINEMENTS, _LEAP, _PARTS, _MAX_LEAPS = 3, 0.3, 8, 8
-#: Next to the largest mean, losses with a deviation that is a smaller part of ε than that are at their end.
+#: Within this part of the largest mean, losses are at their end if their deviation is a smaller part of ε than this.
 _AT_THE_END = 1e-5
 #: Part of the distance to the floor by which ln δ of what lies below it may be wrong.
 _OF_FLOOR = 0.2

@@ -17,7 +17,7 @@ from pbdist.types import Direction, FloatArray, IntArray
 _WINDOW_FRACTION = 0.1
 #: Part of the tolerance that may be left open where lower bounds are known.
 _OPEN_FRACTION = 0.1
-#: Up to here, nats, a single ε is rounded up for profiles, and by that factor, the mass down that they leave out.
+#: Up to here, nats, a single ε is rounded up for profiles; the mass they leave out is rounded down to powers of this.
 _ROUNDED, _COARSE = 256.0, 256.0
 #: Part of the floor that profiles show.
 _SHOWN_FRACTION = 1e-6
@@ -109,9 +109,9 @@ class Question:
 
     @cached_property
     def _view(self) -> tuple[float, float, int, float, float, bool, bool]:
-        """The least and the largest ε, the largest r, what may be lost and may be seen of a round, and how.
+        """What decides how losses are seen: both ends of ε, the largest r, the mass that a round may lose, and so on.
 
-        A single ε and its mass are rounded, so that one nearby is seen in the same way.
+        A single ε and that mass are rounded, so that nearby questions share their profiles.
         """
         least, largest, leaves = float(self.epsilon.min()), self.largest, self.top * self.leaves
         lost, shown = self.lost / leaves, _SHOWN_FRACTION * max(self.floor, 1e-290) / leaves
