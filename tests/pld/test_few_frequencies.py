@@ -564,6 +564,8 @@ def test_sums_with_factors_that_rise_and_fall_are_within_the_error(
         outside = 10.0 ** -draw.uniform(0.3, 12.0)
         cases += 1
         monkeypatch.setattr(characteristic, "_TRANSFORM_COST", draw.choice([1e-9, 40.0, 1e9]))
+        # Also where much is left out.
+        monkeypatch.setattr(characteristic, "_SEEN_FRACTION", draw.choice([0.1, 1e6]))
         known = few_frequencies(factors, outside, extended=extended)
         if known is None or known.orders.size > known.length // 2:
             continue
