@@ -326,7 +326,12 @@ def bounds_dataset(
     }
     indexes = {name: PandasIndex(each.data, name) for name, each in coords.items()}
     attributes = {**attributes, "adjacency": neighbours.adjacency.value}
-    return Bounds(arrays, coords=xr.Coordinates(coords, indexes), attrs=attributes)
+    # Where xarray has this, nothing is aligned or checked, which would take longer than many a δ.
+    direct = getattr(Bounds, "_construct_direct", None)
+    if direct is None:
+        return Bounds(arrays, coords=xr.Coordinates(coords, indexes), attrs=attributes)
+    made: Bounds = direct({**arrays, **coords}, set(coords), attrs=attributes, indexes=indexes)
+    return made
 
 
 #: Reasons for wide bounds of which no property of the mechanism is the cause; and for missing ones.

@@ -229,6 +229,7 @@ _MIN_MASS = 1e-280
 _MAX_DOUBT = 0.3
 #: The declared error of losses that are mere labels, nats.
 _LABEL_ERROR = 1e-12
+_NO_BIN = MassBounds.zeros(1)
 
 
 def dominating_pair(total: Dominating, unit: float) -> FinitePair:
@@ -245,18 +246,9 @@ def dominating_pair(total: Dominating, unit: float) -> FinitePair:
     loss = np.log(sums[reliable] / total.count)
     order = np.argsort(loss, kind="stable")
     error = 16.0 * _U * (1.0 + float(np.max(np.abs(loss), initial=0.0))) + 2.0 * total.shift
-    return FinitePair(
-        LossMasses(
-            bins_a=MassBounds.zeros(1),
-            bins_b=MassBounds.zeros(1),
-            atom_loss=loss[order],
-            atoms_a=MassBounds.around(a[reliable][order], 4.0 * _U),
-            atoms_b=MassBounds.around(b[reliable][order], 0.0),
-            only_a=MassBounds(np.zeros(1), np.array([only_a])),
-            only_b=MassBounds(np.zeros(1), np.array([only_b])),
-            loss_error=error,
-        )
-    )
+    own, other = MassBounds.around(a[reliable][order], 4.0 * _U), MassBounds.around(b[reliable][order], 0.0)
+    alone_a, alone_b = (MassBounds(np.zeros(1), np.array([each])) for each in (only_a, only_b))
+    return FinitePair(LossMasses(_NO_BIN, _NO_BIN, loss[order], own, other, alone_a, alone_b, error))
 
 
 def dominated_pair(total: Dominated) -> FinitePair:
@@ -269,18 +261,8 @@ def dominated_pair(total: Dominated) -> FinitePair:
     a_lower, a_upper, b_lower, b_upper = np.concatenate(rows, axis=1) if rows else np.zeros((4, 0))
     loss = np.log(0.5 * (a_lower + a_upper)) - np.log(0.5 * (b_lower + b_upper))
     order = np.argsort(loss, kind="stable")
-    return FinitePair(
-        LossMasses(
-            bins_a=MassBounds.zeros(1),
-            bins_b=MassBounds.zeros(1),
-            atom_loss=loss[order],
-            atoms_a=MassBounds(a_lower[order], a_upper[order]),
-            atoms_b=MassBounds(b_lower[order], b_upper[order]),
-            only_a=MassBounds.zeros(1),
-            only_b=MassBounds.zeros(1),
-            loss_error=_LABEL_ERROR,
-        )
-    )
+    own, other = MassBounds(a_lower[order], a_upper[order]), MassBounds(b_lower[order], b_upper[order])
+    return FinitePair(LossMasses(_NO_BIN, _NO_BIN, loss[order], own, other, _NO_BIN, _NO_BIN, _LABEL_ERROR))
 
 
 def _sum_above(masses: FloatArray, chosen: BoolArray) -> float:

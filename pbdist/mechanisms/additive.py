@@ -143,22 +143,28 @@ class AdditiveNoise(ScaledPair, BoundedPair):
         occupied = lower < upper
         return MassBounds.around(mass, error, occupied=True if np.all(occupied) else occupied), log_scale
 
-    def _masses(self, edges: FloatArray, *, scaled: bool) -> ScaledLossMasses:
-        means = np.array([[0.0], [self.sensitivity]])
+    @cached_property
+    def _outermost(self) -> tuple[float, float, FloatArray, FloatArray, FloatArray, float, MassBounds, MassBounds]:
+        """Where the loss falls, where the atoms begin and end, their losses, the largest one, and what is alone."""
         left, right, only_a, only_b = self._common_support()
         low, high = (min(max(bound, left), right) for bound in self._falling_range())
-        ends = np.concatenate(([np.inf], self._location(edges), [-np.inf]))
-        if math.isfinite(low) or math.isfinite(high):
-            np.clip(ends, low, high, out=ends)
         starts, stops = np.array([left, high]), np.array([low, right])
         nonempty = starts < stops
         atom_loss = self._loss(np.array([-np.inf, np.inf])[nonempty])
+        largest = float(np.max(np.abs(self._loss(np.array([low, high])))))
+        return low, high, starts[nonempty], stops[nonempty], atom_loss, largest, only_a, only_b
+
+    def _masses(self, edges: FloatArray, *, scaled: bool) -> ScaledLossMasses:
+        means = np.array([[0.0], [self.sensitivity]])
+        low, high, starts, stops, atom_loss, largest_found, only_a, only_b = self._outermost
+        ends = np.concatenate(([np.inf], self._location(edges), [-np.inf]))
+        if math.isfinite(low) or math.isfinite(high):
+            np.minimum(np.maximum(ends, low), high, out=ends)
         bins, atoms = slice(edges.size + 1), slice(edges.size + 1, None)
-        starts, stops = np.concatenate((ends[1:], starts[nonempty])), np.concatenate((ends[:-1], stops[nonempty]))
+        starts, stops = np.concatenate((ends[1:], starts)), np.concatenate((ends[:-1], stops))
         found, log_scale = self._mass(starts, stops, means, scaled=scaled)
         # Edges beyond the losses that occur matter only where rounding alone puts them there.
         largest = max(abs(float(edges[0])), abs(float(edges[-1]))) if edges.size else 0.0
-        largest_found = float(np.max(np.abs(self._loss(np.array([low, high])))))
         masses = LossMasses(
             bins_a=found.row(0, bins),
             bins_b=found.row(1, bins),
@@ -408,7 +414,7 @@ _FARTHEST = 1e260
 _LARGE_GAP = 32.0
 #: A picture: how many scales it reaches beyond 0 and the sensitivity, its outcomes there on either side, and its
 #: outcomes between them for each scale, at least and at most.
-_REACH, _OUTSIDE = 60.0, 600
+_REACH, _OUTSIDE = 60.0, 200
 _PER_SCALE, _FEWEST_INSIDE, _MAX_INSIDE = 10.0, 150, 800
 #: Steps of Newton's method, at most; it ends where a loss is within so many u of the largest one.
 _MAX_STEPS, _CLOSE = 40, 4.0

@@ -7,6 +7,7 @@ every coarsening, relative to the variance then reached. By how much that moves 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -123,7 +124,7 @@ def chosen_lattices(
     doublings = max(math.log2(leaves), 1.0)
     # Of many doublings only some make rare losses coarser.
     step = math.sqrt(12.0 * _FAR_FRACTION * tolerance / max(min(doublings, _FEW_DOUBLINGS), 0.5 * doublings))
-    pictures = [_picture(profile, lost / leaves, leaves, largest, lattice > 0.0) for profile, _ in profiles]
+    pictures = [_picture(profile, lost / leaves, leaves, largest) for profile, _ in profiles]
     if lattice > 0.0:
         spacing, coarse, cores = lattice, 1, [0.0] * len(pictures)
         spacings = np.maximum(spacings, lattice)
@@ -141,8 +142,6 @@ def chosen_lattices(
             2.0 * core / spacing + (p.above + p.below) / (coarse * spacing)
             for p, core in zip(pictures, cores, strict=True)
         )
-        if coarse == 1:
-            positions = max(picture.above + picture.below for picture in pictures) / spacing
         if positions > 0.5 * most:
             # As fine as can be.
             spacing *= 4.0 * positions / most
@@ -177,29 +176,37 @@ _RARE = 0.2
 
 
 class _Picture:
-    """Losses of one pair as points: where they end and, if wanted, how steep their masses are, and how rare."""
+    """Losses of one pair as points: where they end."""
 
-    def __init__(self, profile: LossProfile, lost: float, leaves: int, largest: float, only_ends: bool) -> None:
-        loss, log_a = profile.loss, profile.log_a
+    def __init__(self, profile: LossProfile, lost: float, leaves: int, largest: float) -> None:
+        self._profile, loss, log_a = profile, profile.loss, profile.log_a
         self.above = self.below = self.reach = 0.0
         if loss.size == 0:
-            self.loss = self.rarity = np.zeros(0)
             return
         with np.errstate(over="ignore", under="ignore"):
             a, b = np.exp(log_a), np.exp(np.minimum(log_a - loss, 700.0))
-        seen_above = np.flatnonzero(np.cumsum(a[::-1])[::-1] > lost)
-        seen_below = np.flatnonzero(np.cumsum(b) > lost)
-        if seen_above.size:
-            self.above = min(max(float(profile.upper[seen_above[-1]]), 0.0), largest)
-        if seen_below.size:
-            self.below = min(max(-float(profile.lower[seen_below[0]]), 0.0), largest)
-        above = loss > 0.0
-        self.reach = max(self.above, _reach(loss[above], np.cumsum(a[above][::-1])[::-1], lost, leaves, largest))
-        self.reach += max(self.below, _reach(-loss[~above], np.cumsum(b[~above]), lost, leaves, largest))
-        if only_ends:
-            return
-        log_u = log_a - 0.5 * loss
-        inside = (loss <= self.above) & (loss >= -self.below)
+        beyond, before = np.cumsum(a[::-1])[::-1], np.cumsum(b)
+        seen_above, unseen_below = int(np.count_nonzero(beyond > lost)), int(np.count_nonzero(before <= lost))
+        if seen_above:
+            self.above = min(max(float(profile.upper[seen_above - 1]), 0.0), largest)
+        if unseen_below < loss.size:
+            self.below = min(max(-float(profile.lower[unseen_below]), 0.0), largest)
+        gains = int(np.searchsorted(loss, 0.0, side="right"))
+        self.reach = max(self.above, _reach(loss[gains:], beyond[gains:], lost, leaves, largest))
+        self.reach += max(self.below, _reach(-loss[:gains], before[:gains], lost, leaves, largest))
+
+    @cached_property
+    def steepness(self) -> "_Steepness":
+        """How steep masses are between the ends, and how rare."""
+        return _Steepness(self._profile, self.above, self.below)
+
+
+class _Steepness:
+    """Losses of one pair as points: how steep their masses are up to both ends, and how rare."""
+
+    def __init__(self, profile: LossProfile, above: float, below: float) -> None:
+        loss, log_u = profile.loss, profile.log_a - 0.5 * profile.loss
+        inside = (loss <= above) & (loss >= -below)
         if not inside.any():
             self.loss = self.rarity = np.zeros(0)
             return
@@ -208,8 +215,9 @@ class _Picture:
         size = np.abs(loss)
         order = np.argsort(size)
         self.loss = size[order]
-        self.rarity = np.maximum(1.0 - np.cumsum(u[order]), 0.0)
-        self.rarity = np.concatenate(([1.0], self.rarity[:-1]))
+        within = np.cumsum(u[order])
+        self.rarity = np.ones(size.size)
+        np.maximum(1.0 - within[:-1], 0.0, out=self.rarity[1:])
         # Slopes of the density between neighbours, of the mass where one of them is an atom.
         gaps = profile.upper - profile.lower
         atom = gaps <= 0.0
@@ -218,17 +226,20 @@ class _Picture:
         distance = np.maximum(np.diff(loss), 1e-300)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             between = np.abs(np.where(mixed, np.diff(log_u), np.diff(density))) / distance
-        between = np.where(np.isfinite(between), between, 0.0)
-        apart = np.where(mixed, distance, 0.0)
-        beside = np.array([np.append(0.0, between), np.append(between, 0.0)])
-        self._slopes = np.where(inside, beside, 0.0)[:, order]
-        self._apart = np.array([np.append(0.0, apart), np.append(apart, 0.0)])[:, order]
-        self._farthest = float(np.max(self._apart))
+        # Those to both neighbours; of what lies at an end there is one.
+        beside = np.zeros((2, 2, size.size))
+        beside[:, 0, 1:] = beside[:, 1, :-1] = (
+            np.where(np.isfinite(between), between, 0.0),
+            np.where(mixed, distance, 0.0),
+        )
+        beside[0] *= inside
+        self._slopes, self._apart = beside[..., order]
+        self._farthest = float(self._apart.max())
         # The deviation of what lies within each size.
-        weights = np.maximum(np.cumsum(u[order]), 1e-300)
+        weights = np.maximum(within, 1e-300)
         inner = np.cumsum(u[order] * loss[order]) / weights
         self._variance = np.maximum(np.cumsum(u[order] * loss[order] ** 2) / weights - inner**2, 0.0)
-        self._steepest = np.max(self._slopes, axis=0)
+        self._steepest = np.maximum(*self._slopes)
 
     def core(self, wide: float, step: float) -> float:
         """Return the loss from which on a spacing is fine enough."""
@@ -238,19 +249,17 @@ class _Picture:
         slope = self._steepest
         if self._farthest > wide:
             slope = np.max(np.where(self._apart <= wide, self._slopes, 0.0), axis=0)
-        steep = (0.5 + slope) * wide > step
-        last_steep = float(self.loss[np.flatnonzero(steep)[-1]]) if steep.any() else 0.0
-        usual = self.rarity > (_RARE * step) ** 2 * self._variance / wide**2
-        last_usual = float(self.loss[np.flatnonzero(usual)[-1]]) if usual.any() else 0.0
-        return max(last_steep, last_usual)
+        matters = ((0.5 + slope) * wide > step) | (self.rarity > (_RARE * step) ** 2 * self._variance / wide**2)
+        last = matters.size - 1 - int(matters[::-1].argmax())
+        return float(self.loss[last]) if matters[last] else 0.0
 
 
-def _picture(profile: LossProfile, lost: float, leaves: int, largest: float, only_ends: bool) -> _Picture:
+def _picture(profile: LossProfile, lost: float, leaves: int, largest: float) -> _Picture:
     """Return the picture of a profile, and keep the last one."""
-    key = lost, leaves, largest, only_ends
+    key = lost, leaves, largest
     if key not in profile.pictures:
         profile.pictures.clear()
-        profile.pictures[key] = _Picture(profile, lost, leaves, largest, only_ends)
+        profile.pictures[key] = _Picture(profile, lost, leaves, largest)
     found: _Picture = profile.pictures[key]
     return found
 
@@ -266,19 +275,18 @@ def _reach(sizes: FloatArray, beyond: FloatArray, lost: float, leaves: int, larg
 
 
 def _far_part(pictures: Sequence[_Picture], spacing: float, step: float) -> tuple[int, list[float]]:
-    """Choose how much coarser the far part is, and the core of each pair."""
-    best: tuple[float, int, list[float]] | None = None
-    coarse = 1
-    while coarse <= _MAX_SPACING_RATIO:
+    """Choose how much coarser the far part is, and the core of each pair: if it is no coarser, there is no other."""
+    whole = sum(picture.reach for picture in pictures)
+    best: tuple[float, int, list[float]] = whole / spacing, 1, [0.0] * len(pictures)
+    coarse = _MAX_SPACING_RATIO
+    while coarse > 1:
         wide = coarse * spacing
-        cores = [min(picture.core(wide, step), max(picture.above, picture.below)) for picture in pictures]
-        positions = 0.0
-        for picture, core in zip(pictures, cores, strict=True):
-            whole = picture.reach
-            positions += whole / spacing if coarse == 1 else 2.0 * core / spacing + 1.5 * whole / wide + _FAR_POSITIONS
-        if best is None or positions < best[0]:
-            best = (positions, coarse, cores)
-        coarse *= 2
-    if best is None:
-        return 1, [0.0] * len(pictures)
+        far = 1.5 * whole / wide + _FAR_POSITIONS * len(pictures)
+        if far > best[0]:
+            break
+        cores = [min(picture.steepness.core(wide, step), max(picture.above, picture.below)) for picture in pictures]
+        positions = 2.0 * sum(cores) / spacing + far
+        if positions <= best[0]:
+            best = positions, coarse, cores
+        coarse //= 2
     return best[1], best[2]

@@ -150,21 +150,30 @@ def log_least_known(counts: PairCounts, rounds: IntArray, epsilon: FloatArray) -
 
 
 def _log_revealed(pairs: _Masses, rounds: IntArray) -> FloatArray:
-    log_total = rate = size = 0.0
+    parts = []
     for masses, count in pairs:
-        parts = (masses.only_a.lower, masses.bins_a.lower, masses.atoms_a.lower)
-        only, *others = (float(np.sum(part)) * (1.0 - (part.size + 4.0) * _U) for part in parts)
-        total = (only + sum(others)) * (1.0 - 8.0 * _U)
-        if only > 0.0:
-            rate += count * (-math.log1p(-only / total) if only < total else math.inf)
+        lower = (masses.only_a.lower, masses.bins_a.lower, masses.atoms_a.lower)
+        only, *others = (float(np.sum(part)) * (1.0 - (part.size + 4.0) * _U) for part in lower)
+        parts.append((sum(others) * (1.0 - 8.0 * _U), only, count))
+    composed = ([(finite, only, r * count) for finite, only, count in parts] for r in rounds.tolist())
+    return np.array([log_some_infinite(each, -1.0) for each in composed])
+
+
+def log_some_infinite(parts: Sequence[tuple[float, float, int]], side: float) -> float:
+    """Logarithm of Π T^d (1 - Π (F/T)^d), T = F + I, for (F, I, d), rounded up or down."""
+    log_total = rate = size = 0.0
+    for finite, infinite, power in parts:
+        total = finite + infinite
+        if infinite > 0.0:
+            rate += power * (-math.log1p(-infinite / total) if infinite < total else math.inf)
         if total > 0.0:
-            log_total += count * math.log(total)
-            size += count * (abs(math.log(total)) + 2.0)
+            log_total += power * math.log(total)
+            size += power * (abs(math.log(total)) + 2.0)
     if rate == 0.0:
-        return np.full(rounds.size, -np.inf)
-    r = rounds.astype(np.float64)
-    result = r * (log_total - 16.0 * _U * size) + np.log(-np.expm1(-rate * r * (1.0 - 32.0 * _U)))
-    return np.asarray(result - 16.0 * _U * (1.0 + np.abs(result)))
+        return -math.inf
+    rate *= 1.0 + side * 32.0 * _U
+    result = log_total + (math.log(-math.expm1(-rate)) if rate > 0.0 else -math.inf)
+    return result + side * 16.0 * _U * (size + abs(log_total) + abs(result) + 1.0)
 
 
 def _nearly_all(pairs: _Masses, rounds: IntArray, epsilon: FloatArray) -> FloatArray:

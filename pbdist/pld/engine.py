@@ -130,13 +130,13 @@ class _Table:
         self._closed_form()
         if not self._missed_rows():
             return
-        self._revealed()
-        if not self._missed_rows():
-            return
         if self.question.rounds.size * self.question.epsilon.size == 1 and self._seems_usual():
             self._few_frequencies(self.question, [0])
             if not self._missed_rows():
                 return
+        self._revealed()
+        if not self._missed_rows():
+            return
         # A δ that is little beside the known ones need not be bounded closely.
         relaxed = self.question.beside(float(self._judged_lower().min()))
         *near, self.ended = bounds_near_the_largest_loss(relaxed)
@@ -157,10 +157,11 @@ class _Table:
     def _seems_usual(self) -> bool:
         """Whether the only δ seems to lie above the floor, well below 1, and below the largest loss."""
         question = self.question
+        if replace(question, rough=True).mean_deviations() > _USUAL_DEVIATIONS:
+            return False
         found = [question.saddle_points(direction, question.top) for direction in question.directions]
         larger = max(found, key=lambda each: float(each.log_delta[0]))
-        within = larger.slope <= _USUAL_DEVIATIONS * np.sqrt(larger.variance)
-        return bool((larger.reached_by_losses & within & (larger.log_delta > self._log_floor + 1.0))[0])
+        return bool((larger.reached_by_losses & (larger.log_delta > self._log_floor + 1.0))[0])
 
     def _closed_form(self) -> None:
         question = self.question

@@ -8,9 +8,9 @@ the others are worth (Theorem 17 in ``docs/pld.md``).
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -98,6 +98,8 @@ class TiltedLeaf:
 
 #: Leaves on one spacing and of one tilt, each with how often it is taken.
 Factors: TypeAlias = Sequence[tuple[TiltedLeaf, int]]
+#: What `_transformed` is.
+Transform: TypeAlias = Callable[[TiltedLeaf, int], tuple[ComplexArray, float]]
 
 
 def _totals(parts: Sequence[Part], rows: int) -> FloatArray:
@@ -160,15 +162,15 @@ def _tilted(
         up = sides[rows]
         factor = np.exp(np.minimum(rate * losses - peak, 705.0)) * (1.0 + up * slack)
         # What is no full float is at least something from above, and nothing from below.
-        least = np.where(up > 0.0, _SMALLEST, 0.0)
-        masses = np.where(values < np.where(up > 0.0, _SMALLEST, 1e-290), np.where(values > 0.0, least, 0.0), values)
+        least, full = np.where(up > 0.0, [[[_SMALLEST]], [[_SMALLEST]]], [[[0.0]], [[1e-290]]])
+        masses = np.where(values < full, np.where(values > 0.0, least, 0.0), values)
         parts.append(Part(rows, start - first, stride, masses * factor))
     total = _totals(parts, len(halves))
     # Weights that underflow do not matter for a total far above underflow.
     if not np.all(np.isfinite(total)) or not np.all(total > 1e-100):
         return None
     scale = (1.0 + sides * 4.0 * _U) / total[:, None]
-    parts = [replace(part, weights=part.weights * scale[part.rows]) for part in parts]
+    parts = [Part(part.rows, part.first, part.stride, part.weights * scale[part.rows]) for part in parts]
     log_total = np.log(total)
     log_scale = peak + log_total
     error = 4.0 * _U * (np.abs(log_scale) + np.abs(log_total) + abs(peak) + 1.0)
@@ -192,6 +194,7 @@ _LONGEST_LOOK, _ROUGH, _FINE = 1 << 17, 0.25, 3.9e-3
 _TWICE_PI: tuple[Any, Any] = (2.0 * math.pi, 2 * np.longdouble("3.14159265358979323846264338327950288"))
 #: Rates of Chernoff's bound, as multiples of the reciprocal of the standard deviation.
 _EXPONENTS: FloatArray = np.array([0.25, 1.0, 2.5, 4.0, 5.0, 6.0, 7.0, 8.5, 12.0])
+_SIGNS: FloatArray = np.array([1.0, -1.0])[:, None, None]
 _STEEPEST = 600.0
 #: The lowest frequencies' exponent, 3/4 · 1/2, less the roundings of its own.
 _NEAR = 0.3749
@@ -222,20 +225,9 @@ class Frequencies:
     log_scale_error: FloatArray
 
     @cached_property
-    def decays(self) -> FloatArray:
-        """The rates θ and θ + 1 times the spacing, shape (2, 1, 1)."""
-        return self.spacing * np.array([self.tilt, self.tilt + 1.0])[:, None, None]
-
-    @cached_property
-    def denominators(self) -> ComplexArray:
-        """1 - e^{2πi m/N - decay} for both decays and every known frequency m, shape (2, 1, K)."""
-        return _one_minus(self.decays, unit_roots(self.orders, self.length))
-
-    @cached_property
-    def all_roots(self) -> ComplexArray | None:
-        """All roots of unity of order N, where there are not many more of them than frequencies."""
-        few = 4 * self.orders.size < self.length
-        return None if few else unit_roots(np.arange(self.length), self.length)
+    def series(self) -> "list[_Series]":
+        """Those of the dominating masses, and of exact P_A and P_B masses where there are any."""
+        return [_Series(self, rows) for rows in ([0, 0], [1, 2])[: (len(self.start) + 1) // 2]]
 
 
 def few_frequencies(factors: Factors, outside: float, *, extended: bool = False) -> Frequencies | None:
@@ -255,8 +247,10 @@ def few_frequencies(factors: Factors, outside: float, *, extended: bool = False)
     if length <= _LONGEST_TRANSFORM:
         length = good_length(length)
     found = None if length <= _SHORT else _low(factors, moments, length, outside)
+    # The transform of a single leaf is kept.
+    transformed, kept = cache(_transformed), found is None and len(factors) == 1
     if found is None and length <= _LONGEST_OF_EVERY:
-        found = _seen(factors, length, outside)
+        found = _seen(factors, length, outside, transformed if kept else _transformed)
     if found is None:
         return None
     orders, left_out = found
@@ -272,11 +266,11 @@ def few_frequencies(factors: Factors, outside: float, *, extended: bool = False)
     log_scale, log_scale_error = np.zeros_like(log_bound), np.zeros_like(log_bound)
     firsts = [2 * start for start in starts]
     for leaf, power in factors:
-        directly = extended or length > _LONGEST_TRANSFORM or orders.size * leaf.weights < _TRANSFORM_COST * length
-        if directly:
+        directly = length > _LONGEST_TRANSFORM or orders.size * leaf.weights < _TRANSFORM_COST * length
+        if extended or (directly and not kept):
             spectrum, rounding = _summed(leaf, length, orders, extended=extended)
         else:
-            every, rounding = _transformed(leaf, length)
+            every, rounding = transformed(leaf, length)
             spectrum = every[:, orders]
         coefficients = coefficients * _raised(spectrum, power)
         rate += power * (rounding + 4.0) * unit
@@ -327,7 +321,7 @@ class _Moments:
         for part in leaf.parts:
             x = part.positions - self.centre
             square = x * x
-            powers = np.stack((np.ones_like(x), x, square, square * x, square * square))
+            powers = np.array((np.ones_like(x), x, square, square * x, square * square))
             self.sums[:, part.rows] += np.einsum("rn,pn->pr", part.weights, powers)
         self.noise = 4.0 * (leaf.size + 16.0) * _U
         self.largest, self.smallest = float(leaf.last - self.centre), float(-self.centre)
@@ -357,13 +351,13 @@ class _Moments:
         result: FloatArray = (sum(terms) + 64.0 * self.noise * fourth) / 12.0
         return result
 
-    def log_exponential(self, rate: FloatArray, sign: float) -> FloatArray:
-        """Upper bound of ln Σ w e^{sx} for s = sign · rate, shape (rows, S).
+    def log_exponential(self, rate: FloatArray, sign: float | FloatArray) -> FloatArray:
+        """Upper bound of ln Σ w e^{sx} for s = sign · rate, shape (rows, S), or (2, rows, S) for signs (2, 1, 1).
 
         By e^y <= 1 + y + y²/2 + y³/6 + y⁴/24 e^max(y, 0), and |y| and |y|³/6 are at most ½ + y²/2 and y²/12 + y⁴/12.
         """
         first, second, third, fourth = (self.sums[1:] / self.sums[0])[..., None]
-        reach = rate * (self.largest if sign > 0.0 else -self.smallest)
+        reach = rate * np.where(np.asarray(sign) > 0.0, self.largest, -self.smallest)
         # Beyond what is a float the bound says nothing.
         last = np.where(reach < _STEEPEST, fourth * (rate**4 / 24.0) * np.exp(np.minimum(reach, _STEEPEST)), np.inf)
         middle = second * (rate * rate * 0.5)
@@ -382,16 +376,14 @@ def _window(factors: Factors, moments: Sequence[_Moments], outside: float) -> tu
     variance = _gathered([each.second_above for each in moments], factors).max() + 1e-2
     rates = _EXPONENTS / math.sqrt(variance)
     budget = math.log(4.0 / outside)
-    reach: list[FloatArray] = []
-    for sign in (1.0, -1.0):
-        log_moment = _gathered([each.log_exponential(rates, sign) for each in moments], factors)
-        # Sums that are 1 or next to it to a high power.
-        reach.append(np.min((log_moment + 1e-12 * np.abs(log_moment) + (budget + 1e-6)) / rates, axis=-1))
+    # Above and below.
+    log_moment = _gathered([each.log_exponential(rates, _SIGNS) for each in moments], factors)
+    # Sums that are 1 or next to it to a high power.
+    reach = np.min((log_moment + 1e-12 * np.abs(log_moment) + (budget + 1e-6)) / rates, axis=-1)
     if not np.isfinite(reach).all():
         return None
     # Exact masses share their window.
-    for each in reach:
-        each[1:] = each[1:].max(initial=0.0)
+    reach[:, 1:] = reach[:, 1:].max(axis=1, initial=0.0, keepdims=True)
     middle = sum(power * each.centre for each, (_, power) in zip(moments, factors, strict=True))
     last = sum(power * leaf.last for leaf, power in factors)
     starts, length = [], max(leaf.last + 1 for leaf, _ in factors)
@@ -445,13 +437,26 @@ def _low(
     return (np.arange(highest + 1), left_out * 1.001) if np.all(left_out <= outside) else None
 
 
-def _seen(factors: Factors, length: int, outside: float) -> tuple[IntArray, FloatArray]:
+def _transformed(leaf: TiltedLeaf, length: int) -> tuple[ComplexArray, float]:
+    """Return what `_summed` does, for all frequencies, by one transform of each row.
+
+    No element of a transform errs by more than `transform_error` times the sum of the weights.
+    """
+    rows, _ = leaf.dense(leaf.last + 1)
+    return forward(rows, length), transform_error(length) / _U + 64.0 + 4.0 * len(leaf.parts)
+
+
+def _seen(
+    factors: Factors, length: int, outside: float, transformed: Transform = _transformed
+) -> tuple[IntArray, FloatArray]:
     """Return the frequencies that matter, and the sum of `_low` over the others, from transforms of all leaves."""
     logs: FloatArray = np.zeros(())
     for leaf, power in factors:
-        spectrum, rounding = _transformed(leaf, length)
-        logs = logs + power * np.log(np.abs(spectrum) / leaf.totals[:, None] + (rounding + leaf.size) * _U)
-    terms = np.exp(np.clip(logs, -700.0, 0.0))
+        spectrum, rounding = transformed(leaf, length)
+        # The root errs by 4u of at most the sum of the weights, for which `_transformed` has room.
+        size = np.sqrt(spectrum.real * spectrum.real + spectrum.imag * spectrum.imag)
+        logs = logs + power * np.log(size / leaf.totals[:, None] + (rounding + leaf.size) * _U)
+    terms = np.exp(np.minimum(np.maximum(logs, -700.0), 0.0))
     terms[:, 1:] /= np.arange(1.0, terms.shape[-1])
     matters = np.any(terms > _SEEN_FRACTION * outside / length, axis=0)
     matters[0] = True
@@ -535,15 +540,6 @@ def _summed(leaf: TiltedLeaf, length: int, orders: IntArray, *, extended: bool) 
     return total, 64.0 + worst + 4.0 * len(leaf.parts)
 
 
-def _transformed(leaf: TiltedLeaf, length: int) -> tuple[ComplexArray, float]:
-    """Return what `_summed` does, for all frequencies, by one transform of each row.
-
-    No element of a transform errs by more than `transform_error` times the sum of the weights.
-    """
-    rows, _ = leaf.dense(leaf.last + 1)
-    return forward(rows, length), transform_error(length) / _U + 64.0 + 4.0 * len(leaf.parts)
-
-
 def _raised(spectrum: ComplexArray, exponent: int) -> ComplexArray:
     """Return the power, exponent >= 1, by repeated squaring: always the same multiplications, whatever the library."""
     result: ComplexArray | None = None
@@ -563,7 +559,7 @@ def unit_roots(numerator: IntArray, denominator: int, *, extended: bool = False)
     numpy's sine and cosine are taken to be accurate to 8u.
     """
     reduced = np.mod(numerator, denominator)
-    reduced = np.where(2 * reduced > denominator, reduced - denominator, reduced)
+    reduced -= denominator * (2 * reduced > denominator)
     real = np.longdouble if extended else np.float64
     angle = cast("FloatArray", reduced.astype(real)) / denominator * _TWICE_PI[extended]
     result = np.empty(angle.shape, dtype=np.clongdouble if extended else np.complex128)
@@ -587,71 +583,75 @@ def log_finite_upper(
     Losses may have been moved by up to `shift`, and none exceeds `highest`, nats. Distances from ε are rounded as if ε
     were a lower one.
     """
-    series = _Series(known, 0)
-    tilt = known.tilt
+    series, tilt = known.series[0], known.tilt
     lowered = epsilon - shift - 16.0 * _U * (np.abs(epsilon) + series.reach + shift)
     about = np.floor((lowered - 0.5 * known.spacing * series.start) / known.spacing) - 1.0
     first = np.minimum(np.maximum(about, -1.0), float(known.length)).astype(np.int64)
     # The first position above, by the distances that are used.
-    for _ in range(3):
-        first = first + (series.loss_at(first) - lowered <= 0.0)
-    first = np.clip(first, 0, known.length)
+    below = series.loss_at(first[:, None] + np.arange(3)) <= lowered[:, None]
+    first = np.minimum(np.maximum(first + np.add.reduce(below, axis=-1), 0), known.length)
     distance = np.maximum(series.loss_at(first) - lowered, 0.0)
-    roots = series.roots(first)
-    sums = np.exp(np.multiply.outer([-tilt, -(tilt + 1.0)], distance))[..., None] * series.sums(first, roots)
+    parts = np.exp(np.multiply.outer([-tilt, -(tilt + 1.0)], distance)) * series.decaying(first, series.roots(first))
     scale, scale_error = float(known.log_scale[0]), float(known.log_scale_error[0])
-    error = float(known.error[0]) * largest_factor(tilt) + 2.0 * series.rounding(0)
+    error = float(known.error[0]) * largest_factor(tilt) + 2.0 * series.rounding[0]
     slack = scale_error + 8.0 * _U * (abs(scale) + np.abs(tilt * lowered) + (tilt + 1.0) * series.reach + 8.0)
     level = scale - tilt * lowered
     # A sum below 0 is so by no more than its error.
-    finite = np.log(np.maximum(series.total(0, roots, sums[0] - sums[1]), 0.0) + error) + level + slack
+    finite = np.log(np.maximum(parts[0] - parts[1], 0.0) + error) + level + slack
     finite[lowered >= highest + 8.0 * _U * abs(highest)] = -np.inf
     return finite, math.log(error) + level
 
 
-def log_finite_lower(known: Frequencies, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Logarithm of a lower bound on what finite losses add to δ at each ε, and about that of what errors take from it.
+def log_finite_lower(known: Frequencies, epsilon: FloatArray) -> FloatArray:
+    """Logarithm of a lower bound on what finite losses add to δ at each ε.
 
     The event is that of all bins from some first one on, about the first one in which a > e^ε b, by the masses of a bin
     nearby; any choice is sound (Theorem 15, docs/pld.md).
     """
-    series = _Series(known, 1)
-    tilt = known.tilt
+    series, tilt = known.series[1], known.tilt
     error_a, error_b = known.error[1:].tolist()
     scale_a, scale_b = known.log_scale[1:].tolist()
     near = series.bin_at(epsilon - (scale_a - scale_b))
     roots = series.roots(near)
-    a, b = (series.total(row, roots, 1.0) for row in (1, 2))
+    a, b = series.weights(roots)
     faint = float(known.size[1]) * (_FAINT / known.length)
-    ratio = np.log(np.where((a > faint) & (b > faint), a, 1.0) / np.where((a > faint) & (b > faint), b, 1.0))
+    bright = (a > faint) & (b > faint)
+    ratio = np.log(np.where(bright, a, 1.0) / np.where(bright, b, 1.0))
     first = series.bin_at(epsilon - (scale_a - scale_b) - ratio)
-    if np.any(first != near):
+    if not (first == near).all():
         roots = series.roots(first)
     loss = series.loss_at(first)
-    scale_error = float(np.sum(known.log_scale_error[1:]))
+    scale_error = sum(known.log_scale_error[1:].tolist())
     level = epsilon + (scale_b - scale_a) - loss
     terms = abs(scale_a) + abs(scale_b) + (tilt + 1.0) * series.reach + 8.0
     rounding = 8.0 * _U * terms
     grown = level + 2.0 * scale_error + rounding + 8.0 * _U * (np.abs(epsilon) + np.abs(level))
-    sums = series.sums(first, roots)
-    a = series.total(1, roots, sums[0]) - error_a - series.rounding(1)
-    b = series.total(2, roots, sums[1]) + error_b + series.rounding(2)
+    a, b = series.decaying(first, roots)
+    a, b = a - (error_a + series.rounding[0]), b + (error_b + series.rounding[1])
     best = a - b * (np.exp(np.minimum(grown, _LARGEST_EXPONENT)) * (1.0 + 32.0 * _U))
     best -= 4.0 * _U * np.abs(a)
     usable = (best > 0.0) & (grown < _LARGEST_EXPONENT)
     slack = scale_error + rounding + 8.0 * _U * np.abs(tilt * loss)
-    finite = np.log(np.where(usable, best, 1.0)) + scale_a - tilt * loss - slack
-    finite[~usable] = -np.inf
-    return finite, math.log(error_a + error_b) + scale_a - tilt * loss
+    return np.where(usable, np.log(np.where(usable, best, 1.0)) + scale_a - tilt * loss - slack, -np.inf)
 
 
 class _Series:
-    """The series over the known frequencies of a composition, for rows that begin where one of them does."""
+    """The series over the known frequencies of two rows of a composition, the first with the decay θ, then θ + 1."""
 
-    def __init__(self, known: Frequencies, row: int) -> None:
-        self.known, self.start = known, float(known.start[row])
-        ends = 0.5 * known.spacing * np.array([self.start, self.start + 2.0 * known.length])
-        self.reach = float(np.abs(ends).max())
+    def __init__(self, known: Frequencies, rows: list[int]) -> None:
+        self.known, self.start = known, float(known.start[rows[0]])
+        self.reach = 0.5 * known.spacing * max(abs(self.start), abs(self.start + 2.0 * known.length))
+        count, coefficients = known.orders.size, known.coefficients[rows]
+        #: Bounds on the rounding of `decaying`: two sums of terms of at most N / m, and one of at most N.
+        self.rounding = (known.size[rows] * ((3.0 + 2.0 * math.log(count)) * (_TERM + 4.0 * count * _U))).tolist()
+        self._decays = known.spacing * np.array([[known.tilt], [known.tilt + 1.0]])
+        # As conjugates, so that a product of pairs is a real part.
+        self._weights, series = np.conj(coefficients), np.zeros_like(coefficients)
+        self._weights[:, 0] *= 0.5
+        below = _one_minus(self._decays, unit_roots(known.orders[1:], known.length))
+        series[:, 1:] = np.conj(2.0 * coefficients[:, 1:] / below)
+        self._series, self._whole = series.view(np.float64), np.add.reduce(series.real, axis=-1)[:, None]
+        self._lowest = coefficients[:, :1].real / np.where(self._decays > 0.0, -np.expm1(-self._decays), 1.0)
 
     def loss_at(self, index: IntArray) -> FloatArray:
         """Loss or label of an element, nats: a product of numbers rounded twice at most."""
@@ -661,38 +661,31 @@ class _Series:
     def bin_at(self, loss: FloatArray) -> IntArray:
         """About the first bin whose label lies above a loss; the first or the last of the window if none does."""
         about = np.ceil((loss - 0.5 * self.known.spacing * self.start) / self.known.spacing)
-        result: IntArray = np.clip(about, 0.0, self.known.length - 1.0).astype(np.int64)
+        result: IntArray = np.minimum(np.maximum(about, 0.0), self.known.length - 1.0).astype(np.int64)
         return result
 
-    def roots(self, index: IntArray) -> ComplexArray:
-        """Return e^{2πi m index / N} for every known frequency m, shape (P, K)."""
-        turns, table = np.multiply.outer(index, self.known.orders), self.known.all_roots
-        return unit_roots(turns, self.known.length) if table is None else table[turns % self.known.length]
+    def roots(self, index: IntArray) -> FloatArray:
+        """Return e^{2πi m index / N} for every known frequency m, as pairs, shape (P, 2K)."""
+        return unit_roots(np.multiply.outer(index, self.known.orders), self.known.length).view(np.float64)
 
-    def sums(self, first: IntArray, roots: ComplexArray) -> ComplexArray:
-        """Return Σ_{i < n} e^{(2πi m/N - decay) i}, n = N - first, for both decays, shape (2, P, K).
+    def weights(self, roots: FloatArray) -> FloatArray:
+        """Return about the weights w of both rows, shape (2, P)."""
+        result: FloatArray = np.einsum("rk,pk->rp", self._weights.view(np.float64), roots)
+        return result * (2.0 / self.known.length)
 
-        `roots` are those of first: the n-th power of a root is the conjugate of that of `first`.
+    def decaying(self, first: IntArray, roots: FloatArray) -> FloatArray:
+        """Return Σ_{i < n} w(first + i) e^{-decay i}, n = N - first, of both rows, shape (2, P).
+
+        All terms but that of m = 0 are 2 c_m (e^{2πi m first/N} - e^{-decay n}) / (1 - e^{2πi m/N - decay}).
         """
         steps = (self.known.length - first).astype(np.float64)
-        above, below = _one_minus(self.known.decays * steps[:, None], roots.conj()), self.known.denominators
-        if self.known.decays[0] > 0.0:
-            return above / below
-        result = np.empty(above.shape, dtype=np.complex128)
-        result[..., 1:] = above[..., 1:] / below[..., 1:]
-        result[0, :, 0], result[1, :, 0] = steps, above[1, :, 0] / below[1, :, 0]
-        return result
-
-    def total(self, row: int, roots: ComplexArray, series: ComplexArray | float) -> FloatArray:
-        """Return Σ_m w(first + m) g(m), shape (P,), for the transform of g at every known frequency."""
-        terms = (self.known.coefficients[row] * roots * series).real
-        result: FloatArray = (2.0 * np.add.reduce(terms, axis=-1) - terms[:, 0]) / self.known.length
-        return result
-
-    def rounding(self, row: int) -> float:
-        """Bound on the rounding of `total` for factors of at most 1 that never rise: no series exceeds N / (2m)."""
-        count = self.known.orders.size
-        return float(self.known.size[row]) * ((2.0 + math.log(count)) * (_TERM + 4.0 * count * _U))
+        gone = self._decays * -steps
+        left = -np.expm1(gone)
+        if not self._decays[0, 0] > 0.0:
+            left[0] = steps
+        sums: FloatArray = np.einsum("rk,pk->rp", self._series, roots)
+        sums += self._lowest * left - self._whole * np.exp(gone)
+        return sums / self.known.length
 
 
 def largest_factor(tilt: float) -> float:
@@ -705,6 +698,7 @@ def _one_minus(decay: float | FloatArray, root: ComplexArray) -> ComplexArray:
     factor = np.exp(-decay)
     cosine, sine = root.real, root.imag
     versed = np.where(cosine > 0.0, sine * sine / (1.0 + np.abs(cosine)), 1.0 - cosine)
-    result = np.empty(np.broadcast_shapes(np.shape(decay), root.shape), dtype=np.complex128)
-    result.real, result.imag = factor * versed - np.expm1(-decay), -factor * sine
+    imaginary = -factor * sine
+    result = np.empty(imaginary.shape, dtype=np.complex128)
+    result.real, result.imag = factor * versed - np.expm1(-decay), imaginary
     return result

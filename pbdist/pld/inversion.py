@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
+from scipy.special import erfcx
 
 from pbdist.mechanisms import UNIT_ROUNDOFF, PairCounts
 from pbdist.pld.choice import chosen_lattices, chosen_spacings
@@ -244,14 +245,12 @@ class _Search:
         many = len(self._counts) > _MANY_PAIRS
         if self.settled() or (many and self.within(_IMPROVABLE_WIDTH)):
             return self.bracket
-        made = partial(_Search, self._counts, self._rounds, self._delta, aim=self.aim, shared=self._shared)
-        parts = [made((direction,)) for direction in self._directions]
-        larger, smaller = sorted(parts, key=lambda part: -part.guess[0])
+        larger, smaller = sorted(self._alone, key=lambda part: -part.guess[0])
         near = larger.guess[0] <= _DOMINANCE_RATIO * smaller.guess[0]
         if near and not larger.at_the_largest_loss(tolerance):
             self.by_engines()
         if many and not self.within(tolerance):
-            lows, highs = zip(*(part.fallen_back() for part in parts), strict=True)
+            lows, highs = zip(*(part.fallen_back() for part in self._alone), strict=True)
             self.move(max(lows), max(highs))
         if self.within(_IMPROVABLE_WIDTH if many else tolerance):
             return self.bracket
@@ -396,10 +395,17 @@ class _Search:
         return replace(self.question(_FIRST_LIMIT, -1.0), rough=True)
 
     @cached_property
+    def _alone(self) -> "list[_Search]":
+        """The searches for each direction by itself."""
+        made = partial(_Search, self._counts, self._rounds, self._delta, aim=self.aim, shared=self._shared)
+        return [made((direction,)) for direction in self._directions]
+
+    @cached_property
     def guess(self) -> tuple[float, float]:
         """About the ε that meets δ, and the slope of ln δ there, by rough pictures."""
-        guess = max(self._rough.rough_epsilon(direction, self.log_delta) for direction in self._directions)
-        slope = -1.0
+        if len(self._directions) > 1:
+            return max(part.guess for part in self._alone)
+        guess, slope = self._rough.rough_epsilon(self._directions[0], self.log_delta)
         for _ in range(_MAX_GUESSES):
             # Losses are seen best where they matter.
             seen = min(guess, LARGEST_EPSILON) if guess > 0.0 else _FIRST_LIMIT
@@ -411,9 +417,7 @@ class _Search:
     def _guess_as_seen(self, epsilon: float, slope: float) -> tuple[float, float]:
         """Guess from the pictures for an ε: what they leave out of a tiny δ would be more than that δ."""
         question = replace(self.question(epsilon, slope), whole=self._delta < _TINY_DELTA)
-        return max(self._guessed(question, direction) for direction in self._directions)
-
-    def _guessed(self, question: Question, direction: Direction) -> tuple[float, float]:
+        (direction,) = self._directions
         infinite = sum(
             count * (profile.only_a if direction is Direction.A_TO_B else profile.only_b)
             for profile, count in question.profiles
@@ -426,7 +430,13 @@ class _Search:
         points = exponents.saddle_points(self._rounds, np.array([guess]))
         # Next to no tilt δ falls with the deviation.
         tilt, variance = float(points.tilt[0]), float(points.variance[0])
-        return guess, -max(tilt, 0.5 / math.sqrt(variance) if variance > 1e-270 else 1.0, 1e-3) * share
+        fall = max(tilt, 0.5 / math.sqrt(variance) if variance > 1e-270 else 1.0, 1e-3)
+        if tilt * tilt * variance > 1.0 and 0.0 < guess < self._rounds * exponents.largest_mean and left > 0.0:
+            # What δ is if the tilted loss is normal is closer still.
+            near, far = erfcx(math.sqrt(0.5 * variance) * np.array([tilt, 1.0 + tilt])).tolist()
+            more = float(points.exponent[0]) + math.log(0.5 * (near - far)) - math.log(left)
+            guess = min(max(guess + more / fall, 0.5 * guess), LARGEST_EPSILON)
+        return guess, -fall * share
 
     def _by_closed_form(self, ratio: float) -> None:
         def reader(epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -7,6 +7,7 @@ for a part that stays at its end (section 2 of ``docs/pld.md``).
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -44,20 +45,24 @@ class Bins:
     #: 0 and 1 for an event that lies at the lower and the upper end of its bin; else no number.
     end: FloatArray | None = None
 
-    @property
+    @cached_property
     def known(self) -> FloatArray:
         """How well a and b are known, relative to themselves."""
         with np.errstate(divide="ignore", invalid="ignore"):
             worse = np.maximum(self.a_upper / self.a_lower, self.b_upper / self.b_lower) - 1.0
         return np.where(np.isnan(worse), np.inf, worse)
 
-    @property
+    @cached_property
     def something(self) -> BoolArray:
         """Where there is any mass."""
         return (self.a_upper > 0.0) | (self.b_upper > 0.0)
 
-    def chosen(self, which: BoolArray) -> "Bins":
-        """Some of the bins."""
+    @cached_property
+    def filled(self) -> "Bins":
+        """The bins with any mass."""
+        which = self.something
+        if which.all():
+            return self
         return Bins(
             self.position[which],
             self.a_lower[which],
@@ -72,7 +77,10 @@ _NO_BINS = Bins(np.zeros(0, np.int64), *(np.zeros(0) for _ in range(5)))
 
 
 def tilted_bins(
-    position: IntArray, a: tuple[FloatArray, FloatArray, FloatArray], b: tuple[FloatArray, FloatArray, FloatArray]
+    position: IntArray,
+    a: tuple[FloatArray, FloatArray, FloatArray],
+    b: tuple[FloatArray, FloatArray, FloatArray],
+    end: FloatArray | None = None,
 ) -> Bins:
     """Multiply masses by exponentials, rounded to their sides."""
     values = []
@@ -85,7 +93,7 @@ def tilted_bins(
         high = np.where(upper > 0.0, np.maximum(upper * factor * (1.0 + slack), SMALLEST), 0.0)
         # What underflows has lost its digits.
         values.append((np.where(low >= 1e-290, low, 0.0), high))
-    return Bins(position, *values[0], *values[1])
+    return Bins(position, *values[0], *values[1], end)
 
 
 def known_enough(parts: Iterable[Bins], spacing: float) -> float:
@@ -222,23 +230,23 @@ def leaf_state(masses: ScaledLossMasses, lattice: Lattice, directions: Collectio
     )
     spread = any(bool(part.something.any()) for part in (low, core, high))
     atoms = _Atoms(masses, lattice, spread=spread)
-    parts = {h: (core, atoms.core)} | ({coarse * h: (low, high, atoms.far)} if coarse > 1 else {})
-    tolerance = known_enough([part for chosen in parts.values() for part in chosen], h)
+    parts = [_Row(h, (core, atoms.core)), *([_Row(coarse * h, (low, high, atoms.far))] if coarse > 1 else [])]
+    tolerance = known_enough([part for row in parts for part in row.parts], h)
     ends = _Ends(masses, lattice, atoms)
     stays = [
         (position // coarse, mass) for position, mass in ((lattice.low, ends.bottom), (lattice.high, ends.top)) if mass
     ]
     rows, shift = [], 0.0
-    for spacing, chosen in parts.items():
-        here = stays if spacing == coarse * h else []
-        row, moved = _dominating(chosen, here, spacing, (tolerance, plain.loss_error))
+    for each in parts:
+        here = stays if each is parts[-1] else []
+        row, moved = each.dominating(here, tolerance, plain.loss_error)
         rows.append(row)
         shift = max(shift, moved)
     label = 0.5 if spread else 0.0
     exact = {}
     for direction in directions:
-        own = [_exact(chosen, spacing, label * spacing, direction) for spacing, chosen in parts.items()]
-        exact[direction] = Masses(tuple(own), ends.exact[direction])
+        own = tuple(each.exact(label * each.spacing, direction) for each in parts)
+        exact[direction] = Masses(own, ends.exact[direction])
     reach = h * max(abs(lattice.low), abs(lattice.high))
     # Positions, edges and exponents are rounded.
     shift += plain.loss_error + atoms.snapped + (16.0 + 8.0 * reach) * _U
@@ -262,60 +270,66 @@ def _spread(masses: ScaledLossMasses, bins: slice, first: int, spacing: float) -
     )
 
 
-def _range(parts: Iterable[Bins], positions: Iterable[int] = ()) -> tuple[int, int]:
-    """First and last occupied bin."""
-    occupied = [part.position[part.something] for part in parts if part.something.any()]
-    occupied += [np.array([position]) for position in positions]
-    if not occupied:
-        return 0, 0
-    return min(int(each.min()) for each in occupied), max(int(each.max()) for each in occupied)
+@dataclass(frozen=True, eq=False)
+class _Row:
+    """Bins of one spacing, the atoms last."""
 
+    spacing: float
+    parts: tuple[Bins, ...]
 
-def _most(parts: Sequence[Bins]) -> float:
-    """How many numbers are added up at one position, at most."""
-    atoms = parts[-1].position
-    return 8.0 + (float(np.max(np.bincount(atoms - atoms.min()))) if atoms.size else 0.0)
+    @cached_property
+    def ends(self) -> list[int]:
+        """The first and the last occupied bin of each part that has any."""
+        filled = [part.filled.position for part in self.parts if part.something.any()]
+        return [int(end) for positions in filled for end in (positions.min(), positions.max())]
 
+    @cached_property
+    def most(self) -> float:
+        """How many numbers are added up at one position, at most."""
+        atoms = self.parts[-1].position
+        return 8.0 + (float(np.bincount(atoms - atoms.min()).max()) if atoms.size else 0.0)
 
-def _dominating(
-    parts: Sequence[Bins], stays: Sequence[tuple[int, float]], spacing: float, errors: tuple[float, float]
-) -> tuple[Dominating, float]:
-    """Gather bins, the atoms last, and masses that stay at positions; also return by how much losses were moved."""
-    first, last = _range(parts, [position - (position > 0) for position, _ in stays])
-    size = last - first + 1
-    u, shift = np.zeros(size + 1), 0.0
-    for part in parts:
-        there = part.chosen(part.something)
-        if not there.position.size:
-            continue
-        low, high, moved = split_bins(there, spacing, *errors)
-        shift = max(shift, moved)
-        u[:-1] += np.bincount(there.position - first, low, size)
-        u[1:] += np.bincount(there.position - first, high, size)
-    for position, mass in stays:
-        u[position - first] += mass
-    return Dominating(spacing, first, u * (1.0 + 2.0 * _most(parts) * _U)).trimmed(), shift
+    def dominating(
+        self, stays: Sequence[tuple[int, float]], tolerance: float, loss_error: float
+    ) -> tuple[Dominating, float]:
+        """Gather bins, and masses that stay at positions; also return by how much losses were moved."""
+        ends = self.ends + [position - (position > 0) for position, _ in stays]
+        first, size = min(ends, default=0), max(ends, default=0) - min(ends, default=0) + 1
+        u, shift = np.zeros(size + 1), 0.0
+        for part in self.parts:
+            there = part.filled
+            if not there.position.size:
+                continue
+            low, high, moved = split_bins(there, self.spacing, tolerance, loss_error)
+            shift = max(shift, moved)
+            u[:-1] += np.bincount(there.position - first, low, size)
+            u[1:] += np.bincount(there.position - first, high, size)
+        for position, mass in stays:
+            u[position - first] += mass
+        return Dominating(self.spacing, first, u * (1.0 + 2.0 * self.most * _U)).trimmed(), shift
 
-
-def _exact(parts: Sequence[Bins], spacing: float, label: float, direction: Direction) -> Exact:
-    first, last = _range(parts)
-    size = last - first + 1
-    own, other = np.zeros(size), np.zeros(size)
-    for part in parts:
-        if not part.position.size:
-            continue
-        lower, upper = (part.a_lower, part.b_upper) if direction is Direction.A_TO_B else (part.b_lower, part.a_upper)
-        own += np.bincount((part.position - first)[part.something], lower[part.something], size)
-        other += np.bincount((part.position - first)[part.something], upper[part.something], size)
-    # From the middles of the bins to their labels: half a bin further down where all are atoms.
-    shifted = 0.5 * (0.5 * spacing - label)
-    sign = 1.0 if direction is Direction.A_TO_B else -1.0
-    rounding = (2.0 * _most(parts) + 8.0) * _U
-    own *= math.exp(sign * shifted) * (1.0 - rounding)
-    other *= math.exp(-sign * shifted) * (1.0 + rounding)
-    if direction is Direction.A_TO_B:
-        return Exact(spacing, first, label, own, other).trimmed()
-    return Exact(spacing, 1 - first - size, -label, own[::-1].copy(), other[::-1].copy()).trimmed()
+    def exact(self, label: float, direction: Direction) -> Exact:
+        """Gather bins as events with a label."""
+        first, last = min(self.ends, default=0), max(self.ends, default=0)
+        own, other = np.zeros(last - first + 1), np.zeros(last - first + 1)
+        for part in self.parts:
+            there = part.filled
+            if not there.position.size:
+                continue
+            lower, upper = there.a_lower, there.b_upper
+            if direction is Direction.B_TO_A:
+                lower, upper = there.b_lower, there.a_upper
+            own += np.bincount(there.position - first, lower, own.size)
+            other += np.bincount(there.position - first, upper, own.size)
+        # From the middles of the bins to their labels: half a bin further down where all are atoms.
+        shifted = 0.5 * (0.5 * self.spacing - label)
+        sign = 1.0 if direction is Direction.A_TO_B else -1.0
+        rounding = (2.0 * self.most + 8.0) * _U
+        own *= math.exp(sign * shifted) * (1.0 - rounding)
+        other *= math.exp(-sign * shifted) * (1.0 + rounding)
+        if direction is Direction.A_TO_B:
+            return Exact(self.spacing, first, label, own, other).trimmed()
+        return Exact(self.spacing, -last, -label, own[::-1].copy(), other[::-1].copy()).trimmed()
 
 
 class _Atoms:
@@ -351,12 +365,12 @@ class _Atoms:
         middle = spacing * (position + 0.5)
         scale_a = masses.atoms_log_scale_a[chosen] - 0.5 * middle
         scale_b = masses.atoms_log_scale_b[chosen] + 0.5 * middle
-        bins = tilted_bins(
+        return tilted_bins(
             position.astype(np.int64),
             (plain.atoms_a.lower[chosen], plain.atoms_a.upper[chosen], scale_a),
             (plain.atoms_b.lower[chosen], plain.atoms_b.upper[chosen], scale_b),
+            np.where(on_edge, nearest - position, np.nan),
         )
-        return replace(bins, end=np.where(on_edge, nearest - position, np.nan))
 
 
 def _beyond(own: tuple[float, float], other: tuple[float, float], end: float) -> tuple[float, float]:
@@ -414,8 +428,8 @@ class _Side:
 
     def sum(self, outermost: int | None, chosen: BoolArray) -> tuple[float, float]:
         """Sum the masses of an outermost bin, if any, and of some atoms: from below and from above."""
-        lower = upper = 0.0
-        there = bool(chosen.any())
+        lower, upper, count = 0.0, 0.0, int(np.count_nonzero(chosen))
+        there = count > 0
         if there:
             factor = np.exp(self.atoms_log_scale[chosen])
             lower = float(np.sum(self.atoms.lower[chosen] * factor))
@@ -429,5 +443,5 @@ class _Side:
             )
             there |= float(self.bins.upper[outermost]) > 0.0
         # Factors that are logarithms of some hundred err by so many units.
-        rounding = (np.count_nonzero(chosen) + 2048.0) * _U
+        rounding = (count + 2048.0) * _U
         return lower * (1.0 - rounding), max(upper * (1.0 + rounding), SMALLEST) if there else 0.0

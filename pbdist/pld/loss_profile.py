@@ -37,6 +37,8 @@ _TILTS: FloatArray = np.concatenate(([0.0], np.geomspace(1e-4, 1e4, 81)))
 ROUGH_TILTS: FloatArray = np.geomspace(1e-3, 1e4, 22)
 #: How often leaps are looked at closer, from what part of them that is not smooth, into how many parts, and how many.
 _REFINEMENTS, _LEAP, _PARTS, _MAX_LEAPS = 3, 0.3, 8, 8
+#: Leaps of a smaller part of the mean are not looked at.
+_LEAST_LEAP = 1e-3
 #: Within this part of the largest mean, losses are at their end if their deviation is a smaller part of ε than this.
 _AT_THE_END = 1e-5
 #: Part of the distance to the floor by which ln δ of what lies below it may be wrong.
@@ -62,7 +64,7 @@ class LossProfile:
     only_a: float = 0.0
     only_b: float = 0.0
     #: What is remembered of the choice of lattices.
-    pictures: dict[tuple[float, int, float, bool], Any] = field(default_factory=dict, init=False, repr=False)
+    pictures: dict[tuple[float, int, float], Any] = field(default_factory=dict, init=False, repr=False)
 
     def moments(self, tilt: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return K, K', K'' and E D⁴/24 for the difference D of two losses, at each of some θ."""
@@ -110,6 +112,12 @@ class LossProfile:
             only_a=self.only_a + float(a[last:].sum()),
             only_b=self.only_b + float(b[:first].sum()),
         )
+
+
+def summed_moments(profiles: Sequence[tuple[LossProfile, int]], tilt: FloatArray) -> FloatArray:
+    """Return the sums of `LossProfile.moments` over a round, shape (4, number of tilts)."""
+    found = (count * np.array(profile.moments(tilt)) for profile, count in profiles if profile.loss.size)
+    return sum(found, start=np.zeros((4, tilt.size)))
 
 
 def loss_profile(
@@ -273,10 +281,8 @@ class Exponents:
     ) -> None:
         self._profiles, self._sign = profiles, 1.0 if direction is Direction.A_TO_B else -1.0
         self._tilts, sums = _TILTS, self._sums(_TILTS)
-        for _ in range(_REFINEMENTS):
-            between = self._between(sums, *means)
-            if not between.size:
-                break
+        between = self._between(sums, *means)
+        if between.size:
             tilts = np.concatenate((self._tilts, between))
             order = np.argsort(tilts, kind="stable")
             sums = np.concatenate((sums, self._sums(between)), axis=1)[:, order]
@@ -284,16 +290,15 @@ class Exponents:
         self._k, self._variance = sums[0], sums[2]
         # Rounding must not turn them round.
         self._mean = np.maximum.accumulate(sums[1])
+        #: The mean of a round's loss under the steepest tilt, nats, and its variance without a tilt.
+        self.largest_mean, self.usual_variance = float(self._mean[-1]), float(self._variance[0])
         #: By how much the mean would rise between two tilts, if it rose evenly.
         self._smooth = 0.5 * (self._variance[1:] + self._variance[:-1]) * np.diff(self._tilts)
         #: Σ E D⁴/24 for the difference D of two losses of a leaf.
         self._fourth = sums[3]
 
     def _sums(self, tilts: FloatArray) -> FloatArray:
-        sums = np.zeros((4, tilts.size))
-        for profile, count in self._profiles:
-            if profile.loss.size:
-                sums += count * np.stack(profile.moments(self._theta(tilts)))
+        sums = summed_moments(self._profiles, tilts if self._sign > 0.0 else -1.0 - tilts)
         sums[1] *= self._sign
         sums[2:] = np.maximum(sums[2:], 1e-300)
         return sums
@@ -303,7 +308,7 @@ class Exponents:
         steps, mean = np.diff(self._tilts), sums[1]
         smooth = 0.5 * (sums[2, 1:] + sums[2, :-1]) * steps
         leaps = np.diff(mean)
-        matters = (mean[:-1] < largest) & (mean[1:] > least)
+        matters = (mean[:-1] < largest) & (mean[1:] > least) & (leaps > _LEAST_LEAP * mean[1:])
         worst = np.flatnonzero(matters & (np.abs(leaps - smooth) > _LEAP * np.maximum(leaps, smooth)))
         if worst.size > _MAX_LEAPS:
             ratio = mean[1:][worst] / np.maximum(mean[:-1][worst], 0.1 * least + 1e-300)
@@ -315,22 +320,24 @@ class Exponents:
         """Return those of some ε after a number of rounds, or after several, of shape (R, 1)."""
         x = epsilon / rounds
         mean, tilts = self._mean, self._tilts
-        index = np.clip(np.searchsorted(mean, x), 1, tilts.size - 1) - 1
+        index = np.minimum(np.maximum(np.searchsorted(mean, x), 1), tilts.size - 1) - 1
         low, high = mean[index], mean[index + 1]
         width = tilts[index + 1] - tilts[index]
         with np.errstate(divide="ignore", invalid="ignore"):
+            grown = (x - low) / (high - low)
             # The mean rises by factors where it leaps, and evenly about 0.
-            even = np.abs(self._smooth[index] - (high - low)) <= _LEAP * (high - low)
-            rate = np.where((low > 0.0) & (high > low) & ~even, np.log(high / low), 0.0)
-            grown = np.where(rate > 1e-6, np.log(x / low) / rate, (x - low) / (high - low))
-            part = np.clip(np.nan_to_num(grown, nan=0.0), 0.0, 1.0)
-            reached = np.where(rate > 1e-6, low * np.exp(rate * part), low + part * (high - low))
-            area = np.where(rate > 1e-6, width * (reached - low) / rate, 0.5 * part * width * (low + reached))
-        at_zero = x <= mean[0]
-        tilt = np.where(at_zero, 0.0, tilts[index] + part * width)
+            rate = np.log(high / low)
+            leaps = (low > 0.0) & (np.abs(self._smooth[index] - (high - low)) > _LEAP * (high - low)) & (rate > 1e-6)
+            grown = np.where(leaps, np.log(x / low) / rate, grown) if leaps.any() else grown
+            # Below the first mean, where no tilt is needed, it is 0.
+            part = np.where(grown > 0.0, np.minimum(grown, 1.0), 0.0)
+            area = part * width * (low + 0.5 * part * (high - low))
+            if leaps.any():
+                area = np.where(leaps, width * low * np.expm1(rate * part) / rate, area)
+        tilt = tilts[index] + part * width
         variance = np.maximum(rounds * np.interp(tilt, tilts, self._variance), 1e-280)
-        exponent = np.where(at_zero, rounds * self._k[0], rounds * (self._k[index] + area - tilt * x))
-        slope = np.where(at_zero, rounds * self._mean[0] - epsilon, 0.0)
+        exponent = rounds * (self._k[index] + area - tilt * x)
+        slope = np.maximum(rounds * mean[0] - epsilon, 0.0)
         log_delta = exponent - np.log1p(tilt * (1.0 + tilt) * np.sqrt(2.0 * math.pi * variance))
         spread = (x < (1.0 - _AT_THE_END) * mean[-1]) | (variance > (_AT_THE_END * epsilon) ** 2)
         reached = spread & (x <= (1.0 + 1e-12) * mean[-1])
@@ -345,16 +352,6 @@ class Exponents:
             return float(rounds * self._mean[-1])
         return float(rounds * np.interp(-log_floor, -np.minimum.accumulate(log_delta), self._mean))
 
-    @property
-    def largest_mean(self) -> float:
-        """The mean of a round's loss under the steepest tilt, nats."""
-        return float(self._mean[-1])
-
-    @property
-    def usual_variance(self) -> float:
-        """Variance of a round's loss, without a tilt."""
-        return float(self._variance[0])
-
     def surviving(self, rounds: int, tilt: float, log_outside: float, spacing: float) -> float:
         """Return about how many frequencies are left of so many rounds, on a lattice of a spacing.
 
@@ -366,7 +363,3 @@ class Exponents:
         cut = math.sqrt(budget / (0.3749 * rounds * second))
         # Windows are somewhat wider than they would have to be.
         return 0.5 * window / spacing if cut * cut > 0.25 * second / fourth else cut * window / math.pi
-
-    def _theta(self, tilt: FloatArray | float) -> Any:
-        """The tilt of A||B."""
-        return tilt if self._sign > 0.0 else -1.0 - tilt

@@ -15,7 +15,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.special import log_ndtr, wofz
@@ -665,14 +665,11 @@ class Differences(Powers):
         lines: Sequence[tuple[TransformLine, bool, int]],
         number: int,
         variance: float,
-        *,
-        tilt: float,
-        spacing: float,
-        size: int,
+        **grid: Any,
     ) -> None:
         self._part, self._line = part, lines[0][0]
         self._number = number * lines[0][2]
-        super().__init__(lines, number, variance, tilt=tilt, spacing=spacing, size=size)
+        super().__init__(lines, number, variance, **grid)
 
     def _scaled(self) -> None:
         line, part, number = self._line, self._part, self._number

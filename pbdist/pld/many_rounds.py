@@ -12,6 +12,7 @@ import numpy as np
 
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.pld.choice import Chosen, chosen_lattices
+from pbdist.pld.closed_form import log_some_infinite
 from pbdist.pld.few_frequencies import (
     Frequencies,
     few_frequencies,
@@ -243,12 +244,11 @@ class Composition:
         # Losses were moved by up to η: A - e^ε B <= A - e^(ε-η) B'' for A||B, and e^η (B'' - e^(ε-η) A) for B||A.
         moved = 0.0 if self.direction is Direction.A_TO_B else self.shift
         upper = np.logaddexp(upper, self._log_infinite_upper) + moved
-        upper = upper + 32.0 * _U * (1.0 + np.where(np.isfinite(upper), np.abs(upper), 0.0))
+        upper = upper + 32.0 * _U * (1.0 + np.minimum(np.abs(upper), 1e300))
         lower = np.full(epsilon.size, -np.inf)
         if below:
-            lower, _ = log_finite_lower(known, epsilon)
-            lower = np.logaddexp(lower, self._log_infinite_lower(epsilon))
-            lower = lower - 32.0 * _U * (1.0 + np.where(np.isfinite(lower), np.abs(lower), 0.0))
+            lower = np.logaddexp(log_finite_lower(known, epsilon), self._log_infinite_lower(epsilon))
+            lower = lower - 32.0 * _U * (1.0 + np.minimum(np.abs(lower), 1e300))
         return np.minimum(lower, 0.0), np.minimum(upper, 0.0)
 
     def chernoff_bound(self, tilt: float, epsilon: FloatArray) -> FloatArray:
@@ -281,7 +281,7 @@ class Composition:
             masses = state.dominating
             finite = sum(row.sums()[axis] for row in masses.rows) * (1.0 + 8.0 * _U)
             parts.append((finite, masses.infinite[axis], power))
-        return _log_some_infinite(parts, 1.0)
+        return log_some_infinite(parts, 1.0)
 
     @cached_property
     def _log_beyond(self) -> tuple[float, float]:
@@ -292,7 +292,7 @@ class Composition:
             sums = [row.sums() for row in masses.rows]
             own.append((sum(each[0] for each in sums) * (1.0 - 8.0 * _U), masses.infinite[0], power))
             other.append((sum(each[1] for each in sums) * (1.0 + 8.0 * _U), masses.infinite[1], power))
-        return _log_some_infinite(own, -1.0), _log_some_infinite(other, 1.0)
+        return log_some_infinite(own, -1.0), log_some_infinite(other, 1.0)
 
     def _log_infinite_lower(self, epsilon: FloatArray) -> FloatArray:
         """Logarithm of a - e^ε b of the event that some leaf's loss lies above its lattices, where it is positive."""
@@ -304,23 +304,6 @@ class Composition:
             ratio = ratio + 16.0 * _U * (np.abs(epsilon) + abs(log_b) + abs(log_a) + 1.0)
         with np.errstate(divide="ignore"):
             return np.asarray(log_a + np.log(np.where(ratio < 0.0, -np.expm1(np.minimum(ratio, 0.0)), 0.0)))
-
-
-def _log_some_infinite(parts: Sequence[tuple[float, float, int]], side: float) -> float:
-    """Logarithm of Π T^d (1 - Π (F/T)^d), T = F + I, for (F, I, d), rounded up or down."""
-    log_total = rate = size = 0.0
-    for finite, infinite, power in parts:
-        total = finite + infinite
-        if infinite > 0.0:
-            rate += power * (-math.log1p(-infinite / total) if infinite < total else math.inf)
-        if total > 0.0:
-            log_total += power * math.log(total)
-            size += power * (abs(math.log(total)) + 2.0)
-    if rate == 0.0:
-        return -math.inf
-    rate *= 1.0 + side * 32.0 * _U
-    result = log_total + (math.log(-math.expm1(-rate)) if rate > 0.0 else -math.inf)
-    return result + side * 32.0 * _U * (size + abs(log_total) + abs(result) + 1.0)
 
 
 def bounds_below_floor(question: Question, known: FloatArray | None = None) -> FloatArray:

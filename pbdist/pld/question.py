@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pbdist.mechanisms import BEYOND, ElementaryPair, PairCounts
-from pbdist.pld.loss_profile import ROUGH_TILTS, Exponents, LossProfile, SaddlePoints, loss_profile
+from pbdist.pld.loss_profile import ROUGH_TILTS, Exponents, LossProfile, SaddlePoints, loss_profile, summed_moments
 from pbdist.pld.loss_transform import Lines, Rounds
 from pbdist.types import Direction, FloatArray, IntArray
 
@@ -113,12 +113,16 @@ class Question:
 
         A single ε and that mass are rounded, so that nearby questions share their profiles.
         """
-        least, largest, leaves = float(self.epsilon.min()), self.largest, self.top * self.leaves
+        least, largest, leaves = float(self.epsilon[0]), float(self.epsilon[0]), self.top * self.leaves
+        if self.epsilon.size > 1:
+            least, largest = float(self.epsilon.min()), self.largest
         lost, shown = self.lost / leaves, _SHOWN_FRACTION * max(self.floor, 1e-290) / leaves
         if self.rounds.size == self.epsilon.size == 1 and 0.0 < largest <= _ROUNDED:
             largest = 2.0 ** (2 + 3 * math.ceil((math.log2(largest) - 2.0) / 3.0))
             least, lost = largest / 8.0, _COARSE ** math.floor(math.log(lost, _COARSE))
-        return least, largest, self.top, lost, _deviations(shown), self.whole, self.rough
+        # About the deviations, a whole even number, beyond which a normal variable has so much mass.
+        beyond = max(BEYOND, 2.0 * math.ceil(0.5 * math.sqrt(-2.0 * math.log(shown))))
+        return least, largest, self.top, lost, beyond, self.whole, self.rough
 
     @cached_property
     def profiles(self) -> list[tuple[LossProfile, int]]:
@@ -154,11 +158,20 @@ class Question:
             known[key] = Exponents(self.profiles, direction, (least / self.top, largest / float(self.rounds.min())))
         return known[key]
 
-    def rough_epsilon(self, direction: Direction, log_delta: float) -> float:
-        """About the ε that meets δ after the most rounds, rather too large, by Chernoff's bound for a few tilts."""
+    def rough_epsilon(self, direction: Direction, log_delta: float) -> tuple[float, float]:
+        """About the ε that meets δ after the most rounds, and the slope of ln δ there, by a few tilts."""
         tilts = ROUGH_TILTS if direction is Direction.A_TO_B else -1.0 - ROUGH_TILTS
-        sums = sum(count * profile.moments(tilts)[0] for profile, count in self.profiles if profile.loss.size)
-        return float(np.min((self.top * sums - log_delta) / ROUGH_TILTS))
+        k, _, variance, _ = self.top * summed_moments(self.profiles, tilts)
+        tail = np.log1p(ROUGH_TILTS * (1.0 + ROUGH_TILTS) * np.sqrt(2.0 * math.pi * variance))
+        found = (k - tail - log_delta) / ROUGH_TILTS
+        best = int(np.argmin(found))
+        return float(found[best]), -float(ROUGH_TILTS[best])
+
+    def mean_deviations(self) -> float:
+        """About by how many deviations the mean loss in some direction exceeds the only ε."""
+        _, means, variances, _ = self.top * summed_moments(self.profiles, np.array([0.0, -1.0]))
+        above = means * np.array([1.0, -1.0]) - self.epsilon
+        return float(np.max(above / np.sqrt(variances + 1e-280)))
 
     def saddle_points(self, direction: Direction, rounds: int) -> SaddlePoints:
         """Those of every ε after a number of rounds."""
@@ -166,8 +179,3 @@ class Question:
         if key not in self._saddles:
             self._saddles[key] = self.exponents(direction).saddle_points(rounds, self.epsilon)
         return self._saddles[key]
-
-
-def _deviations(mass: float) -> float:
-    """Return about the deviations, a whole even number, beyond which a normal variable has so much mass."""
-    return max(BEYOND, 2.0 * math.ceil(0.5 * math.sqrt(-2.0 * math.log(mass))))

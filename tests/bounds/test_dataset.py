@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import pbdist
 from pbdist.bounds.dataset import Bounds
@@ -88,3 +89,22 @@ def test_where_no_epsilon_meets_delta_both_bounds_say_so() -> None:
     assert all(float(some[column]) > 0.0 for column in columns)
     # An ε that only was not found is no such answer.
     assert rows(repr(found.assign(epsilon_lower=found.epsilon_lower / 2)))[1][columns[1]] == "inf"
+
+
+@pytest.mark.parametrize("direction", ["both", "each"])
+def test_datasets_are_as_xarray_makes_them(monkeypatch: pytest.MonkeyPatch, direction: str) -> None:
+    def asked() -> xr.Dataset:
+        return pbdist.privacy_bounds(pbdist.Laplace(2.0), compositions=[3, 5], epsilon=[0.5, 1.0], direction=direction)
+
+    found = asked()
+    with monkeypatch.context() as older:
+        older.setattr(Bounds, "_construct_direct", None)
+        made = asked()
+    assert type(found) is type(made) is Bounds
+    xr.testing.assert_identical(found, made)
+    assert list(found.variables) == list(made.variables)
+    assert found.sizes == made.sizes
+    assert {name: type(index) for name, index in found.xindexes.items()} == {
+        name: type(index) for name, index in made.xindexes.items()
+    }
+    xr.testing.assert_identical(found.sel(epsilon=[1.0]) + found, made.sel(epsilon=[1.0]) + made)

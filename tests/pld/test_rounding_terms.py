@@ -12,7 +12,7 @@ import pytest
 from pbdist.fourier.transform import good_length
 from pbdist.mechanisms import Histogram, LossMasses, MassBounds, RandomizedResponse, ScaledLossMasses
 from pbdist.pld import many_rounds
-from pbdist.pld.closed_form import _log_narrow, _log_revealed
+from pbdist.pld.closed_form import _log_narrow, _log_revealed, log_some_infinite
 from pbdist.pld.engine import _Table, delta_above, delta_below, log_above, log_below
 from pbdist.pld.fallback import _log_bound, _with_error
 from pbdist.pld.few_frequencies import (
@@ -32,7 +32,7 @@ from pbdist.pld.inversion import _crossings_near, _Search
 from pbdist.pld.lattice import Dominating, Exact
 from pbdist.pld.leaf import Bins, Lattice, _beyond, leaf_state, split_bins
 from pbdist.pld.loss_transform import TransformLine
-from pbdist.pld.many_rounds import Composition, Tilt, _log_some_infinite, point_reader
+from pbdist.pld.many_rounds import Composition, Tilt, point_reader
 from pbdist.pld.question import Question, Shared
 from pbdist.pld.state import Masses, PairState, _suffix_sums, _terms, lower_deltas, product, upper_deltas
 from pbdist.types import Direction, FloatArray
@@ -208,7 +208,7 @@ def test_the_mass_of_infinite_losses_is_rounded_to_its_side(power: int) -> None:
             total *= (mpmath.mpf(inner) + mpmath.mpf(infinite)) ** times
             finite *= mpmath.mpf(inner) ** times
         truth = mpmath.log(total - finite)
-        assert _log_some_infinite(parts, -1.0) <= truth <= _log_some_infinite(parts, 1.0)
+        assert log_some_infinite(parts, -1.0) <= truth <= log_some_infinite(parts, 1.0)
 
 
 @pytest.mark.parametrize("direction", Direction)
@@ -316,18 +316,16 @@ def test_errors_of_few_frequencies_move_both_bounds_outwards() -> None:
     large = replace(none, size=np.full(3, 1e10))
     more = np.exp(log_finite_upper(large, epsilon, 0.0, 1e9)[0]) - np.exp(above)
     assert np.all(more >= 2.0 * 1e10 * 2.0**-53 * np.exp(-tilt * epsilon))
-    below = np.exp(log_finite_lower(none, epsilon)[0])
+    below = np.exp(log_finite_lower(none, epsilon))
     for row in (1, 2):
-        less = below - np.exp(log_finite_lower(replace(none, error=moved(row)), epsilon)[0])
+        less = below - np.exp(log_finite_lower(replace(none, error=moved(row)), epsilon))
         # ε lies within a bin of the first label.
         assert np.all(less >= worth * math.exp(-0.1))
-    assert np.all(
-        below - np.exp(log_finite_lower(large, epsilon)[0]) >= 1e10 * 2.0**-53 * np.exp(-tilt * epsilon - 0.1)
-    )
+    assert np.all(below - np.exp(log_finite_lower(large, epsilon)) >= 1e10 * 2.0**-53 * np.exp(-tilt * epsilon - 0.1))
     # Logarithms are off by the errors of their scales.
     off = replace(none, log_scale_error=np.full(3, 0.01))
     assert np.all(log_finite_upper(off, epsilon, 0.0, 1e9)[0] - above >= 0.01 * (1.0 - 1e-9))
-    assert np.all(log_finite_lower(off, epsilon)[0] < np.log(below) - 0.02)
+    assert np.all(log_finite_lower(off, epsilon) < np.log(below) - 0.02)
 
 
 # -- closed forms --------------------------------------------------------------------------------------------------
