@@ -4,9 +4,10 @@ Atoms and events that only one distribution has are not spread over the loss bin
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -117,14 +118,10 @@ def leaf_blocks(pair: ElementaryPair, grid: Grid, direction: Direction) -> list[
     """Cut the positions of a grid into the blocks that its leaf is filled by: only one if edges may be out of order."""
     size = 2 * grid.half_width + 1
     blocks = list(ranges(0, size, LEAF_BLOCK))
-    meet = len(blocks) == 1 or all(
-        _meet(pair, edges, direction) for edges in (_outermost(grid), *(_edges(grid, *block) for block in blocks))
-    )
-    return blocks if meet else [(0, size)]
-
-
-def _meet(pair: ElementaryPair, edges: FloatArray, direction: Direction) -> bool:
-    return pair.keeps_order(edges if direction is Direction.A_TO_B else np.ascontiguousarray(-edges[::-1]))
+    cuts: Iterable[FloatArray] = chain([_outermost(grid)], (_edges(grid, *block) for block in blocks))
+    if direction is Direction.B_TO_A:
+        cuts = (np.ascontiguousarray(-edges[::-1]) for edges in cuts)
+    return blocks if len(blocks) == 1 or all(map(pair.keeps_order, cuts)) else [(0, size)]
 
 
 def _outermost(grid: Grid) -> FloatArray:

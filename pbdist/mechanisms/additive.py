@@ -141,7 +141,7 @@ class AdditiveNoise(ScaledPair, BoundedPair):
             mass /= remaining
             error += remaining_error + 2.0 * UNIT_ROUNDOFF
         occupied = lower < upper
-        return MassBounds.around(mass, error, occupied=True if np.all(occupied) else occupied), log_scale
+        return MassBounds.around(mass, error, occupied=True if occupied.all() else occupied), log_scale
 
     @cached_property
     def _outermost(self) -> tuple[float, float, FloatArray, FloatArray, FloatArray, float, MassBounds, MassBounds]:
@@ -151,7 +151,7 @@ class AdditiveNoise(ScaledPair, BoundedPair):
         starts, stops = np.array([left, high]), np.array([low, right])
         nonempty = starts < stops
         atom_loss = self._loss(np.array([-np.inf, np.inf])[nonempty])
-        largest = float(np.max(np.abs(self._loss(np.array([low, high])))))
+        largest = float(np.abs(self._loss(np.array([low, high]))).max())
         return low, high, starts[nonempty], stops[nonempty], atom_loss, largest, only_a, only_b
 
     def _masses(self, edges: FloatArray, *, scaled: bool) -> ScaledLossMasses:
@@ -174,7 +174,7 @@ class AdditiveNoise(ScaledPair, BoundedPair):
             only_a=only_a,
             only_b=only_b,
             loss_error=self._location_error(min(largest, 1.01 * largest_found))
-            + 6.0 * UNIT_ROUNDOFF * float(np.max(np.abs(atom_loss), initial=0.0)),
+            + 6.0 * UNIT_ROUNDOFF * float(np.abs(atom_loss).max(initial=0.0)),
         )
         return ScaledLossMasses(masses, *(log_scale[row, part] for part in (bins, atoms) for row in (0, 1)))
 
@@ -517,7 +517,7 @@ class LaplaceSum(ScaledPair, BoundedPair):
         ends = np.clip(np.concatenate(([np.inf], ends, [-np.inf])), low, high)
         mass, error, log_scale = self.interval(ends[1:], ends[:-1], means, scaled=scaled)
         occupied = ends[1:] < ends[:-1]
-        bins = MassBounds.around(mass, error, occupied=True if np.all(occupied) else occupied)
+        bins = MassBounds.around(mass, error, occupied=True if occupied.all() else occupied)
         atoms, atoms_log_scale = MassBounds(np.zeros((2, 0)), np.zeros((2, 0))), np.zeros((2, 0))
         atom_loss = np.zeros(0)
         if math.isfinite(low):
@@ -581,7 +581,7 @@ class LaplaceSum(ScaledPair, BoundedPair):
         drop, error = self._drop(distance, (upper - lower) / scale)
         mass = 0.5 * np.exp(exponent) * drop
         straddles = (low < 0.0) & (high > 0.0)
-        if np.any(straddles):
+        if straddles.any():
             # On either side the mass from the mean on.
             here = np.zeros(int(np.count_nonzero(straddles)))
             parts = [self._drop(here, width)[0] for width in (-low[straddles], high[straddles])]
@@ -628,7 +628,7 @@ class LaplaceSum(ScaledPair, BoundedPair):
         finite = np.isfinite(ends)
         missed = np.maximum(self._largest - np.abs(edges), 0.0)
         missed[finite] = np.abs(self._loss(ends[finite]) - edges[finite])
-        return 1.01 * float(np.max(missed)) + 66.0 * UNIT_ROUNDOFF * self._largest
+        return 1.01 * float(missed.max()) + 66.0 * UNIT_ROUNDOFF * self._largest
 
     def _location(self, edges: FloatArray) -> FloatArray:
         """Return about the x of the losses, infinite from the bound on all losses on; `_loss_error` tells how near."""

@@ -478,7 +478,7 @@ class Poisson(PairOfOutcomes):
         if first <= mean:
             return math.inf
         factors = np.log((first + np.arange(1.0, shift + 1.0)) / mean)
-        loss = float(np.sum(factors))
+        loss = float(factors.sum())
         log_ratio = math.log(mean / (first + 1.0)) + tilt * math.log1p(shift / (first + 1.0))
         if log_ratio >= -1e-9:
             return math.inf
@@ -587,13 +587,13 @@ def _deviance(count: FloatArray, mean: float) -> tuple[FloatArray, FloatArray]:
     v = difference / (count + mean)
     near = np.abs(v) <= _SERIES
     square = np.where(near, v * v, 0.0)
-    largest = float(np.max(square, initial=0.0))
+    largest = float(square.max(initial=0.0))
     terms = max(1, math.ceil(60.0 * math.log(2.0) / -math.log(largest))) if largest > 0.0 else 1
     series = np.zeros_like(v)
     for j in range(terms, 0, -1):
         series = (series + 1.0 / (2 * j + 1)) * square
     close = v * (difference + 2.0 * count * series)
-    if np.all(near):
+    if near.all():
         return close, 10.0 * UNIT_ROUNDOFF * close
     occurs = ~near & (count > 0.0)
     product = np.where(occurs, count, 0.0) * np.log(np.where(occurs, count, mean) / mean)
@@ -628,7 +628,7 @@ def mean_of_positive_part(noise: WholeNoise, mean: float) -> float:
         reach = math.ceil(_GAUSSIAN_REACH * noise.scale) + 1
         excess = np.arange(1.0, max(reach - distance, 0.0) + 1.0)
         z = (excess + distance) / noise.scale
-        beyond = float(np.sum(excess * np.exp(-0.5 * z * z))) / discrete_gaussian_total(noise.scale)[0]
+        beyond = float((excess * np.exp(-0.5 * z * z)).sum()) / discrete_gaussian_total(noise.scale)[0]
     return max(mean, 0.0) + beyond
 
 
@@ -892,7 +892,7 @@ class NoisyCount(ElementaryPair):
             first = max(math.floor(mean - _GAUSSIAN_REACH * scale), 0)
             last = max(math.ceil(mean + _GAUSSIAN_REACH * scale), 0)
             counts = np.arange(first + 1, last + 1, dtype=np.float64)
-            return first + float(np.sum(special.ndtr((mean - counts) / scale)))
+            return first + float((special.ndtr((mean - counts) / scale)).sum())
         # Euler and Maclaurin's formula at the midpoints; Gaussian tails leave e^(-2 π² scale²) of it.
         start = (0.5 - mean) / scale
         density = math.exp(-0.5 * start * start) / math.sqrt(2.0 * math.pi)

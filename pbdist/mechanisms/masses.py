@@ -74,7 +74,7 @@ class MassBounds:
         if resolved and occupied is True and not tiny.any():
             keep = 1.0 - slack
             return cls(computed * keep, computed / keep)
-        if not resolved and np.any(~tiny & ~(slack < _LARGEST_ERROR)):
+        if not resolved and (~tiny & ~(slack < _LARGEST_ERROR)).any():
             raise InvalidInputError("mechanism: expected less extreme parameters: float64 does not resolve its masses")
         keep = 1.0 - np.minimum(slack, _LARGEST_ERROR)
         lower, upper = computed * keep, computed / keep
@@ -192,9 +192,9 @@ def _problem_of(masses: LossMasses, edges: FloatArray) -> str | None:
         parts = [getattr(masses, f"{part}_{name}") for part in ("bins", "atoms", "only")]
         lower, upper = (np.concatenate([getattr(part, side) for part in parts]) for side in ("lower", "upper"))
         # Also false of NaN.
-        if not (np.all(lower >= 0.0) and np.all(upper >= lower) and np.all(upper < math.inf)):
+        if not ((lower >= 0.0).all() and (upper >= lower).all() and (upper < math.inf).all()):
             return f"expected lower values from 0 to the upper ones of the masses of {name.upper()}, got others"
-        least, most = float(np.sum(lower)), float(np.sum(upper))
+        least, most = float(lower.sum()), float(upper.sum())
         if least > 1.0 + _OFF or most < 1.0 - _OFF:
             return f"expected masses of {name.upper()} that may sum to 1, got sums from {least!r} to {most!r}"
     return None
@@ -329,7 +329,7 @@ def laplace_interval(
     mass = np.exp(exponent)
     mass *= -0.5 * np.expm1(-width)
     straddles = (low < 0.0) & (high > 0.0)
-    if np.any(straddles):
+    if straddles.any():
         mass[straddles] = -0.5 * (np.expm1(low[straddles]) + np.expm1(-high[straddles]))
     # The mass at an infinite distance is exactly 0.
     np.minimum(distance, 1e300, out=distance)
@@ -467,11 +467,11 @@ def _common_value(d: FloatArray) -> FloatArray | None:
     """Return a value within 8u of all squared widths in a row, those of empty and endless intervals aside, or None."""
     middle = d.shape[-1] // 2
     common: FloatArray = d[..., middle : middle + 1]
-    if d.shape[-1] < _FEW or not np.all(np.isfinite(common)):
+    if d.shape[-1] < _FEW or not np.isfinite(common).all():
         return None
     off = np.abs(d - common)
     off[(d == 0.0) | (d == np.inf)] = 0.0
-    return common if np.all(off <= 8.0 * UNIT_ROUNDOFF) else None
+    return common if (off <= 8.0 * UNIT_ROUNDOFF).all() else None
 
 
 def _mean_of_equally_wide(t: FloatArray, d: FloatArray, terms: int) -> FloatArray:
@@ -578,8 +578,8 @@ def log_moment_of_lines(
     finite = ends[np.isfinite(ends)]
     terms = (level, slope * anchor, slope * mean, 0.5 * slope * shift)
     exponent = terms[0] - terms[1] + terms[2] + terms[3]
-    largest = np.max(np.abs(terms), axis=0)
-    reach = float(np.max(np.abs(finite), initial=0.0) + abs(mean) + np.max(np.abs(shift))) / deviation
+    largest = np.abs(terms).max(axis=0)
+    reach = float(np.abs(finite).max(initial=0.0) + abs(mean) + np.abs(shift).max()) / deviation
     present = ends[:-1] < ends[1:]
     if not present.any():
         return -math.inf

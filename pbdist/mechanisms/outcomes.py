@@ -107,7 +107,7 @@ def masses_of_outcomes(
         atoms_b=MassBounds.around(b, error_b).joined(faint_b),
         only_a=only_a,
         only_b=only_b,
-        loss_error=float(np.max(rounding, initial=0.0)),
+        loss_error=float(rounding.max(initial=0.0)),
     )
 
 

@@ -158,7 +158,7 @@ class SubsampledGaussian(_Sampled):
         """Masses of the bins, each an interval of x, along which the loss rises, of the outcomes above `start`."""
         ends = np.concatenate(([start], self._location(edges), [np.inf]))
         # Rounding must not let neighbouring bins overlap.
-        if np.any(ends[1:] < ends[:-1]):
+        if (ends[1:] < ends[:-1]).any():
             np.maximum.accumulate(ends, out=ends)
         # Edges below every loss lie at -inf, or at the start; the bins between them are empty.
         first = max(int(np.searchsorted(ends, start, side="right")) - 1, 0)
@@ -166,7 +166,7 @@ class SubsampledGaussian(_Sampled):
         means = np.array([[0.0], [self.sensitivity]])
         mass, error, log_scale = gaussian_interval(lower, upper, self.scale, means, scaled=scaled)
         mixture, mixture_error, mixture_scale = self._mixture(mass, error, log_scale)
-        present = True if np.all(lower < upper) else lower < upper
+        present = True if (lower < upper).all() else lower < upper
         masses = LossMasses(
             bins_a=MassBounds.around(mixture, mixture_error, occupied=present).preceded_by_empty(first),
             bins_b=MassBounds.around(mass[0], error[0], occupied=present).preceded_by_empty(first),
@@ -247,7 +247,7 @@ class SubsampledGaussian(_Sampled):
         log_rate = math.log(self.rate)
         loss: FloatArray = np.logaddexp(-self._deepest, log_rate + gain)
         rest = self._deepest if self.rate < 1.0 else 0.0
-        return loss, 32.0 * UNIT_ROUNDOFF * (1.0 + rest - log_rate + float(np.max(np.abs(gain))))
+        return loss, 32.0 * UNIT_ROUNDOFF * (1.0 + rest - log_rate + float(np.abs(gain).max()))
 
     def _moment_below_chords(self, power: float, start: float, knots: FloatArray) -> float:
         loss, error = self._loss(knots)
@@ -355,7 +355,7 @@ def sampled_losses(loss: FloatArray, rate: float) -> tuple[FloatArray, float]:
     near = (np.abs(change) <= 0.5) & (loss < 700.0)
     found: FloatArray = np.where(near, np.log1p(np.maximum(change, -0.5)), apart)
     size = np.where(near, np.abs(found), 1.0 + np.abs(found) + abs(math.log(rate)))
-    return found, 64.0 * UNIT_ROUNDOFF * float(np.max(size))
+    return found, 64.0 * UNIT_ROUNDOFF * float(size.max())
 
 
 def sampled(
@@ -598,7 +598,7 @@ class GaussianMixture(ScaledPair):
         ends = np.concatenate(([-np.inf], located, [np.inf]))
         first = max(int(np.searchsorted(ends, -np.inf, side="right")) - 1, 0)
         lower, upper = ends[first:-1], ends[first + 1 :]
-        present: BoolArray | bool = True if np.all(lower < upper) else lower < upper
+        present: BoolArray | bool = True if (lower < upper).all() else lower < upper
 
         def about(mean: float, part: slice) -> tuple[MassBounds, FloatArray]:
             mass, error, log_scale = gaussian_interval(lower[part], upper[part], self.scale, mean, scaled=scaled)
@@ -653,7 +653,7 @@ class GaussianMixture(ScaledPair):
         # Where it is small, as 1 + Σ weights (e^gain - 1), every summand by itself.
         changes = shares * np.expm1(np.minimum(gains, 1.0))
         change = changes.sum(axis=0)
-        near = (np.abs(change) <= 0.5) & np.all(gains <= 1.0, axis=0)
+        near = (np.abs(change) <= 0.5) & (gains <= 1.0).all(axis=0)
         moved = shares * np.exp(np.minimum(gains, 1.0)) * 5.0 * np.abs(gains)
         near_error = ((16.0 + len(self.shifts)) * np.abs(changes) + moved).sum(axis=0)
         safe = np.where(near, change, 0.0)
@@ -670,13 +670,13 @@ class GaussianMixture(ScaledPair):
         missed = 0.0
         if finite.any():
             found, error = self._loss(ends[finite])
-            missed = float(np.max(np.abs(found - edges[finite]) + error))
+            missed = float((np.abs(found - edges[finite]) + error).max())
         lowest = self._shares[2]
         if math.isfinite(lowest) and not finite.all():
             # No event has a loss below the smallest one.
-            beyond = float(np.max(edges[~finite])) - lowest
+            beyond = float(edges[~finite].max()) - lowest
             missed = max(missed, max(beyond, 0.0) + 16.0 * UNIT_ROUNDOFF * (1.0 + abs(lowest)))
-        return 1.01 * missed + 2.0 * UNIT_ROUNDOFF * float(np.max(np.abs(edges)))
+        return 1.01 * missed + 2.0 * UNIT_ROUNDOFF * float(np.abs(edges).max())
 
     def _location(self, edges: FloatArray) -> FloatArray:
         """Return about the x of increasing losses, -inf from the smallest one on; `_loss_error` tells how near.

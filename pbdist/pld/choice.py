@@ -79,7 +79,7 @@ def chosen_spacings(question: Question, rounds: IntArray) -> FloatArray:
 
     A state of 2^j rounds occurs r / 2^j times in one of r. Without a picture it is `_DEFAULT_SPACING`.
     """
-    top, leaves = int(np.max(rounds)), question.leaves
+    top, leaves = int(rounds.max()), question.leaves
     allowed = np.full(top.bit_length(), np.inf)
     stages = 1.0 + 0.5 * math.log2(top * leaves)
     parts = 2.0 ** np.arange(allowed.size)
@@ -90,7 +90,7 @@ def chosen_spacings(question: Question, rounds: IntArray) -> FloatArray:
         sharpest = saddles.sharpness(question.tolerance, max(question.floor, 1e-250))[:, None]
         with np.errstate(divide="ignore"):
             largest = _SPACING_FRACTION * parts / (0.25 * leaves * stages * each * sharpest)
-        allowed = np.minimum(allowed, np.min(np.where(parts <= each, largest, np.inf), axis=0))
+        allowed = np.minimum(allowed, np.where(parts <= each, largest, np.inf).min(axis=0))
     result: FloatArray = np.where(np.isfinite(allowed), np.sqrt(allowed), _DEFAULT_SPACING)
     return result
 
@@ -248,7 +248,7 @@ class _Steepness:
         # Atoms farther apart than the spacing say nothing about the slope.
         slope = self._steepest
         if self._farthest > wide:
-            slope = np.max(np.where(self._apart <= wide, self._slopes, 0.0), axis=0)
+            slope = np.where(self._apart <= wide, self._slopes, 0.0).max(axis=0)
         matters = ((0.5 + slope) * wide > step) | (self.rarity > (_RARE * step) ** 2 * self._variance / wide**2)
         last = matters.size - 1 - int(matters[::-1].argmax())
         return float(self.loss[last]) if matters[last] else 0.0
@@ -271,7 +271,7 @@ def _reach(sizes: FloatArray, beyond: FloatArray, lost: float, leaves: int, larg
     expected = np.clip(leaves * beyond, 1e-300, _FREQUENT)
     times = np.floor(np.maximum(math.log(max(lost * leaves, 1e-300)) / np.log(expected), 1.0))
     times = np.where(expected >= lost * leaves, times, 0.0)
-    return min(float(np.max(times * sizes)), largest)
+    return min(float((times * sizes).max()), largest)
 
 
 def _far_part(pictures: Sequence[_Picture], spacing: float, step: float) -> tuple[int, list[float]]:

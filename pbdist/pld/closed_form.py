@@ -91,7 +91,7 @@ def gaussian_width(ratio: float, rounds: IntArray, epsilon: FloatArray, leaves: 
         sharpness = _sharpness(variance, epsilon)
         widths = np.sqrt(6.0 * tolerance / (leaves * rounds[:, None] * sharpness))
     # No loss is so large that its grid has no width.
-    return max(float(np.min(widths)), 1e-300)
+    return max(float(widths.min()), 1e-300)
 
 
 def _sharpness(variance: FloatArray, epsilon: FloatArray) -> FloatArray:
@@ -153,7 +153,7 @@ def _log_revealed(pairs: _Masses, rounds: IntArray) -> FloatArray:
     parts = []
     for masses, count in pairs:
         lower = (masses.only_a.lower, masses.bins_a.lower, masses.atoms_a.lower)
-        only, *others = (float(np.sum(part)) * (1.0 - (part.size + 4.0) * _U) for part in lower)
+        only, *others = (float(part.sum()) * (1.0 - (part.size + 4.0) * _U) for part in lower)
         parts.append((sum(others) * (1.0 - 8.0 * _U), only, count))
     composed = ([(finite, only, r * count) for finite, only, count in parts] for r in rounds.tolist())
     return np.array([log_some_infinite(each, -1.0) for each in composed])
@@ -185,12 +185,12 @@ def _nearly_all(pairs: _Masses, rounds: IntArray, epsilon: FloatArray) -> FloatA
     r = rounds.astype(np.float64)[:, None, None]
     for exponents in (np.array([0.5]), _EXPONENTS):
         log_sum, error = _shared(pairs, exponents)
-        shared = np.min(r * log_sum + epsilon[:, None] * exponents + r * error, axis=-1)
+        shared = (r * log_sum + epsilon[:, None] * exponents + r * error).min(axis=-1)
         if not (shared < _MAX_LOG_REST).any():
             return np.full(shared.shape, -np.inf)
     parts = [(masses.only_a.lower, masses.bins_a.lower, masses.atoms_a.lower, count) for masses, count in pairs]
     log_total = sum(
-        count * math.log(max(sum(float(np.sum(part)) for part in masses), 1e-300)) for *masses, count in parts
+        count * math.log(max(sum(float(part.sum()) for part in masses), 1e-300)) for *masses, count in parts
     )
     total = r[:, :, 0] * (log_total - error)
     slack = 1e-12 * (1.0 + np.abs(np.maximum(shared, -1e300)))

@@ -18,7 +18,7 @@ import numpy as np
 from pbdist.fourier.transform import EXTENDED_ROUNDOFF, forward, good_length, transform_error
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.pld.state import PairState
-from pbdist.types import ComplexArray, Direction, FloatArray, IntArray
+from pbdist.types import BoolArray, ComplexArray, Direction, FloatArray, IntArray
 
 _U = UNIT_ROUNDOFF
 #: A mass that is less counts as this from above, and as nothing from below.
@@ -144,16 +144,16 @@ def _tilted(
 
     Each part is its rows, first position, distance of positions, masses, and their losses or labels λ.
     """
-    found = [part for part in found if np.any(part[3])]
+    found = [part for part in found if part[3].any()]
     if not found:
         return None
     rate = tilt + 0.5
     with np.errstate(divide="ignore"):
-        peak = max(float(np.max(np.log(values.max(axis=0)) + rate * losses)) for _, _, _, values, losses in found)
+        peak = max(float((np.log(values.max(axis=0)) + rate * losses).max()) for _, _, _, values, losses in found)
     if not math.isfinite(peak):
         return None
     sides = np.array([1.0, -1.0, 1.0])[: len(halves), None]
-    reach = max(float(np.max(np.abs(losses))) for *_, losses in found)
+    reach = max(float(np.abs(losses).max()) for *_, losses in found)
     # Of an exponent each term errs by some units of itself, and its exponential by as much.
     slack = (32.0 + 8.0 * (rate * reach + abs(peak))) * _U
     first = min(start for _, start, *_ in found)
@@ -167,7 +167,7 @@ def _tilted(
         parts.append(Part(rows, start - first, stride, masses * factor))
     total = _totals(parts, len(halves))
     # Weights that underflow do not matter for a total far above underflow.
-    if not np.all(np.isfinite(total)) or not np.all(total > 1e-100):
+    if not np.isfinite(total).all() or not (total > 1e-100).all():
         return None
     scale = (1.0 + sides * 4.0 * _U) / total[:, None]
     parts = [Part(part.rows, part.first, part.stride, part.weights * scale[part.rows]) for part in parts]
@@ -237,7 +237,7 @@ def few_frequencies(factors: Factors, outside: float, *, extended: bool = False)
     frequencies left out. `extended` is for the precision of few frequencies. None if too many survive, or it cannot be
     shown that few do, and the window is too long to compute all.
     """
-    if not all(np.all(leaf.totals > 0.0) for leaf, _ in factors):
+    if not all((leaf.totals > 0.0).all() for leaf, _ in factors):
         return None
     moments = [_Moments(leaf) for leaf, _ in factors]
     window = _window(factors, moments, outside)
@@ -288,7 +288,7 @@ def few_frequencies(factors: Factors, outside: float, *, extended: bool = False)
         bound = np.exp(log_bound) * (1.0 + 1e-12)
         grown = math.expm1(rate) if rate < 700.0 else math.inf
         error = 2.0 * outside + bound * ((grown + 64.0 * unit + 4.0 * _U) * frequencies + left_out * (1.0 + grown))
-    if not np.all(np.isfinite(error)):
+    if not np.isfinite(error).all():
         return None
     return Frequencies(
         spacing=factors[0][0].spacing,
@@ -379,7 +379,7 @@ def _window(factors: Factors, moments: Sequence[_Moments], outside: float) -> tu
     # Above and below.
     log_moment = _gathered([each.log_exponential(rates, _SIGNS) for each in moments], factors)
     # Sums that are 1 or next to it to a high power.
-    reach = np.min((log_moment + 1e-12 * np.abs(log_moment) + (budget + 1e-6)) / rates, axis=-1)
+    reach = ((log_moment + 1e-12 * np.abs(log_moment) + (budget + 1e-6)) / rates).min(axis=-1)
     if not np.isfinite(reach).all():
         return None
     # Exact masses share their window.
@@ -408,10 +408,10 @@ def _low(
     """Return the lowest frequencies, and the sum of |product| / (j s) over those left out, by rows."""
     second = _gathered([each.second for each in moments], factors)
     fourth = _gathered([each.fourth for each in moments], factors)
-    if not (np.all(second > 0.0) and np.all(np.isfinite(fourth)) and np.all(fourth > 0.0)) or length > _LONGEST:
+    if not ((second > 0.0).all() and np.isfinite(fourth).all() and (fourth > 0.0).all()) or length > _LONGEST:
         return None
-    near = min(math.sqrt(float(np.min(second / fourth))) / 2.0, math.pi)
-    rate = _NEAR * float(np.min(second))
+    near = min(math.sqrt(float((second / fourth).min())) / 2.0, math.pi)
+    rate = _NEAR * float(second.min())
     step = 2.0 * math.pi / length
     highest = math.ceil(math.sqrt(math.log(8.0 / outside) / rate) / step)
     enough = math.log(0.25 * outside / (2.0 + math.log(length)))
@@ -434,7 +434,7 @@ def _low(
     # Of all frequencies but the last one there is a pair.
     if highest > MAX_FREQUENCIES or 2 * highest >= length:
         return None
-    return (np.arange(highest + 1), left_out * 1.001) if np.all(left_out <= outside) else None
+    return (np.arange(highest + 1), left_out * 1.001) if (left_out <= outside).all() else None
 
 
 def _transformed(leaf: TiltedLeaf, length: int) -> tuple[ComplexArray, float]:
@@ -458,7 +458,7 @@ def _seen(
         logs = logs + power * np.log(size / leaf.totals[:, None] + (rounding + leaf.size) * _U)
     terms = np.exp(np.minimum(np.maximum(logs, -700.0), 0.0))
     terms[:, 1:] /= np.arange(1.0, terms.shape[-1])
-    matters = np.any(terms > _SEEN_FRACTION * outside / length, axis=0)
+    matters: BoolArray = np.any(terms > _SEEN_FRACTION * outside / length, axis=0)
     matters[0] = True
     return np.flatnonzero(matters), np.sum(terms, axis=-1, where=~matters) * 1.001
 
@@ -470,17 +470,17 @@ def _far(
 
     None if there is none. `fineness` is the step times the deviation; a rough look finds `begin` or nothing.
     """
-    deviation = max(math.sqrt(float(np.max(each.second_above))) for each in moments)
+    deviation = max(math.sqrt(float(each.second_above.max())) for each in moments)
     rows = [leaf.dense(_LONGEST_LOOK) for leaf, _ in factors]
     size = 2 * max(dense.shape[-1] for dense, _ in rows)
     # Widely spread losses first: their factors are the smallest.
-    order = sorted(range(len(factors)), key=lambda index: -factors[index][1] * float(np.min(moments[index].second)))
+    order = sorted(range(len(factors)), key=lambda index: -factors[index][1] * float(moments[index].second.min()))
     length = good_length(max(size, min(math.ceil(2.0 * math.pi * deviation / fineness), _LONGEST_LOOK)))
     first = math.floor(begin * length / (2.0 * math.pi) * (1.0 - 1e-9))
     logs: FloatArray = np.zeros(())
     for done, index in enumerate(order):
         # No factor exceeds 1, so the product of some of them bounds the product of all.
-        if done % _AT_ONCE == 0 < done and np.all(logs[:, first:] <= enough):
+        if done % _AT_ONCE == 0 < done and (logs[:, first:] <= enough).all():
             break
         leaf, power = factors[index]
         logs = logs + 0.5 * power * np.log(_squares(leaf, rows[index], moments[index].second_above, length))

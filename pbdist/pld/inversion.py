@@ -166,7 +166,7 @@ def _crossings_near(
     apart = np.array([1.0 - _NEAR_RESOLUTION * aim, 1.0 + _NEAR_RESOLUTION * aim])
     with np.errstate(invalid="ignore", divide="ignore"):
         for _ in range(_NEAR_READS):
-            served &= (np.max(np.abs(off), axis=1) < _FARTHEST) & (near[:, 0] > 0.0)
+            served &= (np.abs(off).max(axis=1) < _FARTHEST) & (near[:, 0] > 0.0)
             if not served.any():
                 break
             secants = (off - before[1]) / np.where(near == before[0], np.inf, near - before[0])
@@ -178,8 +178,8 @@ def _crossings_near(
             # Of the lower bounds at the first of both points, and of the upper bounds at the second.
             off = np.diagonal(excess_at(near), axis1=1, axis2=2)
             crossed = served & (off[:, 0] > 0.0) & (off[:, 1] <= 0.0) & (near[:, 0] > 0.0)
-            found |= crossed & (np.max(np.abs(off / (slopes * near)), axis=1) <= _CLOSE * aim)
-            if np.all(found | ~served):
+            found |= crossed & (np.abs(off / (slopes * near)).max(axis=1) <= _CLOSE * aim)
+            if (found | ~served).all():
                 break
     ends = np.stack((under[:, 0], over[:, 1]), axis=1)
     # With ends far apart, a search farther away would end too early.

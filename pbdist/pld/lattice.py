@@ -107,8 +107,8 @@ class Dominating:
         steps = self.spacing * np.arange(float(count - over.size + 1), count + 1.0)
         end = self.spacing * high
         rounding = 1.0 + (count + 32.0 + 4.0 * (float(steps[-1]) + abs(end))) * _U
-        rest[-1] = (rest[-1] + float(np.sum(over * np.exp(-0.5 * steps)))) * rounding
-        gone = float(np.sum(over * np.exp(0.5 * (steps + end)) * -np.expm1(-steps))) * rounding
+        rest[-1] = (rest[-1] + float((over * np.exp(-0.5 * steps)).sum())) * rounding
+        gone = float((over * np.exp(0.5 * (steps + end)) * -np.expm1(-steps)).sum()) * rounding
         return Dominating(self.spacing, high - rest.size + 1, rest), gone
 
     def beyond(self, low: int, high: int) -> tuple["Dominating", "Dominating"]:
@@ -131,7 +131,7 @@ class Dominating:
     def sums(self) -> tuple[float, float]:
         """A* and B* of all positions, from above."""
         growth, rounding = self.growth, 1.0 + (self.size + 16.0 + 2.0 * self.reach) * _U
-        return float(np.dot(self.u, growth)) * rounding, float(np.sum(self.u / growth)) * rounding
+        return float(np.dot(self.u, growth)) * rounding, float((self.u / growth).sum()) * rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,9 +234,9 @@ class Exact:
         stop = max(start, stop)
         half = 0.5 * self.labels[stop:]
         rounding = (half.size + 32.0 + 4.0 * self.reach) * _U
-        own = float(np.sum(self.own[stop:] * np.exp(half))) * (1.0 - rounding)
+        own = float((self.own[stop:] * np.exp(half)).sum()) * (1.0 - rounding)
         # More than what is no full float.
-        other = float(np.sum(self.other[stop:] * np.exp(-half))) * (1.0 + rounding) + half.size * 1e-315
+        other = float((self.other[stop:] * np.exp(-half)).sum()) * (1.0 + rounding) + half.size * 1e-315
         return self._part(start, stop), own, other
 
     def beyond(self, low: int, high: int) -> tuple["Exact", "Exact"]:
@@ -259,7 +259,7 @@ class Exact:
         growth, rounding = self.growth, (self.size + 32.0 + 4.0 * self.reach) * _U
         return (
             float(np.dot(self.own, growth)) * (1.0 - rounding),
-            float(np.sum(self.other / growth)) * (1.0 + rounding) + self.size * 1e-315,
+            float((self.other / growth).sum()) * (1.0 + rounding) + self.size * 1e-315,
         )
 
     def _part(self, start: int, stop: int) -> "Exact":

@@ -104,7 +104,7 @@ def known_enough(parts: Iterable[Bins], spacing: float) -> float:
         for part, known in filled:
             worse = known > limit
             share = np.minimum(known[worse] / spacing, 1.0)
-            added += float(np.sum(np.minimum(part.a_upper[worse], part.b_upper[worse]) * share))
+            added += float((np.minimum(part.a_upper[worse], part.b_upper[worse]) * share).sum())
         if added <= _ADDED:
             return limit
     return _KNOWN[-1]
@@ -126,7 +126,7 @@ def split_bins(bins: Bins, spacing: float, tolerance: float, loss_error: float) 
             trusted = trusted & (share > _NEAR_END) & (share < 1.0 - _NEAR_END) & (_ROOM * known < spacing)
     else:
         low, high = _wide(a, b, quarter, np.where(trusted, known, 0.0))
-    worst = float(np.max(known[trusted], initial=0.0))
+    worst = float(known[trusted].max(initial=0.0))
     moved = (_MOVED if bins.end is None else _MOVED_ALONE) * worst + 64.0 * _U
     low, high = low * (1.0 + worst + 64.0 * _U), high * (1.0 + worst + 64.0 * _U)
     if not trusted.all():
@@ -358,7 +358,7 @@ class _Atoms:
         error = plain.loss_error / spacing + 4.0 * _U * np.abs(quotient)
         on_edge = np.abs(quotient - nearest) <= error
         if on_edge.any():
-            self.snapped = max(self.snapped, float(np.max(error[on_edge])) * spacing)
+            self.snapped = max(self.snapped, float(error[on_edge].max()) * spacing)
         # One on an edge is counted to the bin that lies farther from 0, or to the one above if all are atoms.
         below = (nearest < 0.0) & self._spread
         position = np.where(on_edge, np.where(below, nearest - 1.0, nearest), np.floor(quotient))
@@ -414,7 +414,7 @@ class _Ends:
 
 def _sides(masses: MassBounds) -> tuple[float, float]:
     terms = masses.lower.size + 4.0
-    return float(np.sum(masses.lower)) * (1.0 - terms * _U), float(np.sum(masses.upper)) * (1.0 + terms * _U)
+    return float(masses.lower.sum()) * (1.0 - terms * _U), float(masses.upper.sum()) * (1.0 + terms * _U)
 
 
 @dataclass(frozen=True, eq=False)
@@ -432,9 +432,9 @@ class _Side:
         there = count > 0
         if there:
             factor = np.exp(self.atoms_log_scale[chosen])
-            lower = float(np.sum(self.atoms.lower[chosen] * factor))
-            upper = float(np.sum(self.atoms.upper[chosen] * factor))
-            there = bool(np.any(self.atoms.upper[chosen] > 0.0))
+            lower = float((self.atoms.lower[chosen] * factor).sum())
+            upper = float((self.atoms.upper[chosen] * factor).sum())
+            there = bool((self.atoms.upper[chosen] > 0.0).any())
         if outermost is not None:
             scale = math.exp(float(self.log_scale[outermost]))
             lower, upper = (

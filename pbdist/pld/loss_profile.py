@@ -35,10 +35,9 @@ _BULK = 8.0
 #: Saddle points are looked for at these; a rough search takes fewer.
 _TILTS: FloatArray = np.concatenate(([0.0], np.geomspace(1e-4, 1e4, 81)))
 ROUGH_TILTS: FloatArray = np.geomspace(1e-3, 1e4, 22)
-#: How often leaps are looked at closer, from what part of them that is not smooth, into how many parts, and how many.
-_REFINEMENTS, _LEAP, _PARTS, _MAX_LEAPS = 3, 0.3, 8, 8
-#: Leaps of a smaller part of the mean are not looked at.
-_LEAST_LEAP = 1e-3
+#: How often profiles are made finer. From what part that is not smooth, and what part of the mean, leaps are looked at
+#: closer, into how many parts, and how many.
+_REFINEMENTS, _LEAP, _LEAST_LEAP, _PARTS, _MAX_LEAPS = 3, 0.3, 1e-3, 8, 8
 #: Within this part of the largest mean, losses are at their end if their deviation is a smaller part of ε than this.
 _AT_THE_END = 1e-5
 #: Part of the distance to the floor by which ln δ of what lies below it may be wrong.
@@ -152,7 +151,7 @@ def loss_profile(
         reach = min(target, farthest) + abs(mean) + 10.0 * spread
         # With little noise A and B themselves have losses far from those between them, and closer to each other.
         reach = max(reach, min(first.usual_reach(reach), farthest))
-        least = float(np.min(spreads))
+        least = float(spreads.min())
         width = least if least < spread / _CLOSER else spread
         resolution = _RESOLUTION if width < _LITTLE_NOISE else _FINE_RESOLUTION
         bins = min(int(2.0 * reach / width * resolution) + 2, _MAX_BINS)
@@ -161,7 +160,7 @@ def loss_profile(
             fine = np.union1d(fine, np.linspace(-rare, rare, _MAX_BINS // 2))
         outside = edges[np.abs(edges) > max(reach, rare) + spread]
         before, found = least, _profile(pair, np.sort(np.concatenate((outside, fine))))
-        if found.loss.size == 0 or float(np.min(np.sqrt(found.moments(_OWN)[2]))) > before / _CLOSER:
+        if found.loss.size == 0 or float(np.sqrt(found.moments(_OWN)[2]).min()) > before / _CLOSER:
             break
     return found
 
@@ -190,7 +189,7 @@ def _profile(pair: ElementaryPair, edges: FloatArray) -> LossProfile:
         loss, lower, upper = (np.concatenate((x, atoms)) for x in (loss, lower, upper))
         order = np.argsort(loss, kind="stable")
         loss, lower, upper, log_a = loss[order], lower[order], upper[order], log_a[order]
-    lattice = 0.0 if np.any(masses.bins_a.upper > 0.0) else _lattice(atoms, masses.loss_error)
+    lattice = 0.0 if (masses.bins_a.upper > 0.0).any() else _lattice(atoms, masses.loss_error)
     heaviest = _heaviest(atoms, masses.atoms_a.upper[finite])
     if loss.size > _MAX_BINS:
         loss, lower, upper, log_a = _joined(loss, lower, upper, log_a)
@@ -204,7 +203,7 @@ def _joined(
     """Join events of about the same loss into as many bins as are allowed."""
     log_u = log_a - 0.5 * loss
     weight = np.exp(log_u - log_u.max())
-    spread = max(math.sqrt(float(np.sum(weight * loss**2) / weight.sum())), 1e-12)
+    spread = max(math.sqrt(float((weight * loss**2).sum() / weight.sum())), 1e-12)
     size = np.abs(loss) / (_BULK * spread)
     part = np.where(size <= 1.0, size, 1.0 + np.log(np.maximum(size, 1.0)))
     bins = np.floor(np.sign(loss) * part * (0.1 * _MAX_BINS))
@@ -220,7 +219,7 @@ def _joined(
 def _heaviest(atoms: FloatArray, masses: FloatArray) -> float:
     """Return the size of the loss of the heaviest atom that has one."""
     apart = np.abs(atoms) > 0.0
-    return float(np.abs(atoms[apart][np.argmax(masses[apart])])) if np.any(apart) else 0.0
+    return float(np.abs(atoms[apart][np.argmax(masses[apart])])) if apart.any() else 0.0
 
 
 def _lattice(atoms: FloatArray, loss_error: float) -> float:
@@ -231,7 +230,7 @@ def _lattice(atoms: FloatArray, loss_error: float) -> float:
     for divisor in range(1, 9):
         width = float(sizes[0]) / divisor
         multiple = np.rint(sizes / width)
-        if np.all(np.abs(sizes - multiple * width) <= 2.0 * loss_error + 1e-15 * sizes) and multiple[-1] <= 4096:
+        if (np.abs(sizes - multiple * width) <= 2.0 * loss_error + 1e-15 * sizes).all() and multiple[-1] <= 4096:
             return width
     return 0.0
 

@@ -155,14 +155,14 @@ def _row_bounds(
     points = {direction: question.saddle_points(direction, rounds) for direction in question.directions}
     largest = np.max([each.log_delta for each in points.values()], axis=0)
     # The larger direction first.
-    for direction, saddles in sorted(points.items(), key=lambda item: -float(np.sum(item[1].log_delta))):
+    for direction, saddles in sorted(points.items(), key=lambda item: -float(item[1].log_delta.sum())):
         axis, composed = list(Direction).index(direction), Composition(factors, direction)
-        smaller = question.joint_directions and not both and not np.any(saddles.log_delta > largest - _DOMINATED_GAP)
+        smaller = question.joint_directions and not both and not (saddles.log_delta > largest - _DOMINATED_GAP).any()
         for tilt in tilts_of(question, direction, rounds, saddles, careful=both):
             if smaller:
                 bound = composed.chernoff_bound(tilt.tilt, question.epsilon[tilt.columns])
                 log_upper[axis, tilt.columns] = bound
-                if np.all(bound <= np.maximum(log_lower[1 - axis, tilt.columns], log_floor)):
+                if (bound <= np.maximum(log_lower[1 - axis, tilt.columns], log_floor)).all():
                     continue
             known = composed.frequencies(tilt, below=not smaller)
             if known is None:
@@ -181,7 +181,7 @@ def tilts_of(
     tolerance, leaves = question.tolerance, rounds * question.leaves
     exponents = question.exponents(direction)
     deepest = exponents.deepest(rounds, math.log(max(question.floor, 1e-290)) - _FLOOR_MARGIN)
-    if np.any(saddles.epsilon > deepest):
+    if (saddles.epsilon > deepest).any():
         saddles = exponents.saddle_points(rounds, np.minimum(saddles.epsilon, deepest))
     excess, variance, slope = saddles.excess, saddles.variance, np.abs(saddles.slope)
     budget = math.log(0.1 * tolerance / (_ROUNDING * leaves)) - excess

@@ -171,7 +171,7 @@ class Question:
         """About by how many deviations the mean loss in some direction exceeds the only ε."""
         _, means, variances, _ = self.top * summed_moments(self.profiles, np.array([0.0, -1.0]))
         above = means * np.array([1.0, -1.0]) - self.epsilon
-        return float(np.max(above / np.sqrt(variances + 1e-280)))
+        return float((above / np.sqrt(variances + 1e-280)).max())
 
     def saddle_points(self, direction: Direction, rounds: int) -> SaddlePoints:
         """Those of every ε after a number of rounds."""

@@ -255,7 +255,9 @@ class PairPoints:
         self._values, self._there, self._within = values[:, :, known], there[known], within[:, known]
         self.ordered = not any(excess for factor in pair.factors for excess in factor.mass_excess)
         totals = [factor.total_mass for factor in pair.factors]
-        self._log_masses = [sum(_log_above(total[axis]) for total in totals) for axis in range(len(Direction))]
+        # Rounded up.
+        excess = ([math.log(max(total[axis], 1.0)) for total in totals] for axis in range(len(Direction)))
+        self._log_masses = [sum(each) * (1.0 + 2.0**-40) for each in excess]
         self._curves: dict[int, tuple[Curve, ...]] = {}
 
     def stored(self, compositions: IntArray, epsilon: FloatArray) -> tuple[BoolArray, FloatArray, BoolArray]:
@@ -344,7 +346,3 @@ def _sources(rows: Iterable[tuple[StoredStudy, int]]) -> Iterator[Source]:
             bounds = batch.bounds[row % stored.cells_per_batch]
             values, within = bounds[[QUANTITIES.index(name) for name in BOUNDS]], bounds[QUANTITIES.index(WITHIN)]
             yield stored.study.compositions, stored.study.epsilon, values, within == 1.0
-
-
-def _log_above(total: float) -> float:
-    return 0.0 if total <= 1.0 else math.log(total) * (1.0 + 2.0**-48)

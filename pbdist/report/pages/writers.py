@@ -49,7 +49,9 @@ def written_pdf(document: Document) -> bytes:
 
 def written_typst(document: Document) -> str:
     """Return the markup; every text in it is a string literal, so that nothing in it is read as markup."""
-    return _rendered("page.typ", _typst, document=document, line=_line, drawing=_drawing)
+    return _rendered(
+        "page.typ", _typst, document=document, line=_line, drawing=lambda one: _literal(printable(one.data.decode()))
+    )
 
 
 def _rendered(template: str, written: Callable[[str], Markup], **names: Any) -> str:
@@ -98,7 +100,3 @@ def _literal(text: str) -> Markup:
 def _line(text: str) -> Markup:
     """Return a command line, which may break anywhere."""
     return _literal(_BREAK.join(printable(text)))
-
-
-def _drawing(picture: Picture) -> Markup:
-    return _literal(printable(picture.data.decode()))
