@@ -21,8 +21,9 @@ from pbdist.pld.state import PairState
 from pbdist.types import BoolArray, ComplexArray, Direction, FloatArray, IntArray
 
 _U = UNIT_ROUNDOFF
-#: A mass that is less counts as this from above, and as nothing from below.
-_SMALLEST = 1e-300
+#: To which side dominating masses, and exact P_A and P_B masses, are rounded; what is no full float counts as at least
+#: something from above, and as nothing from below.
+_SIDES, _FULL, _LEAST = np.array([[1.0, 1e-300, 1e-300], [-1.0, 1e-290, 0.0], [1.0, 1e-300, 1e-300]]).T[..., None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,18 +153,16 @@ def _tilted(
         peak = max(float((np.log(values.max(axis=0)) + rate * losses).max()) for _, _, _, values, losses in found)
     if not math.isfinite(peak):
         return None
-    sides = np.array([1.0, -1.0, 1.0])[: len(halves), None]
+    sides = _SIDES[: len(halves)]
     reach = max(float(np.abs(losses).max()) for *_, losses in found)
     # Of an exponent each term errs by some units of itself, and its exponential by as much.
     slack = (32.0 + 8.0 * (rate * reach + abs(peak))) * _U
     first = min(start for _, start, *_ in found)
     parts = []
     for rows, start, stride, values, losses in found:
-        up = sides[rows]
-        factor = np.exp(np.minimum(rate * losses - peak, 705.0)) * (1.0 + up * slack)
-        # What is no full float is at least something from above, and nothing from below.
-        least, full = np.where(up > 0.0, [[[_SMALLEST]], [[_SMALLEST]]], [[[0.0]], [[1e-290]]])
-        masses = np.where(values < full, np.where(values > 0.0, least, 0.0), values)
+        factor = np.exp(np.minimum(rate * losses - peak, 705.0)) * (1.0 + sides[rows] * slack)
+        faint = values < _FULL[rows]
+        masses = np.where(faint, np.where(values > 0.0, _LEAST[rows], 0.0), values) if faint.any() else values
         parts.append(Part(rows, start - first, stride, masses * factor))
     total = _totals(parts, len(halves))
     # Weights that underflow do not matter for a total far above underflow.
@@ -571,8 +570,9 @@ def unit_roots(numerator: IntArray, denominator: int, *, extended: bool = False)
 _TERM = 512.0 * _U
 #: Exponents beyond this are no float, with room for a few factors.
 _LARGEST_EXPONENT = 600.0
-#: Bins with less than this share of an average one are too faint for a loss to be computed from them.
-_FAINT = 1e-6
+#: Bins with less than this share of an average one are too faint for a loss to be computed from them; decays of less
+#: change no sum.
+_FAINT, _LEAST_DECAY = 1e-6, 1e-290
 
 
 def log_finite_upper(
@@ -651,7 +651,7 @@ class _Series:
         below = _one_minus(self._decays, unit_roots(known.orders[1:], known.length))
         series[:, 1:] = np.conj(2.0 * coefficients[:, 1:] / below)
         self._series, self._whole = series.view(np.float64), np.add.reduce(series.real, axis=-1)[:, None]
-        self._lowest = coefficients[:, :1].real / np.where(self._decays > 0.0, -np.expm1(-self._decays), 1.0)
+        self._lowest = coefficients[:, :1].real / np.where(self._decays > _LEAST_DECAY, -np.expm1(-self._decays), 1.0)
 
     def loss_at(self, index: IntArray) -> FloatArray:
         """Loss or label of an element, nats: a product of numbers rounded twice at most."""
@@ -681,7 +681,7 @@ class _Series:
         steps = (self.known.length - first).astype(np.float64)
         gone = self._decays * -steps
         left = -np.expm1(gone)
-        if not self._decays[0, 0] > 0.0:
+        if not self._decays[0, 0] > _LEAST_DECAY:
             left[0] = steps
         sums: FloatArray = np.einsum("rk,pk->rp", self._series, roots)
         sums += self._lowest * left - self._whole * np.exp(gone)

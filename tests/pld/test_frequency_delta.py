@@ -301,6 +301,17 @@ def test_sums_are_rounded_no_more_than_they_say() -> None:
     assert worst > 3e-4
 
 
+def test_subnormal_decays_change_no_sum() -> None:
+    none, first = np.zeros(ROWS), np.array([0, 2, 4, 5])
+    coefficients = np.full((ROWS, 3), 0.25 + 0.125j)
+    found = []
+    for tilt in (0.0, 5e-324, 1e-300):
+        known = Frequencies(0.01, tilt, (0, 0, 0), 5, np.arange(3), coefficients, none + 0.3, none, none, none)
+        found.append([series.decaying(first, series.roots(first)) for series in known.series])
+    assert np.all(np.isfinite(found))
+    np.testing.assert_array_equal(found[1:], found[:1] * 2)
+
+
 def series_by_definition(known: Frequencies, row: int, first: int, decay: float) -> flint.arb:
     """Σ_{m >= first} w(m) e^(-decay (m - first)), w the real trigonometric polynomial of the coefficients."""
     total, length = flint.arb(0), known.length
