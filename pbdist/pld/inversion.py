@@ -43,8 +43,9 @@ _MIN_TOLERANCE, _MAX_TOLERANCE = 2e-6, 1e-2
 _FIRST_LIMIT, _NEAR_LIMIT, _FAR_LIMIT, _MAX_GUESSES = 4.0, 0.25, 1.5, 4
 #: More different pairs than this are composed on a ladder only where nothing else bounds ε; the smallest floor.
 _MANY_PAIRS, _MIN_FLOOR = 64, 5e-324
-#: Brackets that no other engine improves, relative to the aim; and narrower ones than the fallback's, relatively.
-_CLOSE_ENOUGH, _NARROW = 4.0, 0.01
+#: Brackets that no other engine improves, relative to the aim, in general and of many pairs; narrower ones than the
+#: fallback's, relatively; part of ε by which a guess is astray.
+_CLOSE_ENOUGH, _MANY_CLOSE_ENOUGH, _NARROW, _ASTRAY = 9.9, 24.0, 0.01, 0.05
 #: Coarsenings of the lattice that are tried while there are too many frequencies; part of the aim for exact bounds.
 _COARSENINGS, _EXACT = (1.0, 4.0, 16.0, 64.0), 1e-3
 #: Directions whose guesses differ by this factor are bounded one by one.
@@ -214,7 +215,7 @@ class _Search:
     ) -> None:
         self._shared = shared
         self._counts, self._rounds, self._delta = counts, rounds, delta
-        self._directions, self.aim = directions, aim
+        self._directions, self.aim, self._enough = directions, aim, _CLOSE_ENOUGH * aim
         self._low, self._high = 0.0, math.inf
         self.log_delta = math.log(delta)
         slack = 8.0 * UNIT_ROUNDOFF * (1.0 + abs(self.log_delta))
@@ -263,7 +264,7 @@ class _Search:
 
     def within(self, tolerance: float) -> bool:
         """Whether both are that close, relatively."""
-        return self._high - self._low <= tolerance * self._high < math.inf
+        return self._high - self._low <= tolerance * self._low
 
     def alone(self, tolerance: float) -> tuple[float, float]:
         """Return the bracket of the only direction, from all engines and the fallback."""
@@ -323,7 +324,7 @@ class _Search:
         guess = min(max(guess, self._low), self._high)
         many = len(self._counts) > _MANY_PAIRS
         if many:
-            self.aim *= _MANY_PAIRS_FACTOR
+            self.aim, self._enough = _MANY_PAIRS_FACTOR * self.aim, _MANY_CLOSE_ENOUGH * self.aim
         question = self.question(guess, slope)
         ladder = guess <= LARGEST_READ and self._delta >= _MIN_LADDER_DELTA and serves(question)
         climbs = ladder and not many
@@ -331,9 +332,11 @@ class _Search:
             self._from_nothing(partial(self._closer, guess, slope, point_reader, near_only=True))
         # A ladder multiplies all pairs anew for each lattice; next to close transforms it is not worth its time.
         near = self.within(_IMPROVABLE_WIDTH) and has_transforms(question)
-        if climbs and not (self._close or (near and ladder_cost(question, [0]).seconds > _MAX_LADDER_SECONDS)):
+        if climbs and not (
+            self.within(self._enough) or (near and ladder_cost(question, [0]).seconds > _MAX_LADDER_SECONDS)
+        ):
             self._from_nothing(partial(self._by_ladder, guess, slope))
-        if not self._close and guess > 0.0:
+        if not self.within(self._enough) and guess > 0.0:
             self._from_nothing(partial(self._closer, guess, slope, _coarse_reader))
         some = many and len(self._counts) <= 4 * _MANY_PAIRS
         if ladder and some and self._high == math.inf and len(self._directions) == 1:
@@ -367,12 +370,7 @@ class _Search:
 
     @property
     def _done(self) -> bool:
-        return self._high == 0.0 or self._high - self._low <= self.aim * self._high < math.inf
-
-    @property
-    def _close(self) -> bool:
-        """Whether no other engine is worth its time."""
-        return self._done or self.within(_CLOSE_ENOUGH * self.aim)
+        return self.within(self.aim)
 
     def question(self, epsilon: float, slope: float) -> Question:
         tolerance = min(max(_TARGET_FRACTION * self.aim * epsilon * -slope, _MIN_TOLERANCE), _MAX_TOLERANCE)
@@ -484,7 +482,7 @@ class _Search:
                     self._read(reader, guess - apart, guess + apart)
             if farther > 1.0 and (self._low == 0.0 or self._high == math.inf):
                 self._read(reader, guess / farther, guess * farther)
-            if self._done or (near_only and self._close):
+            if self._done or (near_only and self.within(self._enough)):
                 return
             low, high = self._low, self._high
             if not 0.0 < low <= high < math.inf:
@@ -518,8 +516,7 @@ class _Search:
             )
             if chosen is None:
                 return
-            states = climbed(self._counts, chosen, [self._rounds], self._directions)
-            state = next((power for _, power in states), None)
+            state = next((power for _, power in climbed(self._counts, chosen, [self._rounds], self._directions)), None)
             if state is None:
                 return
             before = self._low, self._high
@@ -532,18 +529,20 @@ class _Search:
             self._read(reader, 0.0, largest)
             low, high = self._low, self._high
             # A bracket that hardly shrinks with a finer ladder is not wide because of its spacing.
-            if (
-                self._close
-                or (low, high) == before
-                or (before[1] < math.inf and high - low > _STALLED_FRACTION * (before[1] - before[0]))
-            ):
+            stalled = before[1] < math.inf and high - low > _STALLED_FRACTION * (before[1] - before[0])
+            if self.within(self._enough) or (low, high) == before or stalled:
                 return
             if high == math.inf:
                 if largest == LARGEST_READ:
                     return
                 largest = min(8.0 * largest, LARGEST_READ)
                 continue
-            ratio = (high - low) / (self.aim * high)
+            middle, ratio = 0.5 * (low + high), (high - low) / (self.aim * high)
+            if abs(middle - guess) > _ASTRAY * middle:
+                guess = middle
+                self._closer(guess, slope, point_reader, near_only=True)
+                if self.within(self._enough):
+                    return
             spacings = spacings * min(max(math.sqrt(_TARGET_FRACTION / ratio), _MAX_REFINEMENT), _MIN_REFINEMENT)
             tolerance = max(tolerance * min(_TARGET_FRACTION / ratio, 1.0), _MIN_TOLERANCE)
 
