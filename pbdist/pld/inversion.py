@@ -256,6 +256,8 @@ class _Search:
         if self.within(_IMPROVABLE_WIDTH if many else tolerance):
             return self.bracket
         # Each direction alone, as a poor bracket of one hides the other; for many pairs the larger one is done.
+        if self.start is not None and 0.0 < self._low < self._high < math.inf:
+            larger.start = self._low, self.start[1], None
         found = larger.bracket if many and near else larger.alone(tolerance)
         if smaller.above() > found[0]:
             other = smaller.alone(tolerance)

@@ -113,9 +113,8 @@ class Question:
 
         A single ε and that mass are rounded, so that nearby questions share their profiles.
         """
-        least, largest, leaves = float(self.epsilon[0]), float(self.epsilon[0]), self.top * self.leaves
-        if self.epsilon.size > 1:
-            least, largest = float(self.epsilon.min()), self.largest
+        one, leaves = self.epsilon.size == 1, self.top * self.leaves
+        least, largest = (float(self.epsilon[0]),) * 2 if one else (float(self.epsilon.min()), self.largest)
         lost, shown = self.lost / leaves, _SHOWN_FRACTION * max(self.floor, 1e-290) / leaves
         if self.rounds.size == self.epsilon.size == 1 and 0.0 < largest <= _ROUNDED:
             largest = 2.0 ** (2 + 3 * math.ceil((math.log2(largest) - 2.0) / 3.0))
