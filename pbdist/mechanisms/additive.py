@@ -145,7 +145,7 @@ class AdditiveNoise(ScaledPair, BoundedPair):
 
     @cached_property
     def _outermost(self) -> tuple[float, float, FloatArray, FloatArray, FloatArray, float, MassBounds, MassBounds]:
-        """Where the loss falls, where the atoms begin and end, their losses, the largest one, and what is alone."""
+        """Where the loss falls, where atoms begin and end, their losses, the largest, and what one input has alone."""
         left, right, only_a, only_b = self._common_support()
         low, high = (min(max(bound, left), right) for bound in self._falling_range())
         starts, stops = np.array([left, high]), np.array([low, right])

@@ -566,8 +566,8 @@ def unit_roots(numerator: IntArray, denominator: int, *, extended: bool = False)
     return cast("ComplexArray", result)
 
 
-#: Relative rounding of one term of a series: roots of unity 21u each, their sines and differences, some products.
-_TERM = 512.0 * _U
+#: Relative rounding of one term of a series: roots of unity 21u each, one difference from 1, some products.
+_TERM = 256.0 * _U
 #: Exponents beyond this are no float, with room for a few factors.
 _LARGEST_EXPONENT = 600.0
 #: Bins with less than this share of an average one are too faint for a loss to be computed from them; decays of less

@@ -432,7 +432,7 @@ class _Search:
         tilt, variance = float(points.tilt[0]), float(points.variance[0])
         fall = max(tilt, 0.5 / math.sqrt(variance) if variance > 1e-270 else 1.0, 1e-3)
         if tilt * tilt * variance > 1.0 and 0.0 < guess < self._rounds * exponents.largest_mean and left > 0.0:
-            # What δ is if the tilted loss is normal is closer still.
+            # The δ of a normal loss under the tilt is closer still.
             near, far = erfcx(math.sqrt(0.5 * variance) * np.array([tilt, 1.0 + tilt])).tolist()
             more = float(points.exponent[0]) + math.log(0.5 * (near - far)) - math.log(left)
             guess = min(max(guess + more / fall, 0.5 * guess), LARGEST_EPSILON)

@@ -35,8 +35,8 @@ _BULK = 8.0
 #: Saddle points are looked for at these; a rough search takes fewer.
 _TILTS: FloatArray = np.concatenate(([0.0], np.geomspace(1e-4, 1e4, 81)))
 ROUGH_TILTS: FloatArray = np.geomspace(1e-3, 1e4, 22)
-#: How often profiles are made finer. From what part that is not smooth, and what part of the mean, leaps are looked at
-#: closer, into how many parts, and how many.
+#: How often profiles are made finer; what part of a leap is not smooth, and what part of the mean it is, at least, if
+#: it is looked at closer; into how many parts, and how many leaps.
 _REFINEMENTS, _LEAP, _LEAST_LEAP, _PARTS, _MAX_LEAPS = 3, 0.3, 1e-3, 8, 8
 #: Within this part of the largest mean, losses are at their end if their deviation is a smaller part of ε than this.
 _AT_THE_END = 1e-5

@@ -269,7 +269,7 @@ def test_differences_from_1_keep_their_digits(decay: float, numerator: int, leng
         turned = flint.acb(flint.fmpq(2 * (index % length), length)).exp_pi_i()
         truth = (1 - turned) - turned * flint.acb((-exact(decay)).expm1())
         off = abs(flint.acb(ball(value.real), ball(value.imag)) - truth)
-        # A series has two of these, and a handful of products.
+        # A term of a series has one of these, a root and a handful of products.
         assert off <= exact(0.2 * _TERM) * abs(truth), (decay, index, length)
 
 
@@ -298,7 +298,7 @@ def test_sums_are_rounded_no_more_than_they_say() -> None:
                 missed = float(abs(exact(value) - truth).upper())
                 assert missed <= bound, (case, row, begin)
                 worst = max(worst, missed / bound)
-    assert worst > 3e-4
+    assert worst > 1e-3
 
 
 def test_subnormal_decays_change_no_sum() -> None:
